@@ -1,0 +1,1 @@
+"""What tunes: each engine is a process of its own that speaks `protocol`. No Django here."""
