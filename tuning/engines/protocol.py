@@ -126,11 +126,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(ge=1, le=1024, title="Trials per batch", description="Candidates searched, built and measured at a time (num_trials_per_iter)."),
     ] = 16
     seed: Annotated[
-        int | None,
-        Meta(ge=0, le=2**31 - 1, title="Seed", description="Empty: drawn at launch and stored, so that the run can be repeated."),
+        Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
+        Meta(title="Seed", description="Empty: drawn at launch and stored, so that the run can be repeated."),
     ] = None
     max_trials_per_task: Annotated[
-        int | None, Meta(ge=1, le=1_000_000, title="Trials per task, at most", description="Empty: only the run's budget counts.")
+        Annotated[int, Meta(ge=1, le=1_000_000)] | None, Meta(title="Trials per task, at most", description="Empty: only the run's budget counts.")
     ] = None
     strategy: Annotated[
         Literal["evolutionary", "replay-trace", "replay-func"],
@@ -160,7 +160,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         float, Meta(gt=0, le=3600, title="Run timeout (s)", description="A candidate that takes longer to measure fails.")
     ] = 30.0
     build_workers: Annotated[
-        int | None, Meta(ge=1, le=256, title="Build workers", description="Candidates built at once. Empty: one for each core.")
+        Annotated[int, Meta(ge=1, le=256)] | None, Meta(title="Build workers", description="Candidates built at once. Empty: one for each core.")
     ] = None
 
 
