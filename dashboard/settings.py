@@ -10,6 +10,8 @@ from typing import Any
 from csp.constants import NONE, SELF
 from environs import Env, validate
 
+from tuning import valkey
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Env()
 
@@ -48,7 +50,7 @@ if HTTPS:
 SESSION_COOKIE_NAME = "tuneboard_session"
 CSRF_COOKIE_NAME = "tuneboard_csrf"
 
-REDIS_URL: str = env.str("REDIS_URL", f"unix://{VAR / 'valkey.sock'}")
+REDIS_URL: str = env.str("REDIS_URL", valkey.url(VAR))
 """Broker and channel layer. The default is the embedded Valkey that `up` starts."""
 
 INSTALLED_APPS = [
@@ -158,6 +160,11 @@ X_FRAME_OPTIONS = "DENY"
 STATIC_URL = "static/"
 STATIC_ROOT = VAR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES: dict[str, dict[str, Any]] = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    # Names with a hash of the content: cached for good, and never stale after an update.
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
 
 LANGUAGE_CODE = "en-us"
 USE_I18N = False

@@ -1,0 +1,174 @@
+"""Databases, broker, whole site and browser for all tests.
+
+Fixtures for other tests: `database_env` (environment of a process that shall see the test database; the test must be
+`django_db(transaction=True)`), `live_site` (the whole site, shared by the session), `new_site` (makes one for
+tests that break it), `page` (a page of Chromium), `signed_in` (a page signed in to `live_site`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import hypothesis
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from tests.live import LiveSite, environment
+from tuning import valkey
+
+CHROMIUM_ARGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+DATABASE_FIXTURES = {"db", "transactional_db", "live_site", "new_site"}
+
+# No deadline: a loaded machine is slow, and that is no fault of the code.
+hypothesis.settings.register_profile("tuneboard", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("tuneboard")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A second round on another database repeats only the tests that touch the database."""
+    if "TUNEBOARD_TEST_DATABASE_URL" not in os.environ:
+        return
+    touching = [item for item in items if touches_database(item)]
+    config.hook.pytest_deselected(items=[item for item in items if not touches_database(item)])
+    items[:] = touching
+
+
+def touches_database(item: pytest.Item) -> bool:
+    fixtures = set(getattr(item, "fixturenames", ()))
+    return item.get_closest_marker("django_db") is not None or bool(fixtures & DATABASE_FIXTURES)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def embedded_valkey() -> Iterator[None]:
+    """The broker and channel layer that the tests' settings name, really running."""
+    valkey.prepare(settings.VAR)
+    with subprocess.Popen(valkey.command(settings.VAR), stdout=subprocess.DEVNULL) as server:
+        while not valkey.answers(settings.VAR):
+            assert server.poll() is None, f"Valkey ended with status {server.returncode}"
+        yield
+        server.terminate()
+    valkey.clean_up(settings.VAR)
+
+
+@pytest.fixture
+def database_env(transactional_db: None) -> dict[str, str]:
+    """The environment of a process that shall see the database (and broker) of this test."""
+    name = connection.settings_dict["NAME"]
+    url = f"sqlite:///{name}" if connection.vendor == "sqlite" else postgresql_url(str(name))
+    return environment(settings.VAR, url) | {"REDIS_URL": settings.REDIS_URL}
+
+
+def postgresql_url(database: str) -> str:
+    return urlunsplit(urlsplit(os.environ["TUNEBOARD_TEST_DATABASE_URL"])._replace(path=f"/{database}"))
+
+
+@pytest.fixture(scope="session")
+def site_maker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], LiveSite]]:
+    sites: list[LiveSite] = []
+
+    def make() -> LiveSite:
+        var = tmp_path_factory.mktemp("site") / "var"
+        sites.append(LiveSite(var, new_postgresql_database(f"site_{len(sites)}")))
+        return sites[-1]
+
+    yield make
+    for site in sites:
+        if site.running:
+            site.stop()
+
+
+def new_postgresql_database(name: str) -> str | None:
+    """Makes an empty database when the tests run on PostgreSQL; gives its URL."""
+    if "TUNEBOARD_TEST_DATABASE_URL" not in os.environ:
+        return None
+    import psycopg2
+
+    server = psycopg2.connect(os.environ["TUNEBOARD_TEST_DATABASE_URL"])
+    server.autocommit = True
+    with server.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+        cursor.execute(f"CREATE DATABASE {name}")
+    server.close()
+    return postgresql_url(name)
+
+
+@pytest.fixture(scope="session")
+def live_site(site_maker: Callable[[], LiveSite]) -> LiveSite:
+    """The whole site: web, worker, sweep and broker as `manage.py up --no-demo` starts them; leave it whole."""
+    site = site_maker()
+    site.start()
+    return site
+
+
+@pytest.fixture
+def new_site(site_maker: Callable[[], LiveSite]) -> Iterator[LiveSite]:
+    """A site that a test starts and may break."""
+    site = site_maker()
+    yield site
+    if site.running:
+        site.stop()
+
+
+def chromium_path() -> str:
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path:
+        return path
+    reason = "NO BROWSER TEST RAN: there is no `chromium` on PATH; on Debian: apt-get install chromium"
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium, for one module: Playwright keeps an event loop in this thread, which async tests can't stand."""
+    path = chromium_path()
+    from playwright.sync_api import sync_playwright
+
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        # Django sees Playwright's loop and takes our plain calls of the ORM for calls from a coroutine.
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        chromium = playwright.chromium.launch(executable_path=path, args=CHROMIUM_ARGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page of a fresh profile. The test fails when a script of ours threw, or the page broke its own CSP."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    troubles: list[str] = []
+    page.on("pageerror", lambda error: troubles.append(f"script error: {error}"))
+    page.on("console", lambda message: "Content Security Policy" in message.text and troubles.append(message.text))
+    yield page
+    context.close()
+    assert not troubles, "\n".join(troubles)
+
+
+@pytest.fixture
+def signed_in(live_site: LiveSite, page: Any) -> Any:
+    """A page signed in to `live_site` as its admin."""
+    page.goto(live_site.login_url())
+    return page
+
+
+@pytest.fixture
+def project_root() -> Path:
+    return Path(settings.BASE_DIR)

@@ -1,0 +1,162 @@
+"""The whole site in processes of its own, as `manage.py up` starts it: what browser tests and kill tests drive."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parent.parent
+START_S = 120
+STOP_S = 40
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def environment(var: Path, database_url: str | None = None) -> dict[str, str]:
+    """What a Tuneboard process of its own gets, with nothing of the tests' own settings."""
+    ours = ("TUNEBOARD_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    env |= {"TUNEBOARD_VAR": str(var), "DJANGO_SETTINGS_MODULE": "dashboard.settings", "PYTHONUNBUFFERED": "1"}
+    return env | ({"DATABASE_URL": database_url} if database_url else {})
+
+
+class LiveSite:
+    """`manage.py up` on a free port of loopback, with its own folder and database."""
+
+    def __init__(self, var: Path, database_url: str | None = None) -> None:
+        self.var = var
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.env = environment(var, database_url)
+        self.output = var.parent / f"{var.name}.up.txt"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *options: str) -> None:
+        """Starts it and waits until it says that it is ready."""
+        command = [
+            sys.executable,
+            str(ROOT / "manage.py"),
+            "up",
+            "--port",
+            str(self.port),
+            *(options or ("--no-demo",)),
+        ]
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                command,
+                env=self.env,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.wait_for(lambda: self.url in self.said() or not self.running, START_S)
+        assert self.running, f"up ended:\n{self.said()}"
+
+    def said(self) -> str:
+        return self.output.read_text()
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def stop(self) -> int:
+        """Ends it as Ctrl-C would; gives its exit status."""
+        assert self.process
+        if self.running:
+            self.process.send_signal(signal.SIGINT)
+        try:
+            return self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+    def wait_for(self, condition: Any, within_s: float = 30) -> None:
+        deadline = time.monotonic() + within_s
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {within_s} s; up said:\n{self.said()}"
+            time.sleep(0.1)
+
+    def manage(self, *args: str) -> str:
+        """Runs a command of manage.py on this site; gives what it wrote to stdout."""
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "manage.py"), *args],
+            env=self.env,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def login_url(self, user: str = "admin") -> str:
+        """A fresh one-time login URL of this site."""
+        path = self.manage("login_url", user, "--base", self.url)
+        return path.strip()
+
+    def token(self, role: str = "operator") -> str:
+        return self.manage("create_token", f"{role}-of-tests", "--role", role).strip()
+
+    def api(self, method: str, path: str, body: Any = None, *, token: str) -> tuple[int, Any]:
+        """Calls /api/v1PATH; gives the status and the JSON."""
+        request = urllib.request.Request(
+            f"{self.url}/api/v1{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=30) as response:
+                return response.status, json.loads(response.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+    def processes(self, *words: str) -> list[psutil.Process]:
+        """The site's processes whose command line has all these words: ("dashboard.serve",), ("celery",), …"""
+        assert self.process
+        found = []
+        for process in psutil.Process(self.process.pid).children(recursive=True):
+            try:
+                if all(word in " ".join(process.cmdline()) for word in words):
+                    found.append(process)
+            except psutil.NoSuchProcess:
+                continue
+        return found
+
+    def kill(self, *words: str) -> None:
+        """kill -9 of the site's processes whose command line has all these words."""
+        victims = self.processes(*words)
+        assert victims, f"no process of the site has {words}"
+        for victim in victims:
+            victim.kill()
+
+    def restart_web(self) -> None:
+        """Kills the web process and waits until `up` has started another one that answers."""
+        self.kill("dashboard.serve")
+        self.wait_for(lambda: self.processes("dashboard.serve") and self.answers())
+
+    def answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/healthz", timeout=2):
+                return True
+        except OSError:
+            return False

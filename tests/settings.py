@@ -1,0 +1,42 @@
+"""Tuneboard's settings, cut off from whatever the environment says: no test touches a real database or broker.
+
+`manage.py test` gives the second round of tests its PostgreSQL by TUNEBOARD_TEST_DATABASE_URL.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+VAR_OF_TESTS = Path(tempfile.mkdtemp(prefix="tuneboard-test-"))
+atexit.register(shutil.rmtree, VAR_OF_TESTS, ignore_errors=True)
+
+for name in (
+    "ALLOWED_HOSTS",
+    "CSRF_TRUSTED_ORIGINS",
+    "DATABASE_URL",
+    "DEBUG",
+    "REDIS_URL",
+    "SECRET_KEY",
+    "TUNEBOARD_DEVICES",
+    "TUNEBOARD_HTTPS",
+    "TUNEBOARD_LOGIN_URL_AGE",
+):
+    os.environ.pop(name, None)
+os.environ["TUNEBOARD_VAR"] = str(VAR_OF_TESTS)
+if url := os.environ.get("TUNEBOARD_TEST_DATABASE_URL"):
+    os.environ["DATABASE_URL"] = url
+
+from dashboard.settings import *  # noqa: E402, F403
+from dashboard.settings import DATABASES, STORAGES  # noqa: E402
+
+IS_SQLITE = DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3"
+# A file rather than memory, so that threads and other processes see what a test wrote.
+DATABASES["default"]["TEST"] = {"NAME": str(VAR_OF_TESTS / "test.sqlite3") if IS_SQLITE else "test_tuneboard"}
+
+# The manifest is made by collectstatic, which only the tests of the whole site run.
+STORAGES = STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
