@@ -1,0 +1,1 @@
+"""The domain: runs, what tunes them, and what records them."""

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, ClassVar
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from django.conf import settings
-from django.db import models
+from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
+from django.utils import timezone
 from typing_extensions import NotRequired, TypedDict
 
 ALARMING_FAILURES = 16
 """A task whose first trials failed this often gets an alert."""
+LEASE = timedelta(seconds=30)
+"""A supervisor that hasn't renewed its lease for this long is taken for dead."""
+TELL_AGAIN = timedelta(seconds=30)
+"""A queued run on an idle device is announced to the workers again after this long."""
 
 
 class Alert(TypedDict):
@@ -87,6 +95,20 @@ class TrialColumns(TypedDict):
     last: int
 
 
+class RunDelta(TypedDict):
+    """What a commit changed: trials `after` < number ≤ `last`, the run without its tasks, and the tasks that changed.
+
+    After a mere change of status or phase `after` equals `last` and the columns are empty.
+    """
+
+    type: Literal["delta"]
+    after: int
+    last: int
+    trials: TrialColumns
+    run: RunDict
+    tasks: list[TaskDict]
+
+
 class ErrorDict(TypedDict):
     """A distinct error text of a run; `tasks` are the indices of the tasks that met it."""
 
@@ -117,12 +139,20 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Runs whose supervisor should be alive."""
         return self.filter(status__in=Run.LIVE)
 
+    def abandoned(self) -> RunQuerySet:
+        """Live runs whose supervisor has not renewed its lease in time."""
+        return self.live().filter(heartbeat_at__lt=timezone.now() - LEASE)
+
+    def forgotten(self) -> RunQuerySet:
+        """Queued runs that no worker was told of lately, on devices that do nothing."""
+        busy = Run.objects.live().values("device")
+        told_long_ago = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=timezone.now() - TELL_AGAIN)
+        return self.filter(told_long_ago, status=Run.Status.QUEUED).exclude(device__in=busy).order_by("queued_at", "pk")
+
     def ahead_of(self, run: Run) -> RunQuerySet:
         """What the device does before a queued run: the run it is at, and those queued earlier."""
         earlier = Q(queued_at__lt=run.queued_at) | Q(queued_at=run.queued_at, pk__lt=run.pk)
-        return self.filter(device=run.device).filter(
-            Q(status__in=Run.LIVE) | (Q(status=Run.Status.QUEUED) & earlier)
-        )
+        return self.filter(device=run.device).filter(Q(status__in=Run.LIVE) | (Q(status=Run.Status.QUEUED) & earlier))
 
 
 class Run(models.Model):
@@ -139,8 +169,8 @@ class Run(models.Model):
         FAILED = "failed"
         INTERRUPTED = "interrupted"
 
-    LIVE: ClassVar = (Status.RUNNING, Status.STOPPING)
-    RESUMABLE: ClassVar = (Status.STOPPED, Status.FAILED, Status.INTERRUPTED)
+    LIVE: ClassVar[tuple[str, ...]] = (Status.RUNNING, Status.STOPPING)
+    RESUMABLE: ClassVar[tuple[str, ...]] = (Status.STOPPED, Status.FAILED, Status.INTERRUPTED)
 
     name = models.CharField(max_length=200)
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
@@ -165,6 +195,8 @@ class Run(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="runs")
     created_at = models.DateTimeField(auto_now_add=True)
     queued_at = models.DateTimeField()
+    enqueued_at = models.DateTimeField(null=True)
+    """When a worker was last told of it. The broker may forget; the sweep tells again."""
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     lease = models.CharField(max_length=32, null=True)
@@ -209,11 +241,64 @@ class Run(models.Model):
         """How many runs the device does first; None when it isn't queued."""
         return Run.objects.ahead_of(self).count() if self.status == self.Status.QUEUED else None
 
-    def alerts(self, tasks: list[Task]) -> list[Alert]:
-        """What its user should know now, of the run's tasks."""
-        return [alert for task in tasks if (alert := task.alert(everyone_had_a_turn=all(t.trials for t in tasks)))]
+    @property
+    def work_dir(self) -> Path:
+        """Where the engine keeps its own files, and the run its console log."""
+        return Path(settings.VAR) / "runs" / str(self.pk)
 
-    def to_dict(self, *, tasks: list[Task]) -> RunDict:
+    @property
+    def console_log(self) -> Path:
+        """What the engine, TVM and compilers printed."""
+        return self.work_dir / "console.log"
+
+    def move(self, *sources: str, to: str, lease: str | None = None, **values: Any) -> bool:
+        """Change the status if it is one of `sources` still, under this lease if one is given; says whether it did.
+
+        Refreshes this instance if so.
+        """
+        candidates = Run.objects.filter(pk=self.pk, status__in=sources)
+        if lease is not None:
+            candidates = candidates.filter(lease=lease)
+        moved = candidates.update(status=to, **values) == 1
+        if moved:
+            self.refresh_from_db(fields=("status", *values))
+        return moved
+
+    def claim(self) -> bool:
+        """Take the queued run and its device; False when the run isn't queued any more or the device is taken."""
+        now = timezone.now()
+        queued = Run.objects.filter(pk=self.pk, status=self.Status.QUEUED)
+        try:
+            with transaction.atomic():
+                claimed = queued.update(
+                    status=self.Status.RUNNING,
+                    lease=uuid.uuid4().hex,
+                    heartbeat_at=now,
+                    started_at=self.started_at or now,
+                    finished_at=None,
+                    error=None,
+                    phase="loading",
+                    phase_task=None,
+                )
+        except IntegrityError:  # one_live_run_a_device
+            return False
+        self.refresh_from_db()
+        return claimed == 1
+
+    def renew(self, lease: str, elapsed_s: float) -> str | None:
+        """Renew the lease; gives the status, or None when the run is this supervisor's no longer."""
+        mine = Run.objects.live().filter(pk=self.pk, lease=lease)
+        if not mine.update(heartbeat_at=timezone.now(), elapsed_s=elapsed_s):
+            return None
+        return mine.values_list("status", flat=True).first()
+
+    def alerts(self, tasks: Iterable[Task]) -> list[Alert]:
+        """What its user should know now, of the run's tasks."""
+        tasks = list(tasks)
+        everyone_had_a_turn = all(task.trials for task in tasks)
+        return [alert for task in tasks if (alert := task.alert(everyone_had_a_turn=everyone_had_a_turn))]
+
+    def to_dict(self, *, tasks: Iterable[Task]) -> RunDict:
         """The run as API and socket show it, without its tasks. `tasks` give the alerts."""
         return {
             "id": self.pk,
@@ -421,6 +506,30 @@ class Record(models.Model):
 
     def __str__(self) -> str:
         return f"record of trial {self.trial}"
+
+
+def trial_columns(trials: Iterable[Trial], index_of: Mapping[int, int], after: int) -> TrialColumns:
+    """The trials as columns; `index_of` gives the task's index by its key, `after` is `last` when there are none."""
+    columns: TrialColumns = {
+        "number": [],
+        "task": [],
+        "latency_s": [],
+        "error": [],
+        "at_s": [],
+        "nth": [],
+        "improved": [],
+        "last": after,
+    }
+    for trial in trials:
+        columns["number"].append(trial.number)
+        columns["task"].append(index_of[trial.task_id])
+        columns["latency_s"].append(trial.latency_s)
+        columns["error"].append(trial.error_kind)
+        columns["at_s"].append(trial.at_s)
+        columns["nth"].append(trial.nth)
+        columns["improved"].append(trial.improved)
+        columns["last"] = max(columns["last"], trial.number)
+    return columns
 
 
 def level_of_detail(number: int) -> int:

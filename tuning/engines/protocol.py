@@ -123,44 +123,66 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     trials_per_batch: Annotated[
         int,
-        Meta(ge=1, le=1024, title="Trials per batch", description="Candidates searched, built and measured at a time (num_trials_per_iter)."),
+        Meta(
+            ge=1,
+            le=1024,
+            title="Trials per batch",
+            description="Candidates searched, built and measured at a time (num_trials_per_iter).",
+        ),
     ] = 16
     seed: Annotated[
         Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
         Meta(title="Seed", description="Empty: drawn at launch and stored, so that the run can be repeated."),
     ] = None
     max_trials_per_task: Annotated[
-        Annotated[int, Meta(ge=1, le=1_000_000)] | None, Meta(title="Trials per task, at most", description="Empty: only the run's budget counts.")
+        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
+        Meta(title="Trials per task, at most", description="Empty: only the run's budget counts."),
     ] = None
     strategy: Annotated[
         Literal["evolutionary", "replay-trace", "replay-func"],
-        Meta(title="Search strategy", description="How candidates are searched; replay draws them at random from the design space."),
+        Meta(
+            title="Search strategy",
+            description="How candidates are searched; replay draws them at random from the design space.",
+        ),
     ] = "evolutionary"
     cost_model: Annotated[
-        Literal["xgb", "random"], Meta(title="Cost model", description="What ranks candidates before they are measured.")
+        Literal["xgb", "random"],
+        Meta(title="Cost model", description="What ranks candidates before they are measured."),
     ] = "xgb"
     task_scheduler: Annotated[
         Literal["gradient", "round-robin"],
-        Meta(title="Task scheduler", description="Gradient gives trials to the task that promises the largest gain of the total."),
+        Meta(
+            title="Task scheduler",
+            description="Gradient gives trials to the task that promises the largest gain of the total.",
+        ),
     ] = "gradient"
     number: Annotated[
         int, Meta(ge=1, le=10_000, title="Number", description="Executions averaged into one of a trial's run_secs.")
     ] = 3
     repeat: Annotated[
-        int, Meta(ge=1, le=1000, title="Repeat", description="How many run_secs one trial has; its latency is their mean.")
+        int,
+        Meta(ge=1, le=1000, title="Repeat", description="How many run_secs one trial has; its latency is their mean."),
     ] = 1
     min_repeat_ms: Annotated[
         int,
-        Meta(ge=0, le=60_000, title="Minimum time of a repeat (ms)", description="Short functions are executed more often until one repeat takes this long."),
+        Meta(
+            ge=0,
+            le=60_000,
+            title="Minimum time of a repeat (ms)",
+            description="Short functions are executed more often until one repeat takes this long.",
+        ),
     ] = 100
     build_timeout_s: Annotated[
-        float, Meta(gt=0, le=3600, title="Build timeout (s)", description="A candidate that takes longer to build fails.")
+        float,
+        Meta(gt=0, le=3600, title="Build timeout (s)", description="A candidate that takes longer to build fails."),
     ] = 60.0
     run_timeout_s: Annotated[
-        float, Meta(gt=0, le=3600, title="Run timeout (s)", description="A candidate that takes longer to measure fails.")
+        float,
+        Meta(gt=0, le=3600, title="Run timeout (s)", description="A candidate that takes longer to measure fails."),
     ] = 30.0
     build_workers: Annotated[
-        Annotated[int, Meta(ge=1, le=256)] | None, Meta(title="Build workers", description="Candidates built at once. Empty: one for each core.")
+        Annotated[int, Meta(ge=1, le=256)] | None,
+        Meta(title="Build workers", description="Candidates built at once. Empty: one for each core."),
     ] = None
 
 
@@ -200,9 +222,11 @@ def encode(message: Event | Control) -> bytes:
 
 def decode_event(line: bytes) -> Event:
     """Raises `msgspec.MsgspecError` when the line is no event."""
-    return _events.decode(line)
+    event: Event = _events.decode(line)
+    return event
 
 
 def decode_control(line: bytes) -> Control:
     """Raises `msgspec.MsgspecError` when the line is no control."""
-    return _controls.decode(line)
+    control: Control = _controls.decode(line)
+    return control

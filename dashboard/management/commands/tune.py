@@ -1,0 +1,129 @@
+"""`manage.py tune`: a run in the foreground, by the same path and in the same database as from the page."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import threading
+from argparse import ArgumentParser
+from types import FrameType
+from typing import Any
+
+from django.core.management import CommandError
+from django.db import connection
+from rich.console import Console
+
+from dashboard.presentation.terminal import RunProgress, summary
+from tuning import services
+from tuning.management.migrated import MigratedCommand
+from tuning.models import Run
+from tuning.supervisor import claim, supervise
+from tuning.validation import Invalid, OptionDict
+
+POLL_S = 0.5
+
+
+class Command(MigratedCommand):
+    """Exit status: 0 when the run finished or was stopped by Ctrl-C, 1 when it failed, 2 for bad options."""
+
+    help = "Tune a network in the foreground. Ctrl-C stops the run; what was measured is kept."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """The network, its options, and every tuning option under its own name."""
+        names = ", ".join(network["name"] for network in services.networks())
+        parser.add_argument("network", help=f"one of: {names}")
+        parser.add_argument("--target", default="this", help="this machine (`this`), a tag, or a target's JSON")
+        parser.add_argument("--name", default="", help="the run's name")
+        parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the network")
+        for option in (services.budget_option(), *services.tuning_options()):
+            parser.add_argument(_flag(option), default="", help=_help(option), metavar=option["type"].upper())
+        parser.add_argument("--json", action="store_true", help="print the run as JSON at the end, and nothing else")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Launch, watch, report."""
+        console = Console(file=sys.stderr if options["json"] else sys.stdout)
+        run = self._launch(options)
+        status = _tune(run, _Wishes(), console)
+        shown = Run.objects.select_related("network", "created_by").get(pk=run.pk).to_full_dict()
+        if options["json"]:
+            self.stdout.write(json.dumps(shown))
+        else:
+            summary(console, shown)
+        if status in (Run.Status.FAILED, Run.Status.INTERRUPTED):
+            raise CommandError(f"Run {run.pk} {status}: {shown['error'] or 'no reason recorded'}", returncode=1)
+
+    def _launch(self, options: dict[str, Any]) -> Run:
+        named = [option["name"] for option in (services.budget_option(), *services.tuning_options())]
+        data = {name: options[name] for name in ("network", "target", "name", *named)}
+        try:
+            return services.launch(data | {"network_options": _pairs(options["option"])}, None, enqueue=False)
+        except Invalid as error:
+            lines = (f"{name}: {message}" for name, message in error.fields.items())
+            raise CommandError("\n".join(lines), returncode=2) from error
+
+
+class _Wishes:
+    """Ctrl-C stops the run as the button does; a second one, or SIGTERM, ends this command as a worker is ended."""
+
+    def __init__(self) -> None:
+        self.stop = False
+        self.shutdown = threading.Event()
+        signal.signal(signal.SIGINT, self._on_interrupt)
+        signal.signal(signal.SIGTERM, lambda *_: self.shutdown.set())
+
+    def _on_interrupt(self, _signal: int, _frame: FrameType | None) -> None:
+        # Only noted: a handler may run in the middle of a query.
+        if self.stop:
+            self.shutdown.set()
+        self.stop = True
+
+    def carry_out(self, run: Run) -> None:
+        """Stop the run if that is wished; one that ended meanwhile needs none."""
+        if self.stop:
+            with contextlib.suppress(services.Conflict):
+                services.stop(run)
+
+
+def _tune(run: Run, wishes: _Wishes, console: Console) -> str:
+    """Supervise in a thread, so that this one can show the progress; gives the status at the end."""
+    worker = threading.Thread(target=_claim_and_supervise, args=(run.pk, wishes.shutdown), name="supervisor")
+    worker.start()
+    with RunProgress(console, run) as progress:
+        while worker.is_alive():
+            worker.join(POLL_S)
+            wishes.carry_out(run)
+            progress.update()
+        progress.follow_elsewhere(POLL_S)
+    run.refresh_from_db()
+    return run.status
+
+
+def _claim_and_supervise(key: int, shutdown: threading.Event) -> None:
+    try:
+        run = Run.objects.select_related("network").get(pk=key)
+        if claim(run, shutdown):
+            supervise(run, shutdown)
+    finally:
+        connection.close()
+
+
+def _flag(option: OptionDict) -> str:
+    return "--" + option["name"].replace("_", "-")
+
+
+def _help(option: OptionDict) -> str:
+    default = "" if option["default"] is None else f" [{option['default']}]"
+    choices = f" {' | '.join(option['choices'])}." if option["choices"] else ""
+    return (option["description"] + choices + default).replace("%", "%%")
+
+
+def _pairs(given: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise CommandError(f"--option {text}: write NAME=VALUE", returncode=2)
+        pairs[name] = value
+    return pairs

@@ -1,0 +1,100 @@
+"""A run in a terminal: its progress while it is tuned, its tasks and estimate at the end."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from typing_extensions import Self
+
+from dashboard.presentation import units
+from tuning.models import Run, RunDict
+
+
+class RunProgress:
+    """A progress bar that reads the run from the database: it may be a worker that tunes it."""
+
+    def __init__(self, console: Console, run: Run) -> None:
+        self._run = run
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[detail]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self._bar = self._progress.add_task(run.name, total=run.trials_budget, completed=run.trials_done, detail="")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def update(self) -> None:
+        """Show what the database holds now."""
+        self._run.refresh_from_db()
+        self._progress.update(self._bar, completed=self._run.trials_done, detail=_detail(self._run))
+
+    def follow_elsewhere(self, poll_s: float) -> None:
+        """Until a run ended that a worker took."""
+        while self._run.is_live:
+            time.sleep(poll_s)
+            self.update()
+
+
+def summary(console: Console, run: RunDict) -> None:
+    """The table of tasks and the estimate."""
+    console.print(_table(run))
+    console.print(
+        f"Run {run['id']} {run['status']}: {run['trials_done']} of {run['trials_budget']} trials,"
+        f" {run['trials_failed']} failed, in {units.duration(run['elapsed_s'])}."
+    )
+    console.print(f"Estimated latency: {_estimate(run)}")
+    for alert in run["alerts"]:
+        console.print(f"[yellow]{alert['message']}[/]")
+
+
+def _detail(run: Run) -> str:
+    if run.status == Run.Status.QUEUED:
+        return f"waits for {run.device}: {run.place} ahead"
+    task = "" if run.phase_task is None else f" task {run.phase_task}"
+    failed = f" {run.trials_failed} failed" if run.trials_failed else ""
+    return f"{(run.phase or '').replace('_', ' ')}{task}{failed}"
+
+
+def _estimate(run: RunDict) -> str:
+    measured = f"{run['tasks_measured']} of {run['tasks_total']} tasks measured"
+    if run["estimated_latency_s"] is None:
+        return f"not known, {measured}"
+    return f"{units.latency(run['estimated_latency_s'])} ({measured})"
+
+
+def _table(run: RunDict) -> Table:
+    table = Table()
+    table.add_column("ID", justify="right")
+    table.add_column("Task")
+    for title in ("Weight", "FLOP", "Latency", "GFLOPS", "Weighted", "Trials", "Failed"):
+        table.add_column(title, justify="right")
+    for task in run.get("tasks", ()):
+        best = task["best_latency_s"]
+        table.add_row(
+            str(task["index"]),
+            task["name"],
+            str(task["weight"]),
+            units.flop(task["flop"]),
+            units.latency(best),
+            units.gflops(task["gflops"]),
+            units.latency(best and best * task["weight"]),
+            str(task["trials"]),
+            str(task["failed"]),
+        )
+    return table

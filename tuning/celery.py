@@ -1,0 +1,29 @@
+"""The Celery app: one queue for each device, so that measurements on it don't disturb each other."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from celery import Celery
+from celery.signals import worker_shutting_down
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+
+app = Celery("tuneboard")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks(related_name="jobs")
+
+shutdown = threading.Event()
+"""Set when the worker was told to end: its supervisors stop their engines, and the runs can be resumed."""
+
+
+@worker_shutting_down.connect
+def _set_shutdown(**_: Any) -> None:
+    shutdown.set()
+
+
+def queue_of(device: str) -> str:
+    """The name of the device's queue."""
+    return f"device.{device}"

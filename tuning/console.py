@@ -1,0 +1,50 @@
+"""The console log of a run: what its engine, TVM and compilers printed."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from .models import Run
+
+TAIL_BYTES = 64 * 1024
+
+
+class ConsoleDict(TypedDict):
+    """A piece of the log; `start` and `end` are byte offsets, so that the next piece begins `after` the end."""
+
+    text: str
+    start: int
+    end: int
+
+
+def console(run: Run, *, after: int | None = None, limit: int = TAIL_BYTES) -> ConsoleDict:
+    """At most `limit` bytes from the offset `after`, or the end of the log, from the start of a line."""
+    try:
+        with run.console_log.open("rb") as log:
+            size = log.seek(0, 2)
+            start = max(0, size - limit) if after is None else min(after, size)
+            log.seek(start)
+            data = log.read(limit)
+    except FileNotFoundError:
+        return {"text": "", "start": 0, "end": 0}
+    if after is None and start > 0:
+        skipped = data.find(b"\n") + 1
+        start, data = start + skipped, data[skipped:]
+    whole = _whole_characters(data)
+    return {"text": whole.decode(errors="replace"), "start": start, "end": start + len(whole)}
+
+
+def last_lines(run: Run, count: int) -> str:
+    """The last lines of the log that aren't blank."""
+    lines = [line for line in console(run)["text"].splitlines() if line.strip()]
+    return "\n".join(lines[-count:])
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """The data without a UTF-8 character that is cut at its end: the next piece has it whole."""
+    for cut in range(1, min(4, len(data)) + 1):
+        byte = data[-cut]
+        if byte & 0xC0 != 0x80:
+            need = 1 if byte < 0x80 else 2 if byte >> 5 == 0b110 else 3 if byte >> 4 == 0b1110 else 4
+            return data[:-cut] if need > cut else data
+    return data

@@ -1,0 +1,37 @@
+"""Units of Celery work. A message is a hint: the database says what is to be done, and a lost one is sent again."""
+
+from __future__ import annotations
+
+import logging
+
+from django.db import InterfaceError, OperationalError
+from django.utils import timezone
+from kombu.exceptions import OperationalError as BrokerError
+from redis.exceptions import RedisError
+
+from .celery import app, queue_of, shutdown
+from .models import Run
+from .supervisor import claim, supervise
+
+logger = logging.getLogger(__name__)
+
+
+@app.task(name="tuning.tune")
+def tune(run_id: int) -> None:
+    """Tune a queued run; one that was deleted, stopped or taken meanwhile is left alone."""
+    try:
+        run = Run.objects.filter(pk=run_id).first()
+        if run is not None and claim(run, shutdown):
+            logger.info("Run %s ended %s.", run_id, supervise(run, shutdown))
+    except (OperationalError, InterfaceError) as error:
+        logger.warning("Run %s waits for the database: %s", run_id, str(error).strip())
+
+
+def enqueue(run: Run) -> None:
+    """Tell the workers of the run's device. When the broker can't be reached the sweep tells them later."""
+    try:
+        tune.apply_async(args=(run.pk,), queue=queue_of(run.device), retry=False)
+    except (BrokerError, RedisError, OSError) as error:
+        logger.warning("Run %s stays queued until the broker answers again: %s", run.pk, error)
+    else:
+        Run.objects.filter(pk=run.pk).update(enqueued_at=timezone.now())

@@ -1,0 +1,239 @@
+"""The only writer of measurements: a batch of an engine's events becomes one transaction and one delta."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from django.db import transaction
+from django.utils import timezone
+
+from .engines.protocol import Event, Hello, Phase, TaskInfo, TasksExtracted, TrialMeasured
+from .models import Record, Run, RunDelta, Task, Trial, TrialError, level_of_detail, trial_columns
+
+KEEP_BEST = 8
+"""Records kept of each task; a run's whole record log stays in its work directory."""
+
+
+class LeaseLost(Exception):
+    """The run is another supervisor's, or was marked interrupted: nothing was written."""
+
+
+class EngineMisbehaved(Exception):
+    """The engine broke the protocol; nothing of the batch was written."""
+
+
+class Recorder:
+    """Records the events of one claimed run.
+
+    Counters are kept on the model instances between batches; when a transaction fails they are read again, so
+    a batch can be tried again and nothing is counted twice.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._pk = run.pk
+        self._lease = run.lease
+        self._stale = False
+        self._load()
+
+    def record(self, events: Sequence[Event]) -> RunDelta:
+        """Write the events in one transaction.
+
+        Raises `LeaseLost`, `EngineMisbehaved`, or a database error; then nothing was written.
+        """
+        if self._stale:
+            self._load()
+        self._stale = True
+        with transaction.atomic():
+            delta = _Batch(self).write(events)
+        self._stale = False
+        return delta
+
+    def _load(self) -> None:
+        self.run = Run.objects.select_related("network", "created_by").get(pk=self._pk)
+        if self.run.lease != self._lease:
+            raise LeaseLost(f"run {self._pk} has another supervisor")
+        self.tasks = {task.index: task for task in self.run.tasks.all()}
+        self.errors = {error.digest: error for error in self.run.errors.all()}
+        self.kept: dict[int, list[Record]] = {index: list(task.records.all()) for index, task in self.tasks.items()}
+        self._stale = False
+
+
+class _Batch:
+    """One transaction's worth of events."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.run = recorder.run
+        self.after = recorder.run.trials_done
+        self.trials: list[Trial] = []
+        self.tasks: dict[int, Task] = {}
+        self.errors: dict[str, TrialError] = {}
+        self.dropped: list[Record] = []
+        self.added: list[Record] = []
+
+    def write(self, events: Sequence[Event]) -> RunDelta:
+        for event in events:
+            self._take(event)
+        self._save()
+        return {
+            "type": "delta",
+            "after": self.after,
+            "last": self.run.trials_done,
+            "trials": trial_columns(self.trials, {task.pk: index for index, task in self.tasks.items()}, self.after),
+            "run": self.run.to_dict(tasks=self.recorder.tasks.values()),
+            "tasks": [task.to_dict() for task in self.tasks.values()],
+        }
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, TrialMeasured):
+            self._take_trial(event)
+        elif isinstance(event, TasksExtracted):
+            self._take_tasks(event)
+        elif isinstance(event, Phase):
+            self.run.phase, self.run.phase_task = event.name, event.task
+        elif isinstance(event, Hello):
+            self.run.versions = event.versions
+
+    def _take_tasks(self, event: TasksExtracted) -> None:
+        self.run.target = event.target
+        known = self.recorder.tasks
+        if known:
+            _refuse_other_tasks(known, event.tasks)
+            return
+        rows = Task.objects.bulk_create(_task(self.run, info) for info in event.tasks)
+        for task in rows:
+            known[task.index] = self.tasks[task.index] = task
+            self.recorder.kept[task.index] = []
+        self.run.tasks_total = len(rows)
+
+    def _take_trial(self, event: TrialMeasured) -> None:
+        task = self.recorder.tasks.get(event.task)
+        if task is None:
+            raise EngineMisbehaved(f"the engine measured task {event.task}, which it never announced")
+        if self.run.trials_done >= self.run.trials_budget:
+            raise EngineMisbehaved(f"the engine measured more than the budget of {self.run.trials_budget} trials")
+        if (event.latency_s is None) == (event.error_kind is None):
+            raise EngineMisbehaved("the engine sent a trial that has both or neither of a latency and an error")
+        self.tasks[event.task] = task
+        self.run.trials_done += 1
+        self.run.elapsed_s = max(self.run.elapsed_s, event.at_s)
+        task.trials += 1
+        trial = Trial(
+            run=self.run,
+            task=task,
+            number=self.run.trials_done,
+            nth=task.trials,
+            latency_s=event.latency_s,
+            error_kind=event.error_kind,
+            at_s=event.at_s,
+            lod=level_of_detail(self.run.trials_done),
+            improved=self._improves(task, event.latency_s),
+        )
+        self.trials.append(trial)
+        if event.latency_s is None:
+            self._count_failure(task, trial, event)
+        elif event.record is not None:
+            self._keep(task, trial.number, event.latency_s, event.record)
+
+    def _improves(self, task: Task, latency_s: float | None) -> bool:
+        if latency_s is None or (task.best_latency_s is not None and latency_s >= task.best_latency_s):
+            return False
+        task.best_latency_s = latency_s
+        task.best_trial = self.run.trials_done
+        return True
+
+    def _count_failure(self, task: Task, trial: Trial, event: TrialMeasured) -> None:
+        task.failed += 1
+        self.run.trials_failed += 1
+        kind, text = event.error_kind or "run", event.error or "not recorded"
+        digest = error_digest(kind, text)
+        error = self.recorder.errors.get(digest)
+        if error is None:
+            error = TrialError(run=self.run, kind=kind, digest=digest, text=text, first_trial=trial.number)
+            self.recorder.errors[digest] = error
+        error.count += 1
+        error.last_trial = trial.number
+        error.tasks = sorted({*error.tasks, task.index})
+        self.errors[digest] = error
+        trial.error = error
+
+    def _keep(self, task: Task, number: int, latency_s: float, text: str) -> None:
+        kept = self.recorder.kept[task.index]
+        record = Record(task=task, trial=number, latency_s=latency_s, text=text)
+        kept.append(record)
+        kept.sort(key=lambda one: (one.latency_s, one.trial))
+        self.added.append(record)
+        self.dropped += kept[KEEP_BEST:]
+        del kept[KEEP_BEST:]
+
+    def _save(self) -> None:
+        self._save_run()
+        Task.objects.bulk_update(self.tasks.values(), ["trials", "failed", "best_latency_s", "best_trial"])
+        for error in self.errors.values():
+            error.save()
+        for trial in self.trials:
+            trial.error = trial.error  # takes the key that the error was just given
+        Trial.objects.bulk_create(self.trials)
+        gone = set(map(id, self.dropped))
+        Record.objects.bulk_create(record for record in self.added if id(record) not in gone)
+        Record.objects.filter(pk__in=[record.pk for record in self.dropped if record.pk]).delete()
+
+    def _save_run(self) -> None:
+        run = self.run
+        tasks = self.recorder.tasks.values()
+        run.tasks_measured = sum(task.best_latency_s is not None for task in tasks)
+        run.estimated_latency_s = estimated_latency(tasks)
+        run.heartbeat_at = timezone.now()
+        fields = [
+            "trials_done",
+            "trials_failed",
+            "tasks_total",
+            "tasks_measured",
+            "estimated_latency_s",
+            "elapsed_s",
+            "phase",
+            "phase_task",
+            "target",
+            "versions",
+            "heartbeat_at",
+        ]
+        values = {name: getattr(run, name) for name in fields}
+        mine = Run.objects.live().filter(pk=run.pk, lease=run.lease)
+        if not mine.update(**values):
+            raise LeaseLost(f"run {run.pk} was taken away")
+        run.status = mine.values_list("status", flat=True).get()
+
+
+def estimated_latency(tasks: Iterable[Task]) -> float | None:
+    """Σ best latency × weight in seconds; None until every task has a valid trial."""
+    parts = [task.best_latency_s and task.best_latency_s * task.weight for task in tasks]
+    return sum(part for part in parts if part is not None) if parts and None not in parts else None
+
+
+def error_digest(kind: str, text: str) -> str:
+    """The same for texts that differ only by addresses, temporary paths, process numbers and times."""
+    alike = re.sub(r"0x[0-9a-fA-F]+|/tmp/\S+|\d+", "#", text)
+    return hashlib.sha256(f"{kind}\n{alike}".encode()).hexdigest()
+
+
+def _task(run: Run, info: TaskInfo) -> Task:
+    return Task(
+        run=run,
+        index=info.index,
+        name=info.name,
+        weight=info.weight,
+        flop=info.flop,
+        workload_hash=info.workload_hash,
+        args=[msgspec.to_builtins(arg) for arg in info.args],
+        tensorir=info.tensorir,
+    )
+
+
+def _refuse_other_tasks(known: dict[int, Task], infos: Sequence[TaskInfo]) -> None:
+    """A resumed run must tune what it tuned before, or its trials would be counted to other functions."""
+    before = {index: (task.workload_hash, task.weight) for index, task in known.items()}
+    if before != {info.index: (info.workload_hash, info.weight) for info in infos}:
+        raise EngineMisbehaved("the network's tasks are no longer those that this run began with")

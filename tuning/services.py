@@ -1,0 +1,281 @@
+"""What users can have done: launch, stop and resume runs, and read what these gave."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import secrets
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+from msgspec import Meta
+from typing_extensions import TypedDict
+
+from . import jobs, targets
+from .announce import announce_status
+from .console import ConsoleDict, console
+from .engines.catalog import BUILTIN
+from .engines.protocol import Options
+from .models import Network, Run, TrialColumns
+from .models import trial_columns as columns_of
+from .validation import Invalid, OptionDict, convert, options_of
+
+__all__ = (
+    "Conflict",
+    "ConsoleDict",
+    "Invalid",
+    "NetworkDict",
+    "console",
+    "launch",
+    "networks",
+    "resume",
+    "stop",
+    "sweep",
+    "trial_columns",
+    "tuning_options",
+)
+logger = logging.getLogger(__name__)
+SEEDS = 2**31
+NAME_LENGTH = 200
+
+
+class Conflict(Exception):
+    """The run's status doesn't allow it; the message says why."""
+
+
+class NetworkDict(TypedDict):
+    """A network that can be tuned, with its options."""
+
+    name: str
+    title: str
+    description: str
+    options: list[OptionDict]
+
+
+class Budget(msgspec.Struct):
+    """How much to tune."""
+
+    trials: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000, title="Trials", description="Candidates to build and measure in all, over all tasks."),
+    ] = 64
+
+
+def networks() -> list[NetworkDict]:
+    """The built-in networks."""
+    return [
+        {
+            "name": network.name,
+            "title": network.title,
+            "description": network.description,
+            "options": options_of(network.options),
+        }
+        for network in BUILTIN.values()
+    ]
+
+
+def tuning_options() -> list[OptionDict]:
+    """How a run can be tuned, besides what and how much."""
+    return options_of(Options)
+
+
+def budget_option() -> OptionDict:
+    """The number of trials."""
+    return options_of(Budget)[0]
+
+
+def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) -> Run:
+    """Store a queued run and, unless `enqueue` is off, tell the workers.
+
+    `data` is flat, as in `POST /api/v1/runs`; values may be strings, as forms send them. Raises `Invalid` that
+    names every field at fault; then nothing is stored.
+    """
+    order = _Order(data)
+    with transaction.atomic():
+        run = Run.objects.create(
+            name=order.name,
+            network=_network(order.network, order.network_options),
+            target=order.target["target"],
+            device=order.target["device"],
+            options=msgspec.to_builtins(order.options),
+            trials_budget=order.trials,
+            created_by=user,
+            queued_at=timezone.now(),
+        )
+    if enqueue:
+        jobs.enqueue(run)
+    return run
+
+
+def stop(run: Run) -> Run:
+    """A queued run ends at once, a running one as soon as its engine heard of it. Raises `Conflict`."""
+    queued, running = Run.Status.QUEUED, Run.Status.RUNNING
+    if not (
+        run.move(queued, to=Run.Status.STOPPED, finished_at=timezone.now()) or run.move(running, to=Run.Status.STOPPING)
+    ):
+        run.refresh_from_db(fields=("status",))
+        raise Conflict(f"The run is {run.status}: only a queued or running one can be stopped.")
+    announce_status(run)
+    return run
+
+
+def resume(run: Run) -> Run:
+    """Queue a run again that ended before its budget was spent: it goes on with what is left. Raises `Conflict`."""
+    if run.trials_done >= run.trials_budget:
+        raise Conflict(f"All of the run's {run.trials_budget} trials are done: there is nothing to resume.")
+    now = timezone.now()
+    if not run.move(
+        *Run.RESUMABLE, to=Run.Status.QUEUED, queued_at=now, enqueued_at=None, finished_at=None, error=None
+    ):
+        run.refresh_from_db(fields=("status",))
+        raise Conflict(f"The run is {run.status}: only a stopped, failed or interrupted one can be resumed.")
+    announce_status(run)
+    jobs.enqueue(run)
+    return run
+
+
+def trial_columns(  # noqa: PLR0913 - the filters of one read
+    run: Run,
+    *,
+    after: int = 0,
+    limit: int = 1000,
+    task: int | None = None,
+    failed: bool | None = None,
+    order: str = "number",
+) -> TrialColumns:
+    """At most `limit` trials with a number above `after`, of one task or of all, in the order of `number` or `-number`.
+
+    Raises `Invalid` for a task that the run doesn't have or an unknown order.
+    """
+    if order not in ("number", "-number"):
+        raise Invalid({"order": "Must be number or -number."})
+    index_of = dict(run.tasks.values_list("pk", "index"))
+    trials = run.trials.filter(number__gt=after)
+    if task is not None:
+        trials = trials.filter(task=_task_key(index_of, task))
+    if failed is not None:
+        trials = trials.filter(latency_s__isnull=failed)
+    return columns_of(trials.order_by(order)[:limit], index_of, after)
+
+
+def sweep() -> int:
+    """Mark runs whose supervisor is gone, and tell the workers again of runs that the broker lost.
+
+    Gives the number of runs that it marked.
+    """
+    marked = [run for run in Run.objects.abandoned() if _interrupt(run)]
+    for run in marked:
+        logger.warning("Run %s was interrupted: its worker stopped renewing the lease.", run.pk)
+        announce_status(run)
+    for run in Run.objects.forgotten():
+        jobs.enqueue(run)
+    return len(marked)
+
+
+class _Order:
+    """A checked launch: all that can be wrong is found before anything is stored."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        wrong: dict[str, str] = {}
+        own = {"network", "network_options", "target", "trials", "name"}
+        self.network = _checked(wrong, _network_name, data.get("network"))
+        self.network_options = _checked(wrong, _network_options, self.network, data.get("network_options") or {})
+        self.trials = _checked(wrong, _trials, data.get("trials", ""))
+        self.name = _checked(wrong, _name, data.get("name"), self.network, self.network_options)
+        self.options = _checked(wrong, convert, Options, {key: data[key] for key in data.keys() - own})
+        self.target = _checked(wrong, _target, data.get("target"))
+        if wrong:
+            raise Invalid(wrong)
+        if self.options.seed is None:
+            self.options = msgspec.structs.replace(self.options, seed=secrets.randbelow(SEEDS))
+
+
+def _checked(wrong: dict[str, str], check: Any, *values: Any) -> Any:
+    try:
+        return check(*values)
+    except Invalid as error:
+        wrong.update(error.fields)
+        return None
+
+
+def _network_name(name: Any) -> str:
+    if name in (None, ""):
+        raise Invalid({"network": "Choose a network."})
+    if not isinstance(name, str) or name not in BUILTIN:
+        raise Invalid({"network": f"There is no network {str(name)[:60]!r}. Known: {', '.join(BUILTIN)}."})
+    return name
+
+
+def _network_options(network: str | None, given: Any) -> dict[str, Any]:
+    if network is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise Invalid({"network_options": "Must be an object of option names and values."})
+    try:
+        options: dict[str, Any] = msgspec.to_builtins(convert(BUILTIN[network].options, given))
+    except Invalid as error:
+        raise Invalid({f"network_options.{name}": message for name, message in error.fields.items()}) from error
+    return options
+
+
+def _trials(given: Any) -> int:
+    return convert(Budget, {"trials": given}).trials
+
+
+def _name(given: Any, network: str | None, options: dict[str, Any]) -> str:
+    if given in (None, ""):
+        return _default_name(network, options)[:NAME_LENGTH] if network and options is not None else ""
+    name = str(given).strip()
+    if not name or len(name) > NAME_LENGTH or not name.isprintable():
+        raise Invalid({"name": f"Must be one line of at most {NAME_LENGTH} characters."})
+    return name
+
+
+def _default_name(network: str, options: dict[str, Any]) -> str:
+    """The network, and those of its options that aren't as usual."""
+    usual = {option["name"]: option["default"] for option in options_of(BUILTIN[network].options)}
+    unusual = [f"{name}={value}" for name, value in options.items() if value != usual[name]]
+    return " ".join([network, *unusual])
+
+
+def _target(given: Any) -> targets.TargetDict:
+    if not isinstance(given, (str, dict, type(None))):
+        raise Invalid({"target": "Must be `this`, a tag, or a target's JSON."})
+    resolved = targets.resolve(given or "this")
+    if resolved["device"] not in settings.DEVICES:
+        served = ", ".join(settings.DEVICES)
+        raise Invalid({"target": f"It runs on {resolved['device']}, and no worker serves that. Served: {served}."})
+    return resolved
+
+
+def _network(name: str, options: dict[str, Any]) -> Network:
+    fingerprint = hashlib.sha256(json.dumps([name, options], sort_keys=True).encode()).hexdigest()
+    defaults = {"name": name, "options": options}
+    return Network.objects.get_or_create(fingerprint=fingerprint, defaults=defaults)[0]
+
+
+def _task_key(index_of: dict[int, int], index: int) -> int:
+    for key, known in index_of.items():
+        if known == index:
+            return key
+    raise Invalid({"task": f"The run has no task {index}."})
+
+
+def _interrupt(run: Run) -> bool:
+    """Only if the lease is the one that ran out: a supervisor may have renewed or ended it meanwhile."""
+    abandoned = Run.objects.abandoned().filter(pk=run.pk, lease=run.lease)
+    return bool(
+        abandoned.update(
+            status=Run.Status.INTERRUPTED,
+            finished_at=run.heartbeat_at,
+            phase=None,
+            phase_task=None,
+            error="The worker stopped responding. Resume goes on where the run ended.",
+        )
+    )

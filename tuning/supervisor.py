@@ -1,0 +1,177 @@
+"""One run from claim to end: starts the engine, records what it says, keeps the lease, tells why it ended."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+from django.db import InterfaceError, OperationalError, connection
+from django.utils import timezone
+
+from .announce import announce, announce_status
+from .endings import death_notice, nothing_valid
+from .engine_process import BadEvent, EngineProcess
+from .engines.protocol import VERSION, Event, Failed, Finished, Hello, NetworkSpec, Options, Start
+from .models import Run
+from .recorder import EngineMisbehaved, LeaseLost, Recorder
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+RENEW_S = 1.0
+"""How often the lease is renewed, and with it the wish to stop read."""
+PACE_S = 0.05
+"""Least time between two transactions: what arrives meanwhile becomes one batch."""
+STOP_GRACE_S = 15.0
+"""An engine that was told to stop is killed after this long. Nothing is lost: each trial is recorded as it ends."""
+RETRY_S = 2.0
+
+
+def claim(run: Run, shutdown: threading.Event, poll_s: float = 1.0) -> bool:
+    """Wait until the device is free and take the run; False when somebody else did, or at shutdown."""
+    while not run.claim():
+        run.refresh_from_db(fields=("status",))
+        if run.status != Run.Status.QUEUED or shutdown.wait(poll_s):
+            return False
+    return True
+
+
+def supervise(run: Run, shutdown: threading.Event) -> str:
+    """Tune the claimed run until it ends, and give the status in which it ended.
+
+    When `shutdown` is set the run ends `interrupted` and can be resumed.
+    """
+    try:
+        return _Supervision(run, shutdown).go()
+    except LeaseLost as error:
+        logger.warning("Run %s: %s; its engine was ended.", run.pk, error)
+        run.refresh_from_db(fields=("status",))
+        return run.status
+    except Exception as error:
+        # The lease would run out in time, but the reason would be known to the log only.
+        run.move(*Run.LIVE, to=Run.Status.FAILED, lease=run.lease, error=f"Tuneboard's own fault: {error!r}")
+        announce_status(run)
+        raise
+
+
+class _Supervision:
+    def __init__(self, run: Run, shutdown: threading.Event) -> None:
+        self.run = run
+        self.lease = run.lease or ""
+        self.shutdown = shutdown
+        self.recorder = Recorder(run)
+        self.elapsed_before = run.elapsed_s
+        self.started = time.monotonic()
+        self.renewed = self.paced = 0.0
+        self.stop_sent: float | None = None
+        self.last: Finished | Failed | None = None
+
+    def go(self) -> str:
+        announce_status(self.run)
+        try:
+            with EngineProcess(self.run.engine, self._start(), self.run.console_log) as engine:
+                trouble = self._watch(engine)
+                exit_status = None if trouble else engine.wait(STOP_GRACE_S)
+        except OSError as error:
+            return self._end(Run.Status.FAILED, f"The engine could not be started: {error}.")
+        if trouble:
+            return self._end(Run.Status.FAILED, trouble)
+        return self._end(*self._verdict(exit_status))
+
+    def _start(self) -> Start:
+        run = self.run
+        return Start(
+            run_id=run.pk,
+            network=NetworkSpec(run.network.name, run.network.options),
+            target=run.target,
+            options=msgspec.convert(run.options, Options),
+            trials_budget=run.trials_budget,
+            trials_done=run.trials_done,
+            elapsed_s=run.elapsed_s,
+            work_dir=str(run.work_dir),
+        )
+
+    def _watch(self, engine: EngineProcess) -> str | None:
+        """Read and record until the engine ends; gives what the engine did wrong, if anything."""
+        try:
+            while not engine.ended and not self._overdue():
+                self._record(engine.read(timeout_s=RENEW_S / 2))
+                self._renew()
+                if self.stop_sent is None and self._wants_stop():
+                    self.stop_sent = time.monotonic()
+                    engine.stop()
+        except (BadEvent, EngineMisbehaved) as error:
+            return f"The engine broke its protocol: {error}."
+        return None
+
+    def _record(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, Hello) and event.version != VERSION:
+                raise EngineMisbehaved(f"it speaks version {event.version}, this Tuneboard version {VERSION}")
+            if isinstance(event, (Finished, Failed)):
+                self.last = event
+        if events:
+            time.sleep(max(0.0, self.paced + PACE_S - time.monotonic()))
+            delta = self._patiently(lambda: self.recorder.record(events))
+            self.paced = time.monotonic()
+            announce(self.run.pk, delta)
+
+    def _renew(self) -> None:
+        if time.monotonic() < self.renewed + RENEW_S:
+            return
+        elapsed_s = self.elapsed_before + time.monotonic() - self.started
+        status = self._patiently(lambda: self.run.renew(self.lease, elapsed_s))
+        if status is None:
+            raise LeaseLost("it was taken away")
+        self.recorder.run.elapsed_s = max(self.recorder.run.elapsed_s, elapsed_s)
+        self.run.status = status
+        self.renewed = time.monotonic()
+
+    def _wants_stop(self) -> bool:
+        return self.shutdown.is_set() or self.run.status == Run.Status.STOPPING
+
+    def _overdue(self) -> bool:
+        return self.stop_sent is not None and time.monotonic() > self.stop_sent + STOP_GRACE_S
+
+    def _patiently(self, step: Callable[[], T]) -> T:
+        """Repeat the step while the database can't be reached: the engine waits at its full pipe meanwhile."""
+        waited = False
+        while True:
+            try:
+                return step()
+            except (OperationalError, InterfaceError) as error:
+                if self.shutdown.is_set():
+                    raise LeaseLost("the database can't be reached at shutdown") from error
+                if not waited:
+                    logger.warning("Run %s waits for the database: %s", self.run.pk, str(error).strip())
+                waited = True
+                connection.close()
+                time.sleep(RETRY_S)
+
+    def _verdict(self, exit_status: int | None) -> tuple[str, str | None]:
+        run = self.run
+        run.refresh_from_db(fields=("status", "trials_done", "trials_failed", "trials_budget"))
+        if isinstance(self.last, Failed):
+            return Run.Status.FAILED, self.last.error
+        if isinstance(self.last, Finished) and self.last.reason != "stopped":
+            none_valid = run.trials_done == run.trials_failed
+            return (Run.Status.FAILED, nothing_valid(run)) if none_valid else (Run.Status.FINISHED, None)
+        if run.status == Run.Status.STOPPING:
+            return Run.Status.STOPPED, None
+        if self.stop_sent is not None:
+            return Run.Status.INTERRUPTED, "The worker was shut down. Resume goes on where it ended."
+        return Run.Status.FAILED, death_notice(run, exit_status)
+
+    def _end(self, status: str, error: str | None) -> str:
+        values = {"error": error, "finished_at": timezone.now(), "phase": None, "phase_task": None}
+        elapsed_s = self.elapsed_before + time.monotonic() - self.started
+        ended = self._patiently(
+            lambda: self.run.move(*Run.LIVE, to=status, lease=self.lease, elapsed_s=elapsed_s, **values)
+        )
+        if not ended:
+            raise LeaseLost("it was taken away")
+        announce_status(self.run)
+        return status

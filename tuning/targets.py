@@ -1,0 +1,51 @@
+"""Resolves what a user calls a target, in a process of its own: TVM loads neither in the web nor in the worker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+from typing_extensions import TypedDict
+
+from .validation import Invalid
+
+TIMEOUT_S = 60
+
+
+class TargetDict(TypedDict):
+    """A resolved target: the dict for TVM, the device that it runs on, and a short label."""
+
+    target: dict[str, Any]
+    device: str
+    label: str
+
+
+def resolve(target: str | dict[str, Any]) -> TargetDict:
+    """The target for TVM of `this`, a tag, JSON text or a dict. Raises `Invalid` with the reason for `target`."""
+    text = target if isinstance(target, str) else json.dumps(target)
+    answer = json.loads(_ask(text.strip()))
+    if "error" in answer:
+        raise Invalid({"target": answer["error"]})
+    resolved: TargetDict = answer
+    return resolved
+
+
+@lru_cache(maxsize=64)
+def _ask(text: str) -> str:
+    """Cached: the answer for one machine doesn't change, and each costs the import of TVM. Failures aren't."""
+    command = [sys.executable, "-m", "tuning.engines.targets"]
+    question = json.dumps({"target": text})
+    try:
+        done = subprocess.run(
+            command, input=question, capture_output=True, text=True, timeout=TIMEOUT_S, cwd=settings.BASE_DIR
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Invalid({"target": f"TVM did not answer within {TIMEOUT_S} s whether it can build for this."}) from error
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise Invalid({"target": f"TVM can't say whether it can build for this: {said[-1]}"})
+    return done.stdout
