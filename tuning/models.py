@@ -243,8 +243,11 @@ class Run(models.Model):
 
     @property
     def work_dir(self) -> Path:
-        """Where the engine keeps its own files, and the run its console log."""
-        return Path(settings.VAR) / "runs" / str(self.pk)
+        """Where the engine keeps its own files, and the run its console log.
+
+        With the time of creation, since a new database beside old files begins with run 1 again.
+        """
+        return Path(settings.VAR) / "runs" / f"{self.pk}-{self.created_at:%Y%m%dT%H%M%S.%f}"
 
     @property
     def console_log(self) -> Path:

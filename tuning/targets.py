@@ -41,7 +41,13 @@ def _ask(text: str) -> str:
     question = json.dumps({"target": text})
     try:
         done = subprocess.run(
-            command, input=question, capture_output=True, text=True, timeout=TIMEOUT_S, cwd=settings.BASE_DIR
+            command,
+            check=False,
+            input=question,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            cwd=settings.BASE_DIR,
         )
     except subprocess.TimeoutExpired as error:
         raise Invalid({"target": f"TVM did not answer within {TIMEOUT_S} s whether it can build for this."}) from error

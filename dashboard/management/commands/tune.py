@@ -41,7 +41,7 @@ class Command(MigratedCommand):
             parser.add_argument(_flag(option), default="", help=_help(option), metavar=option["type"].upper())
         parser.add_argument("--json", action="store_true", help="print the run as JSON at the end, and nothing else")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *_args: Any, **options: Any) -> None:
         """Launch, watch, report."""
         console = Console(file=sys.stderr if options["json"] else sys.stdout)
         run = self._launch(options)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import fake_engine
+from tuning import engine_process
+from tuning.engines.protocol import Event
+
+Play = Callable[..., None]
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
+    """Have the fake engine replay these events and deeds in place of every engine."""
+    path = tmp_path / "script.jsonl"
+    monkeypatch.setitem(engine_process.ENGINES, "meta_schedule", "tests.fake_engine")
+    monkeypatch.setenv("FAKE_ENGINE_SCRIPT", str(path))
+
+    def write(*steps: Event | dict[str, Any]) -> None:
+        path.write_text(fake_engine.script(*steps))
+
+    return write
+
+
+@pytest.fixture
+def announced(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The deltas that were announced."""
+    deltas: list[dict[str, Any]] = []
+    for module in ("tuning.announce", "tuning.supervisor"):
+        monkeypatch.setattr(f"{module}.announce", lambda _run, delta: deltas.append(delta))
+    return deltas

@@ -1,0 +1,101 @@
+"""A small world that the tests share: users, runs with tasks, and trials as the recorder writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.utils import timezone
+
+from tuning.engines.protocol import Event, TaskInfo, TasksExtracted, TensorInfo, TrialMeasured
+from tuning.models import Network, Run, RunDelta, Task
+from tuning.recorder import Recorder
+
+TARGET = {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}
+
+
+def make_user(role: str = "operator", name: str | None = None) -> User:
+    """A user of one role: viewer, operator or admin."""
+    user = User.objects.create_user(name or f"a-{role}", password="correct horse")
+    user.groups.add(Group.objects.get(name=role))
+    return user
+
+
+def make_run(**values: Any) -> Run:
+    """A queued run of an MLP with 64 trials, or what the values say instead."""
+    network, _ = Network.objects.get_or_create(fingerprint="mlp", defaults={"name": "mlp", "options": {"batch": 1}})
+    defaults: dict[str, Any] = {
+        "name": "mlp",
+        "network": network,
+        "target": TARGET,
+        "device": "cpu",
+        "options": {"trials_per_batch": 16, "seed": 1},
+        "trials_budget": 64,
+        "queued_at": timezone.now(),
+    }
+    return Run.objects.create(**(defaults | values))
+
+
+def claimed(run: Run) -> Run:
+    """The run, running under a lease of its own."""
+    assert run.claim()
+    return run
+
+
+def task_infos(count: int = 2) -> list[TaskInfo]:
+    """Tasks as an engine announces them: task i has weight i + 1 and (i + 1) MFLOP."""
+    return [
+        TaskInfo(
+            index=index,
+            name=f"fused_matmul{index}",
+            weight=index + 1,
+            flop=1e6 * (index + 1),
+            workload_hash=f"{index:016x}",
+            args=[TensorInfo("x", [1, 784], "float32"), TensorInfo("y", [1, 128], "float32")],
+            tensorir="@T.prim_func\ndef main():\n    pass",
+        )
+        for index in range(count)
+    ]
+
+
+def extracted(count: int = 2) -> TasksExtracted:
+    """The event that announces the tasks."""
+    return TasksExtracted(target=TARGET, tasks=task_infos(count))
+
+
+def trial(task: int = 0, latency_s: float | None = 1e-3, **values: Any) -> TrialMeasured:
+    """One trial's event; a failed one when it has no latency."""
+    if latency_s is None:
+        values = {"error_kind": "run", "error": "CUDA error: too many resources"} | values
+    else:
+        values = {"record": f'["{latency_s}"]'} | values
+    return TrialMeasured(task=task, latency_s=latency_s, **({"at_s": 1.0} | values))
+
+
+def make_tasks(run: Run, count: int = 2) -> list[Task]:
+    """The tasks of a claimed run."""
+    Recorder(run).record([extracted(count)])
+    run.refresh_from_db()
+    return list(run.tasks.all())
+
+
+def record_trials(run: Run, latencies: Sequence[tuple[int, float | None]]) -> RunDelta:
+    """Trials of a claimed run that has tasks: (task index, latency in seconds or None), one a second."""
+    events: Iterable[Event] = [
+        trial(task, latency_s, at_s=run.trials_done + position + 1.0)
+        for position, (task, latency_s) in enumerate(latencies)
+    ]
+    delta = Recorder(run).record(list(events))
+    run.refresh_from_db()
+    return delta
+
+
+def measured_run(
+    latencies: Sequence[tuple[int, float | None]] = ((0, 2e-3), (1, 3e-3), (0, 1e-3)), **values: Any
+) -> Run:
+    """A running run with two tasks and a few trials."""
+    run = claimed(make_run(**values))
+    make_tasks(run)
+    record_trials(run, latencies)
+    return run
