@@ -156,7 +156,7 @@ def page(browser: Any) -> Iterator[Any]:
     page = context.new_page()
     troubles: list[str] = []
     page.on("pageerror", lambda error: troubles.append(f"script error: {error}"))
-    page.on("console", lambda message: "Content Security Policy" in message.text and troubles.append(message.text))
+    page.on("console", lambda message: troubles.extend([message.text] * ("Content Security Policy" in message.text)))
     yield page
     context.close()
     assert not troubles, "\n".join(troubles)

@@ -110,8 +110,7 @@ class LiveSite:
 
     def login_url(self, user: str = "admin") -> str:
         """A fresh one-time login URL of this site."""
-        path = self.manage("login_url", user, "--base", self.url)
-        return path.strip()
+        return self.manage("login_url", user, "--base", self.url).strip()
 
     def token(self, role: str = "operator") -> str:
         return self.manage("create_token", f"{role}-of-tests", "--role", role).strip()

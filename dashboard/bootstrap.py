@@ -1,0 +1,214 @@
+"""What `manage.py` does before Django: makes sure of an environment that holds what is pinned. Standard library only.
+
+An environment that has every pin of requirements.txt already (a container, a virtualenv of the user's own) is used
+as it is. Else `.venv` beside manage.py is made, filled and entered. A stamp in it, written last, holds the digest of
+what was installed: a call that was cut short or a changed pin is mended by the next call.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+LOCK = "requirements.lock"
+RUN = ("requirements.txt",)
+TEST = (*RUN, "tests/requirements.txt")
+
+CAUSES = (
+    (r"No space left on device", "The disk is full. Make room (about 2 GB are needed)"),
+    (
+        r"NewConnectionError|NameResolutionError|ConnectTimeout|ReadTimeout|ProxyError|Network is unreachable|Max retries",
+        "The package index can't be reached. Check the network (or pip's proxy and index settings)",
+    ),
+    (
+        r"SSLError|CERTIFICATE_VERIFY_FAILED",
+        "The package index's certificate isn't trusted. Set PIP_CERT to your authority's",
+    ),
+    (r"Permission denied", "A file can't be written. Call it as the owner of this folder"),
+    (
+        r"No matching distribution found for (\S+)",
+        r"There is no package \1 for this Python and system (README.md says which work)",
+    ),
+)
+"""What pip's log says, and what its reader should do."""
+
+
+def main(argv: Sequence[str]) -> None:
+    """Runs a command of manage.py in an environment that can."""
+    if os.name != "posix":
+        sys.exit("Tuneboard runs on Linux and macOS.")
+    wanted = TEST if argv[1:2] == ["test"] else RUN
+    if Path(sys.prefix) == VENV:
+        _mend(wanted, argv)
+    elif not _has_pins(wanted):
+        _enter(wanted, argv)
+    _run(list(argv))
+
+
+def _run(argv: list[str]) -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+    from django.core.management import execute_from_command_line
+    from environs import EnvError
+
+    try:
+        execute_from_command_line(argv)
+    except EnvError as error:
+        sys.exit(f"A setting is wrong: {error}. docs/settings.md lists them.")
+
+
+def _enter(wanted: Sequence[str], argv: Sequence[str]) -> NoReturn:
+    """Goes on inside `.venv`, made or mended when needed."""
+    if not (_is_fresh(wanted) and os.access(PYTHON, os.X_OK)):
+        with _alone() as lock:
+            if not (_is_fresh(wanted) and os.access(PYTHON, os.X_OK)):  # another call may have done it meanwhile
+                _make_venv()
+                _install(wanted, lock)
+    _go_on(PYTHON, argv)
+
+
+def _mend(wanted: Sequence[str], argv: Sequence[str]) -> None:
+    """The same from within `.venv`."""
+    if importlib.util.find_spec("pip") is None:
+        # The Python it was made with has been replaced: the one that is there now makes it anew.
+        for stamp in VENV.glob(".installed-*"):
+            stamp.unlink()
+        _go_on(Path(sys.executable).resolve(), argv)
+    if not _is_fresh(wanted):
+        with _alone() as lock:
+            if not _is_fresh(wanted):
+                _install(wanted, lock)
+
+
+def _go_on(python: Path, argv: Sequence[str]) -> NoReturn:
+    os.execv(python, [str(python), str(ROOT / "manage.py"), *argv[1:]])  # noqa: S606 - there is no shell, on purpose
+
+
+def _has_pins(wanted: Sequence[str]) -> bool:
+    """Whether the environment that we are in has every package that is pinned, in its version."""
+    pins = re.findall(
+        r"^([\w.-]+)(?:\[.*?\])?==([^\s;]+)", "\n".join((ROOT / name).read_text() for name in wanted), re.MULTILINE
+    )
+    try:
+        return all(importlib.metadata.version(name) == version for name, version in pins)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
+def _stamp(wanted: Sequence[str]) -> Path:
+    return VENV / (".installed-test" if wanted == TEST else ".installed-run")
+
+
+def _digest(wanted: Sequence[str]) -> str:
+    return hashlib.sha256(b"\0".join((ROOT / name).read_bytes() for name in (LOCK, *wanted))).hexdigest()
+
+
+def _is_fresh(wanted: Sequence[str]) -> bool:
+    try:
+        return _stamp(wanted).read_text() == _digest(wanted)
+    except OSError:
+        return False
+
+
+@contextmanager
+def _alone() -> Iterator[int]:
+    """Holds the folder, so that two calls don't install at once. Gives the lock's file descriptor."""
+    lock = os.open(ROOT, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say("Another call is installing; waiting for it.")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def _make_venv() -> None:
+    if _venv_works():
+        return
+    if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
+        version = "{}.{}".format(*sys.version_info)
+        _give_up(
+            f"This Python has no venv module with pip. On Debian and Ubuntu: apt-get install python{version}-venv",
+        )
+    _say(f"Making {VENV} with Python {sys.version.split()[0]}.")
+    import venv
+
+    try:
+        venv.create(VENV, clear=True, symlinks=True, with_pip=True)
+    except OSError as error:
+        _give_up(f"{VENV} can't be made: {error.strerror or error}. The folder must be writable, and the disk not full")
+    except subprocess.CalledProcessError as error:
+        _give_up(
+            f"{VENV} can't be made: {_last_line(error.output)}. The folder must be writable, and the disk not full"
+        )
+
+
+def _venv_works() -> bool:
+    try:
+        return subprocess.run([PYTHON, "-c", "import pip"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def _install(wanted: Sequence[str], lock: int) -> None:
+    """Installs what is pinned. pip keeps the lock should this process be killed."""
+    _say(f"Installing what {' and '.join(wanted)} pin into {VENV}: once, about 1.5 GB, some minutes.")
+    log = VENV / "install.log"
+    names = [part for name in wanted for part in ("-r", str(ROOT / name))]
+    options = ["--disable-pip-version-check", "--no-input", "--log", str(log), "-c", str(ROOT / LOCK)]
+    try:
+        log.unlink(missing_ok=True)
+        # stdout is the command's own: create_token prints a token there and nothing else.
+        done = subprocess.run(
+            [PYTHON, "-m", "pip", "install", *options, *names], stdout=sys.stderr, pass_fds=(lock,), check=False
+        )
+        if done.returncode != 0:
+            _give_up(_cause(log))
+        for stamped in {RUN, tuple(wanted)}:
+            _stamp(stamped).write_text(_digest(stamped))
+    except OSError as error:
+        _give_up(
+            f"{error.filename or VENV}: {error.strerror or error}. The folder must be writable, and the disk not full"
+        )
+    except KeyboardInterrupt:
+        _give_up("Interrupted", status=130)
+    _say("Installed.")
+
+
+def _cause(log: Path) -> str:
+    text = log.read_text(errors="replace") if log.exists() else ""
+    for pattern, advice in CAUSES:
+        if found := re.search(pattern, text):
+            return found.expand(advice)
+    if shutil.disk_usage(ROOT).free < 2**20:
+        return CAUSES[0][1]
+    return f"pip could not install what is pinned; {log} says why"
+
+
+def _last_line(output: bytes | None) -> str:
+    return (output or b"").decode(errors="replace").strip().rpartition("\n")[2]
+
+
+def _say(text: str) -> None:
+    print(f"tuneboard: {text}", file=sys.stderr, flush=True)  # noqa: T201 - there is no Django yet
+
+
+def _give_up(reason: str, status: int = 1) -> NoReturn:
+    _say(f"{reason}; then call it again, it goes on from there.")
+    sys.exit(status)

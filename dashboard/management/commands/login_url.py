@@ -1,0 +1,41 @@
+"""A fresh one-time login URL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from dashboard.accounts import first_admin, one_time_login_url
+from dashboard.hosting import SiteLock
+
+
+class Command(BaseCommand):
+    """Prints a URL that signs a user in once, and nothing else on stdout."""
+
+    help = __doc__
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """The user, and where the site is."""
+        parser.add_argument("user", nargs="?", help="whom it signs in; default: the first admin")
+        parser.add_argument("--base", help="scheme, host and port of the site; default: where `up` runs")
+
+    def handle(self, *, user: str | None, base: str | None, **options: Any) -> None:
+        """Fails for a user who doesn't exist or may not sign in, and when no site runs and no --base is given."""
+        base = base or str(SiteLock(settings.VAR).read().get("url", ""))
+        if not base:
+            raise CommandError("`up` doesn't run on this data folder: say where the site is, with --base https://…")
+        self.stdout.write(one_time_login_url(_user(user), base))
+
+
+def _user(name: str | None) -> User:
+    if name is None:
+        return first_admin()
+    user = User.objects.filter(username=name, is_active=True).first()
+    if user is None:
+        raise CommandError(
+            f"There is no active user {name}. create_token makes one: manage.py create_token {name} --role viewer"
+        )
+    return user

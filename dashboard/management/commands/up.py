@@ -1,0 +1,223 @@
+"""The whole site on this machine, in the foreground."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.urls import reverse
+
+from dashboard.accounts import first_admin, one_time_login_url
+from dashboard.hosting import Address, SiteLock, Unavailable
+from tuning import services, valkey
+from tuning.celery import queue_of
+from tuning.models import Run
+from tuning.processes import Child, stop
+from tuning.reachable import broker_trouble, database_trouble, wait_for
+from tuning.sweeper import Sweeper
+
+DEMO = {"name": "Demo: a small MLP", "network": "mlp", "trials": 64}
+START_S = 120.0
+"""For which the web process may take to answer its first request."""
+
+
+class Command(BaseCommand):
+    """Migrates, starts what isn't configured, the web and a worker a device; Ctrl-C stops all of it."""
+
+    help = __doc__
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Where to listen, and whether to tune something at once."""
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--no-demo", action="store_true", help="don't queue a run when there is none yet")
+
+    def handle(self, *, host: str, port: int, no_demo: bool, **options: Any) -> None:
+        """Runs until a signal; the exit status is 0 then, and 1 when it couldn't start."""
+        _let_signals_interrupt()
+        try:
+            with SiteLock(settings.VAR) as lock:
+                address = Address.bind(host, port)
+                lock.tell(address.url())
+                with address.socket:
+                    self._run(address, demo=not no_demo)
+        except (Unavailable, valkey.UnsafeFolder) as error:
+            raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            self._say("Stopped.")
+
+    def _run(self, address: Address, *, demo: bool) -> None:
+        _check_tvm()
+        children = self._children(address)
+        try:
+            self._prepare(children)
+            self._start(children["web"], address)
+            self._welcome(address)
+            if demo and not Run.objects.exists():
+                self._demo(address)
+            self._watch(list(children.values()))
+        except KeyboardInterrupt:
+            self._say("Stopping.")
+            raise
+        finally:
+            _stop(children)
+
+    def _children(self, address: Address) -> dict[str, Child]:
+        """The processes to run, by name, in the order of their start."""
+        env = _environment(address)
+        commands = {"valkey": valkey.command(settings.VAR)} if _embeds_valkey() else {}
+        commands["web"] = [sys.executable, "-m", "dashboard.serve", str(address.socket.fileno())]
+        commands |= {f"worker-{device}": _worker(device) for device in settings.DEVICES}
+        inherited = {"web": (address.socket.fileno(),)}
+        logs = settings.VAR / "logs"
+        return {
+            name: Child(name, command, env, logs / f"{name}.log", inherited.get(name, ()))
+            for name, command in commands.items()
+        }
+
+    def _prepare(self, children: dict[str, Child]) -> None:
+        """Database, static files and broker are ready; the workers have been started."""
+        wait_for(database_trouble, self._say)
+        call_command("migrate", interactive=False, verbosity=0)
+        call_command("collectstatic", interactive=False, verbosity=0)
+        if "valkey" in children:
+            _start_valkey(children["valkey"])
+        wait_for(broker_trouble, self._say)
+        for name, child in children.items():
+            if name not in ("valkey", "web"):
+                child.start()
+
+    def _start(self, web: Child, address: Address) -> None:
+        """The web process answers."""
+        web.start()
+        deadline = time.monotonic() + START_S
+        while not (answer := _health(address)):
+            if not web.running:
+                raise CommandError(f"The web process {web.ending}. The end of {web.log}:\n{web.last_lines()}")
+            if time.monotonic() > deadline:
+                raise CommandError(f"The web process doesn't answer. The end of {web.log}:\n{web.last_lines()}")
+            time.sleep(0.1)
+        if answer != 200:
+            self._say(f"The site's health check answers {answer}: see {address.url()}{reverse('health')}")
+
+    def _welcome(self, address: Address) -> None:
+        minutes = settings.SESAME_MAX_AGE // 60
+        self._say(f"Tuneboard is ready at {address.url()} (logs: {settings.VAR / 'logs'}; Ctrl-C stops it)")
+        self._say(f"Sign in, once and within {minutes} minutes: {one_time_login_url(first_admin(), address.url())}")
+        self._say("Another login URL: manage.py login_url")
+        if not address.is_loopback:
+            self._say(f"Names it answers to: {', '.join(_allowed_hosts(address))} (set ALLOWED_HOSTS for others).")
+            self._say(
+                "Plain HTTP: in a network that you don't trust put a proxy with HTTPS before it (docs/settings.md)."
+            )
+
+    def _demo(self, address: Address) -> None:
+        try:
+            run = services.launch(DEMO, first_admin())
+        except services.Invalid as error:
+            reasons = "; ".join(error.fields.values())
+            self._say(f"No demo run: {reasons}")
+        else:
+            self._say(f"A small real run is queued: {address.url()}{reverse('run_page', args=[run.pk])}")
+
+    def _watch(self, children: list[Child]) -> None:
+        sweeper = Sweeper(self._say)
+        while True:
+            for child in children:
+                if said := child.watch():
+                    self._say(said)
+            sweeper.tick()
+            time.sleep(0.5)
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(text)
+        self.stdout.flush()
+
+
+def _let_signals_interrupt() -> None:
+    """Being told to end and losing the terminal end it as Ctrl-C does."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are born deaf to it
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
+
+
+def _stop(children: dict[str, Child]) -> None:
+    """Web and workers first: they have things to tell the broker."""
+    # A second Ctrl-C must not leave half of them behind; after the grace they are killed anyway.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    stop(child for name, child in children.items() if name != "valkey")
+    if "valkey" in children:
+        stop([children["valkey"]])
+        valkey.clean_up(settings.VAR)
+
+
+def _embeds_valkey() -> bool:
+    return bool(valkey.url(settings.VAR) == settings.REDIS_URL)
+
+
+def _start_valkey(child: Child) -> None:
+    valkey.prepare(settings.VAR)
+    child.start()
+    while not valkey.answers(settings.VAR):
+        if not child.running:
+            raise CommandError(f"The embedded Valkey {child.ending}. The end of {child.log}:\n{child.last_lines()}")
+        time.sleep(0.05)
+
+
+def _check_tvm() -> None:
+    """Fails with the words of the check when the installed TVM isn't the pinned pair."""
+    check = [sys.executable, "-m", "tuning.engines.versions"]
+    done = subprocess.run(check, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CommandError(done.stderr.strip())
+
+
+def _environment(address: Address) -> dict[str, str]:
+    """What the children get: our own settings, said in full."""
+    return os.environ | {
+        "ALLOWED_HOSTS": ",".join(_allowed_hosts(address)),
+        "PYTHONPATH": str(settings.BASE_DIR),
+        "PYTHONUNBUFFERED": "1",
+        "REDIS_URL": settings.REDIS_URL,
+        "TUNEBOARD_VAR": str(settings.VAR),
+    }
+
+
+def _allowed_hosts(address: Address) -> list[str]:
+    """What the user configured, or else the names of this machine."""
+    if "ALLOWED_HOSTS" in os.environ:
+        return list(settings.ALLOWED_HOSTS)
+    return list(dict.fromkeys([*settings.ALLOWED_HOSTS, *address.names]))
+
+
+def _worker(device: str) -> list[str]:
+    options = ["--pool", "threads", "--concurrency", "1", "--queues", queue_of(device), "--hostname", f"{device}@%h"]
+    return [
+        *(sys.executable, "-m", "celery", "--app", "tuning.celery", "worker", "--loglevel", "INFO"),
+        *("--without-gossip", "--without-mingle", "--without-heartbeat"),
+        *options,
+    ]
+
+
+def _health(address: Address) -> int | None:
+    """HTTP status of the health check; None while nobody answers."""
+    place = address.socket.getsockname()
+    host = "127.0.0.1" if place[0] == "0.0.0.0" else "::1" if place[0] == "::" else place[0]  # noqa: S104 - compared, not bound
+    connection = http.client.HTTPConnection(host, address.port, timeout=2)
+    try:
+        connection.request("GET", reverse("health"), headers={"Host": _allowed_hosts(address)[0]})
+        return connection.getresponse().status
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()

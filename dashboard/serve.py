@@ -1,0 +1,33 @@
+"""The web process of `manage.py up`: `python -m dashboard.serve FD`.
+
+It serves a socket that `up` bound and keeps: the port is ours before anything starts, and while a crashed web
+process is started again connections wait rather than fail.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import uvicorn
+
+
+def main(fd: int) -> None:
+    """Serves the site on a listening socket until SIGTERM."""
+    config = uvicorn.Config(
+        "dashboard.asgi:application",
+        lifespan="off",
+        ws="websockets-sansio",
+        ws_max_size=64 * 1024,  # browsers have little to say
+        log_config=None,  # Django's
+        access_log=False,  # it would hold one-time login URLs
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=3,
+    )
+    # uvicorn's own --fd takes any socket for a Unix one, and asyncio then leaves Nagle's delay on.
+    uvicorn.Server(config).run(sockets=[socket.socket(fileno=fd)])
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

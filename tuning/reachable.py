@@ -1,0 +1,61 @@
+"""Whether database and broker answer, in one line when they don't."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import Error, connection
+from redis import Redis, RedisError
+
+PAUSE_S = 3.0
+
+
+def database_trouble() -> str | None:
+    """Why the database can't be used; None when it can."""
+    try:
+        connection.ensure_connection()
+    except Error as error:
+        connection.close()
+        return f"The database {_database_name()} can't be reached: {one_line(error)}"
+    return None
+
+
+def broker_trouble() -> str | None:
+    """Why Redis or Valkey can't be used; None when it can."""
+    try:
+        with Redis.from_url(settings.REDIS_URL, socket_connect_timeout=3, socket_timeout=3) as client:
+            client.ping()
+    except (RedisError, OSError, ValueError) as error:
+        return f"The broker {_without_password(settings.REDIS_URL)} can't be reached: {one_line(error)}"
+    return None
+
+
+def wait_for(trouble: Callable[[], str | None], say: Callable[[str], None]) -> None:
+    """Returns when there is no trouble any more; says each new one once."""
+    said = None
+    while found := trouble():
+        if found != said:
+            say(f"{found} Trying again every {PAUSE_S:.0f} s.")
+        said = found
+        time.sleep(PAUSE_S)
+    if said:
+        say("It answers now.")
+
+
+def one_line(error: BaseException) -> str:
+    """An error's text without line ends, with a full stop."""
+    return " ".join(str(error).split()).rstrip(".") + "."
+
+
+def _database_name() -> str:
+    config = connection.settings_dict
+    place = ":".join(str(config[key]) for key in ("HOST", "PORT") if config.get(key))
+    return f"{config['NAME']} at {place}" if place else str(config["NAME"])
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

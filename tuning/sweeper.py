@@ -1,0 +1,41 @@
+"""The sweep, again and again, through whatever happens to the database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from django.db import Error, connection
+
+from . import services
+from .reachable import one_line
+
+EVERY_S = 5.0
+"""A run whose worker died shows as interrupted after its lease and at most this long."""
+
+
+class Sweeper:
+    """Calls `services.sweep` when it is due; says a trouble once, not at each try."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.due = 0.0
+        self.trouble: str | None = None
+
+    def tick(self) -> None:
+        """Sweeps if it is due."""
+        if time.monotonic() < self.due:
+            return
+        self.due = time.monotonic() + EVERY_S
+        try:
+            services.sweep()
+        except Error as error:
+            connection.close()
+            self._note(f"The sweep can't use the database: {one_line(error)} It goes on trying.")
+        else:
+            self._note(None)
+
+    def _note(self, trouble: str | None) -> None:
+        if trouble != self.trouble:
+            self.say(trouble or "The sweep can use the database again.")
+        self.trouble = trouble
