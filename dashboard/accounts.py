@@ -1,0 +1,81 @@
+"""Who may do what: viewers look, operators launch, admins manage. Superusers are admins."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib.auth.models import Group, Permission, User
+from django.db.models import Q
+from django.urls import reverse
+from sesame.utils import get_parameters
+
+VIEW = "tuning.view_run"
+LAUNCH = "tuning.add_run"
+CHANGE = "tuning.change_run"
+"""Stop and resume."""
+
+ROLES = {
+    "viewer": Q(content_type__app_label="tuning", codename__startswith="view_"),
+    "operator": Q(content_type__app_label="tuning", codename__startswith="view_")
+    | Q(content_type__app_label="tuning", codename__in=("add_run", "change_run")),
+    "admin": Q(content_type__app_label__in=("tuning", "dashboard", "auth")),
+}
+"""Each role is a group of that name with these permissions."""
+
+
+def sync_roles(**_: Any) -> None:
+    """Make the groups, and give them exactly their permissions; runs after each migration."""
+    for role, permissions in ROLES.items():
+        group, _made = Group.objects.get_or_create(name=role)
+        group.permissions.set(Permission.objects.filter(permissions))
+
+
+def role_of(user: User) -> str | None:
+    """The strongest role of a user; None for one who may see nothing."""
+    if user.is_superuser:
+        return "admin"
+    held = set(user.groups.values_list("name", flat=True))
+    return next((role for role in reversed(ROLES) if role in held), None)
+
+
+def give_role(user: User, role: str) -> None:
+    """Put the user into the role's group and out of those of the other roles."""
+    user.groups.remove(*Group.objects.filter(name__in=ROLES.keys() - {role}))
+    user.groups.add(Group.objects.get(name=role))
+
+
+def make_user(name: str) -> User:
+    """A user without a usable password. Raises `ValidationError` for a name that Django refuses."""
+    user = User(username=User.normalize_username(name))
+    user.set_unusable_password()
+    user.full_clean()
+    user.save()
+    return user
+
+
+def first_admin() -> User:
+    """The first who may do all, made as `admin` when there is nobody yet. He has no password until he sets one."""
+    everyone = User.objects.filter(is_active=True).order_by("pk")
+    found = everyone.filter(is_superuser=True).first() or everyone.filter(groups__name="admin").first()
+    if found is not None:
+        return found
+    admin = make_user("admin" if not User.objects.filter(username="admin").exists() else "local-admin")
+    admin.is_staff = admin.is_superuser = True
+    admin.save(update_fields=("is_staff", "is_superuser"))
+    return admin
+
+
+def one_time_login_url(user: User, base: str = "") -> str:
+    """A URL that signs the user in once, for `SESAME_MAX_AGE` seconds; `base` is scheme, host and port."""
+    return f"{base.rstrip('/')}{reverse('one_time_login')}?{urlencode(get_parameters(user))}"
+
+
+def first_admin() -> User:
+    """The eldest admin who may sign in; made when there is none."""
+    admins = User.objects.filter(Q(is_superuser=True) | Q(groups__name="admin"), is_active=True)
+    admin = admins.order_by("pk").first()
+    if admin is None:
+        admin = make_user("admin")
+        give_role(admin, "admin")
+    return admin

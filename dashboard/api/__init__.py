@@ -1,0 +1,40 @@
+"""The JSON API under `/api/v1/` (docs/api.md); its OpenAPI page is at `/api/v1/docs`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from django.http import HttpRequest
+from ninja import NinjaAPI
+from ninja.renderers import BaseRenderer
+
+from dashboard.accounts import VIEW
+
+from .auth import needs
+from .errors import handle_errors
+from .networks import router as networks
+from .runs import router as runs
+
+
+class Json(BaseRenderer):
+    """JSON by msgspec: a chart's columns are long lists of numbers."""
+
+    media_type = "application/json"
+
+    def render(self, request: HttpRequest, data: Any, *, response_status: int) -> bytes:  # noqa: ARG002
+        """The body's bytes."""
+        return msgspec.json.encode(data)
+
+
+api = NinjaAPI(
+    title="Tuneboard",
+    version="1",
+    description="Launch, watch and read Apache TVM tuning runs. Latencies in seconds, times in ISO 8601.",
+    urls_namespace="api",
+    auth=needs(VIEW),
+    renderer=Json(),
+)
+api.add_router("", networks)
+api.add_router("", runs)
+handle_errors(api)

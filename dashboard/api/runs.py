@@ -1,0 +1,100 @@
+"""Runs, and what they measured."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import User
+from django.db.models import Prefetch, Q, QuerySet
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+from ninja import Query, Router, Status
+
+from dashboard.accounts import CHANGE, LAUNCH
+from tuning import services
+from tuning.curves import CurvesDict, curves
+from tuning.models import Run, RunDict, Task, TrialColumns
+from tuning.services import ConsoleDict
+
+from . import shapes
+from .auth import needs
+from .paging import page
+from .shapes import ERRORS
+
+router = Router(tags=["runs"])
+
+
+@router.get("runs", response={200: shapes.RunPage, **ERRORS})
+def list_runs(request: HttpRequest, query: Query[shapes.RunQuery]) -> shapes.RunPage:  # noqa: ARG001
+    """Runs without their tasks, newest first unless asked otherwise."""
+    runs, following = page(_found(query), query.order, query.cursor, query.limit)
+    return {"items": [run.to_dict(tasks=run.tasks.all()) for run in runs], "next": following}
+
+
+@router.post("runs", response={201: RunDict, **ERRORS}, auth=needs(LAUNCH), openapi_extra=shapes.launch_schema())
+def launch_run(request: HttpRequest) -> Status[RunDict]:
+    """Queue a run. What is wrong is named field by field, and then nothing is queued."""
+    assert isinstance(request.user, User)
+    run = services.launch(shapes.json_object(request), request.user)
+    return Status(201, run.to_full_dict())
+
+
+@router.get("runs/{int:run_id}", response={200: RunDict, **ERRORS})
+def get_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
+    """The run with its tasks."""
+    return _run(run_id).to_full_dict()
+
+
+@router.post("runs/{int:run_id}/stop", response={200: RunDict, **ERRORS}, auth=needs(CHANGE))
+def stop_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
+    """Stop a queued run at once, or a running one after the trial that is being measured."""
+    return services.stop(_run(run_id)).to_full_dict()
+
+
+@router.post("runs/{int:run_id}/resume", response={200: RunDict, **ERRORS}, auth=needs(CHANGE))
+def resume_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
+    """Queue a run that ended early again, for what is left of its budget."""
+    return services.resume(_run(run_id)).to_full_dict()
+
+
+@router.get("runs/{int:run_id}/trials", response={200: TrialColumns, **ERRORS})
+def list_trials(request: HttpRequest, run_id: int, query: Query[shapes.TrialQuery]) -> TrialColumns:  # noqa: ARG001
+    """Trials as columns. To follow a run, ask again with `after` set to the `last` of the answer."""
+    return services.trial_columns(_run(run_id), **query.model_dump())
+
+
+@router.get("runs/{int:run_id}/curves", response={200: CurvesDict, **ERRORS})
+def get_curves(request: HttpRequest, run_id: int, query: Query[shapes.CurveQuery]) -> CurvesDict:  # noqa: ARG001
+    """What the charts show: best-so-far (exact), scatter and allocation (thinned) of each task, and the estimate."""
+    return curves(_run(run_id), query.points)
+
+
+@router.get("runs/{int:run_id}/errors", response={200: shapes.ErrorList, **ERRORS})
+def list_errors(request: HttpRequest, run_id: int) -> shapes.ErrorList:  # noqa: ARG001
+    """The distinct errors of the run's trials, with counts."""
+    return {"items": [error.to_dict() for error in _run(run_id).errors.all()]}
+
+
+@router.get("runs/{int:run_id}/tasks/{int:index}", response={200: shapes.TaskDetail, **ERRORS})
+def get_task(request: HttpRequest, run_id: int, index: int) -> shapes.TaskDetail:  # noqa: ARG001
+    """One task with its TensorIR before scheduling, and its best records."""
+    return shapes.task_detail(get_object_or_404(Task, run_id=run_id, index=index))
+
+
+@router.get("runs/{int:run_id}/console", response={200: ConsoleDict, **ERRORS})
+def get_console(request: HttpRequest, run_id: int, query: Query[shapes.ConsoleQuery]) -> ConsoleDict:  # noqa: ARG001
+    """What the engine printed: the end, or what follows a byte offset. Ask again with `after` set to `end`."""
+    return services.console(_run(run_id), after=query.after)
+
+
+def _run(run_id: int) -> Run:
+    return get_object_or_404(Run.objects.select_related("network", "created_by"), pk=run_id)
+
+
+def _found(query: shapes.RunQuery) -> QuerySet[Run]:
+    """With as much of their tasks as alerts are made of."""
+    tasks = Task.objects.only("run_id", "index", "name", "trials", "failed")
+    runs = Run.objects.select_related("network", "created_by").prefetch_related(Prefetch("tasks", tasks))
+    if query.status:
+        runs = runs.filter(status__in=query.status)
+    if query.engine is not None:
+        runs = runs.filter(engine=query.engine)
+    return runs.filter(*(Q(name__icontains=word) | Q(network__name__icontains=word) for word in query.q.split()))

@@ -1,0 +1,152 @@
+"""What goes in and out, where `tuning` has no shape of its own for it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from django.http import HttpRequest
+from ninja import Field, Schema
+from ninja.errors import HttpError
+from pydantic import ValidationInfo, model_validator
+from typing_extensions import TypedDict
+
+from tuning import services
+from tuning.models import ErrorDict as RunErrorDict, RunDict, Task, TaskDict
+from tuning.services import Invalid
+from tuning.validation import OptionDict
+
+from .errors import ErrorDict
+from .paging import Order
+
+ERRORS: dict[Any, Any] = {(400, 401, 403, 404, 405, 409, 413, 415, 422, 500, 503): ErrorDict}
+"""The one shape of all errors, for the OpenAPI page."""
+MAX_NUMBER = 2**31 - 1
+Status = Literal["queued", "running", "stopping", "finished", "stopped", "failed", "interrupted"]
+
+
+class Query(Schema):
+    """Query parameters, of which a misspelt one is an error rather than ignored."""
+
+    @model_validator(mode="after")
+    def refuse_unknown(self, info: ValidationInfo) -> Query:
+        """Raises `Invalid` naming each parameter that there isn't."""
+        known = type(self).model_fields
+        request: HttpRequest = (info.context or {})["request"]
+        if unknown := request.GET.keys() - known.keys():
+            raise Invalid({name: f"There is no such parameter. Known: {', '.join(known)}." for name in unknown})
+        return self
+
+
+class RunQuery(Query):
+    """Which runs."""
+
+    status: list[Status] = Field([], description="Any of these; give the parameter once for each.")
+    engine: str | None = Field(None, max_length=30)
+    q: str = Field("", max_length=200, pattern=r"^[^\x00]*$", description="Words in the name of the run or its network.")
+    order: Order = "-created_at"
+    cursor: str | None = Field(None, max_length=1000, description="`next` of the page before, with the same order.")
+    limit: int = Field(50, ge=1, le=200)
+
+
+class TrialQuery(Query):
+    """Which trials."""
+
+    after: int = Field(0, ge=0, le=MAX_NUMBER, description="Only trials with a higher number.")
+    limit: int = Field(1000, ge=1, le=10_000)
+    task: int | None = Field(None, ge=0, le=MAX_NUMBER, description="The task's index.")
+    failed: bool | None = Field(None, description="Only failed trials, or only measured ones.")
+    order: Literal["number", "-number"] = "number"
+
+
+class CurveQuery(Query):
+    """How fine."""
+
+    points: int = Field(2000, ge=10, le=20_000, description="Trials in the scatter, at most. Best-so-far is always exact.")
+
+
+class ConsoleQuery(Query):
+    """From where."""
+
+    after: int | None = Field(None, ge=0, le=2**63 - 1, description="Byte offset; without it, the end of the log.")
+
+
+class RunPage(TypedDict):
+    """Some runs, and the cursor of those that follow, if any do."""
+
+    items: list[RunDict]
+    next: str | None
+
+
+class ErrorList(TypedDict):
+    """The distinct errors of a run, the most frequent first."""
+
+    items: list[RunErrorDict]
+
+
+class RecordDict(TypedDict):
+    """One of a task's best trials: its number, its latency in seconds, and the engine's own record (with the trace)."""
+
+    trial: int
+    latency_s: float
+    text: str
+
+
+class TaskDetail(TaskDict):
+    """A task with its function before any schedule, as TVMScript, and its best records, fastest first."""
+
+    tensorir: str
+    records: list[RecordDict]
+
+
+def task_detail(task: Task) -> TaskDetail:
+    """The task in full."""
+    records = task.records.order_by("latency_s", "trial").values("trial", "latency_s", "text")
+    return {
+        **task.to_dict(),
+        "tensorir": task.tensorir,
+        "records": [
+            {"trial": record["trial"], "latency_s": record["latency_s"], "text": record["text"]} for record in records
+        ],
+    }
+
+
+def json_object(request: HttpRequest) -> dict[str, Any]:
+    """The body. Raises `HttpError` 415 or 400 when it isn't a JSON object."""
+    if request.content_type != "application/json":
+        raise HttpError(415, "Send JSON, with the header Content-Type: application/json.")
+    try:
+        return msgspec.json.decode(request.body, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise HttpError(400, f"The body must be a JSON object: {error}") from error
+
+
+def launch_schema() -> dict[str, Any]:
+    """The launch body for the OpenAPI page. `services.launch` itself checks it, as it does the form."""
+    options = [services.budget_option(), *services.tuning_options()]
+    properties: dict[str, Any] = {
+        "network": {"type": "string", "enum": [network["name"] for network in services.networks()]},
+        "network_options": {"type": "object", "description": "The network's own options; see GET /api/v1/networks."},
+        "target": {
+            "anyOf": [{"type": "string"}, {"type": "object"}],
+            "default": "this",
+            "description": "`this` machine's CPU, a tag of TVM (`nvidia/nvidia-a100`), or a target as an object.",
+        },
+        "name": {"type": "string", "description": "Without it, the network's name and options."},
+    } | {option["name"]: _json_schema(option) for option in options}
+    schema = {
+        "type": "object",
+        "required": ["network"],
+        "properties": properties,
+        "additionalProperties": False,
+        "example": {"network": "mlp", "target": "this", "trials": 64, "trials_per_batch": 16, "seed": 1},
+    }
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _json_schema(option: OptionDict) -> dict[str, Any]:
+    kind = "string" if option["type"] == "choice" else option["type"]
+    keys = {"title": "title", "description": "description", "minimum": "minimum", "maximum": "maximum", "enum": "choices"}
+    found = {key: option[name] for key, name in keys.items() if option.get(name) is not None}  # type: ignore[literal-required]
+    default = {} if option["default"] is None else {"default": option["default"]}
+    return {"type": [kind, "null"] if option["optional"] else kind, **found, **default}

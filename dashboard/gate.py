@@ -1,0 +1,79 @@
+"""What stands before Django and the consumers: limits and checks that only the ASGI server's own messages allow."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCallable, Scope
+from django.conf import settings
+from django.db import OperationalError
+from django.http.request import split_domain_port, validate_host
+
+logger = logging.getLogger(__name__)
+TRY_AGAIN_LATER = 1013
+
+
+class BodyGate:
+    """Stops reading a body at the limit, since Django would spool all of it to disk before any of its own checks.
+
+    A body of unannounced length that went over gets its length announced here, so that one place refuses both:
+    `dashboard.middleware.BodyLimit`.
+    """
+
+    def __init__(self, application: Any) -> None:
+        self.application = application
+
+    async def __call__(self, scope: Any, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        """Pass the request on, with at most the limit of its body."""
+        counted, limit = 0, settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        scope = {**scope, "headers": list(scope["headers"])}
+
+        async def limited() -> Any:
+            nonlocal counted
+            message: Any = await receive()
+            counted += len(message.get("body", b""))
+            if limit is None or counted <= limit:
+                return message
+            scope["headers"] = [h for h in scope["headers"] if h[0] != b"content-length"]
+            scope["headers"].append((b"content-length", str(counted).encode()))
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        await self.application(scope, limited, send)
+
+
+class SocketGate:
+    """Lets in sockets that a page of this very site opened.
+
+    Cookies know no ports, so another program's page on the same host would come with the user's session: the Origin
+    must be the Host that was asked for (or one of CSRF_TRUSTED_ORIGINS), not merely one of ALLOWED_HOSTS.
+    """
+
+    def __init__(self, application: ASGI3Application | Any) -> None:
+        self.application = application
+
+    async def __call__(self, scope: Scope | Any, receive: ASGIReceiveCallable, send: ASGISendCallable | Any) -> None:
+        """Refuse with 403 at the handshake; when the database is away, have the browser come back."""
+        if not _own_page(scope):
+            await _refuse(receive, send)
+            return
+        try:
+            await self.application(scope, receive, send)
+        except OperationalError as error:
+            logger.warning("A socket was turned away, since the database can't be reached: %s", str(error).strip())
+            await send({"type": "websocket.close", "code": TRY_AGAIN_LATER})
+
+
+async def _refuse(receive: ASGIReceiveCallable, send: Any) -> None:
+    event: ASGIReceiveEvent = await receive()
+    if event["type"] == "websocket.connect":
+        await send({"type": "websocket.close"})
+
+
+def _own_page(scope: Any) -> bool:
+    headers = {name: value.decode("latin1") for name, value in scope["headers"]}
+    host, origin = headers.get(b"host", ""), headers.get(b"origin", "")
+    if not validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS):
+        return False
+    scheme = "https" if settings.HTTPS or scope.get("scheme") == "wss" else "http"
+    return origin == f"{scheme}://{host}" or origin in settings.CSRF_TRUSTED_ORIGINS

@@ -1,0 +1,82 @@
+"""What every request passes: a limit on its body, sign-in by default, and the API's one error shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.deprecation import MiddlewareMixin
+
+from .accounts import VIEW
+from .api.errors import error_response
+from .models import ApiToken
+
+API = "/api/"
+
+
+class ApiErrors(MiddlewareMixin):
+    """Gives errors under `/api/` their shape, also those that Django makes. Stands first, so that none escapes it."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Replace the body of an error that isn't JSON yet; its headers stay."""
+        if response.status_code < 400 or not request.path.startswith(API) or not isinstance(response, HttpResponse):
+            return response
+        if response.headers.get("Content-Type") != "application/json":
+            shaped = error_response(response.status_code)
+            response.content = shaped.content
+            response.headers["Content-Type"] = "application/json"
+            response.headers["Content-Length"] = str(len(shaped.content))
+        return response
+
+
+class BodyLimit(MiddlewareMixin):
+    """Refuses bodies above `DATA_UPLOAD_MAX_MEMORY_SIZE` bytes before anything reads them."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        """413, by the announced length or, for a body of unannounced length, by what the gate counted."""
+        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        if limit is None or int(request.META.get("CONTENT_LENGTH") or 0) <= limit:
+            return None
+        text = f"The body is too large: at most {limit} bytes."
+        if request.path.startswith(API):
+            return error_response(413, text)
+        return HttpResponse(text, status=413, content_type="text/plain")
+
+
+class SignInRequired(LoginRequiredMiddleware):
+    """Nothing is shown to strangers, nor to users without a role, unless its view is marked `login_not_required`."""
+
+    def process_view(
+        self, request: HttpRequest, view_func: Any, view_args: tuple[Any, ...], view_kwargs: dict[str, Any]
+    ) -> HttpResponseBase | None:
+        """Who isn't signed in goes to sign-in, or gets 401 from the API; who has no role gets 403."""
+        if request.path.startswith(API):
+            _use_token(request)
+        refusal = super().process_view(request, view_func, view_args, view_kwargs)
+        if refusal is None and getattr(view_func, "login_required", True) and not request.user.has_perm(VIEW):
+            raise PermissionDenied
+        return refusal
+
+    def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponseBase:
+        """Only the API's documentation is a page for people."""
+        match = request.resolver_match
+        if not request.path.startswith(API) or (match and match.url_name == "openapi-view"):
+            return super().handle_no_permission(request, view_func)
+        refusal = error_response(401)
+        refusal.headers["WWW-Authenticate"] = 'Bearer realm="Tuneboard"'
+        return refusal
+
+
+def _use_token(request: HttpRequest) -> None:
+    """With a token the session doesn't count, even when the token is bad: a script shall notice."""
+    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return
+    owner = ApiToken.objects.owner_of(text.strip())
+    request.user = owner or AnonymousUser()
+    request.by_token = owner is not None  # type: ignore[attr-defined]

@@ -1,0 +1,34 @@
+"""An outage in the log: one line, and not again while it lasts."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from django.db import InterfaceError, OperationalError
+from redis.exceptions import ConnectionError as RedisAway, TimeoutError as RedisSilent
+
+AWAY = (OperationalError, InterfaceError, RedisAway, RedisSilent)
+SAY_AGAIN_S = 30.0
+
+
+class OneLine(logging.Filter):
+    """Shortens what is logged because database or Redis can't be reached: the traceback would tell nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is to be logged."""
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, AWAY):
+            return True
+        now, last = time.monotonic(), self._said.get(record.name)
+        if last is not None and now < last + SAY_AGAIN_S:
+            return False
+        self._said[record.name] = now
+        reason = " ".join(str(error).split()) or type(error).__name__
+        record.msg, record.args = "%s: %s", (record.getMessage(), reason)
+        record.exc_info = record.exc_text = None
+        return True

@@ -1,0 +1,22 @@
+"""Liveness. The one answer that strangers get: it says nothing but whether this process serves and has its database."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_not_required
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+
+@login_not_required
+@never_cache
+@require_safe
+def health(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
+    """`{"status": "ok"}`, or 503 in words."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError:
+        return JsonResponse({"status": "unavailable", "reason": "The database can't be reached."}, status=503)
+    return JsonResponse({"status": "ok"})

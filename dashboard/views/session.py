@@ -1,0 +1,53 @@
+"""Signing in and out. There is no default password: the first way in is the URL that `up` prints."""
+
+from __future__ import annotations
+
+from django.contrib.auth import login
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.models import User
+from django.contrib.auth.views import LoginView, LogoutView
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.views.decorators.cache import never_cache
+from sesame.views import LoginView as SesameLoginView
+
+sign_in = LoginView.as_view(template_name="sign_in.html", redirect_authenticated_user=True)
+sign_out = login_not_required(LogoutView.as_view(http_method_names=["post"]))
+
+
+@method_decorator([login_not_required, never_cache], name="dispatch")
+class OneTimeLogin(SesameLoginView):  # type: ignore[misc]
+    """Signs in by a URL that works once, for a while. HEAD is no visit: link checkers would use it up."""
+
+    http_method_names = ("get",)
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """Go to `next` if it is a page of this site, or else to the runs."""
+        user = _claimed(request)
+        if user is not None:
+            login(request, user)
+        elif not request.user.is_authenticated:
+            return self.login_failed()
+        response: HttpResponse = self.login_success()
+        response.headers["Referrer-Policy"] = "no-referrer"
+        return response
+
+    def login_failed(self) -> HttpResponse:
+        """Say what to do."""
+        return render(self.request, "login_refused.html", status=403)
+
+
+def _claimed(request: HttpRequest) -> User | None:
+    """The URL's user. Of two visits at the same time only one gets it: sesame's tokens end with `last_login`."""
+    from sesame.utils import get_user
+
+    user: User | None = get_user(request, update_last_login=False)
+    if user is None:
+        return None
+    unused = User.objects.filter(pk=user.pk, last_login=user.last_login)
+    return user if unused.update(last_login=timezone.now()) else None
+
+
+one_time_login = OneTimeLogin.as_view()
