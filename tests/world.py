@@ -66,11 +66,12 @@ def extracted(count: int = 2) -> TasksExtracted:
 
 def trial(task: int = 0, latency_s: float | None = 1e-3, **values: Any) -> TrialMeasured:
     """One trial's event; a failed one when it has no latency."""
+    defaults: dict[str, Any] = {"at_s": 1.0}
     if latency_s is None:
-        values = {"error_kind": "run", "error": "CUDA error: too many resources"} | values
+        defaults |= {"error_kind": "run", "error": "CUDA error: too many resources"}
     else:
-        values = {"record": f'["{latency_s}"]'} | values
-    return TrialMeasured(task=task, latency_s=latency_s, **({"at_s": 1.0} | values))
+        defaults |= {"record": f'["{latency_s}"]'}
+    return TrialMeasured(task=task, latency_s=latency_s, **(defaults | values))
 
 
 def make_tasks(run: Run, count: int = 2) -> list[Task]:

@@ -56,7 +56,7 @@ def test_it_reads_in_few_queries_whatever_the_number_of_tasks(
 
 def test_it_shows_nothing_of_a_run_that_has_not_begun() -> None:
     run = make_run()
-    nothing = {"number": [], "at_s": [], "latency_s": []}
+    nothing: dict[str, list[float]] = {"number": [], "at_s": [], "latency_s": []}
     assert curves(run) == {"run": run.pk, "last": 0, "tasks": [], "estimate": nothing}
 
 

@@ -67,12 +67,11 @@ def test_it_keeps_the_best_records_of_each_task() -> None:
 
 def test_it_groups_errors_by_text() -> None:
     run = claimed(make_run())
-    broken = {"latency_s": None, "error_kind": "build"}
     Recorder(run).record(
         [
             extracted(),
-            trial(0, **broken, error="LLVM ERROR at 0x7f01: no register"),
-            trial(1, **broken, error="LLVM ERROR at 0x7f99: no register"),
+            trial(0, None, error_kind="build", error="LLVM ERROR at 0x7f01: no register"),
+            trial(1, None, error_kind="build", error="LLVM ERROR at 0x7f99: no register"),
             trial(0, None, error="out of memory"),
         ]
     )
