@@ -167,18 +167,11 @@ def _venv_works() -> bool:
 
 
 def _install(wanted: Sequence[str], lock: int) -> None:
-    """Installs what is pinned. pip keeps the lock should this process be killed."""
     _say(f"Installing what {' and '.join(wanted)} pin into {VENV}: once, about 1.5 GB, some minutes.")
     log = VENV / "install.log"
-    names = [part for name in wanted for part in ("-r", str(ROOT / name))]
-    options = ["--disable-pip-version-check", "--no-input", "--log", str(log), "-c", str(ROOT / LOCK)]
     try:
         log.unlink(missing_ok=True)
-        # stdout is the command's own: create_token prints a token there and nothing else.
-        done = subprocess.run(
-            [PYTHON, "-m", "pip", "install", *options, *names], stdout=sys.stderr, pass_fds=(lock,), check=False
-        )
-        if done.returncode != 0:
+        if _pip(wanted, log, lock) != 0:
             _give_up(_cause(log))
         for stamped in {RUN, tuple(wanted)}:
             _stamp(stamped).write_text(_digest(stamped))
@@ -189,6 +182,19 @@ def _install(wanted: Sequence[str], lock: int) -> None:
     except KeyboardInterrupt:
         _give_up("Interrupted", status=130)
     _say("Installed.")
+
+
+def _pip(wanted: Sequence[str], log: Path, lock: int) -> int:
+    """Shows what pip downloads and gives its exit status. pip keeps the lock, should this process be killed."""
+    names = [part for name in wanted for part in ("-r", str(ROOT / name))]
+    options = ["--disable-pip-version-check", "--no-input", "--log", str(log), "-c", str(ROOT / LOCK)]
+    command = [str(PYTHON), "-m", "pip", "install", *options, *names]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=(lock,)) as pip:
+        assert pip.stdout
+        for line in pip.stdout:
+            if line.lstrip().startswith(("Downloading", "Installing")):
+                _say(line.strip()[:100])
+    return pip.returncode
 
 
 def _cause(log: Path) -> str:

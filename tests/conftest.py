@@ -23,6 +23,8 @@ from django.db import connection
 from tests.live import LiveSite, environment
 from tuning import valkey
 
+pytest_plugins = ["tests.engine_fixtures"]
+
 CHROMIUM_ARGS = [
     "--headless",
     "--no-sandbox",
@@ -33,7 +35,7 @@ CHROMIUM_ARGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-DATABASE_FIXTURES = {"db", "transactional_db", "live_site", "new_site"}
+DATABASE_FIXTURES = {"db", "transactional_db", "live_site"}
 
 # No deadline: a loaded machine is slow, and that is no fault of the code.
 hypothesis.settings.register_profile("tuneboard", deadline=None, print_blob=True)

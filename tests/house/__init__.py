@@ -1,0 +1,1 @@
+"""The house: commands, processes, documents."""
