@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from types import TracebackType
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -79,11 +80,11 @@ def _estimate(run: RunDict) -> str:
 
 
 def _table(run: RunDict) -> Table:
-    table = Table()
-    table.add_column("ID", justify="right")
-    table.add_column("Task")
+    table = Table(box=box.SIMPLE)
+    table.add_column("ID", justify="right", no_wrap=True)
+    table.add_column("Task", overflow="fold")
     for title in ("Weight", "FLOP", "Latency", "GFLOPS", "Weighted", "Trials", "Failed"):
-        table.add_column(title, justify="right")
+        table.add_column(title, justify="right", no_wrap=True)
     for task in run.get("tasks", ()):
         best = task["best_latency_s"]
         table.add_row(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from tests.tuning.conftest import Play
+from tests.engine_fixtures import Play
 from tests.world import extracted, make_run, trial
 from tuning import jobs, services
 from tuning.celery import app, queue_of

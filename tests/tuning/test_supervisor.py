@@ -11,7 +11,7 @@ import psutil
 import pytest
 from django.db import OperationalError
 
-from tests.tuning.conftest import Play
+from tests.engine_fixtures import Play
 from tests.world import claimed, extracted, make_run, trial
 from tuning import supervisor
 from tuning.engines.protocol import VERSION, Failed, Finished, Hello, Phase

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import signal
 import sys
 import threading
 from argparse import ArgumentParser
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 from django.core.management import CommandError
 from django.db import connection
@@ -23,6 +24,7 @@ from tuning.supervisor import claim, supervise
 from tuning.validation import Invalid, OptionDict
 
 POLL_S = 0.5
+FILE_WIDTH = 140
 
 
 class Command(MigratedCommand):
@@ -43,7 +45,9 @@ class Command(MigratedCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Launch, watch, report."""
-        console = Console(file=sys.stderr if options["json"] else sys.stdout)
+        console = _console(sys.stderr if options["json"] else sys.stdout)
+        # Without `up` there is no broker, and nobody needs to watch.
+        logging.getLogger("tuning.announce").setLevel(logging.ERROR)
         run = self._launch(options)
         status = _tune(run, _Wishes(), console)
         shown = Run.objects.select_related("network", "created_by").get(pk=run.pk).to_full_dict()
@@ -62,6 +66,11 @@ class Command(MigratedCommand):
         except Invalid as error:
             lines = (f"{name}: {message}" for name, message in error.fields.items())
             raise CommandError("\n".join(lines), returncode=2) from error
+
+
+def _console(stream: TextIO) -> Console:
+    """As wide as the terminal; a file or pipe gets lines that are wide enough for task names."""
+    return Console(file=stream, width=None if stream.isatty() else FILE_WIDTH, highlight=False)
 
 
 class _Wishes:

@@ -1,3 +1,5 @@
+"""Fixtures that put the fake engine in place of the real one."""
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,0 +1,115 @@
+"""`manage.py tune`: a run in the foreground, in the same database, with an exit status that can be trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from tests.engine_fixtures import Play
+from tests.world import claimed, extracted, make_run, trial
+from tuning import targets
+from tuning.engines.protocol import VERSION, Failed, Finished, Hello
+from tuning.models import Run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HELLO = Hello(version=VERSION, engine="fake", pid=1, versions={})
+BEGINNING = (HELLO, extracted(), trial(0, 2e-3), trial(1, 3e-3))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Targets resolve without TVM; the handlers of this process are put back."""
+    here: targets.TargetDict = {"target": {"kind": "llvm"}, "device": "cpu", "label": "llvm"}
+    monkeypatch.setattr(targets, "resolve", lambda target: here)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_it_prints_the_tasks_and_the_estimate(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
+    play(*BEGINNING, Finished("budget"))
+    call_command("tune", "mlp", "--trials", "2")
+    said = capsys.readouterr().out
+    assert "fused_matmul1" in said
+    assert "finished: 2 of 2 trials" in said
+    assert "8.000\u00a0ms (2 of 2 tasks measured)" in said
+    assert Run.objects.get().status == "finished"
+
+
+def test_it_prints_the_run_as_json_and_nothing_else(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
+    play(*BEGINNING, Finished("budget"))
+    call_command("tune", "matmul", "--option", "n=64", "--trials", "2", "--seed", "5", "--json")
+    run = json.loads(capsys.readouterr().out)
+    assert (run["status"], run["network_options"]["n"], run["options"]["seed"]) == ("finished", 64, 5)
+    assert [task["trials"] for task in run["tasks"]] == [1, 1]
+
+
+def test_it_exits_with_1_when_no_trial_was_valid(play: Play) -> None:
+    play(HELLO, extracted(1), trial(0, None), Finished("budget"))
+    with pytest.raises(CommandError, match="None of the 1 trials was valid") as failed:
+        call_command("tune", "mlp", "--trials", "1")
+    assert failed.value.returncode == 1
+
+
+def test_it_exits_with_1_when_the_engine_failed(play: Play) -> None:
+    play(HELLO, Failed("no such target"))
+    with pytest.raises(CommandError, match="no such target"):
+        call_command("tune", "mlp")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["resnet-99"], "network: There is no network"),
+        (["mlp", "--trials", "0"], "trials: Must be a whole number from 1"),
+        (["mlp", "--trials-per-batch", "x"], "trials_per_batch: Must be"),
+        (["matmul", "--option", "n"], "write NAME=VALUE"),
+        (["matmul", "--option", "n=-1"], "network_options.n: Must be"),
+    ],
+)
+def test_it_exits_with_2_and_names_the_option_at_fault(arguments: list[str], says: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        call_command("tune", *arguments)
+    assert says in str(refused.value)
+    assert refused.value.returncode == 2
+    assert not Run.objects.exists()
+
+
+def test_ctrl_c_stops_the_run_and_keeps_what_was_measured(play: Play) -> None:
+    play(*BEGINNING, {"do": "wait"})
+
+    def interrupt() -> None:
+        while not Run.objects.filter(trials_done=2).exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    finger = threading.Thread(target=interrupt)
+    finger.start()
+    call_command("tune", "mlp")
+    finger.join()
+    run = Run.objects.get()
+    assert (run.status, run.trials_done) == ("stopped", 2)
+
+
+def test_it_waits_for_its_device(play: Play) -> None:
+    play(*BEGINNING, Finished("budget"))
+    busy = claimed(make_run())
+
+    def free_the_device() -> None:
+        while not Run.objects.filter(status="queued").exists():
+            time.sleep(0.05)
+        busy.move("running", to="finished")
+
+    other = threading.Thread(target=free_the_device)
+    other.start()
+    call_command("tune", "mlp", "--trials", "2")
+    other.join()
+    assert set(Run.objects.values_list("status", flat=True)) == {"finished"}
