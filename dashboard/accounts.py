@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, count
 from typing import Any
 from urllib.parse import urlencode
 
@@ -55,27 +56,17 @@ def make_user(name: str) -> User:
 
 
 def first_admin() -> User:
-    """The first who may do all, made as `admin` when there is nobody yet. He has no password until he sets one."""
-    everyone = User.objects.filter(is_active=True).order_by("pk")
-    found = everyone.filter(is_superuser=True).first() or everyone.filter(groups__name="admin").first()
-    if found is not None:
-        return found
-    admin = make_user("admin" if not User.objects.filter(username="admin").exists() else "local-admin")
-    admin.is_staff = admin.is_superuser = True
-    admin.save(update_fields=("is_staff", "is_superuser"))
+    """The eldest admin who may sign in; made, without a password, when there is none."""
+    admins = User.objects.filter(Q(is_superuser=True) | Q(groups__name="admin"), is_active=True)
+    admin = admins.order_by("pk").first()
+    if admin is None:
+        # A user who happens to be called admin isn't made one by that.
+        names = chain(["admin"], (f"admin{number}" for number in count(2)))
+        admin = make_user(next(name for name in names if not User.objects.filter(username=name).exists()))
+        give_role(admin, "admin")
     return admin
 
 
 def one_time_login_url(user: User, base: str = "") -> str:
     """A URL that signs the user in once, for `SESAME_MAX_AGE` seconds; `base` is scheme, host and port."""
     return f"{base.rstrip('/')}{reverse('one_time_login')}?{urlencode(get_parameters(user))}"
-
-
-def first_admin() -> User:
-    """The eldest admin who may sign in; made when there is none."""
-    admins = User.objects.filter(Q(is_superuser=True) | Q(groups__name="admin"), is_active=True)
-    admin = admins.order_by("pk").first()
-    if admin is None:
-        admin = make_user("admin")
-        give_role(admin, "admin")
-    return admin

@@ -13,8 +13,7 @@ from dashboard.accounts import VIEW
 
 from .auth import needs
 from .errors import handle_errors
-from .networks import router as networks
-from .runs import router as runs
+from . import networks, runs
 
 
 class Json(BaseRenderer):
@@ -35,6 +34,6 @@ api = NinjaAPI(
     auth=needs(VIEW),
     renderer=Json(),
 )
-api.add_router("", networks)
-api.add_router("", runs)
+api.add_router("", networks.router)
+api.add_router("", runs.router)
 handle_errors(api)

@@ -76,7 +76,7 @@ def list_errors(request: HttpRequest, run_id: int) -> shapes.ErrorList:  # noqa:
 @router.get("runs/{int:run_id}/tasks/{int:index}", response={200: shapes.TaskDetail, **ERRORS})
 def get_task(request: HttpRequest, run_id: int, index: int) -> shapes.TaskDetail:  # noqa: ARG001
     """One task with its TensorIR before scheduling, and its best records."""
-    return shapes.task_detail(get_object_or_404(Task, run_id=run_id, index=index))
+    return shapes.task_detail(get_object_or_404(_run(run_id).tasks, index=index))
 
 
 @router.get("runs/{int:run_id}/console", response={200: ConsoleDict, **ERRORS})
