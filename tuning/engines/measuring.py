@@ -1,0 +1,128 @@
+"""Builds and measures candidates, each in a worker process whose crash or hang costs that candidate only.
+
+Workers are forked from a fork server that has TVM loaded and no threads. Building uses fresh workers for every
+batch, since TVM's build leaks; measuring keeps one worker until it dies.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, TimeoutError, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+from pebble import CONSTS, ProcessExpired, ProcessPool
+
+from . import workers
+from .protocol import ErrorKind
+from .workers import Fault
+
+CONSTS.term_timeout = 0.2  # A worker that hangs inside TVM doesn't heed SIGTERM: don't wait 3 s for it.
+
+WARM_MODULE = "tuning.engines.warm"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a trial has no latency."""
+
+    kind: ErrorKind
+    text: str
+
+
+def start_fork_server() -> ForkServerContext:
+    """Begin to load TVM in the background; to be called from the main thread, with whose end the server ends."""
+    os.environ["TUNEBOARD_ENGINE_PID"] = str(os.getpid())
+    # An engine ends without the interpreter's ending, and Python's tracker then removes what is left, as it should.
+    os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([WARM_MODULE])
+    forkserver.ensure_running()
+    return context
+
+
+class Builder:
+    """Builds the candidates of a batch side by side."""
+
+    def __init__(self, context: ForkServerContext, folder: Path, *, max_workers: int, timeout_s: float, suffix: str) -> None:
+        self._context = context
+        self._folder = folder
+        self._max_workers = max_workers
+        self._timeout_s = timeout_s
+        self._suffix = suffix
+        shutil.rmtree(folder, ignore_errors=True)  # What a killed process left there.
+        folder.mkdir(parents=True)
+
+    def build(self, mods: Sequence[str], target: str) -> Iterator[tuple[int, Path | Failure]]:
+        """Index and artifact, or why there is none, of each module (TVM's JSON) in the order in which they end."""
+        paths = [self._folder / f"{index}{self._suffix}" for index in range(len(mods))]
+        if not mods:
+            return
+        with self._pool(len(mods)) as pool:
+            futures = {
+                pool.schedule(workers.guarded, (workers.build, mod, target, str(path)), timeout=self._timeout_s): index
+                for index, (mod, path) in enumerate(zip(mods, paths, strict=True))
+            }
+            for future in as_completed(futures):
+                failure = _result(future, "build", self._timeout_s)
+                yield futures[future], failure if isinstance(failure, Failure) else paths[futures[future]]
+
+    def _pool(self, jobs: int) -> ProcessPool:
+        return ProcessPool(min(self._max_workers, jobs), initializer=workers.begin, initargs=(None,), context=self._context)
+
+
+class Runner:
+    """Measures built candidates one after another."""
+
+    def __init__(
+        self, context: ForkServerContext, *, config: tuple[int, int, int], timeout_s: float, threads: int | None
+    ) -> None:
+        self._config = config
+        self._timeout_s = timeout_s
+        self._new_pool: Callable[[], ProcessPool] = lambda: ProcessPool(
+            1, initializer=workers.begin, initargs=(threads,), context=context
+        )
+        self._pool = self._new_pool()
+
+    def run(self, path: Path, device_type: str, args_info: list[Any]) -> list[float] | Failure:
+        """Seconds of each repeat; the artifact is gone afterwards."""
+        job = (workers.measure, str(path), device_type, args_info, self._config)
+        if not self._pool.active:
+            self._pool = self._new_pool()
+        result = _result(self._pool.schedule(workers.guarded, job, timeout=self._timeout_s), "run", self._timeout_s)
+        path.unlink(missing_ok=True)
+        return result
+
+    def close(self) -> None:
+        """Stop the worker."""
+        self._pool.stop()
+        self._pool.join()
+
+
+def _result(future: Future[Any], step: str, timeout_s: float) -> Any:
+    """The worker's result, or what happened to it as a failure of that step (`build` or `run`)."""
+    kind: ErrorKind = "build" if step == "build" else "run"
+    try:
+        result = future.result()
+    except TimeoutError:
+        slow: ErrorKind = "build_timeout" if step == "build" else "run_timeout"
+        return Failure(slow, f"Took longer than {timeout_s:g} s to {step}, and was stopped.")
+    except ProcessExpired as error:
+        return Failure(kind, f"The {step} process was {_ending(error.exitcode or 0)}.")
+    except BrokenProcessPool as error:
+        return Failure(kind, f"The {step} process broke: {error}")
+    return Failure(kind, result.text) if isinstance(result, Fault) else result
+
+
+def _ending(exitcode: int) -> str:
+    if exitcode >= 0:
+        return f"ended by exit status {exitcode}"
+    return f"killed by {signal.Signals(-exitcode).name} ({signal.strsignal(-exitcode)})"

@@ -1,0 +1,92 @@
+"""The MetaSchedule engine: `python -m tuning.engines.meta_schedule --events-fd FD`, as `protocol` says.
+
+Workers import this module once more (as `__mp_main__`), so nothing heavy is imported at its top.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import re
+import sys
+import traceback
+from typing import NoReturn
+
+import msgspec
+
+from . import catalog, versions
+from .errors import Impossible
+from .outbox import Inbox, Outbox
+from .protocol import VERSION, Failed, Finished, Hello, Phase, Start
+
+logger = logging.getLogger("tuneboard")
+
+
+def main() -> None:
+    """Run one engine process from its first event to its last."""
+    parser = argparse.ArgumentParser(prog="python -m tuning.engines.meta_schedule")
+    parser.add_argument("--events-fd", type=int, required=True, help="an open pipe that events are written to")
+    outbox = Outbox(parser.parse_args().events_fd)
+    if os.getpgrp() != os.getpid():
+        os.setpgid(0, 0)  # We end by killing our group: it must hold nobody else.
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(asctime)s [%(levelname)s] %(message)s")
+    outbox.send(Hello(VERSION, "meta_schedule", os.getpid(), versions.in_use()))
+    inbox = Inbox(on_stop=lambda: outbox.close_with(Finished("stopped")))
+    try:
+        if start := _start(inbox):
+            inbox.watch()
+            _check(start)
+            _tune(start, inbox, outbox)
+    except Impossible as impossible:
+        _fail(outbox, str(impossible), impossible.field)
+    except Exception as error:  # noqa: BLE001  the supervisor must hear of whatever it was
+        traceback.print_exc()
+        _fail(outbox, f"{type(error).__name__}: {error}", None)
+
+
+def _fail(outbox: Outbox, error: str, field: str | None) -> NoReturn:
+    logger.error("%s", error)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    outbox.close_with(Failed(error, field))
+
+
+def _start(inbox: Inbox) -> Start | None:
+    try:
+        return inbox.start()
+    except msgspec.MsgspecError as error:
+        raise Impossible(str(error), _field(error)) from error
+
+
+def _field(error: msgspec.MsgspecError) -> str | None:
+    """The option that msgspec names, such as `$.options.number`."""
+    path = re.search(r"`\$\.([\w.]+)", str(error))
+    return path[1].removeprefix("options.") if path else None
+
+
+def _check(start: Start) -> None:
+    if trouble := versions.problem():
+        raise Impossible(trouble)
+    if start.network.name not in catalog.BUILTIN:
+        raise Impossible(f"There is no network {start.network.name}.", "network")
+    try:
+        catalog.options_of(start.network.name, dict(start.network.options))
+    except msgspec.ValidationError as error:
+        raise Impossible(str(error), "network_options") from error
+    if start.trials_budget < 1:
+        raise Impossible("The budget must be at least 1 trial.", "trials")
+
+
+def _tune(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
+    from . import measuring
+
+    outbox.send(Phase("loading"))
+    context = measuring.start_fork_server()  # It loads TVM while we do.
+    from . import session
+
+    session.run(start, inbox, outbox, context)
+
+
+if __name__ == "__main__":
+    main()

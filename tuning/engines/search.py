@@ -1,0 +1,238 @@
+"""TVM's own tuning loop, with search strategy, builder and runner wrapped so that every trial is ours to report.
+
+TVM's loop asks a strategy for a batch, sends it to the builder, then what was built to the runner. It reports
+only whole batches, and to callbacks that don't know when a trial ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
+
+from . import measuring
+from .measuring import Failure
+from .protocol import Options
+from .targets import cores
+from .trials import Trials
+
+REPLAYED = 32
+"""Earlier records of a task, the best, that a resumed run shows TVM again."""
+
+
+@dataclass
+class Batch:
+    """The candidates at work, which TVM's builder and runner interfaces don't name."""
+
+    task: int = 0
+    candidates: list[Any] = field(default_factory=list)
+    built: list[int] = field(default_factory=list)
+    """Indices of the candidates whose build went well, in the order in which TVM sends them to the runner."""
+    replayed: list[list[float]] | None = None
+    """`run_secs` when the candidates were measured by an earlier process."""
+
+
+class Search:
+    """What strategy, builder and runner share."""
+
+    def __init__(self, trials: Trials, index: dict[str, int], target: Any, history: list[list[Any]]) -> None:
+        self.trials = trials
+        self.index = index
+        """Task by name."""
+        self.target = target
+        self.batch = Batch()
+        self._history = history
+        """Records of earlier processes by task, until TVM was shown them."""
+
+    @property
+    def to_replay(self) -> int:
+        """Records that TVM will count as trials although they are none."""
+        return sum(map(len, self._history))
+
+    def next_batch(self, task: int, generate: Callable[[], Any]) -> list[Any] | None:
+        """Candidates of the task, not more than the budget has left; None when it shall have no more."""
+        left = self.trials.left_of(task)
+        if not left:
+            return None
+        if self._history[task]:
+            return self._replay(task)
+        self.trials.phase("searching", task)
+        candidates = generate()
+        if candidates is None:
+            return None
+        self.batch = Batch(task, list(candidates)[:left])
+        return self.batch.candidates
+
+    def _replay(self, task: int) -> list[Any]:
+        """Earlier records as a batch of their own: they teach the cost model, and tell the task scheduler that the
+        task had its turn. Otherwise a run that is often resumed would tune its first tasks only.
+        """
+        records, self._history[task] = self._history[task], []
+        self.batch = Batch(
+            task,
+            [record.as_measure_candidate() for record in records],
+            replayed=[[seconds.value for seconds in record.run_secs] for record in records],
+        )
+        return self.batch.candidates
+
+
+@derived_object
+class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
+    """One of TVM's search strategies, within the run's budget."""
+
+    def __init__(self, inner: Any, search: Search) -> None:
+        super().__init__()
+        self._inner = inner
+        self._search = search
+        self._task = 0
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        self._task = self._search.index[str(context.task_name)]
+        self._inner._initialize_with_tune_context(context)
+
+    def pre_tuning(
+        self, max_trials: int, num_trials_per_iter: int, design_spaces: Any, database: Any = None, cost_model: Any = None
+    ) -> None:
+        self._inner.pre_tuning(max_trials, num_trials_per_iter, design_spaces, database, cost_model)
+        if self._task + 1 < len(self._search.index):
+            self._search.trials.phase("design_spaces", self._task + 1)
+
+    def post_tuning(self) -> None:
+        self._inner.post_tuning()
+
+    def generate_measure_candidates(self) -> Any:
+        return self._search.next_batch(self._task, self._inner.generate_measure_candidates)
+
+    def notify_runner_results(self, measure_candidates: Any, results: Any) -> None:
+        if self._search.batch.replayed is None:
+            self._inner.notify_runner_results(measure_candidates, results)
+
+    def clone(self) -> Any:
+        return Strategy(self._inner.clone(), self._search)
+
+
+@derived_object
+class TrialBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
+    """Builds a batch; a candidate that can't be built is a trial that ended."""
+
+    def __init__(self, search: Search, builder: measuring.Builder) -> None:
+        super().__init__()
+        self._search = search
+        self._builder = builder
+
+    def build(self, build_inputs: Any) -> list[Any]:
+        search, batch = self._search, self._search.batch
+        if batch.replayed is not None:
+            batch.built = list(range(len(batch.candidates)))
+            return [ms.builder.BuilderResult("", None) for _ in batch.candidates]
+        search.trials.phase("building", batch.task)
+        outcomes: dict[int, Path | Failure] = {}
+        mods = [tvm.ir.save_json(given.mod) for given in build_inputs]
+        for index, outcome in self._builder.build(mods, str(search.target)):
+            outcomes[index] = outcome
+            if isinstance(outcome, Failure):
+                search.trials.ended(batch.task, batch.candidates[index], outcome, search.target)
+        results = [outcomes[index] for index in range(len(mods))]
+        batch.built = [index for index, outcome in enumerate(results) if isinstance(outcome, Path)]
+        return [
+            ms.builder.BuilderResult(None, outcome.text)
+            if isinstance(outcome, Failure)
+            else ms.builder.BuilderResult(str(outcome), None)
+            for outcome in results
+        ]
+
+
+@derived_object
+class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
+    """Measures what was built, and reports each trial when it ends."""
+
+    def __init__(self, search: Search, runner: measuring.Runner) -> None:
+        super().__init__()
+        self._search = search
+        self._runner = runner
+
+    def run(self, runner_inputs: Any) -> list[Any]:
+        batch = self._search.batch
+        if batch.replayed is not None:
+            return [LocalRunnerFuture(res=run_secs) for run_secs in batch.replayed]
+        if runner_inputs:
+            self._search.trials.phase("measuring", batch.task)
+        return [self._measured(index, given) for index, given in zip(batch.built, runner_inputs, strict=True)]
+
+    def _measured(self, index: int, given: Any) -> Any:
+        batch, search = self._search.batch, self._search
+        with search.trials.measurement():
+            args_info = [[str(a), str(b), [int(c) for c in d]] for a, b, d in (i.as_json() for i in given.args_info)]
+            outcome = self._runner.run(Path(given.artifact_path), str(given.device_type), args_info)
+            search.trials.ended(batch.task, batch.candidates[index], outcome, search.target)
+        if isinstance(outcome, Failure):
+            return LocalRunnerFuture(error_message=outcome.text)
+        return LocalRunnerFuture(res=outcome)
+
+
+def tune(
+    extracted: list[Any], search: Search, options: Options, work_dir: Path, database: Any, context: Any
+) -> None:
+    """TVM's `tune_tasks` over the extracted tasks until the run's budget is used up or nothing is left to try."""
+    target, seed = search.target, _seed(options, search.trials.done)
+    strategy = Strategy(ms.search_strategy.SearchStrategy.create(options.strategy), search)
+    tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
+        extracted, str(work_dir), strategy=strategy, num_threads=cores(), seed=seed
+    )
+    builder, runner = _measurers(options, target, work_dir, context)
+    search.trials.phase("design_spaces", 0)
+    budget = search.trials.left + search.to_replay
+    ms.tune.tune_tasks(
+        tasks=tasks,
+        task_weights=weights,
+        work_dir=str(work_dir),
+        max_trials_global=budget,
+        max_trials_per_task=budget,
+        num_trials_per_iter=options.trials_per_batch,
+        builder=TrialBuilder(search, builder),
+        runner=TrialRunner(search, runner),
+        database=database,
+        cost_model="xgb" if options.cost_model == "xgb" else ms.cost_model.RandomModel(seed=seed),
+        # No AddToDatabase: each trial is committed when it ends. No RemoveBuildArtifact: the runner removes them.
+        measure_callbacks=[ms.measure_callback.UpdateCostModel()],
+        task_scheduler=_task_scheduler(options, seed),
+    )
+
+
+def _seed(options: Options, done: int) -> int | None:
+    """A resumed run that drew the same numbers again would measure the same candidates again."""
+    return None if options.seed is None else (options.seed + done) % 2**31
+
+
+def _task_scheduler(options: Options, seed: int | None) -> Any:
+    if options.task_scheduler == "round-robin":
+        return ms.task_scheduler.RoundRobin()
+    return ms.task_scheduler.GradientBased(seed=ms.utils.fork_seed(seed, 1)[0])
+
+
+def _measurers(
+    options: Options, target: Any, work_dir: Path, context: Any
+) -> tuple[measuring.Builder, measuring.Runner]:
+    on_cpu = str(target.kind.name) == "llvm"
+    threads = target.attrs.get("num-cores")
+    builder = measuring.Builder(
+        context,
+        work_dir / "artifacts",
+        max_workers=options.build_workers or cores(),
+        timeout_s=options.build_timeout_s,
+        # LLVM's text is compiled when it is loaded: no linker, none of its time, and the same code.
+        suffix=".ll" if on_cpu else ".so",
+    )
+    runner = measuring.Runner(
+        context,
+        config=(options.number, options.repeat, options.min_repeat_ms),
+        timeout_s=options.run_timeout_s,
+        threads=min(int(threads), cores()) if on_cpu and threads else None,
+    )
+    return builder, runner

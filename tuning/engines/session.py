@@ -1,0 +1,81 @@
+"""One engine process once TVM is loaded: target, tasks, what earlier processes did, then the search."""
+
+from __future__ import annotations
+
+import logging
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tvm.s_tir import meta_schedule as ms
+from tvm.target import Target
+
+from . import extraction, networks, records
+from .errors import Impossible
+from .outbox import Inbox, Outbox
+from .protocol import Phase, Start, TasksExtracted
+from .search import REPLAYED, Search, tune
+from .targets import Resolved, TargetRefused, resolve
+from .trials import Trials
+
+logger = logging.getLogger("tuneboard")
+
+
+def run(start: Start, inbox: Inbox, outbox: Outbox, context: ForkServerContext) -> NoReturn:
+    """Tune until the budget is used up, and end the process. Raises `Impossible`."""
+    work_dir = Path(start.work_dir)
+    work_dir.mkdir(parents=True, exist_ok=True)
+    outbox.send(Phase("extracting"))
+    resolved = _resolved(start)
+    target = Target(resolved.target)
+    extracted = _extracted(start, target)
+    infos = [extraction.describe(index, task) for index, task in enumerate(extracted)]
+    outbox.send(TasksExtracted(resolved.target, infos))
+    trials = Trials(start, infos, outbox)
+    inbox.on_stop = trials.stop
+    database, workloads = _database(start, work_dir, extracted, trials)
+    if trials.left:
+        index = {info.name: info.index for info in infos}
+        history = [list(database.get_top_k(workload, REPLAYED)) for workload in workloads]
+        tune(extracted, Search(trials, index, target, history), start.options, work_dir, database, context)
+    trials.finish("exhausted" if trials.left else "budget")
+
+
+def _resolved(start: Start) -> Resolved:
+    try:
+        return resolve(start.target)
+    except TargetRefused as refused:
+        raise Impossible(str(refused), "target") from refused
+
+
+def _extracted(start: Start, target: Target) -> list[Any]:
+    mod = extraction.legalized(networks.build(start.network).mod, target)
+    extracted = extraction.extract(mod, target)
+    if not extracted:
+        raise Impossible(f"{start.network.name} has no function to tune.", "network")
+    return extracted
+
+
+def _database(start: Start, work_dir: Path, extracted: list[Any], trials: Trials) -> tuple[Any, list[Any]]:
+    """The run's database with its line n for trial n, and each task's workload in it."""
+    for said in records.repair(work_dir):
+        logger.warning("%s", said)
+    database = ms.database.JSONDatabase(work_dir=str(work_dir))
+    workloads = [database.commit_workload(task.dispatched[0]) for task in extracted]
+    earlier = records.recorded(work_dir)
+    task_of = _task_by_line(work_dir, workloads)
+    trials.recover([(task_of[line.workload], line) for line in earlier])
+    records.pad(work_dir, start.trials_done - len(earlier))
+    trials.open(work_dir, database, workloads)
+    return database, workloads
+
+
+def _task_by_line(work_dir: Path, workloads: list[Any]) -> dict[int, int]:
+    """Task by the line of its workload."""
+    task_of = {str(workload.as_json()[0]): task for task, workload in enumerate(workloads)}
+    try:
+        return {line: task_of[shash] for line, shash in enumerate(records.workload_hashes(work_dir))}
+    except KeyError as error:
+        raise Impossible(
+            f"{work_dir / records.WORKLOADS} holds a function that is none of this run's tasks: was it made by another TVM?"
+        ) from error

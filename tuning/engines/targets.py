@@ -1,0 +1,171 @@
+"""Which target a run is tuned for, and whether this machine can build and run it.
+
+`python -m tuning.engines.targets` reads one JSON object `{"target": …}` and writes one: the resolved target, the
+device that it occupies and a label, or `{"error": …}` in plain words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import versions
+
+_CODE_FEATURES = re.compile(
+    r"(sse|ssse|avx|amx|fma|f16c|xop|bmi|tbm|lzcnt|popcnt|movbe|adx|gfni|aes|vaes|pclmul|vpclmul|sha|cx16|"
+    r"neon|sve|sme|dotprod|i8mm|bf16|fullfp16|lse|crc|crypto|v\d|rv|zv|[mafdcv]$)"
+)
+"""LLVM features by which code differs. Others (`slow-incdec`, `fast-gather`, `pconfig`) tune, or aren't for compilers."""
+
+
+class TargetRefused(ValueError):
+    """The target can't be tuned for here; the text says why in plain words."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A target that this machine can build and run."""
+
+    target: dict[str, Any]
+    device: str
+    """What a run occupies while it measures: `cpu` or `cuda:0`."""
+    label: str
+
+
+def resolve(asked: dict[str, Any] | str) -> Resolved:
+    """`this` machine's CPU, a tag, a target's dict or its JSON text. Raises `TargetRefused`."""
+    target = _parse(_this_machine() if asked == "this" else asked)
+    kind = str(target.kind.name)
+    if kind == "llvm":
+        _check_cpu(target)
+    elif kind == "cuda":
+        _check_cuda()
+    else:
+        raise TargetRefused(f"Targets of kind {kind} can't be tuned yet, only llvm and cuda.")
+    return Resolved(_plain(target.export()), "cpu" if kind == "llvm" else "cuda:0", _label(target))
+
+
+def cores() -> int:
+    """Cores that this process may use: its affinity, and its container's quota."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):
+        return allowed
+    return allowed if quota == "max" else max(1, min(allowed, int(quota) // int(period)))
+
+
+def _this_machine() -> dict[str, Any]:
+    from tvm.target import codegen
+
+    return {"kind": "llvm", "mcpu": str(codegen.llvm_get_system_cpu()), "num-cores": cores()}
+
+
+def _parse(asked: dict[str, Any] | str) -> Any:
+    from tvm.target import Target
+
+    if isinstance(asked, str):
+        asked = asked.strip()
+        if asked.startswith("{"):
+            asked = _json_object(asked)
+        elif not asked:
+            raise TargetRefused("The target is empty. Give `this`, a tag such as nvidia/nvidia-a100, or a JSON object.")
+        elif " " in asked:
+            raise TargetRefused(f'"{asked}" is no target: options are given as JSON, such as {{"kind": "llvm", "mcpu": "…"}}.')
+    try:
+        return Target(asked)
+    except Exception as error:
+        raise TargetRefused(_in_plain_words(asked, error)) from error
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(text)
+    except ValueError as error:
+        raise TargetRefused(f"The target is no JSON: {error}.") from error
+    assert isinstance(parsed, dict)
+    return parsed
+
+
+def _in_plain_words(asked: dict[str, Any] | str, error: Exception) -> str:
+    if isinstance(asked, str) and "/" in asked:
+        return f"TVM knows no target tag {asked}."
+    reason = str(error).strip().split(" Target creation from ")[0].strip()
+    return f"TVM can't read this target: {reason}"
+
+
+def _check_cpu(target: Any) -> None:
+    from tvm.target import Target, codegen
+
+    host = Target(_this_machine())
+    triple, here = str(target.attrs.get("mtriple", "")), str(codegen.llvm_get_system_triple())
+    if triple and triple.split("-")[0] != here.split("-")[0]:
+        raise TargetRefused(f"Code for {triple.split('-')[0]} can't run on this machine, which is {here.split('-')[0]}.")
+    mcpu = str(target.attrs.get("mcpu", ""))
+    if mcpu and not codegen.llvm_is_valid_cpu(mcpu, triple or here):
+        raise TargetRefused(f"LLVM knows no CPU {mcpu} for {(triple or here).split('-')[0]}.")
+    missing = sorted(_code_features(target) - _code_features(host))
+    if missing:
+        raise TargetRefused(
+            f"Code for {mcpu or 'this target'} can't run here: this machine's CPU ({host.attrs['mcpu']}) lacks {', '.join(missing)}."
+        )
+
+
+def _code_features(target: Any) -> set[str]:
+    from tvm.target import codegen
+
+    return {str(name) for name in codegen.llvm_get_cpu_features(target) if _CODE_FEATURES.match(str(name))}
+
+
+def _check_cuda() -> None:
+    import tvm
+
+    if not tvm.cuda(0).exist:
+        raise TargetRefused("This machine has no usable CUDA GPU, so that nothing could be measured.")
+
+
+def _label(target: Any) -> str:
+    attrs = dict(target.attrs)
+    if str(target.kind.name) == "cuda":
+        return f"{attrs.get('arch', 'cuda')} GPU"
+    count = attrs.get("num-cores")
+    name = str(attrs.get("mcpu", "baseline " + str(attrs.get("mtriple", "")).split("-")[0]))
+    return name if count is None else f"{name}, {count} core{'' if count == 1 else 's'}"
+
+
+def _plain(value: Any) -> Any:
+    """TVM's containers as JSON's."""
+    if isinstance(value, (bool, int, float)) or value is None:
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if hasattr(value, "items"):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value]
+
+
+def _answer(request: str) -> dict[str, Any]:
+    try:
+        asked = json.loads(request)["target"]
+    except (ValueError, TypeError, KeyError):
+        return {"error": 'The request is no JSON object {"target": …}.'}
+    if not isinstance(asked, (str, dict)):
+        return {"error": "A target is `this`, a tag, or a JSON object."}
+    if trouble := versions.problem():
+        return {"error": trouble}
+    try:
+        resolved = resolve(asked)
+    except TargetRefused as refused:
+        return {"error": str(refused)}
+    except Exception as error:  # noqa: BLE001  a form must show something better than a traceback
+        return {"error": f"TVM can't use this target: {type(error).__name__}: {error}"}
+    return {"target": resolved.target, "device": resolved.device, "label": resolved.label}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(_answer(sys.stdin.read())) + "\n")

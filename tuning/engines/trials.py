@@ -1,0 +1,148 @@
+"""The trials of one engine process: counted, committed to the record file, then reported. One after another."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NoReturn
+
+from tvm.s_tir import meta_schedule as ms
+
+from . import records
+from .measuring import Failure
+from .outbox import Outbox
+from .protocol import Finished, FinishReason, Phase, PhaseName, Start, TaskInfo, TrialMeasured
+
+logger = logging.getLogger("tuneboard")
+
+
+class Trials:
+    """What was tried of each task. `lines` of the record file and `Start.trials_done` say what was done before."""
+
+    def __init__(self, start: Start, tasks: list[TaskInfo], outbox: Outbox) -> None:
+        self.done = start.trials_done
+        self.of_task = [0] * len(tasks)
+        self._start = start
+        self._tasks = tasks
+        self._outbox = outbox
+        self._began = time.monotonic()
+        self._best: list[list[float]] = [[] for _ in tasks]  # Heaps of the best k, negated so that the worst is on top.
+        self._fastest = [float("inf")] * len(tasks)
+        self._lock = threading.RLock()
+        self._measuring = False
+        self._stop_wanted = False
+
+    @property
+    def left(self) -> int:
+        """Trials of the budget that aren't done."""
+        return max(0, self._start.trials_budget - self.done)
+
+    def left_of(self, task: int) -> int:
+        """Trials that the task may still have."""
+        limit = self._start.options.max_trials_per_task
+        return self.left if limit is None else max(0, min(self.left, limit - self.of_task[task]))
+
+    def open(self, work_dir: Path, database: Any, workloads: list[Any]) -> None:
+        """Take the record file that new trials are appended to; `workloads` are the tasks' in the database."""
+        self._database = database
+        self._workloads = workloads
+        self._text = records.RecordText(work_dir)
+
+    def recover(self, earlier: list[tuple[int, records.Recorded]]) -> None:
+        """Count the trials of the record file (task and line), and report those that the supervisor never heard of."""
+        for number, (task, line) in enumerate(earlier[: self._start.trials_budget], start=1):
+            if not line.lost:
+                self.of_task[task] += 1
+            if number > self._start.trials_done:
+                self.done = number
+                self._outbox.send(self._recovered(task, line))
+
+    def _recovered(self, task: int, line: records.Recorded) -> TrialMeasured:
+        # When they were measured, and why one failed, died with the earlier process.
+        failed = line.latency_s is None
+        return TrialMeasured(
+            task=task,
+            latency_s=line.latency_s,
+            at_s=self._start.elapsed_s,
+            error_kind="run" if failed else None,
+            error="not recorded" if failed else None,
+            recovered=True,
+        )
+
+    def phase(self, name: PhaseName, task: int | None = None) -> None:
+        """Say what the engine does from now on."""
+        self._outbox.send(Phase(name, task))
+
+    @contextmanager
+    def measurement(self) -> Iterator[None]:
+        """A measurement, which a stop waits for; its trial is to be ended inside."""
+        with self._lock:
+            self._measuring = True
+        yield
+        with self._lock:
+            self._measuring = False
+            if self._stop_wanted:
+                self.finish("stopped")
+
+    def ended(self, task: int, candidate: Any, outcome: list[float] | Failure, target: Any) -> None:
+        """Commit the trial, then report it."""
+        with self._lock:
+            failed = isinstance(outcome, Failure)
+            run_secs = [records.FAILED_RUN_SECS] if isinstance(outcome, Failure) else outcome
+            self._database.commit_tuning_record(
+                ms.database.TuningRecord(
+                    candidate.sch.trace, self._workloads[task], run_secs, target, candidate.args_info
+                )
+            )
+            text = self._text.appended()
+            self.done += 1
+            self.of_task[task] += 1
+            latency = None if failed else fmean(run_secs)
+            self._log(task, latency, outcome)
+            self._outbox.send(
+                TrialMeasured(
+                    task=task,
+                    latency_s=latency,
+                    at_s=self._start.elapsed_s + time.monotonic() - self._began,
+                    error_kind=outcome.kind if isinstance(outcome, Failure) else None,
+                    error=outcome.text if isinstance(outcome, Failure) else None,
+                    record=text if latency is not None and self._among_best(task, latency) else None,
+                )
+            )
+
+    def _among_best(self, task: int, latency: float) -> bool:
+        best = self._best[task]
+        heapq.heappush(best, -latency)
+        return len(best) <= self._start.keep_best or heapq.heappop(best) != -latency
+
+    def _log(self, task: int, latency: float | None, outcome: list[float] | Failure) -> None:
+        info = self._tasks[task]
+        head = f"[Task #{task}: {info.name}] Trial #{self.of_task[task]}"
+        if latency is None:
+            assert isinstance(outcome, Failure)
+            logger.info("%s: Error in %s:\n%s", head, outcome.kind, outcome.text)
+            return
+        self._fastest[task] = min(self._fastest[task], latency)
+        speed, best = (info.flop / seconds / 1e9 for seconds in (latency, self._fastest[task]))
+        logger.info("%s: GFLOPs: %.4f. Time: %.4f us. Best GFLOPs: %.4f", head, speed, latency * 1e6, best)
+
+    def stop(self) -> None:
+        """End the process now, or after the measurement under way; from any thread."""
+        with self._lock:
+            if not self._measuring:
+                self.finish("stopped")
+            self._stop_wanted = True
+
+    def finish(self, reason: FinishReason) -> NoReturn:
+        """Say so and end the process. Nothing is left to do, since every trial was committed when it ended."""
+        with self._lock:
+            logger.info("Finished (%s): %d of %d trials.", reason, self.done, self._start.trials_budget)
+            sys.stdout.flush()
+            self._outbox.close_with(Finished(reason))

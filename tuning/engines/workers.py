@@ -1,0 +1,64 @@
+"""What build and measurement workers do. Each function runs in a process of its own, forked from a warm one.
+
+Faults of a candidate come back as a `Fault`, since exceptions of TVM don't survive the way between processes.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from .lifeline import die_with
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a candidate failed, in the words of TVM or the compiler."""
+
+    text: str
+
+
+def begin(threads: int | None) -> None:
+    """Prepare a new worker; `threads` are those that a measured function may use, if it matters."""
+    die_with(os.getppid())
+    if threads:
+        # TVM halves the logical cores of x86 otherwise, whatever the target's num-cores says.
+        os.environ["TVM_NUM_THREADS"] = str(threads)
+
+
+def guarded(function: Callable[..., T], *args: Any) -> T | Fault:
+    """The function's result, or its exception's text."""
+    try:
+        return function(*args)
+    except Exception as error:  # noqa: BLE001  whatever a candidate does is that trial's result
+        return Fault("".join(traceback.format_exception_only(error)).strip())
+
+
+def build(mod_json: str, target_json: str, path: str) -> None:
+    """Build a scheduled module and write it to `path`, whose suffix chooses the format."""
+    import tvm
+    from tvm.s_tir.meta_schedule.builder.local_builder import default_build
+
+    built = default_build(tvm.ir.load_json(mod_json), tvm.target.Target(target_json), None)
+    if path.endswith(".ll"):
+        built.write_to_file(path, "ll")
+    else:
+        built.export_library(path)
+
+
+def measure(path: str, device_type: str, args_info: list[Any], config: tuple[int, int, int]) -> list[float]:
+    """Seconds of one execution, averaged over `number`, for each of `repeat` repeats, on random arguments."""
+    import tvm
+    from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
+    from tvm.s_tir.meta_schedule.runner.local_runner import default_alloc_argument, default_run_evaluator
+
+    device = tvm.runtime.device(device_type, 0)
+    number, repeat, min_repeat_ms = config
+    evaluator = EvaluatorConfig(number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
+    module = tvm.runtime.load_module(path)
+    return default_run_evaluator(module, device, evaluator, default_alloc_argument(device, args_info, 1))
