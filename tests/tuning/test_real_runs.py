@@ -1,0 +1,91 @@
+"""Runs with the real engine and real TVM, from launch to end: nothing lost or counted twice, whatever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import psutil
+import pytest
+
+from tuning import services
+from tuning.models import Run
+from tuning.supervisor import supervise
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.tvm]
+SMALL = {"network": "matmul", "network_options": {"n": 64}, "trials": 8, "trials_per_batch": 4, "min_repeat_ms": 10}
+
+
+def launch() -> Run:
+    return services.launch(SMALL | {"seed": 1}, None, enqueue=False)
+
+
+def tune(run: Run) -> Run:
+    assert run.claim()
+    supervise(run, threading.Event())
+    run.refresh_from_db()
+    return run
+
+
+def test_it_tunes_a_matmul() -> None:
+    run = tune(launch())
+    assert (run.status, run.error, run.trials_done, run.tasks_measured) == ("finished", None, 8, 1)
+    task = run.tasks.get()
+    assert (task.weight, task.flop) == (1, 2 * 64**3)
+    assert task.args[-1]["shape"] == [64, 64]
+    assert "T.matmul" in task.tensorir or "prim_func" in task.tensorir
+    assert task.best_latency_s == min(t for t in run.trials.values_list("latency_s", flat=True) if t is not None)
+    assert run.estimated_latency_s == task.best_latency_s
+    assert run.target["kind"] == "llvm"
+    assert run.target["mcpu"]
+    assert run.versions["apache-tvm"]
+    best = task.records.first()
+    assert best is not None
+    assert (best.latency_s, best.trial) == (task.best_latency_s, task.best_trial)
+    assert records_of(run) == 8
+
+
+def test_a_killed_engine_leaves_nothing_behind_and_resumes_to_exactly_its_budget() -> None:
+    run = launch()
+    killer = threading.Thread(target=kill_engine_at, args=(run.pk, 2))
+    killer.start()
+    run = tune(run)
+    killer.join()
+    assert run.status == "failed"
+    assert "SIGKILL" in str(run.error)
+    assert 2 <= run.trials_done < 8
+    assert engines() == []
+    before = list(run.trials.values_list("number", "latency_s"))
+
+    services.resume(run)
+    run = tune(run)
+    assert (run.status, run.trials_done) == ("finished", 8)
+    assert list(run.trials.values_list("number", flat=True)) == list(range(1, 9))
+    assert list(run.trials.values_list("number", "latency_s"))[: len(before)] == before
+    assert list(run.tasks.values_list("trials", flat=True)) == [8]
+    assert records_of(run) == 8
+
+
+def kill_engine_at(key: int, trials: int) -> None:
+    while Run.objects.get(pk=key).trials_done < trials:
+        time.sleep(0.02)
+    for process in engines():
+        os.kill(process.pid, signal.SIGKILL)
+
+
+def engines() -> list[psutil.Process]:
+    """The engine among our children."""
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        try:
+            if "tuning.engines.meta_schedule" in " ".join(child.cmdline()):
+                found.append(child)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def records_of(run: Run) -> int:
+    return len((run.work_dir / "database_tuning_record.json").read_text().splitlines())
