@@ -38,9 +38,10 @@ class Failure:
     text: str
 
 
-def start_fork_server() -> ForkServerContext:
-    """Begin to load TVM in the background; to be called from the main thread, with whose end the server ends."""
+def start_fork_server(kind: str) -> ForkServerContext:
+    """Begin to load TVM for a kind of target; to be called from the main thread, with whose end the server ends."""
     os.environ["TUNEBOARD_ENGINE_PID"] = str(os.getpid())
+    os.environ["TUNEBOARD_TARGET_KIND"] = kind
     # An engine ends without the interpreter's ending, and Python's tracker then removes what is left, as it should.
     os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
     context = multiprocessing.get_context("forkserver")

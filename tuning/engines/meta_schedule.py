@@ -31,6 +31,7 @@ def main() -> None:
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)  # We end by killing our group: it must hold nobody else.
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(asctime)s [%(levelname)s] %(message)s")
+    logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.INFO)  # Of the console; TVM's files have it all.
     outbox.send(Hello(VERSION, "meta_schedule", os.getpid(), versions.in_use()))
     inbox = Inbox(on_stop=lambda: outbox.close_with(Finished("stopped")))
     try:
@@ -79,13 +80,10 @@ def _check(start: Start) -> None:
 
 
 def _tune(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
-    from . import measuring
-
     outbox.send(Phase("loading"))
-    context = measuring.start_fork_server()  # It loads TVM while we do.
     from . import session
 
-    session.run(start, inbox, outbox, context)
+    session.run(start, inbox, outbox)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -60,6 +61,8 @@ class Inbox:
     def __init__(self, on_stop: Callable[[], None], fd: int = 0) -> None:
         self.on_stop = on_stop
         """Called from another thread for each Stop or SIGTERM."""
+        self.began = time.monotonic()
+        """When the start was read, on the monotonic clock."""
         self._fd = fd
         self._rest = b""
         self._signalled, wakeup = os.pipe()
@@ -73,6 +76,7 @@ class Inbox:
         while b"\n" not in self._rest:
             if not self._read():
                 return None
+        self.began = time.monotonic()
         line, self._rest = self._rest.split(b"\n", 1)
         control = decode_control(line)
         if not isinstance(control, Start):

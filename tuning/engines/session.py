@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
-from . import extraction, networks, records
+from . import extraction, intrinsics, measuring, networks, records
 from .errors import Impossible
 from .outbox import Inbox, Outbox
 from .protocol import Phase, Start, TasksExtracted
@@ -21,17 +20,19 @@ from .trials import Trials
 logger = logging.getLogger("tuneboard")
 
 
-def run(start: Start, inbox: Inbox, outbox: Outbox, context: ForkServerContext) -> NoReturn:
+def run(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
     """Tune until the budget is used up, and end the process. Raises `Impossible`."""
     work_dir = Path(start.work_dir)
     work_dir.mkdir(parents=True, exist_ok=True)
-    outbox.send(Phase("extracting"))
     resolved = _resolved(start)
     target = Target(resolved.target)
+    context = measuring.start_fork_server(str(target.kind.name))
+    intrinsics.load(str(target.kind.name))
+    outbox.send(Phase("extracting"))
     extracted = _extracted(start, target)
     infos = [extraction.describe(index, task) for index, task in enumerate(extracted)]
     outbox.send(TasksExtracted(resolved.target, infos))
-    trials = Trials(start, infos, outbox)
+    trials = Trials(start, infos, outbox, inbox.began)
     inbox.on_stop = trials.stop
     database, workloads = _database(start, work_dir, extracted, trials)
     if trials.left:

@@ -24,15 +24,15 @@ logger = logging.getLogger("tuneboard")
 
 
 class Trials:
-    """What was tried of each task. `lines` of the record file and `Start.trials_done` say what was done before."""
+    """What was tried of each task, by this process and earlier ones; `began` on the monotonic clock."""
 
-    def __init__(self, start: Start, tasks: list[TaskInfo], outbox: Outbox) -> None:
+    def __init__(self, start: Start, tasks: list[TaskInfo], outbox: Outbox, began: float) -> None:
         self.done = start.trials_done
         self.of_task = [0] * len(tasks)
         self._start = start
         self._tasks = tasks
         self._outbox = outbox
-        self._began = time.monotonic()
+        self._began = began
         self._best: list[list[float]] = [[] for _ in tasks]  # Heaps of the best k, negated so that the worst is on top.
         self._fastest = [float("inf")] * len(tasks)
         self._lock = threading.RLock()

@@ -1,6 +1,5 @@
-"""Preloaded by the fork server, so that every worker starts with TVM and its intrinsics loaded.
+"""Preloaded by the fork server, so that every worker starts with TVM loaded.
 
-Importing `tensor_intrin` takes some 10 s of CPU, and TVM's own builder pays that in each worker of each batch.
 Importing this module has effects; nothing else may import it.
 """
 
@@ -8,13 +7,13 @@ from __future__ import annotations
 
 import os
 
+from . import intrinsics
 from .lifeline import die_with
 
-ENGINE_PID = "TUNEBOARD_ENGINE_PID"
-"""Environment variable that names the process whose end is this one's."""
+die_with(int(os.environ["TUNEBOARD_ENGINE_PID"]))
 
-die_with(int(os.environ[ENGINE_PID]))
-
-import tvm.s_tir.tensor_intrin  # noqa: E402, F401
+import tvm.s_tir.meta_schedule  # noqa: E402, F401
 
 from . import workers  # noqa: E402, F401
+
+intrinsics.load(os.environ["TUNEBOARD_TARGET_KIND"])
