@@ -31,7 +31,7 @@ if url := os.environ.get("TUNEBOARD_TEST_DATABASE_URL"):
     os.environ["DATABASE_URL"] = url
 
 from dashboard.settings import *  # noqa: E402, F403
-from dashboard.settings import DATABASES, STORAGES  # noqa: E402
+from dashboard.settings import DATABASES, STATIC_ROOT, STORAGES  # noqa: E402
 
 IS_SQLITE = DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3"
 # A file rather than memory, so that threads and other processes see what a test wrote.
@@ -39,4 +39,5 @@ DATABASES["default"]["TEST"] = {"NAME": str(VAR_OF_TESTS / "test.sqlite3") if IS
 
 # The manifest is made by collectstatic, which only the tests of the whole site run.
 STORAGES = STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns when there is none
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

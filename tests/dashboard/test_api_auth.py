@@ -1,0 +1,116 @@
+"""Who may call the API: by session with CSRF, or by token."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from dashboard.models import SEEN_EVERY, ApiToken
+from tests.world import make_run, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def by_token(token: str, path: str = "/api/v1/runs", method: str = "get") -> Any:
+    client = Client(enforce_csrf_checks=True)
+    return getattr(client, method)(path, headers={"authorization": f"Bearer {token}"})
+
+
+def test_it_takes_a_token() -> None:
+    assert by_token(ApiToken.issue(make_user("viewer"))).status_code == 200
+
+
+def test_it_asks_no_csrf_token_of_a_script() -> None:
+    run = make_run()
+    assert by_token(ApiToken.issue(make_user("operator")), f"/api/v1/runs/{run.pk}/stop", "post").status_code == 200
+
+
+@pytest.mark.parametrize("header", ["Bearer", "Bearer ", "Bearer tb_wrong", "Bearer é", "bearer\ttb_x", "Basic dTpw", "tb_x"])
+def test_it_refuses_what_is_no_token(header: str) -> None:
+    response = Client().get("/api/v1/runs", headers={"authorization": header})
+    assert response.status_code == 401
+    assert response.json()["error"]["code"] == "unauthorized"
+
+
+def test_it_counts_a_bad_token_even_beside_a_session() -> None:
+    client = Client()
+    client.force_login(make_user("admin"))
+    assert client.get("/api/v1/runs", headers={"authorization": "Bearer tb_expired"}).status_code == 401
+
+
+def test_it_acts_as_the_owner_of_the_token_and_not_of_the_session() -> None:
+    client = Client()
+    client.force_login(make_user("admin"))
+    token = ApiToken.issue(make_user("viewer"))
+    path = f"/api/v1/runs/{make_run().pk}/stop"
+    assert client.post(path, headers={"authorization": f"Bearer {token}"}).status_code == 403
+
+
+def test_it_refuses_a_deactivated_user() -> None:
+    user = make_user("admin")
+    token = ApiToken.issue(user)
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    assert by_token(token).status_code == 401
+
+
+def test_it_takes_a_token_on_the_api_only() -> None:
+    token = ApiToken.issue(make_user("admin"))
+    assert by_token(token, "/runs/").status_code == 302
+
+
+def test_it_shows_nothing_to_users_without_a_role() -> None:
+    stranger = User.objects.create_user("stranger")
+    assert by_token(ApiToken.issue(stranger)).status_code == 403
+    client = Client()
+    client.force_login(stranger)
+    for path in ("/runs/", "/", "/api/v1/docs", "/api/v1/openapi.json", "/api/v1/networks"):
+        assert client.get(path).status_code == 403, path
+
+
+def test_it_wants_a_csrf_token_of_a_browser() -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(make_user("operator"))
+    path = f"/api/v1/runs/{make_run().pk}/stop"
+    refused = client.post(path)
+    assert refused.status_code == 403
+    assert "CSRF" in refused.json()["error"]["message"]
+    client.cookies["tuneboard_csrf"] = "x" * 32
+    assert client.post(path, headers={"x-csrftoken": "x" * 32}).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://testserver:8080", "null"])
+def test_it_refuses_another_sites_page(origin: str) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(make_user("operator"))
+    client.cookies["tuneboard_csrf"] = "x" * 32
+    path = f"/api/v1/runs/{make_run().pk}/stop"
+    assert client.post(path, headers={"x-csrftoken": "x" * 32, "origin": origin}).status_code == 403
+
+
+def test_it_keeps_only_the_digest() -> None:
+    text = ApiToken.issue(make_user("viewer"))
+    assert text.startswith("tb_")
+    assert len(text) > 40
+    stored = ApiToken.objects.values().get()
+    assert text not in map(str, stored.values())
+    assert text.removeprefix("tb_") not in map(str, stored.values())
+
+
+def test_it_notes_the_use_now_and_then() -> None:
+    text = ApiToken.issue(make_user("viewer"))
+    assert ApiToken.objects.get().last_used_at is None
+    by_token(text)
+    first = ApiToken.objects.get().last_used_at
+    by_token(text)
+    assert ApiToken.objects.get().last_used_at == first
+    long_ago = timezone.now() - SEEN_EVERY - timedelta(seconds=1)
+    ApiToken.objects.update(last_used_at=long_ago)
+    by_token(text)
+    last = ApiToken.objects.get().last_used_at
+    assert last is not None
+    assert last > long_ago

@@ -1,0 +1,301 @@
+"""What the API says of runs, and how it pages through them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from tests.world import make_run, make_user, measured_run
+from tuning import services
+from tuning.models import Record, Run, TrialError
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def client(client: Client) -> Client:
+    client.force_login(make_user("operator"))
+    return client
+
+
+@pytest.fixture
+def known_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resolving one for real starts TVM; nor shall a worker be told of these runs."""
+    resolved = {"target": {"kind": "llvm", "mcpu": "znver4"}, "device": "cpu", "label": "znver4"}
+    monkeypatch.setattr(services.targets, "resolve", lambda _: resolved)
+    monkeypatch.setattr(services.jobs, "enqueue", lambda _: None)
+
+
+def get(client: Client, path: str, **query: Any) -> Any:
+    response = client.get(f"/api/v1/{path}", query)
+    assert response.status_code == 200, response.content
+    return response.json()
+
+
+def post(client: Client, path: str, body: Any = None) -> Any:
+    return client.post(f"/api/v1/{path}", json.dumps(body), content_type="application/json")
+
+
+def every_page(client: Client, **query: Any) -> list[list[int]]:
+    pages, cursor = [], None
+    while True:
+        answer = get(client, "runs", **query, **({"cursor": cursor} if cursor else {}))
+        pages.append([run["id"] for run in answer["items"]])
+        cursor = answer["next"]
+        if cursor is None:
+            return pages
+
+
+def test_it_gives_a_run_with_its_tasks(client: Client) -> None:
+    run = measured_run()
+    shown = get(client, f"runs/{run.pk}")
+    assert shown == json.loads(json.dumps(run.to_full_dict()))
+    assert [task["best_latency_s"] for task in shown["tasks"]] == [1e-3, 3e-3]
+
+
+def test_it_lists_runs_without_tasks_newest_first(client: Client) -> None:
+    old, new = make_run(), make_run()
+    items = get(client, "runs")["items"]
+    assert [run["id"] for run in items] == [new.pk, old.pk]
+    assert all("tasks" not in run for run in items)
+
+
+def test_it_shows_alerts_in_the_list(client: Client) -> None:
+    measured_run(latencies=[(0, None)] * 16)
+    (shown,) = get(client, "runs")["items"]
+    assert [alert["kind"] for alert in shown["alerts"]] == ["all_failed"]
+
+
+def test_it_reads_a_list_in_few_queries(client: Client, django_assert_max_num_queries: Any) -> None:
+    for number in range(5):
+        measured_run(device=f"device-{number}")
+    with django_assert_max_num_queries(6):
+        assert len(get(client, "runs")["items"]) == 5
+
+
+@pytest.mark.parametrize("order", ["-created_at", "created_at", "-name", "name", "-trials_done", "trials_done"])
+def test_it_pages_in_every_order_without_gap_or_repetition(client: Client, order: str) -> None:
+    for number in range(7):
+        make_run(name=f"run {number % 3}", trials_done=number % 2)
+    descending = order.startswith("-")
+    field = order.lstrip("-")
+    rows = Run.objects.order_by(order, "-pk" if descending else "pk")
+    expected = list(rows.values_list("pk", flat=True))
+    pages = every_page(client, order=order, limit=2)
+    assert [len(page) for page in pages] == [2, 2, 2, 1]
+    assert sum(pages, []) == expected
+    assert field in {"created_at", "name", "trials_done"}
+
+
+def test_it_keeps_its_place_while_runs_are_launched(client: Client) -> None:
+    old = [make_run().pk for _ in range(4)]
+    first = get(client, "runs", limit=2)
+    make_run()
+    second = get(client, "runs", limit=2, cursor=first["next"])
+    assert [run["id"] for run in first["items"] + second["items"]] == old[::-1]
+    assert second["next"] is None
+
+
+def test_it_refuses_a_cursor_of_another_order(client: Client) -> None:
+    make_run(), make_run()
+    cursor = get(client, "runs", limit=1)["next"]
+    response = client.get("/api/v1/runs", {"cursor": cursor, "order": "name"})
+    assert response.status_code == 422
+    assert "-created_at" in response.json()["error"]["fields"]["cursor"]
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "é", "bm9uc2Vuc2U", "W10", "%00", "WyItY3JlYXRlZF9hdCIsMSwyXQ"])
+def test_it_refuses_what_is_no_cursor(client: Client, cursor: str) -> None:
+    response = client.get("/api/v1/runs", {"cursor": cursor})
+    assert response.status_code == 422
+    assert response.json()["error"]["fields"] == {"cursor": "Not a cursor of this API."}
+
+
+def test_it_filters_by_status_engine_and_words(client: Client) -> None:
+    queued, running = make_run(name="big resnet"), measured_run(name="small mlp")
+    other = make_run(name="other", engine="autotvm")
+
+    def found(**query: Any) -> set[int]:
+        return {run["id"] for run in get(client, "runs", **query)["items"]}
+
+    assert found(status="running") == {running.pk}
+    assert found(status=["queued", "running"]) == {queued.pk, running.pk, other.pk}
+    assert found(engine="autotvm") == {other.pk}
+    assert found(q="RESNET big") == {queued.pk}
+    assert found(q="mlp") == {queued.pk, running.pk, other.pk}
+    assert found(q="resnet small") == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "field"),
+    [
+        ("runs", {"status": "sleeping"}, "status"),
+        ("runs", {"order": "secret"}, "order"),
+        ("runs", {"limit": "0"}, "limit"),
+        ("runs", {"limit": "201"}, "limit"),
+        ("runs", {"limit": "many"}, "limit"),
+        ("runs", {"q": "a\0b"}, "q"),
+        ("runs", {"q": "x" * 201}, "q"),
+        ("runs", {"statsu": "running"}, "statsu"),
+        ("runs/{run}/trials", {"after": "-1"}, "after"),
+        ("runs/{run}/trials", {"after": "9" * 30}, "after"),
+        ("runs/{run}/trials", {"limit": "10001"}, "limit"),
+        ("runs/{run}/trials", {"task": "2"}, "task"),
+        ("runs/{run}/trials", {"failed": "perhaps"}, "failed"),
+        ("runs/{run}/trials", {"order": "latency_s"}, "order"),
+        ("runs/{run}/trials", {"since": "3"}, "since"),
+        ("runs/{run}/curves", {"points": "9"}, "points"),
+        ("runs/{run}/curves", {"points": "20001"}, "points"),
+        ("runs/{run}/console", {"after": "-1"}, "after"),
+    ],
+)
+def test_it_names_a_bad_parameter(client: Client, path: str, query: dict[str, str], field: str) -> None:
+    response = client.get("/api/v1/" + path.format(run=measured_run().pk), query)
+    assert response.status_code == 422
+    error = response.json()["error"]
+    assert error["code"] == "invalid"
+    assert list(error["fields"]) == [field]
+
+
+def test_it_gives_trials_as_columns(client: Client) -> None:
+    run = measured_run(latencies=[(0, 2e-3), (1, None), (0, 1e-3)])
+    columns = get(client, f"runs/{run.pk}/trials")
+    assert columns == {
+        "number": [1, 2, 3],
+        "task": [0, 1, 0],
+        "latency_s": [2e-3, None, 1e-3],
+        "error": [None, "run", None],
+        "at_s": [1.0, 2.0, 3.0],
+        "nth": [1, 1, 2],
+        "improved": [True, False, True],
+        "last": 3,
+    }
+
+
+def test_it_gives_what_follows_a_trial(client: Client) -> None:
+    run = measured_run()
+    path = f"runs/{run.pk}/trials"
+    assert get(client, path, after=1, limit=1)["number"] == [2]
+    assert get(client, path, after=2)["number"] == [3]
+    nothing = get(client, path, after=3)
+    assert (nothing["number"], nothing["last"]) == ([], 3)
+
+
+def test_it_filters_and_turns_round_trials(client: Client) -> None:
+    run = measured_run(latencies=[(0, 2e-3), (1, None), (0, 1e-3), (0, None)])
+    path = f"runs/{run.pk}/trials"
+    assert get(client, path, task=0)["number"] == [1, 3, 4]
+    assert get(client, path, failed="true")["number"] == [2, 4]
+    assert get(client, path, failed="false")["number"] == [1, 3]
+    assert get(client, path, order="-number", limit=2)["number"] == [4, 3]
+
+
+def test_it_gives_curves(client: Client) -> None:
+    run = measured_run()
+    shown = get(client, f"runs/{run.pk}/curves", points=100)
+    assert shown["last"] == 3
+    assert [task["best"]["latency_s"] for task in shown["tasks"]] == [[2e-3, 1e-3], [3e-3]]
+    assert shown["estimate"]["latency_s"] == pytest.approx([8e-3, 7e-3])
+
+
+def test_it_groups_errors(client: Client) -> None:
+    run = measured_run(latencies=[(0, None), (1, None), (0, 1e-3)])
+    (error,) = get(client, f"runs/{run.pk}/errors")["items"]
+    stored = TrialError.objects.get()
+    assert error == stored.to_dict()
+    assert (error["count"], error["tasks"]) == (2, [0, 1])
+
+
+def test_it_gives_a_task_with_tensorir_and_best_records(client: Client) -> None:
+    run = measured_run()
+    task = get(client, f"runs/{run.pk}/tasks/0")
+    assert task["name"] == "fused_matmul0"
+    assert task["tensorir"].startswith("@T.prim_func")
+    assert [(record["trial"], record["latency_s"]) for record in task["records"]] == [(3, 1e-3), (1, 2e-3)]
+    assert task["records"][0]["text"] == Record.objects.get(trial=3).text
+
+
+def test_it_gives_the_console_from_an_offset(client: Client) -> None:
+    run = make_run()
+    run.work_dir.mkdir(parents=True, exist_ok=True)
+    run.console_log.write_text("one\ntwo\n")
+    assert get(client, f"runs/{run.pk}/console") == {"text": "one\ntwo\n", "start": 0, "end": 8}
+    assert get(client, f"runs/{run.pk}/console", after=4) == {"text": "two\n", "start": 4, "end": 8}
+
+
+@pytest.mark.parametrize("tail", ["", "/trials", "/curves", "/errors", "/console", "/tasks/0"])
+@pytest.mark.parametrize("number", ["7", "9" * 40])
+def test_it_has_404_for_a_run_that_there_isnt(client: Client, number: str, tail: str) -> None:
+    response = client.get(f"/api/v1/runs/{number}{tail}")
+    assert response.status_code == 404
+    assert response.json()["error"]["code"] == "not_found"
+
+
+def test_it_launches(client: Client, known_target: None) -> None:
+    response = post(client, "runs", {"network": "mlp", "target": "this", "trials": 32, "trials_per_batch": 8, "seed": 1})
+    assert response.status_code == 201, response.content
+    run = Run.objects.get()
+    shown = response.json()
+    assert (shown["id"], shown["status"], shown["created_by"]) == (run.pk, "queued", "a-operator")
+    assert (run.trials_budget, run.options["trials_per_batch"], run.options["seed"]) == (32, 8, 1)
+    assert shown["tasks"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"network": "nope"}, "network"),
+        ({"network": None}, "network"),
+        ({"network": 3}, "network"),
+        ({"network_options": {"size": 3}}, "network_options.size"),
+        ({"network_options": [1]}, "network_options"),
+        ({"trials": 0}, "trials"),
+        ({"trials": -5}, "trials"),
+        ({"trials": 10**9}, "trials"),
+        ({"trials": 1.5}, "trials"),
+        ({"trials": [1]}, "trials"),
+        ({"trials_per_batch": 10**6}, "trials_per_batch"),
+        ({"strategy": "luck"}, "strategy"),
+        ({"sede": 1}, "sede"),
+        ({"target": 7}, "target"),
+        ({"name": "two\nlines"}, "name"),
+    ],
+)
+def test_it_names_a_bad_field_and_launches_nothing(
+    client: Client, known_target: None, change: dict[str, Any], field: str
+) -> None:
+    response = post(client, "runs", {"network": "mlp", "trials": 8} | change)
+    assert response.status_code == 422, response.content
+    error = response.json()["error"]
+    assert list(error["fields"]) == [field]
+    assert error["fields"][field]
+    assert not Run.objects.exists()
+
+
+def test_it_names_every_bad_field_at_once(client: Client, known_target: None) -> None:
+    response = post(client, "runs", {"network": "nope", "trials": 0, "seed": -1})
+    assert response.json()["error"]["fields"].keys() == {"network", "trials", "seed"}
+
+
+def test_it_stops_and_resumes(client: Client, known_target: None) -> None:
+    run = make_run()
+    stopped = post(client, f"runs/{run.pk}/stop")
+    assert (stopped.status_code, stopped.json()["status"]) == (200, "stopped")
+    again = post(client, f"runs/{run.pk}/stop")
+    assert again.status_code == 409
+    assert again.json()["error"] == {
+        "code": "conflict",
+        "message": "The run is stopped: only a queued or running one can be stopped.",
+    }
+    resumed = post(client, f"runs/{run.pk}/resume")
+    assert (resumed.status_code, resumed.json()["status"]) == (200, "queued")
+    assert post(client, f"runs/{run.pk}/resume").status_code == 409
+
+
+def test_it_lists_networks_with_their_options(client: Client) -> None:
+    answer = get(client, "networks")
+    assert [network["name"] for network in answer["items"]] == [network["name"] for network in services.networks()]
+    assert {"trials", "trials_per_batch", "seed"} <= {option["name"] for option in answer["run_options"]}

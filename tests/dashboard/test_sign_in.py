@@ -1,0 +1,160 @@
+"""Signing in by password or by a URL that works once, and signing out."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from dashboard.accounts import one_time_login_url
+from tests.world import make_user
+
+pytestmark = pytest.mark.django_db
+ELSEWHERE = ["https://evil.example/", "//evil.example", "javascript:alert(1)", "http://testserver.evil.example/"]
+
+
+def signed_in(client: Client) -> bool:
+    return "_auth_user_id" in client.session
+
+
+def test_it_sends_strangers_to_sign_in_and_back(client: Client) -> None:
+    make_user("viewer", "ada")
+    away = client.get("/runs/7/?tab=errors")
+    assert away.headers["Location"] == "/sign-in/?next=/runs/7/%3Ftab%3Derrors"
+    back = client.post(away.headers["Location"], {"username": "ada", "password": "correct horse"})
+    assert back.headers["Location"] == "/runs/7/?tab=errors"
+
+
+def test_it_shows_the_form_and_refuses_a_wrong_password(client: Client) -> None:
+    make_user("viewer", "ada")
+    assert client.get("/sign-in/").status_code == 200
+    again = client.post("/sign-in/", {"username": "ada", "password": "wrong"})
+    assert again.status_code == 200
+    assert not signed_in(client)
+
+
+def test_it_lets_nobody_in_without_a_password(client: Client) -> None:
+    one_time_login_url(make_user_without_password())
+    for password in ("", "!", "None"):
+        client.post("/sign-in/", {"username": "admin", "password": password})
+        assert not signed_in(client)
+
+
+def make_user_without_password() -> User:
+    from dashboard.accounts import first_admin
+
+    return first_admin()
+
+
+@pytest.mark.parametrize("target", ELSEWHERE)
+def test_it_goes_to_no_other_site_after_sign_in(client: Client, target: str) -> None:
+    make_user("viewer", "ada")
+    response = client.post("/sign-in/", {"username": "ada", "password": "correct horse", "next": target})
+    assert response.headers["Location"] == "/runs/"
+
+
+def test_it_signs_in_by_url_once(client: Client) -> None:
+    url = one_time_login_url(make_user("operator"), "http://testserver")
+    first = client.get(url)
+    assert (first.status_code, first.headers["Location"]) == (302, "/runs/")
+    assert signed_in(client)
+    stranger = Client()
+    second = stranger.get(url)
+    assert second.status_code == 403
+    assert b"manage.py login_url" in second.content
+    assert not signed_in(stranger)
+
+
+def test_it_lets_one_of_two_simultaneous_visits_in(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = make_user("operator")
+    url = one_time_login_url(user)
+
+    def other_visit_meanwhile(*_: Any, **__: Any) -> User:
+        found = User.objects.get(pk=user.pk)
+        User.objects.filter(pk=user.pk).update(last_login=timezone.now())
+        return found
+
+    monkeypatch.setattr("sesame.utils.get_user", other_visit_meanwhile)
+    assert client.get(url).status_code == 403
+    assert not signed_in(client)
+
+
+def test_it_refuses_an_expired_url(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = one_time_login_url(make_user("operator"))
+    monkeypatch.setattr("sesame.tokens_v2.time.time", lambda: timezone.now().timestamp() + 3601)
+    assert client.get(url).status_code == 403
+    assert not signed_in(client)
+
+
+@pytest.mark.parametrize("query", ["", "?sesame=", "?sesame=nonsense", "?sesame=AAAAAAAAAAAAAAAAAAAAAAAA", "?sesame=%00%ff"])
+def test_it_refuses_a_made_up_url(client: Client, query: str) -> None:
+    make_user("admin")
+    assert client.get(f"/login/{query}").status_code == 403
+    assert not signed_in(client)
+
+
+def test_it_refuses_a_deactivated_user(client: Client) -> None:
+    user = make_user("admin")
+    url = one_time_login_url(user)
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    assert client.get(url).status_code == 403
+
+
+def test_it_is_not_used_up_by_head(client: Client) -> None:
+    url = one_time_login_url(make_user("operator"))
+    assert client.head(url).status_code == 405
+    assert client.get(url).status_code == 302
+
+
+def test_it_goes_on_when_a_used_url_is_visited_by_who_is_signed_in(client: Client) -> None:
+    url = one_time_login_url(make_user("operator"))
+    client.get(url)
+    assert client.get(url + "&next=/runs/new/").headers["Location"] == "/runs/new/"
+
+
+def test_it_goes_to_the_next_page_of_this_site_only(client: Client) -> None:
+    user = make_user("operator")
+    assert client.get(one_time_login_url(user) + "&next=/runs/3/").headers["Location"] == "/runs/3/"
+    for target in ELSEWHERE:
+        user.refresh_from_db()
+        assert Client().get(one_time_login_url(user) + f"&next={quote(target)}").headers["Location"] == "/runs/"
+
+
+def test_it_gives_the_url_to_no_other_page_and_no_cache(client: Client) -> None:
+    url = one_time_login_url(make_user("operator"))
+    response = client.get(url)
+    assert response.headers["Referrer-Policy"] == "no-referrer"
+    assert "no-store" in response.headers["Cache-Control"]
+
+
+def test_it_starts_a_new_session_at_sign_in(client: Client) -> None:
+    user = make_user("operator")
+    session = client.session
+    session["planted"] = 1
+    session.save()
+    planted = session.session_key
+    client.cookies["tuneboard_session"] = planted
+    client.get(one_time_login_url(user))
+    assert client.session.session_key != planted
+
+
+def test_it_signs_out_by_post_only(client: Client) -> None:
+    client.force_login(make_user("viewer"))
+    assert client.get("/sign-out/").status_code == 405
+    assert signed_in(client)
+    response = client.post("/sign-out/")
+    assert (response.status_code, response.headers["Location"]) == (302, "/sign-in/")
+    assert not signed_in(client)
+
+
+def test_it_wants_a_csrf_token_on_every_form() -> None:
+    make_user("viewer", "ada")
+    client = Client(enforce_csrf_checks=True)
+    assert client.post("/sign-in/", {"username": "ada", "password": "correct horse"}).status_code == 403
+    client.force_login(make_user("operator"))
+    for path in ("/sign-out/", "/runs/new/", "/runs/1/stop/", "/runs/1/resume/"):
+        assert client.post(path).status_code == 403, path

@@ -1,0 +1,284 @@
+"""The run's socket, through the whole ASGI application, the real channel layer and the database."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async
+from django.contrib.auth.models import User
+from django.db import OperationalError
+from django.test import Client
+from redis.asyncio import Redis
+
+from dashboard import consumers
+from tests.sockets import Socket
+from tests.world import make_run, make_user, measured_run, record_trials
+from tuning import valkey
+from tuning.announce import announce, announce_status
+from tuning.models import Run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def client(transactional_db: None, client: Client) -> Client:
+    client.force_login(make_user("viewer"))
+    return client
+
+
+@pytest.fixture
+def run(transactional_db: None) -> Run:
+    return measured_run()
+
+
+@asynccontextmanager
+async def joined(client: Client, run: Run) -> AsyncIterator[Socket]:
+    """A socket that was let in; its state is yet to be read."""
+    opened = Socket(client, f"/ws/runs/{run.pk}/")
+    assert await opened.connect()
+    yield opened
+    await opened.close()
+
+
+@contextmanager
+def own_valkey(folder: Path) -> Iterator[None]:
+    """A Valkey that nobody else uses, until it is killed."""
+    valkey.prepare(folder)
+    with subprocess.Popen(valkey.command(folder), stdout=subprocess.DEVNULL) as server:
+        while not valkey.answers(folder):
+            assert server.poll() is None
+        yield
+        server.kill()
+
+
+async def subscribed_again(folder: Path) -> None:
+    async with Redis.from_url(valkey.url(folder)) as redis:
+        while not await redis.pubsub_channels("*run.*"):
+            await asyncio.sleep(0.05)
+
+
+def tell(run: Run, trials: list[tuple[int, float | None]]) -> dict[str, Any]:
+    delta = record_trials(run, trials)
+    announce(run.pk, delta)
+    shown: dict[str, Any] = json.loads(json.dumps(delta))
+    return shown
+
+
+async def test_it_sends_the_state_on_joining(client: Client, run: Run) -> None:
+    async with joined(client, run) as opened:
+        shown = await opened.read()
+    expected = await database_sync_to_async(run.to_full_dict)()
+    assert shown == {"type": "state", "last": 3, "run": json.loads(json.dumps(expected))}
+    assert len(shown["run"]["tasks"]) == 2
+
+
+async def test_it_forwards_deltas_in_order(client: Client, run: Run) -> None:
+    async with joined(client, run) as opened:
+        await opened.read()
+        for number in (4, 5, 6):
+            told = await database_sync_to_async(tell)(run, [(0, 1e-3)])
+            assert (told["after"], told["last"]) == (number - 1, number)
+        shown = [await opened.read() for _ in range(3)]
+    assert [(delta["after"], delta["last"]) for delta in shown] == [(3, 4), (4, 5), (5, 6)]
+    assert shown[-1] == told
+
+
+async def test_it_misses_nothing_that_is_told_between_joining_and_the_state(
+    client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_state = consumers._state
+
+    def state_while_trials_arrive(pk: int) -> str | None:
+        state = read_state(pk)
+        tell(run, [(0, 1e-3)])
+        return state
+
+    monkeypatch.setattr(consumers, "_state", state_while_trials_arrive)
+    async with joined(client, run) as opened:
+        state, delta = await opened.read(), await opened.read()
+    assert (state["type"], state["last"]) == ("state", 3)
+    assert (delta["type"], delta["after"], delta["last"]) == ("delta", 3, 4)
+
+
+async def test_it_tells_of_a_change_of_status(client: Client, run: Run) -> None:
+    def stop() -> None:
+        run.move(Run.Status.RUNNING, to=Run.Status.STOPPING)
+        announce_status(run)
+
+    async with joined(client, run) as opened:
+        await opened.read()
+        await database_sync_to_async(stop)()
+        delta = await opened.read()
+    assert (delta["run"]["status"], delta["after"], delta["last"]) == ("stopping", 3, 3)
+
+
+async def test_it_tells_of_its_own_run_only(client: Client, run: Run) -> None:
+    other = await database_sync_to_async(make_run)(device="other")
+    async with joined(client, run) as opened:
+        await opened.read()
+        await database_sync_to_async(announce_status)(other)
+        await database_sync_to_async(announce_status)(run)
+        assert (await opened.read())["run"]["id"] == run.pk
+
+
+async def test_it_tells_every_watcher(client: Client, run: Run) -> None:
+    async with joined(client, run) as one, joined(client, run) as two:
+        await one.read()
+        await two.read()
+        await database_sync_to_async(announce_status)(run)
+        assert await one.read() == await two.read()
+
+
+async def test_it_ignores_what_the_browser_says(client: Client, run: Run) -> None:
+    async with joined(client, run) as opened:
+        await opened.read()
+        await opened.write(text="{not json")
+        await opened.write(bytes=b"\xff")
+        await database_sync_to_async(announce_status)(run)
+        assert (await opened.read())["type"] == "delta"
+
+
+async def test_it_says_that_there_is_no_such_run(client: Client) -> None:
+    opened = Socket(client, "/ws/runs/404/")
+    assert await opened.connect()
+    assert await opened.closing_code() == 4404
+
+
+@pytest.mark.parametrize("path", ["/ws/", "/ws/runs/", "/ws/runs/x/", "/ws/runs/1", "/runs/1/", "/"])
+async def test_it_refuses_a_path_that_there_isnt(client: Client, path: str) -> None:
+    assert not await Socket(client, path).connect()
+
+
+async def test_it_refuses_strangers(run: Run) -> None:
+    assert not await Socket(None, f"/ws/runs/{run.pk}/").connect()
+
+
+async def test_it_refuses_users_without_a_role(client: Client, run: Run) -> None:
+    stranger = await database_sync_to_async(User.objects.create_user)("stranger")
+    await sync_to_async(client.force_login)(stranger)
+    assert not await Socket(client, f"/ws/runs/{run.pk}/").connect()
+
+
+async def test_it_refuses_a_session_that_was_ended(client: Client, run: Run) -> None:
+    old = Client()
+    old.cookies["tuneboard_session"] = client.cookies["tuneboard_session"].value
+    await sync_to_async(client.logout)()
+    assert not await Socket(old, f"/ws/runs/{run.pk}/").connect()
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        None,
+        "null",
+        "http://evil.example",
+        "http://testserver.evil.example",
+        "http://testserver:8080",  # another program on this machine: cookies know no ports
+        "https://testserver",
+        "http://localhost",
+    ],
+)
+async def test_it_refuses_another_sites_page(client: Client, run: Run, origin: str | None) -> None:
+    assert not await Socket(client, f"/ws/runs/{run.pk}/", origin=origin).connect()
+
+
+@pytest.mark.parametrize("host", ["evil.example", "", "testserver.evil.example", "test server"])
+async def test_it_refuses_an_unknown_host(client: Client, run: Run, host: str) -> None:
+    opened = Socket(client, f"/ws/runs/{run.pk}/", host=host, origin=f"http://{host}")
+    assert not await opened.connect()
+
+
+async def test_it_takes_a_trusted_origin(client: Client, run: Run, settings: Any) -> None:
+    settings.CSRF_TRUSTED_ORIGINS = ["https://tuning.example"]
+    opened = Socket(client, f"/ws/runs/{run.pk}/", origin="https://tuning.example")
+    assert await opened.connect()
+    await opened.close()
+
+
+async def test_it_wants_https_where_the_site_is_served_so(client: Client, run: Run, settings: Any) -> None:
+    settings.HTTPS = True
+    path = f"/ws/runs/{run.pk}/"
+    assert not await Socket(client, path).connect()
+    opened = Socket(client, path, origin="https://testserver")
+    assert await opened.connect()
+    await opened.close()
+
+
+@pytest.mark.parametrize("how", ["sign out", "deactivate", "take the role"])
+async def test_it_ends_with_the_session_or_the_role(
+    client: Client, run: Run, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers, "RECHECK_S", -1.0)
+
+    def revoke() -> None:
+        user = User.objects.get(username="a-viewer")
+        if how == "sign out":
+            client.logout()
+        elif how == "deactivate":
+            User.objects.filter(pk=user.pk).update(is_active=False)
+        else:
+            user.groups.clear()
+        announce_status(run)
+
+    async with joined(client, run) as opened:
+        await opened.read()
+        await database_sync_to_async(revoke)()
+        assert await opened.closing_code() == 4401
+
+
+async def test_it_gives_the_state_and_asks_to_come_back_when_redis_is_away(
+    client: Client, run: Run, settings: Any
+) -> None:
+    layer = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": ["redis://127.0.0.1:1"]}}
+    settings.CHANNEL_LAYERS = {"default": layer}
+    opened = Socket(client, f"/ws/runs/{run.pk}/")
+    assert await opened.connect()
+    assert (await opened.read())["type"] == "state"
+    assert await opened.closing_code() == 1013
+
+
+async def test_it_refuses_strangers_when_redis_is_away_too(run: Run, settings: Any) -> None:
+    layer = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": ["redis://127.0.0.1:1"]}}
+    settings.CHANNEL_LAYERS = {"default": layer}
+    assert not await Socket(None, f"/ws/runs/{run.pk}/").connect()
+
+
+async def test_it_goes_on_after_redis_was_restarted(
+    client: Client, run: Run, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [valkey.url(tmp_path)]}}
+    settings.CHANNEL_LAYERS = {"default": layer}
+    with own_valkey(tmp_path):
+        opened = Socket(client, f"/ws/runs/{run.pk}/")
+        assert await opened.connect()
+        assert (await opened.read())["last"] == 3
+        await database_sync_to_async(tell)(run, [(0, 1e-3)])
+        assert (await opened.read())["last"] == 4
+    await database_sync_to_async(tell)(run, [(0, 1e-3)])
+    with own_valkey(tmp_path):
+        await asyncio.wait_for(subscribed_again(tmp_path), 20)
+        await database_sync_to_async(tell)(run, [(0, 1e-3)])
+        # The one told meanwhile is lost: `after` says so, and the page asks the API for what it missed.
+        delta = await opened.read()
+        assert (delta["after"], delta["last"]) == (5, 6)
+        await opened.close()
+
+
+async def test_it_asks_to_come_back_when_the_database_is_away(
+    client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: int) -> str:
+        raise OperationalError("could not connect")
+
+    monkeypatch.setattr(consumers, "_state", away)
+    opened = Socket(client, f"/ws/runs/{run.pk}/")
+    await opened.connect()
+    assert await opened.closing_code() == 1013
