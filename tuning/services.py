@@ -5,26 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import secrets
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
-from msgspec import Meta
 from typing_extensions import TypedDict
 
-from . import jobs, targets
+from . import jobs
 from .announce import announce_status
 from .console import ConsoleDict, console
 from .engines.catalog import BUILTIN
 from .engines.protocol import Options
 from .models import Network, Run, TrialColumns
 from .models import trial_columns as columns_of
-from .validation import Invalid, OptionDict, convert, options_of
+from .orders import Budget, Order
+from .validation import Invalid, OptionDict, options_of
 
 __all__ = (
     "Conflict",
@@ -41,8 +39,6 @@ __all__ = (
     "tuning_options",
 )
 logger = logging.getLogger(__name__)
-SEEDS = 2**31
-NAME_LENGTH = 200
 
 
 class Conflict(Exception):
@@ -56,15 +52,6 @@ class NetworkDict(TypedDict):
     title: str
     description: str
     options: list[OptionDict]
-
-
-class Budget(msgspec.Struct):
-    """How much to tune."""
-
-    trials: Annotated[
-        int,
-        Meta(ge=1, le=1_000_000, title="Trials", description="Candidates to build and measure in all, over all tasks."),
-    ] = 64
 
 
 def networks() -> list[NetworkDict]:
@@ -96,7 +83,7 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
     `data` is flat, as in `POST /api/v1/runs`; values may be strings, as forms send them. Raises `Invalid` that
     names every field at fault; then nothing is stored.
     """
-    order = _Order(data)
+    order = Order(data)
     with transaction.atomic():
         run = Run.objects.create(
             name=order.name,
@@ -176,82 +163,6 @@ def sweep() -> int:
     for run in Run.objects.forgotten():
         jobs.enqueue(run)
     return len(marked)
-
-
-class _Order:
-    """A checked launch: all that can be wrong is found before anything is stored."""
-
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        wrong: dict[str, str] = {}
-        own = {"network", "network_options", "target", "trials", "name"}
-        self.network = _checked(wrong, _network_name, data.get("network"))
-        self.network_options = _checked(wrong, _network_options, self.network, data.get("network_options") or {})
-        self.trials = _checked(wrong, _trials, data.get("trials", ""))
-        self.name = _checked(wrong, _name, data.get("name"), self.network, self.network_options)
-        self.options = _checked(wrong, convert, Options, {key: data[key] for key in data.keys() - own})
-        self.target = _checked(wrong, _target, data.get("target"))
-        if wrong:
-            raise Invalid(wrong)
-        if self.options.seed is None:
-            self.options = msgspec.structs.replace(self.options, seed=secrets.randbelow(SEEDS))
-
-
-def _checked(wrong: dict[str, str], check: Any, *values: Any) -> Any:
-    try:
-        return check(*values)
-    except Invalid as error:
-        wrong.update(error.fields)
-        return None
-
-
-def _network_name(name: Any) -> str:
-    if name in (None, ""):
-        raise Invalid({"network": "Choose a network."})
-    if not isinstance(name, str) or name not in BUILTIN:
-        raise Invalid({"network": f"There is no network {str(name)[:60]!r}. Known: {', '.join(BUILTIN)}."})
-    return name
-
-
-def _network_options(network: str | None, given: Any) -> dict[str, Any]:
-    if network is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise Invalid({"network_options": "Must be an object of option names and values."})
-    try:
-        options: dict[str, Any] = msgspec.to_builtins(convert(BUILTIN[network].options, given))
-    except Invalid as error:
-        raise Invalid({f"network_options.{name}": message for name, message in error.fields.items()}) from error
-    return options
-
-
-def _trials(given: Any) -> int:
-    return convert(Budget, {"trials": given}).trials
-
-
-def _name(given: Any, network: str | None, options: dict[str, Any]) -> str:
-    if given in (None, ""):
-        return _default_name(network, options)[:NAME_LENGTH] if network and options is not None else ""
-    name = str(given).strip()
-    if not name or len(name) > NAME_LENGTH or not name.isprintable():
-        raise Invalid({"name": f"Must be one line of at most {NAME_LENGTH} characters."})
-    return name
-
-
-def _default_name(network: str, options: dict[str, Any]) -> str:
-    """The network, and those of its options that aren't as usual."""
-    usual = {option["name"]: option["default"] for option in options_of(BUILTIN[network].options)}
-    unusual = [f"{name}={value}" for name, value in options.items() if value != usual[name]]
-    return " ".join([network, *unusual])
-
-
-def _target(given: Any) -> targets.TargetDict:
-    if not isinstance(given, (str, dict, type(None))):
-        raise Invalid({"target": "Must be `this`, a tag, or a target's JSON."})
-    resolved = targets.resolve(given or "this")
-    if resolved["device"] not in settings.DEVICES:
-        served = ", ".join(settings.DEVICES)
-        raise Invalid({"target": f"It runs on {resolved['device']}, and no worker serves that. Served: {served}."})
-    return resolved
 
 
 def _network(name: str, options: dict[str, Any]) -> Network:

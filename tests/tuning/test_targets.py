@@ -47,7 +47,7 @@ def test_an_answer_is_asked_for_once_and_a_failure_again(monkeypatch: pytest.Mon
 
     def broken(*args: Any, **kwargs: Any) -> Any:
         asked.append(args)
-        return run([sys.executable, "-c", "raise SystemExit('no tvm here')"], check=False, **{**kwargs, "input": ""})
+        return run([sys.executable, "-c", "raise SystemExit('no tvm here')"], **kwargs)
 
     with monkeypatch.context() as patch:
         patch.setattr(subprocess, "run", broken)
