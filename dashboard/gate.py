@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -26,15 +27,19 @@ class BodyGate:
 
     async def __call__(self, scope: Any, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         """Pass the request on, with at most the limit of its body."""
-        counted, limit = 0, settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        counted, over, limit = 0, False, settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         scope = {**scope, "headers": list(scope["headers"])}
 
         async def limited() -> Any:
-            nonlocal counted
+            nonlocal counted, over
+            if over:
+                # Django listens for a disconnect now. What it would hear is the rest of the body.
+                await asyncio.get_running_loop().create_future()
             message: Any = await receive()
             counted += len(message.get("body", b""))
             if limit is None or counted <= limit:
                 return message
+            over = True
             scope["headers"] = [h for h in scope["headers"] if h[0] != b"content-length"]
             scope["headers"].append((b"content-length", str(counted).encode()))
             return {"type": "http.request", "body": b"", "more_body": False}

@@ -25,8 +25,8 @@ def client(client: Client) -> Client:
 def known_target(monkeypatch: pytest.MonkeyPatch) -> None:
     """Resolving one for real starts TVM; nor shall a worker be told of these runs."""
     resolved = {"target": {"kind": "llvm", "mcpu": "znver4"}, "device": "cpu", "label": "znver4"}
-    monkeypatch.setattr(services.targets, "resolve", lambda _: resolved)
-    monkeypatch.setattr(services.jobs, "enqueue", lambda _: None)
+    monkeypatch.setattr("tuning.targets.resolve", lambda _: resolved)
+    monkeypatch.setattr("tuning.jobs.enqueue", lambda _: None)
 
 
 def get(client: Client, path: str, **query: Any) -> Any:
