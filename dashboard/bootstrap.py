@@ -31,16 +31,16 @@ TEST = (*RUN, "tests/requirements.txt")
 CAUSES = (
     (r"No space left on device", "The disk is full. Make room (about 2 GB are needed)"),
     (
-        r"NewConnectionError|NameResolutionError|ConnectTimeout|ReadTimeout|ProxyError|Network is unreachable|Max retries",
-        "The package index can't be reached. Check the network (or pip's proxy and index settings)",
-    ),
-    (
         r"SSLError|CERTIFICATE_VERIFY_FAILED",
         "The package index's certificate isn't trusted. Set PIP_CERT to your authority's",
     ),
+    (
+        r"NewConnectionError|NameResolutionError|ConnectTimeout|ReadTimeout|ProxyError|Network is unreachable|Max retries",
+        "The package index can't be reached. Check the network (or pip's proxy and index settings)",
+    ),
     (r"Permission denied", "A file can't be written. Call it as the owner of this folder"),
     (
-        r"No matching distribution found for (\S+)",
+        r"(?:No matching distribution found for|ERROR: Cannot install) (\S+)",
         r"There is no package \1 for this Python and system (README.md says which work)",
     ),
 )
@@ -192,8 +192,10 @@ def _pip(wanted: Sequence[str], log: Path, lock: int) -> int:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=(lock,)) as pip:
         assert pip.stdout
         for line in pip.stdout:
-            if line.lstrip().startswith(("Downloading", "Installing")):
-                _say(line.strip()[:100])
+            if found := re.search(r"Downloading (?:\S+/)?([^\s/-]+)-([^\s-]+)\S* (\(.*\))", line):
+                _say("Downloading {} {} {}".format(*found.groups()))
+            elif line.startswith("Installing"):
+                _say("Unpacking all of them.")
     return pip.returncode
 
 

@@ -47,8 +47,8 @@ class LiveSite:
         self.output = var.parent / f"{var.name}.up.txt"
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, *options: str) -> None:
-        """Starts it and waits until it says that it is ready."""
+    def launch(self, *options: str) -> None:
+        """Starts it and returns at once."""
         command = [
             sys.executable,
             str(ROOT / "manage.py"),
@@ -67,7 +67,11 @@ class LiveSite:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self.wait_for(lambda: self.url in self.said() or not self.running, START_S)
+
+    def start(self, *options: str) -> None:
+        """Starts it and waits until it says that it is ready."""
+        self.launch(*options)
+        self.wait_for(lambda: f"ready at {self.url}" in self.said() or not self.running, START_S)
         assert self.running, f"up ended:\n{self.said()}"
 
     def said(self) -> str:

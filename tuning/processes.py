@@ -111,12 +111,14 @@ def stop(children: Iterable[Child], *, grace_s: float = GRACE_S) -> None:
     deadline = time.monotonic() + grace_s
     while time.monotonic() < deadline and any(process.poll() is None for process in processes):
         time.sleep(0.05)
-    for member in {*family, *_family(process.pid for process in processes)}:
-        # Killing by psutil's handle can't hit a stranger that got the number of a process that has ended.
-        if member.is_running():
-            _kill(member)
+    survivors = {*family, *_family(process.pid for process in processes)}
+    for survivor in survivors:
+        # psutil's handle can't hit a stranger that got the number of a process that has ended.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            survivor.kill()
     for process in processes:
         process.wait()
+    psutil.wait_procs(survivors, timeout=GRACE_S)
 
 
 def _family(pids: Iterable[int]) -> list[psutil.Process]:
@@ -128,11 +130,6 @@ def _family(pids: Iterable[int]) -> list[psutil.Process]:
         except psutil.NoSuchProcess:
             continue
     return members
-
-
-def _kill(process: psutil.Process) -> None:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process.kill()
 
 
 def _opened(log: Path) -> BinaryIO:

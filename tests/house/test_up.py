@@ -1,0 +1,213 @@
+"""`manage.py up` in processes of its own: what it starts, what it says, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http.cookiejar import CookieJar
+from pathlib import Path
+
+import psutil
+import pytest
+from django.core.management.base import CommandError
+
+from dashboard.hosting import Address
+from dashboard.management.commands.up import Command
+from tests.live import ROOT, LiveSite, environment, free_port
+from tuning import valkey
+from tuning.processes import Child
+
+
+def up(var: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs an `up` that is expected to give up by itself."""
+    command = [sys.executable, str(ROOT / "manage.py"), "up", *args]
+    return subprocess.run(command, env=environment(var) | env, capture_output=True, text=True, timeout=60, check=False)
+
+
+def status_of(url: str, cookies: CookieJar | None = None) -> tuple[int, str]:
+    """The status and the final URL after redirects."""
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(cookies))
+    try:
+        with opener.open(url, timeout=20) as answer:
+            return answer.status, answer.url
+    except urllib.error.HTTPError as error:
+        return error.code, error.url or url
+
+
+def whole_family(site: LiveSite) -> list[psutil.Process]:
+    assert site.process
+    head = psutil.Process(site.process.pid)
+    return [head, *head.children(recursive=True)]
+
+
+def left_in(site: LiveSite) -> set[str]:
+    """What only a running site may have in its folder."""
+    return {path.name for path in site.var.iterdir()} & {"up.lock", "valkey.sock"}
+
+
+def test_it_prints_a_url_that_signs_in_once(live_site: LiveSite) -> None:
+    found = re.search(rf"{live_site.url}/login/\?sesame=\S+", live_site.said())
+    assert found, live_site.said()
+    cookies = CookieJar()
+    assert status_of(f"{live_site.url}/runs/")[1].startswith(f"{live_site.url}/sign-in/")
+    assert status_of(found[0], cookies) == (200, f"{live_site.url}/runs/")
+    assert status_of(f"{live_site.url}/runs/", cookies) == (200, f"{live_site.url}/runs/")
+    assert status_of(found[0])[1] != f"{live_site.url}/runs/"
+
+
+def test_login_url_prints_one_for_a_later_sign_in(live_site: LiveSite) -> None:
+    said = live_site.manage("login_url")
+    assert re.fullmatch(rf"{live_site.url}/login/\?sesame=\S+\n", said)
+    assert status_of(said.strip()) == (200, f"{live_site.url}/runs/")
+
+
+def test_a_second_up_says_where_the_first_one_is(live_site: LiveSite) -> None:
+    assert live_site.process
+    ended = up(live_site.var, "--port", str(free_port()))
+    assert ended.returncode == 1
+    assert f"at {live_site.url}, process {live_site.process.pid}" in ended.stderr
+    assert live_site.running
+    assert live_site.answers()
+
+
+def test_a_port_in_use_is_said_before_anything_is_started(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = up(tmp_path / "var", "--port", str(port))
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"CommandError: Port {port} of 127.0.0.1 is in use.")
+    assert {path.name for path in (tmp_path / "var").iterdir()} == {"secret_key"}
+
+
+def test_static_files_are_served_by_names_that_never_go_stale(live_site: LiveSite) -> None:
+    with urllib.request.urlopen(f"{live_site.url}/sign-in/") as answer:
+        found = re.search(r'href="(/static/\S+?\.[0-9a-f]{12}\.css)"', answer.read().decode())
+    assert found
+    with urllib.request.urlopen(live_site.url + found[1]) as answer:
+        assert "immutable" in answer.headers["Cache-Control"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_process_lock_or_socket(new_site: LiveSite, number: signal.Signals) -> None:
+    new_site.start()
+    family = whole_family(new_site)
+    assert len(family) >= 4, "up, broker, web and a worker"
+    assert left_in(new_site) == {"up.lock", "valkey.sock"}
+    assert new_site.process
+    new_site.process.send_signal(number)
+    assert new_site.stop() == 0
+    assert [process for process in family if process.is_running()] == []
+    assert left_in(new_site) == set()
+    assert "Traceback" not in new_site.said()
+
+
+def test_a_killed_up_takes_all_along_and_the_next_one_just_works(new_site: LiveSite) -> None:
+    new_site.start()
+    family = whole_family(new_site)
+    assert new_site.process
+    new_site.process.kill()
+    new_site.process.wait()
+    new_site.wait_for(lambda: not any(process.is_running() for process in family))
+    assert left_in(new_site) == {"up.lock", "valkey.sock"}, "what a crash leaves must not hinder the next start"
+    new_site.start()
+    assert new_site.answers()
+    assert new_site.stop() == 0
+
+
+def test_what_crashes_is_started_again(new_site: LiveSite) -> None:
+    new_site.start()
+    for words, name in ((("dashboard.serve",), "web"), (("celery",), "worker-cpu"), (("valkey-server",), "valkey")):
+        new_site.kill(*words)
+        new_site.wait_for(lambda words=words: new_site.processes(*words))
+        assert f"{name} was killed by SIGKILL; starting it again in 1 s" in new_site.said()
+    new_site.wait_for(new_site.answers)
+
+
+@pytest.mark.tvm
+def test_the_first_time_it_tunes_something_small_and_real(new_site: LiveSite) -> None:
+    new_site.start("--port", str(new_site.port))
+    new_site.wait_for(lambda: "A small real run is queued" in new_site.said(), 60)
+    token = new_site.token("viewer")
+    new_site.wait_for(lambda: new_site.api("GET", "/runs/1", token=token)[1]["trials_done"] > 0, 300)
+    run = new_site.api("GET", "/runs/1", token=token)[1]
+    assert run["name"].startswith("Demo")
+    assert run["status"] == "running"
+    family = whole_family(new_site)
+    assert any("tuning.engines" in " ".join(process.cmdline()) for process in family)
+    assert new_site.stop() == 0
+    assert [process for process in family if process.is_running()] == []
+    new_site.start("--port", str(new_site.port))
+    status, run = new_site.api("GET", "/runs/1", token=token)
+    assert (status, run["status"]) == (200, "interrupted")
+    assert "queued" not in new_site.said(), "a demo run was queued though there is a run"
+
+
+@pytest.fixture
+def lone(tmp_path: Path) -> Iterator[LiveSite]:
+    """A site that isn't expected to become ready."""
+    site = LiveSite(tmp_path / "var")
+    yield site
+    if site.running:
+        site.stop()
+
+
+@pytest.mark.parametrize(
+    ("variable", "url", "line"),
+    [
+        ("DATABASE_URL", "postgres://me:secret@127.0.0.1:9/tuneboard", "The database tuneboard at 127.0.0.1:9 can't"),
+        ("REDIS_URL", "redis://:secret@127.0.0.1:9/0", "The broker redis://127.0.0.1:9/0 can't"),
+    ],
+)
+def test_it_says_in_one_line_what_it_waits_for(lone: LiveSite, variable: str, url: str, line: str) -> None:
+    lone.env[variable] = url
+    lone.launch()
+    lone.wait_for(lambda: "Trying again" in lone.said(), 60)
+    assert lone.said().startswith(line)
+    assert lone.stop() == 0
+    assert lone.said().splitlines()[1:] == ["Stopping.", "Stopped."]
+    assert "secret" not in lone.said()
+
+
+def test_a_folder_with_a_long_and_odd_name_is_fine(tmp_path: Path) -> None:
+    site = LiveSite(tmp_path / ("a name of 100 characters: " + "x" * 74) / "var")
+    site.var.parent.mkdir()
+    site.start()
+    try:
+        connected = valkey.answers(site.var)
+        folder = valkey.socket_path(site.var).parent
+    finally:
+        site.stop()
+    assert connected
+    assert len(str(valkey.socket_path(site.var))) < 108
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({"TUNEBOARD_LOGIN_URL_AGE": "an hour"}, 'Environment variable "TUNEBOARD_LOGIN_URL_AGE" invalid'),
+        ({"TUNEBOARD_HTTPS": "maybe"}, 'Environment variable "TUNEBOARD_HTTPS" invalid'),
+        ({"LOG_LEVEL": "LOUD"}, 'Environment variable "LOG_LEVEL" invalid'),
+        ({"DATABASE_URL": "oracel://x"}, "DATABASE_URL"),
+    ],
+)
+def test_a_wrong_setting_is_named_in_one_line(tmp_path: Path, env: dict[str, str], said: str) -> None:
+    ended = up(tmp_path / "var", **env)
+    assert ended.returncode == 1
+    assert said in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_web_process_that_cannot_start_ends_it_with_the_reason(tmp_path: Path) -> None:
+    broken = [sys.executable, "-c", "print('no such module'); raise SystemExit(3)"]
+    web = Child("web", broken, os.environ, tmp_path / "web.log")
+    address = Address.bind("127.0.0.1", 0)
+    with address.socket, pytest.raises(CommandError, match=r"ended with status 3(.|\n)*no such module"):
+        Command()._start(web, address)
