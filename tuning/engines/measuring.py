@@ -10,8 +10,9 @@ import multiprocessing
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, TimeoutError, as_completed
+from collections.abc import Iterator, Sequence
+from concurrent import futures
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import forkserver
@@ -53,7 +54,9 @@ def start_fork_server(kind: str) -> ForkServerContext:
 class Builder:
     """Builds the candidates of a batch side by side."""
 
-    def __init__(self, context: ForkServerContext, folder: Path, *, max_workers: int, timeout_s: float, suffix: str) -> None:
+    def __init__(
+        self, context: ForkServerContext, folder: Path, *, max_workers: int, timeout_s: float, suffix: str
+    ) -> None:
         self._context = context
         self._folder = folder
         self._max_workers = max_workers
@@ -68,16 +71,18 @@ class Builder:
         if not mods:
             return
         with self._pool(len(mods)) as pool:
-            futures = {
+            jobs: dict[Future[Any], int] = {
                 pool.schedule(workers.guarded, (workers.build, mod, target, str(path)), timeout=self._timeout_s): index
                 for index, (mod, path) in enumerate(zip(mods, paths, strict=True))
             }
-            for future in as_completed(futures):
+            for future in futures.as_completed(jobs):
                 failure = _result(future, "build", self._timeout_s)
-                yield futures[future], failure if isinstance(failure, Failure) else paths[futures[future]]
+                yield jobs[future], failure if isinstance(failure, Failure) else paths[jobs[future]]
 
     def _pool(self, jobs: int) -> ProcessPool:
-        return ProcessPool(min(self._max_workers, jobs), initializer=workers.begin, initargs=(None,), context=self._context)
+        return ProcessPool(
+            min(self._max_workers, jobs), initializer=workers.begin, initargs=(None,), context=self._context
+        )
 
 
 class Runner:
@@ -86,26 +91,30 @@ class Runner:
     def __init__(
         self, context: ForkServerContext, *, config: tuple[int, int, int], timeout_s: float, threads: int | None
     ) -> None:
+        self._context = context
         self._config = config
         self._timeout_s = timeout_s
-        self._new_pool: Callable[[], ProcessPool] = lambda: ProcessPool(
-            1, initializer=workers.begin, initargs=(threads,), context=context
-        )
-        self._pool = self._new_pool()
+        self._threads = threads
+        self._pool: ProcessPool | None = None
 
     def run(self, path: Path, device_type: str, args_info: list[Any]) -> list[float] | Failure:
-        """Seconds of each repeat; the artifact is gone afterwards."""
+        """Seconds of one execution in each repeat. The artifact is gone afterwards."""
         job = (workers.measure, str(path), device_type, args_info, self._config)
-        if not self._pool.active:
-            self._pool = self._new_pool()
-        result = _result(self._pool.schedule(workers.guarded, job, timeout=self._timeout_s), "run", self._timeout_s)
+        future = self._ready_pool().schedule(workers.guarded, job, timeout=self._timeout_s)
+        result: list[float] | Failure = _result(future, "run", self._timeout_s)
         path.unlink(missing_ok=True)
         return result
 
+    def _ready_pool(self) -> ProcessPool:
+        if self._pool is None or not self._pool.active:
+            self._pool = ProcessPool(1, initializer=workers.begin, initargs=(self._threads,), context=self._context)
+        return self._pool
+
     def close(self) -> None:
         """Stop the worker."""
-        self._pool.stop()
-        self._pool.join()
+        if self._pool is not None:
+            self._pool.stop()  # type: ignore[no-untyped-call]
+            self._pool.join()
 
 
 def _result(future: Future[Any], step: str, timeout_s: float) -> Any:
@@ -113,7 +122,7 @@ def _result(future: Future[Any], step: str, timeout_s: float) -> Any:
     kind: ErrorKind = "build" if step == "build" else "run"
     try:
         result = future.result()
-    except TimeoutError:
+    except futures.TimeoutError:  # Before Python 3.11 another class than the builtin.
         slow: ErrorKind = "build_timeout" if step == "build" else "run_timeout"
         return Failure(slow, f"Took longer than {timeout_s:g} s to {step}, and was stopped.")
     except ProcessExpired as error:

@@ -28,7 +28,8 @@ class Outbox:
     """Writes events, one line each. The process vanishes when nobody reads them any more."""
 
     def __init__(self, fd: int) -> None:
-        os.set_inheritable(fd, False)  # A worker that held the pipe open would hide the engine's end.
+        os.set_inheritable(fd, False)  # noqa: FBT003  takes no keyword
+        # A worker that held the pipe open would hide the engine's end.
         self._fd = fd
         self._lock = threading.Lock()
 
@@ -103,10 +104,10 @@ class Inbox:
         try:
             control = decode_control(line)
         except msgspec.MsgspecError as error:
-            logger.error("Passed over a control that can't be read (%s): %r", error, line[:200])
+            logger.warning("Passed over a control that can't be read (%s): %r", error, line[:200])
             return
         if isinstance(control, Start):
-            logger.error("Passed over a second start")
+            logger.warning("Passed over a second start")
         else:
             self.on_stop()
 

@@ -15,7 +15,7 @@ WORKLOADS = "database_workload.json"
 RECORDS = "database_tuning_record.json"
 FAILED_RUN_SECS = 1e10
 """What MetaSchedule writes as the only `run_secs` of a trial that failed."""
-LOST = '[0,[[[],[]],[10000000000],null,null]]'
+LOST = "[0,[[[],[]],[10000000000],null,null]]"
 """A line for a trial whose record was lost: an empty trace, which MetaSchedule takes for invalid and passes over."""
 
 

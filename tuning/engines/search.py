@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,17 @@ from .trials import Trials
 
 REPLAYED = 32
 """Earlier records of a task, the best, that a resumed run shows TVM again."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run is given besides its tasks."""
+
+    options: Options
+    work_dir: Path
+    target: Any
+    database: Any
+    context: ForkServerContext
 
 
 @dataclass
@@ -70,8 +82,10 @@ class Search:
         return self.batch.candidates
 
     def _replay(self, task: int) -> list[Any]:
-        """Earlier records as a batch of their own: they teach the cost model, and tell the task scheduler that the
-        task had its turn. Otherwise a run that is often resumed would tune its first tasks only.
+        """Earlier records as a batch of their own.
+
+        They teach the cost model, and tell the task scheduler that the task had its turn: otherwise a run that is
+        often resumed would tune its first tasks only.
         """
         records, self._history[task] = self._history[task], []
         self.batch = Batch(
@@ -94,26 +108,36 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     def _initialize_with_tune_context(self, context: Any) -> None:
         self._task = self._search.index[str(context.task_name)]
-        self._inner._initialize_with_tune_context(context)
+        self._inner._initialize_with_tune_context(context)  # noqa: SLF001  TVM's name for what strategies override
 
     def pre_tuning(
-        self, max_trials: int, num_trials_per_iter: int, design_spaces: Any, database: Any = None, cost_model: Any = None
+        self,
+        max_trials: int,
+        num_trials_per_iter: int,
+        design_spaces: Any,
+        database: Any = None,
+        cost_model: Any = None,
     ) -> None:
+        """The task's design spaces are known."""
         self._inner.pre_tuning(max_trials, num_trials_per_iter, design_spaces, database, cost_model)
         if self._task + 1 < len(self._search.index):
             self._search.trials.phase("design_spaces", self._task + 1)
 
     def post_tuning(self) -> None:
+        """The task is done with."""
         self._inner.post_tuning()
 
     def generate_measure_candidates(self) -> Any:
+        """A batch of candidates, or None when the task shall have no more."""
         return self._search.next_batch(self._task, self._inner.generate_measure_candidates)
 
     def notify_runner_results(self, measure_candidates: Any, results: Any) -> None:
+        """The batch was measured."""
         if self._search.batch.replayed is None:
             self._inner.notify_runner_results(measure_candidates, results)
 
     def clone(self) -> Any:
+        """One for another task."""
         return Strategy(self._inner.clone(), self._search)
 
 
@@ -127,6 +151,7 @@ class TrialBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
         self._builder = builder
 
     def build(self, build_inputs: Any) -> list[Any]:
+        """A result for each input, once all have one."""
         search, batch = self._search, self._search.batch
         if batch.replayed is not None:
             batch.built = list(range(len(batch.candidates)))
@@ -158,6 +183,7 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
         self._runner = runner
 
     def run(self, runner_inputs: Any) -> list[Any]:
+        """A finished future for each input."""
         batch = self._search.batch
         if batch.replayed is not None:
             return [LocalRunnerFuture(res=run_secs) for run_secs in batch.replayed]
@@ -176,28 +202,26 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
         return LocalRunnerFuture(res=outcome)
 
 
-def tune(
-    extracted: list[Any], search: Search, options: Options, work_dir: Path, database: Any, context: Any
-) -> None:
+def tune(extracted: list[Any], search: Search, setting: Setting) -> None:
     """TVM's `tune_tasks` over the extracted tasks until the run's budget is used up or nothing is left to try."""
-    target, seed = search.target, _seed(options, search.trials.done)
+    options, work_dir = setting.options, str(setting.work_dir)
+    seed = _seed(options, search.trials.done)
     strategy = Strategy(ms.search_strategy.SearchStrategy.create(options.strategy), search)
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
-        extracted, str(work_dir), strategy=strategy, num_threads=cores(), seed=seed
+        extracted, work_dir, strategy=strategy, num_threads=cores(), seed=seed
     )
-    builder, runner = _measurers(options, target, work_dir, context)
     search.trials.phase("design_spaces", 0)
     budget = search.trials.left + search.to_replay
     ms.tune.tune_tasks(
         tasks=tasks,
         task_weights=weights,
-        work_dir=str(work_dir),
+        work_dir=work_dir,
         max_trials_global=budget,
         max_trials_per_task=budget,
         num_trials_per_iter=options.trials_per_batch,
-        builder=TrialBuilder(search, builder),
-        runner=TrialRunner(search, runner),
-        database=database,
+        builder=TrialBuilder(search, _builder(setting)),
+        runner=TrialRunner(search, _runner(setting)),
+        database=setting.database,
         cost_model="xgb" if options.cost_model == "xgb" else ms.cost_model.RandomModel(seed=seed),
         # No AddToDatabase: each trial is committed when it ends. No RemoveBuildArtifact: the runner removes them.
         measure_callbacks=[ms.measure_callback.UpdateCostModel()],
@@ -216,23 +240,26 @@ def _task_scheduler(options: Options, seed: int | None) -> Any:
     return ms.task_scheduler.GradientBased(seed=ms.utils.fork_seed(seed, 1)[0])
 
 
-def _measurers(
-    options: Options, target: Any, work_dir: Path, context: Any
-) -> tuple[measuring.Builder, measuring.Runner]:
-    on_cpu = str(target.kind.name) == "llvm"
-    threads = target.attrs.get("num-cores")
-    builder = measuring.Builder(
-        context,
-        work_dir / "artifacts",
-        max_workers=options.build_workers or cores(),
-        timeout_s=options.build_timeout_s,
+def _builder(setting: Setting) -> measuring.Builder:
+    return measuring.Builder(
+        setting.context,
+        setting.work_dir / "artifacts",
+        max_workers=setting.options.build_workers or cores(),
+        timeout_s=setting.options.build_timeout_s,
         # LLVM's text is compiled when it is loaded: no linker, none of its time, and the same code.
-        suffix=".ll" if on_cpu else ".so",
+        suffix=".ll" if _on_cpu(setting.target) else ".so",
     )
-    runner = measuring.Runner(
-        context,
+
+
+def _runner(setting: Setting) -> measuring.Runner:
+    options, threads = setting.options, setting.target.attrs.get("num-cores")
+    return measuring.Runner(
+        setting.context,
         config=(options.number, options.repeat, options.min_repeat_ms),
         timeout_s=options.run_timeout_s,
-        threads=min(int(threads), cores()) if on_cpu and threads else None,
+        threads=min(int(threads), cores()) if threads and _on_cpu(setting.target) else None,
     )
-    return builder, runner
+
+
+def _on_cpu(target: Any) -> bool:
+    return str(target.kind.name) == "llvm"

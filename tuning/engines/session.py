@@ -13,7 +13,7 @@ from . import extraction, intrinsics, measuring, networks, records
 from .errors import Impossible
 from .outbox import Inbox, Outbox
 from .protocol import Phase, Start, TasksExtracted
-from .search import REPLAYED, Search, tune
+from .search import REPLAYED, Search, Setting, tune
 from .targets import Resolved, TargetRefused, resolve
 from .trials import Trials
 
@@ -38,7 +38,8 @@ def run(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
     if trials.left:
         index = {info.name: info.index for info in infos}
         history = [list(database.get_top_k(workload, REPLAYED)) for workload in workloads]
-        tune(extracted, Search(trials, index, target, history), start.options, work_dir, database, context)
+        setting = Setting(start.options, work_dir, target, database, context)
+        tune(extracted, Search(trials, index, target, history), setting)
     trials.finish("exhausted" if trials.left else "budget")
 
 

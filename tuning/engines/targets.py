@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from . import versions
 
 _CODE_FEATURES = re.compile(
@@ -51,13 +53,19 @@ def resolve(asked: dict[str, Any] | str) -> Resolved:
 
 
 def cores() -> int:
-    """Cores that this process may use: its affinity, and its container's quota."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Physical cores that this process may use, within its affinity and its container's quota.
+
+    Two threads of one core share its vector units, so that TVM's runtime leaves the second ones alone as well.
+    """
+    allowed = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
+    if physical := psutil.cpu_count(logical=False):
+        allowed.append(physical)
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-    except (OSError, ValueError):
-        return allowed
-    return allowed if quota == "max" else max(1, min(allowed, int(quota) // int(period)))
+        allowed.append(max(1, int(quota) // int(period)))
+    except (OSError, ValueError):  # No such file, or "max": no quota.
+        pass
+    return min(allowed)
 
 
 def _this_machine() -> dict[str, Any]:
@@ -76,7 +84,9 @@ def _parse(asked: dict[str, Any] | str) -> Any:
         elif not asked:
             raise TargetRefused("The target is empty. Give `this`, a tag such as nvidia/nvidia-a100, or a JSON object.")
         elif " " in asked:
-            raise TargetRefused(f'"{asked}" is no target: options are given as JSON, such as {{"kind": "llvm", "mcpu": "…"}}.')
+            raise TargetRefused(
+                f'"{asked}" is no target: options are given as JSON, such as {{"kind": "llvm", "mcpu": "…"}}.'
+            )
     try:
         return Target(asked)
     except Exception as error:
@@ -102,24 +112,36 @@ def _in_plain_words(asked: dict[str, Any] | str, error: Exception) -> str:
 def _check_cpu(target: Any) -> None:
     from tvm.target import Target, codegen
 
-    host = Target(_this_machine())
-    triple, here = str(target.attrs.get("mtriple", "")), str(codegen.llvm_get_system_triple())
-    if triple and triple.split("-")[0] != here.split("-")[0]:
-        raise TargetRefused(f"Code for {triple.split('-')[0]} can't run on this machine, which is {here.split('-')[0]}.")
-    mcpu = str(target.attrs.get("mcpu", ""))
-    if mcpu and not codegen.llvm_is_valid_cpu(mcpu, triple or here):
-        raise TargetRefused(f"LLVM knows no CPU {mcpu} for {(triple or here).split('-')[0]}.")
-    missing = sorted(_code_features(target) - _code_features(host))
+    attrs, here = dict(target.attrs), str(codegen.llvm_get_system_triple())
+    triple = str(attrs.get("mtriple", here))
+    arch = triple.partition("-")[0]
+    if arch != here.partition("-")[0] or ("linux" in here and "linux" not in triple):
+        raise TargetRefused(f"Code for {triple} can't run on this machine, which is {here}.")
+    if int(attrs.get("num-cores", 1)) < 1:
+        raise TargetRefused("num-cores must be at least 1.")
+    mcpu = attrs.get("mcpu")
+    if mcpu is not None and not (mcpu and codegen.llvm_is_valid_cpu(mcpu, triple)):
+        raise TargetRefused(f'LLVM knows no CPU "{mcpu}" for {arch}.')
+    enabled = _features(target)
+    unknown = [
+        name[1:] for name in map(str, attrs.get("mattr", ())) if name.startswith("+") and name[1:] not in enabled
+    ]
+    if unknown:
+        raise TargetRefused(f"LLVM knows no CPU feature {', '.join(unknown)} for {arch}.")
+    host = _this_machine()
+    missing = sorted(name for name in enabled - _features(Target(host)) if _CODE_FEATURES.match(name))
     if missing:
+        asked = mcpu or "this target"
         raise TargetRefused(
-            f"Code for {mcpu or 'this target'} can't run here: this machine's CPU ({host.attrs['mcpu']}) lacks {', '.join(missing)}."
+            f"Code for {asked} can't run here: this machine's CPU ({host['mcpu']}) lacks {', '.join(missing)}."
         )
 
 
-def _code_features(target: Any) -> set[str]:
+def _features(target: Any) -> set[str]:
+    """What LLVM may use for the target."""
     from tvm.target import codegen
 
-    return {str(name) for name in codegen.llvm_get_cpu_features(target) if _CODE_FEATURES.match(str(name))}
+    return {str(name) for name in codegen.llvm_get_cpu_features(target)}
 
 
 def _check_cuda() -> None:
@@ -145,7 +167,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return str(value)
     if hasattr(value, "items"):
-        return {str(key): _plain(item) for key, item in value.items()}
+        # TVM derives `feature.…` anew, and refuses to read what it wrote of them.
+        return {str(key): _plain(item) for key, item in value.items() if not str(key).startswith("feature.")}
     return [_plain(item) for item in value]
 
 

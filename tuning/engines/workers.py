@@ -61,4 +61,5 @@ def measure(path: str, device_type: str, args_info: list[Any], config: tuple[int
     number, repeat, min_repeat_ms = config
     evaluator = EvaluatorConfig(number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
     module = tvm.runtime.load_module(path)
-    return default_run_evaluator(module, device, evaluator, default_alloc_argument(device, args_info, 1))
+    arguments = default_alloc_argument(device, args_info, 1)
+    return [float(seconds) for seconds in default_run_evaluator(module, device, evaluator, arguments)]
