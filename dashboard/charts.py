@@ -1,0 +1,186 @@
+"""Rows to Plotly figures, as plain lists that `Plotly.extendTraces` can go on from.
+
+Colours aren't chosen here: a trace's `meta.task` picks a CSS variable, so that charts and table agree in both
+themes (`static/js/charts.js`). `x` counts trials and `customdata` holds the seconds of the same points; the page swaps
+the two to plot against time. Latencies stay in seconds: SI prefixes on the axis choose the unit at every zoom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from dashboard.presentation.units import recent_speed
+from tuning.curves import CurvesDict, TaskCurves
+from tuning.models import Run, Task
+
+SERIES = 8
+"""Colours before they repeat with another dash; app.css has as many variables."""
+DASHES = ("solid", "dash", "dot", "dashdot")
+RECENT = 32
+"""Trials over which the speed is taken."""
+
+BETWEEN_DECADES = {
+    f"{digit * scale}{prefix}": f"{digit * scale}{prefix}s"
+    for prefix in ("n", "µ", "m", "")
+    for scale in (1, 10, 100)
+    for digit in range(2, 10)
+}
+"""Plotly leaves the suffix off these labels of a logarithmic axis."""
+
+Point = tuple[int, float]
+"""A trial's number and its seconds since the run began."""
+
+
+class FigureDict(TypedDict):
+    """A Plotly figure."""
+
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+
+
+class RunFiguresDict(TypedDict):
+    """The run page's figures, complete up to trial `last`; `recent_at_s` are the times of the latest trials."""
+
+    run: int
+    last: int
+    recent_at_s: list[float]
+    weights: list[int]
+    latency: FigureDict
+    allocation: FigureDict
+    estimate: FigureDict
+
+
+def series(index: int) -> int:
+    """Which of the palette's colours a task has."""
+    return index % SERIES
+
+
+def dash(index: int) -> str:
+    """Tells apart tasks of one colour."""
+    return DASHES[index // SERIES % len(DASHES)]
+
+
+def recent_times(run: Run) -> list[float]:
+    """Seconds of the run's latest trials, oldest first."""
+    newest = run.trials.order_by("-number").values_list("at_s", flat=True)[:RECENT]
+    return list(newest)[::-1]
+
+
+def run_speed(run: Run) -> float | None:
+    """Trials a second lately; None when it isn't running or the trials tell nothing."""
+    return recent_speed(recent_times(run)) if run.is_live else None
+
+
+def run_figures(run: Run, curves: CurvesDict) -> RunFiguresDict:
+    """All figures of the run page; `weights` are its tasks', by index."""
+    times = recent_times(run)
+    end = (curves["last"], times[-1] if times else 0.0)
+    return {
+        "run": run.pk,
+        "last": curves["last"],
+        "recent_at_s": times,
+        "weights": list(run.tasks.order_by("index").values_list("weight", flat=True)),
+        "latency": _latency(curves, end),
+        "allocation": _allocation(curves, end),
+        "estimate": _estimate(curves, end),
+    }
+
+
+def task_figure(task: Task, rows: Iterable[tuple[int, float, float | None, bool]], end: Point) -> FigureDict:
+    """One task's trials, its failures, and the best so far.
+
+    `rows` are number, at_s, latency_s and improved of its trials by number; the improved ones must be complete.
+    """
+    rows = list(rows)
+    valid = [(number, at, latency) for number, at, latency, _ in rows if latency is not None]
+    failed = [(number, at, 0.02) for number, at, latency, _ in rows if latency is None]
+    best = [(number, at, latency) for number, at, latency, improved in rows if improved and latency is not None]
+    dots = {"mode": "markers", "marker": {"size": 5}, "hovertemplate": _hover("latency")}
+    crosses = {"mode": "markers", "yaxis": "y2", "marker": {"size": 6, "symbol": "x-thin"}}
+    crosses["hovertemplate"] = "failed<br>trial %{x} · %{customdata:.1f} s<extra></extra>"
+    layout = _layout("Latency of each trial", "Latency", log=True, kind="s")
+    layout["yaxis2"] = {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True}
+    return {
+        "data": [
+            {**_trace("trials", valid, {"role": "trials"}), **dots},
+            {**_trace("failed", failed, {"role": "failed"}), **crosses},
+            {**_steps("best so far", best, end, {"task": task.index}), "hovertemplate": _hover("best")},
+        ],
+        "layout": {**layout, "showlegend": True},
+    }
+
+
+def _latency(curves: CurvesDict, end: Point) -> FigureDict:
+    traces = [
+        {
+            **_steps(_legend(task), _points(task["best"], "latency_s"), end, {"task": task["index"]}),
+            "line": {"shape": "hv", "dash": dash(task["index"]), "width": 1.75},
+            "hovertemplate": _hover("best"),
+        }
+        for task in curves["tasks"]
+    ]
+    return {"data": traces, "layout": _layout("Best latency of each task", "Latency", log=True, kind="s")}
+
+
+def _allocation(curves: CurvesDict, end: Point) -> FigureDict:
+    traces = [
+        {
+            **_steps(_legend(task), _points(task["allocation"], "trials"), end, {"task": task["index"]}),
+            "line": {"shape": "hv", "dash": dash(task["index"]), "width": 1.75},
+            "hovertemplate": "%{y} trials<br>trial %{x} · %{customdata:.1f} s<extra>%{fullData.name}</extra>",
+        }
+        for task in curves["tasks"]
+    ]
+    return {"data": traces, "layout": _layout("Trials given to each task", "Trials of the task", log=False, kind="")}
+
+
+def _estimate(curves: CurvesDict, end: Point) -> FigureDict:
+    trace = {
+        **_steps("estimated latency", _points(curves["estimate"], "latency_s"), end, {"role": "estimate"}),
+        "hovertemplate": _hover("estimate"),
+    }
+    layout = _layout("Estimated end-to-end latency", "Latency", log=False, kind="s")
+    return {"data": [trace], "layout": {**layout, "showlegend": False}}
+
+
+def _points(columns: Any, values: str) -> list[tuple[int, float, float]]:
+    return list(zip(columns["number"], columns["at_s"], columns[values], strict=True))
+
+
+def _trace(name: str, points: Sequence[tuple[int, float, float]], meta: dict[str, Any]) -> dict[str, Any]:
+    number, at_s, values = ([row[column] for row in points] for column in range(3))
+    return {"type": "scatter", "name": name, "x": number, "customdata": at_s, "y": values, "meta": meta}
+
+
+def _steps(
+    name: str, points: list[tuple[int, float, float]], end: Point, meta: dict[str, Any]
+) -> dict[str, Any]:
+    """A step line whose last value is held up to the run's end; `meta.held` says that a point was added for that."""
+    held = bool(points) and points[-1][0] < end[0]
+    shown = [*points, (*end, points[-1][2])] if held else points
+    line = {"mode": "lines", "line": {"shape": "hv", "width": 2}}
+    return {**_trace(name, shown, {**meta, "steps": True, "held": held}), **line}
+
+
+def _legend(task: TaskCurves) -> str:
+    # The whole name stands in the table; a legend that takes half the chart helps nobody.
+    name = task["name"]
+    short = name if len(name) <= 28 else f"{name[:27]}…"
+    return f"{task['index']} {short}"
+
+
+def _hover(what: str) -> str:
+    return f"{what} %{{y:.4s}}s<br>trial %{{x}} · %{{customdata:.1f}} s<extra>%{{fullData.name}}</extra>"
+
+
+def _layout(title: str, values: str, *, log: bool, kind: str) -> dict[str, Any]:
+    yaxis: dict[str, Any] = {"title": {"text": values}, "type": "log" if log else "linear"}
+    if kind == "s":
+        # "12µ" + "s": the prefix follows the zoom.
+        yaxis |= {"tickformat": "~s", "ticksuffix": "s", "labelalias": BETWEEN_DECADES}
+    # The page may turn a linear axis into a logarithmic one and back: both get what the other needs.
+    yaxis |= {"rangemode": "normal" if log else "tozero", "nticks": 8}
+    return {"meta": {"title": title}, "xaxis": {"title": {"text": "Trial"}, "rangemode": "tozero"}, "yaxis": yaxis}

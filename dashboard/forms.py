@@ -1,0 +1,114 @@
+"""The launch form, made of what `tuning.services` says can be chosen: no bound, default or choice is repeated here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django import forms
+from django.forms import BoundField
+from typing_extensions import TypedDict
+
+from tuning import services
+from tuning.services import NetworkDict, OptionDict
+
+OPTION = "network_options.{network}.{option}"
+"""A network's option in the form: networks may have options of one name."""
+PLAIN = ("trials_per_batch", "seed")
+"""Options that most users set; the others are folded away."""
+
+
+class NetworkChoice(TypedDict):
+    """A network as the form shows it, with the fields of its options."""
+
+    network: NetworkDict
+    chosen: bool
+    fields: list[BoundField]
+
+
+class LaunchForm(forms.Form):
+    """What to tune, for what, and how. `launch` of the services judges the values; this form shows what it says."""
+
+    network = forms.CharField(required=False)
+    name = forms.CharField(
+        label="Name", required=False, help_text="Empty: the network's name and options."
+    )
+    target = forms.CharField(
+        label="Target",
+        initial="this",
+        required=False,
+        help_text="<code>this</code> is this machine’s CPU by its name and cores. Or a tag of TVM, as "
+        "<code>nvidia/nvidia-a100</code>, or a target’s JSON.",
+    )
+
+    def __init__(self, data: Mapping[str, Any] | None = None, **more: Any) -> None:
+        super().__init__(data, use_required_attribute=False, label_suffix="", **more)
+        self.networks = services.networks()
+        self.options = services.tuning_options()
+        self.fields["network"].initial = self.networks[0]["name"]
+        self.fields["trials"] = _field(services.budget_option())
+        for option in self.options:
+            self.fields[option["name"]] = _field(option)
+        for network in self.networks:
+            for option in network["options"]:
+                self.fields[OPTION.format(network=network["name"], option=option["name"])] = _field(option)
+        for name, field in self.fields.items():
+            field.widget.attrs |= {"autocomplete": "off", "spellcheck": "false", "aria-describedby": f"about_{name}"}
+
+    def order(self) -> dict[str, Any]:
+        """What was entered, as `services.launch` takes it."""
+        network = self.data.get("network", "")
+        names = ("name", "target", "trials", *(option["name"] for option in self.options))
+        return {
+            "network": network,
+            "network_options": {option: self.data.get(field, "") for option, field in self._option_fields(network)},
+            **{name: self.data.get(name, "") for name in names},
+        }
+
+    def refuse(self, wrong: Mapping[str, str]) -> None:
+        """Put what `services.launch` refused beside the fields at fault."""
+        self.full_clean()
+        prefix = f"network_options.{self.data.get('network', '')}."
+        for name, message in wrong.items():
+            field = name.replace("network_options.", prefix)
+            self.add_error(field if field in self.fields else None, message if field in self.fields else f"{name}: {message}")
+
+    def network_choices(self) -> Iterator[NetworkChoice]:
+        """Each network with the bound fields of its options."""
+        for network in self.networks:
+            fields = [self[field] for _, field in self._option_fields(network["name"])]
+            yield {"network": network, "chosen": self["network"].value() == network["name"], "fields": fields}
+
+    def plain(self) -> list[BoundField]:
+        """The fields that most users set."""
+        return [self[name] for name in ("trials", *PLAIN)]
+
+    def advanced(self) -> list[BoundField]:
+        """All other options."""
+        return [self[option["name"]] for option in self.options if option["name"] not in PLAIN]
+
+    def advanced_changed(self) -> bool:
+        """Whether the folded part holds something that its user entered or must correct."""
+        return any(field.errors or str(field.value() or "") != str(field.initial or "") for field in self.advanced())
+
+    def _option_fields(self, network: str) -> list[tuple[str, str]]:
+        options = [option for known in self.networks if known["name"] == network for option in known["options"]]
+        return [(option["name"], OPTION.format(network=network, option=option["name"])) for option in options]
+
+
+def _field(option: OptionDict) -> forms.Field:
+    """Never required and always text in the end: the services judge, so that form, API and shell agree."""
+    common = {
+        "label": option["title"],
+        "help_text": option["description"],
+        "initial": option["default"],
+        "required": False,
+    }
+    if option["choices"]:
+        return forms.CharField(widget=forms.Select(choices=[(choice, choice) for choice in option["choices"]]), **common)
+    step = "1" if option["type"] == "integer" else "any"
+    bounds = {"min": option["minimum"], "max": option["maximum"], "step": step}
+    attributes = {name: f"{value:g}" if isinstance(value, float) else value for name, value in bounds.items() if value is not None}
+    if option["optional"]:
+        attributes["placeholder"] = "automatic"
+    return forms.CharField(widget=forms.NumberInput(attrs=attributes), **common)

@@ -1,0 +1,33 @@
+"""A target in a few words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def label(target: Any) -> str:
+    """`this machine`, a tag, or what matters of a target's dict: kind, processor and cores."""
+    if target == "this":
+        return "this machine"
+    if not isinstance(target, dict):
+        return str(target)
+    if "tag" in target and target["tag"]:
+        return str(target["tag"])
+    parts = [target.get("kind"), target.get("mcpu") or target.get("arch"), _cores(target.get("num-cores"))]
+    return " · ".join(str(part) for part in parts if part)
+
+
+def options_label(options: dict[str, Any]) -> str:
+    """A network's options on one line."""
+    return ", ".join(f"{name}={value}" for name, value in options.items())
+
+
+def shape(arg: dict[str, Any]) -> str:
+    """A tensor's shape and type as TVMScript would write them: `(1, 56, 56, 64) float32`."""
+    return f"({', '.join(str(size) for size in arg['shape'])}) {arg['dtype']}"
+
+
+def _cores(number: Any) -> str | None:
+    if not number:
+        return None
+    return "1 core" if number == 1 else f"{number} cores"

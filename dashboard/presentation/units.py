@@ -1,0 +1,100 @@
+"""Quantities as text. `static/js/units.js` is the twin; tests/data/units.json holds both to the same answers.
+
+Every function takes None for what wasn't measured and shows it as a dash, never as a figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+UNKNOWN = "–"
+SPACE = "\u00a0"
+"""Keeps a figure and its unit on one line."""
+
+_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K"), (1.0, ""))
+
+
+def latency(seconds: float | None) -> str:
+    """Seconds as s, ms, µs or ns with four significant digits."""
+    return UNKNOWN if seconds is None else _scaled(seconds, _TIMES)
+
+
+def flop(operations: float | None) -> str:
+    """Floating-point operations with K, M, G or T; 0 is a dash, since TVM counts none for such a function."""
+    return _scaled(operations, _COUNTS) if operations else UNKNOWN
+
+
+def gflops(speed: float | None) -> str:
+    """10⁹ floating-point operations a second, three significant digits."""
+    return UNKNOWN if speed is None else _digits(speed, 3)
+
+
+def count(number: int | None) -> str:
+    """A whole number in groups of three digits."""
+    return UNKNOWN if number is None else f"{number:,}"
+
+
+def percent(share: float | None) -> str:
+    """A share from 0 to 1."""
+    return UNKNOWN if share is None else f"{share * 100:.1f}{SPACE}%"
+
+
+def speed(trials_a_second: float | None) -> str:
+    """Trials a second, or a minute where that reads better."""
+    if trials_a_second is None:
+        return UNKNOWN
+    if trials_a_second >= 1:
+        return f"{_digits(trials_a_second, 3)}{SPACE}/s"
+    return f"{_digits(trials_a_second * 60, 3)}{SPACE}/min"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as the two largest units that matter."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 10:
+        return f"{seconds:.1f}{SPACE}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}{SPACE}d {hours}{SPACE}h"
+    if hours:
+        return f"{hours}{SPACE}h {minutes:02}{SPACE}min"
+    if minutes:
+        return f"{minutes}{SPACE}min {rest:02}{SPACE}s"
+    return f"{rest}{SPACE}s"
+
+
+def age(seconds: float) -> str:
+    """How long ago, in one unit."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{SPACE}{unit} ago"
+    return "just now"
+
+
+def moment(time: datetime | None) -> str:
+    """A time to the second, with its zone."""
+    return UNKNOWN if time is None else time.strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def recent_speed(at_s: Sequence[float]) -> float | None:
+    """Trials a second over the times of the latest trials, oldest first; None when they tell nothing."""
+    if len(at_s) < 2 or at_s[-1] <= at_s[0]:
+        return None
+    return (len(at_s) - 1) / (at_s[-1] - at_s[0])
+
+
+def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
+    # Rounded before the unit is chosen: 999.99 µs is 1.000 ms.
+    value = float(f"{value:.3e}")
+    size, unit = next((u for u in units if abs(value) >= u[0]), units[-1])
+    return f"{_digits(value / size, 4)}{SPACE}{unit}".rstrip(SPACE)
+
+
+def _digits(value: float, digits: int) -> str:
+    whole = len(str(int(abs(float(f"{value:.{digits - 1}e}")))))
+    return f"{value:,.{max(digits - whole, 0)}f}"

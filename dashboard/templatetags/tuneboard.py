@@ -1,0 +1,102 @@
+"""Filters and tags of the templates: figures, ages, names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.contrib.auth.models import User
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dashboard.accounts import role_of
+from dashboard.charts import series
+from dashboard.presentation import phases, targets, units
+from tuning.models import Run, TrialError
+
+register = template.Library()
+
+
+def _of_nothing(show: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Inside <template> there is no row yet, for which Django gives an empty string."""
+    return lambda value: show(None if value == "" else value)
+
+
+for _figure in (
+    units.latency,
+    units.flop,
+    units.gflops,
+    units.count,
+    units.percent,
+    units.speed,
+    units.duration,
+    units.moment,
+):
+    register.filter(_figure.__name__, _of_nothing(_figure))
+
+register.filter("series", series)
+register.filter("shape", targets.shape)
+register.filter("target_label", targets.label)
+register.filter("options_label", targets.options_label)
+
+
+@register.filter
+def ago(time: datetime | None) -> str | SafeString:
+    """How long ago, with the exact time as its title."""
+    if time is None:
+        return units.UNKNOWN
+    text = units.age((timezone.now() - time).total_seconds())
+    return format_html('<time datetime="{}" title="{}">{}</time>', time.isoformat(), units.moment(time), text)
+
+
+@register.filter
+def first_line(text: str | None) -> str:
+    """What stands before the first line break."""
+    return (text or "").strip().partition("\n")[0]
+
+
+@register.filter
+def pretty_json(value: Any) -> str:
+    """JSON for reading."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+@register.filter
+def role(user: User) -> str:
+    """The user's role in a word."""
+    return role_of(user) or "no role"
+
+
+@register.filter
+def after_first_line(text: str | None) -> str:
+    """All but the first line."""
+    return (text or "").strip().partition("\n")[2]
+
+
+@register.filter
+def last_line(text: str | None) -> str:
+    """Of a traceback, the line that says what happened."""
+    return (text or "").strip().rpartition("\n")[2]
+
+
+@register.filter
+def where(error: TrialError) -> str:
+    """Which trials and tasks met the error."""
+    tasks = ", ".join(str(index) for index in error.tasks)
+    return f"trials {error.first_trial} to {error.last_trial} · {'task' if len(error.tasks) == 1 else 'tasks'} {tasks}"
+
+
+@register.filter
+def failed_share(run: Run) -> float | None:
+    """Failed trials as a share of those done; None before the first."""
+    return run.trials_failed / run.trials_done if run.trials_done else None
+
+
+@register.filter
+def phase(run: Run) -> str:
+    """What the run does now, in a few words."""
+    return phases.sentence(run.to_dict(tasks=()))

@@ -1,0 +1,46 @@
+"""The launch form."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import permission_required
+from django.contrib.auth.models import User
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from dashboard.accounts import LAUNCH
+from dashboard.forms import LaunchForm
+from tuning import services
+from tuning.models import Run
+
+
+@require_http_methods(["GET", "POST"])
+@permission_required(LAUNCH, raise_exception=True)
+def launch(request: HttpRequest) -> HttpResponse:
+    """Show the form; on POST, launch the run and show its page, or the form with what is wrong (422)."""
+    form = LaunchForm(request.POST if request.method == "POST" else None)
+    if form.is_bound and (run := _launched(request, form)):
+        messages.success(request, f"Launched as run {run.pk}.")
+        return redirect("run_page", pk=run.pk)
+    return render(request, "launch.html", {"form": form, "devices": _devices()}, status=422 if form.is_bound else 200)
+
+
+def _launched(request: HttpRequest, form: LaunchForm) -> Run | None:
+    assert isinstance(request.user, User)
+    try:
+        return services.launch(form.order(), request.user)
+    except services.Invalid as invalid:
+        form.refuse(invalid.fields)
+        return None
+
+
+def _devices() -> list[tuple[str, int]]:
+    """Each device that a worker serves, and how many runs it does or has waiting."""
+    busy = Run.objects.filter(Q(status__in=Run.LIVE) | Q(status=Run.Status.QUEUED)).values_list("device", flat=True)
+    runs = Counter(busy)
+    return [(device, runs[device]) for device in settings.DEVICES]

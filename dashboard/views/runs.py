@@ -1,0 +1,156 @@
+"""The list of runs, and the page of one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import permission_required
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard import charts
+from dashboard.accounts import CHANGE
+from tuning import services
+from tuning.curves import curves
+from tuning.models import Run, Task
+
+PAGE = 50
+
+may_change = permission_required(CHANGE, raise_exception=True)
+
+
+@require_GET
+def run_list(request: HttpRequest) -> HttpResponse:
+    """The runs, newest first, filtered by `status` and `q`, from below the id `before` on."""
+    status, q = request.GET.get("status", ""), request.GET.get("q", "").strip()
+    found = _found(q)
+    counts = Counter(dict(found.order_by().values_list("status").annotate(Count("pk"))))
+    runs = found.filter(status=status) if status in Run.Status.values else found
+    before = request.GET.get("before", "")
+    if before.isdecimal():
+        runs = runs.filter(pk__lt=int(before))
+    page = list(runs.select_related("network", "created_by").order_by("-pk")[: PAGE + 1])
+    ahead = places(page)
+    context = {
+        "rows": [(run, ahead.get(run.pk)) for run in page[:PAGE]],
+        "next_before": page[PAGE - 1].pk if len(page) > PAGE else None,
+        "before": before,
+        "status": status,
+        "q": q,
+        "statuses": [(value, counts[value]) for value in Run.Status.values if counts[value] or value == status],
+        "total": sum(counts.values()),
+        "any_run": bool(q or counts) or Run.objects.exists(),
+        "waiting": any(run.is_live or run.status == Run.Status.QUEUED for run in page),
+    }
+    return render(request, "runs/_list.html" if _wants_rows(request) else "runs/list.html", context)
+
+
+@require_GET
+def run_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """All about one run; live.js keeps it so."""
+    run = _run(pk)
+    tasks = list(run.tasks.defer("tensorir"))
+    context = {
+        "run": run,
+        "alerts": run.alerts(tasks),
+        "rows": task_rows(run, tasks),
+        "speed": (speed := charts.run_speed(run)),
+        "remaining": remaining(run, speed),
+        "errors": run.errors.all(),
+        "console": services.console(run),
+        "place": run.place,
+    }
+    return render(request, "runs/page.html", context)
+
+
+@require_GET
+def run_figures(request: HttpRequest, pk: int) -> JsonResponse:
+    """The run's Plotly figures."""
+    run = _run(pk)
+    return JsonResponse(charts.run_figures(run, curves(run)))
+
+
+@require_GET
+def run_console(request: HttpRequest, pk: int) -> JsonResponse:
+    """The run's console log from the byte `after` on, or its tail."""
+    after = request.GET.get("after", "")
+    return JsonResponse(services.console(_run(pk), after=int(after) if after.isdecimal() else None))
+
+
+@require_POST
+@may_change
+def run_stop(request: HttpRequest, pk: int) -> HttpResponse:
+    """Stop the run, and show it."""
+    return _act(request, pk, services.stop)
+
+
+@require_POST
+@may_change
+def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
+    """Queue the run again for the rest of its budget, and show it."""
+    return _act(request, pk, services.resume)
+
+
+def task_rows(run: Run, tasks: list[Task]) -> list[dict[str, Any]]:
+    """The table's rows; a share of the estimate is known only when the estimate is."""
+    total = run.estimated_latency_s
+    return [
+        {
+            "task": task,
+            "share": task.best_latency_s * task.weight / total if total and task.best_latency_s is not None else None,
+            "all_failed": 0 < task.trials == task.failed,
+            "active": run.is_live and run.phase_task == task.index,
+        }
+        for task in tasks
+    ]
+
+
+def remaining(run: Run, speed: float | None) -> float | None:
+    """Seconds until the budget is spent at the recent speed."""
+    return (run.trials_budget - run.trials_done) / speed if speed else None
+
+
+def places(runs: list[Run]) -> dict[int, int]:
+    """How many runs each queued one waits for, by key; one query however many wait."""
+    if not any(run.status == Run.Status.QUEUED for run in runs):
+        return {}
+    busy = Run.objects.filter(Q(status=Run.Status.QUEUED) | Q(status__in=Run.LIVE))
+    ahead: Counter[str] = Counter()
+    found = {}
+    live_first = sorted(
+        busy.values_list("pk", "device", "status", "queued_at"),
+        key=lambda row: (row[2] == Run.Status.QUEUED, row[3], row[0]),
+    )
+    for pk, device, status, _ in live_first:
+        if status == Run.Status.QUEUED:
+            found[pk] = ahead[device]
+        ahead[device] += 1
+    return found
+
+
+def _found(q: str) -> QuerySet[Run]:
+    words = [Q(name__icontains=word) | Q(network__name__icontains=word) for word in q.split()]
+    return Run.objects.filter(*words)
+
+
+def _wants_rows(request: HttpRequest) -> bool:
+    """Asked by htmx for the list alone; a restored history entry needs the whole page."""
+    htmx = getattr(request, "htmx", None)
+    return bool(htmx) and not htmx.history_restore_request
+
+
+def _run(pk: int) -> Run:
+    return get_object_or_404(Run.objects.select_related("network", "created_by"), pk=pk)
+
+
+def _act(request: HttpRequest, pk: int, action: Callable[[Run], Run]) -> HttpResponse:
+    try:
+        action(_run(pk))
+    except services.Conflict as conflict:
+        messages.error(request, str(conflict))
+    return redirect("run_page", pk=pk)

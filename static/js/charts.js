@@ -1,0 +1,215 @@
+// Draws figures of dashboard/charts.py with Plotly and lets them grow. Colours come from app.css, so that charts,
+// table and theme agree.
+import { duration } from "./units.js";
+
+const SERIES = 8;
+const LEGEND_LIMIT = 24;
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
+const TICKS = 7;
+
+export class Chart {
+  /** `element` takes the plot, `empty` the words while there is nothing to draw, `file` names its PNG. */
+  constructor(element, empty, { file, legend = true }) {
+    Object.assign(this, { element, empty, file, legend, axis: "number", scale: null, figure: null });
+    new ResizeObserver(() => this.#fit()).observe(element.parentElement);
+  }
+
+  get drawn() { return this.figure !== null; }
+  get #points() { return this.figure.data.reduce((sum, trace) => sum + trace.x.length, 0); }
+
+  /** Draw a whole figure; zoom and legend choice of an earlier one are kept. */
+  async draw(figure) {
+    if (this.axis === "time") figure.data.forEach(swap);
+    this.figure = figure;
+    await this.#react();
+  }
+
+  /** Words for a chart without points; hidden as soon as it has some. */
+  explain(text) {
+    this.empty.textContent = text;
+    this.empty.hidden = this.drawn && this.#points > 0;
+    this.element.classList.toggle("blank", !this.empty.hidden);
+  }
+
+  /** Plot against `number` of trials or `time`. */
+  async against(axis) {
+    if (axis === this.axis) return;
+    this.axis = axis;
+    if (!this.drawn) return;
+    this.figure.data.forEach(swap);
+    await this.#react();
+  }
+
+  async scaled(type) {
+    this.scale = type;
+    if (this.drawn) await this.#react();
+  }
+
+  async restyle() {
+    if (this.drawn) await this.#react();
+  }
+
+  /**
+   * Append points, and hold every step line's last value up to `end`.
+   * `more` maps a trace's index to {number, at_s, y}; `end` is [number, at_s].
+   */
+  async extend(more, end) {
+    if (!this.drawn) return;
+    const update = { x: [], y: [], customdata: [] };
+    const indices = [];
+    this.figure.data.forEach((trace, index) => {
+      const points = this.#after(trace, more.get(index), end);
+      if (!points.y.length) return;
+      indices.push(index);
+      const [x, customdata] = this.axis === "time" ? [points.at_s, points.number] : [points.number, points.at_s];
+      update.x.push(x);
+      update.y.push(points.y);
+      update.customdata.push(customdata);
+    });
+    if (!indices.length) return;
+    this.#ticks(this.element.layout, end[1]);
+    await Plotly.extendTraces(this.element, update, indices);
+  }
+
+  /** Make the curves of the other tasks faint; all are plain again with null. */
+  async highlight(task) {
+    if (!this.drawn) return;
+    const opacity = this.figure.data.map((trace) => (task === null || trace.meta.task === task ? 1 : 0.12));
+    await Plotly.restyle(this.element, { opacity });
+  }
+
+  #after(trace, points = { number: [], at_s: [], y: [] }, end) {
+    const more = { number: [...points.number], at_s: [...points.at_s], y: [...points.y] };
+    if (!trace.meta.steps) return more;
+    if (trace.meta.held) for (const column of [trace.x, trace.y, trace.customdata]) column.pop();
+    const value = more.y.length ? more.y.at(-1) : trace.y.at(-1);
+    const reached = more.number.length ? more.number.at(-1) : (this.axis === "time" ? trace.customdata : trace.x).at(-1);
+    trace.meta.held = value !== undefined && reached < end[0];
+    if (trace.meta.held) {
+      more.number.push(end[0]);
+      more.at_s.push(end[1]);
+      more.y.push(value);
+    }
+    return more;
+  }
+
+  async #react() {
+    const { data } = this.figure;
+    const layout = this.#layout();
+    paint(data, layout);
+    this.#ticks(layout, this.#lastTime());
+    await Plotly.react(this.element, data, layout, this.#config());
+    if (!this.listening) {
+      this.listening = true;
+      this.element.on("plotly_relayout", (change) => this.#zoomed(change));
+    }
+  }
+
+  #layout() {
+    const { layout } = this.figure;
+    const wide = this.element.clientWidth >= 620;
+    const type = this.scale ?? layout.yaxis.type;
+    // The user's zoom belongs to an axis as it was seen: it ends when the axis becomes another.
+    const kept = this.element.layout ?? {};
+    return {
+      ...layout,
+      autosize: true,
+      uirevision: "kept",
+      margin: { l: 58, r: 12, t: 8, b: 40 },
+      hovermode: "closest",
+      dragmode: "zoom",
+      showlegend: layout.showlegend ?? (this.legend && wide && this.figure.data.length > 1 && this.figure.data.length <= LEGEND_LIMIT),
+      legend: { x: 1.01, y: 1, font: { size: 11 }, itemwidth: 30, tracegroupgap: 0, uirevision: "kept" },
+      xaxis: { ...kept.xaxis, ...layout.xaxis, uirevision: this.axis, title: { text: this.axis === "time" ? "Time since the start" : layout.xaxis.title.text, standoff: 8 }, automargin: true },
+      yaxis: { ...layout.yaxis, type, uirevision: type, automargin: true, title: { ...layout.yaxis.title, standoff: 8 } },
+    };
+  }
+
+  #config() {
+    return {
+      displaylogo: false,
+      responsive: false,
+      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "toImage"],
+      modeBarButtonsToAdd: [{ name: "png", title: "Download as PNG", icon: Plotly.Icons.camera, click: () => this.download() }],
+    };
+  }
+
+  /** A PNG that says by itself what it shows. */
+  download() {
+    const { layout, data } = this.element;
+    const title = { text: layout.meta.title, x: 0.02, xanchor: "left", font: { size: 17 } };
+    const about = { text: this.element.dataset.about ?? "", xref: "paper", yref: "paper", x: 1, y: 1.02, xanchor: "right", yanchor: "bottom", showarrow: false };
+    const whole = { ...layout, title, annotations: [about], margin: { ...layout.margin, t: 56, l: 80, r: 32 }, width: undefined, height: undefined };
+    return Plotly.downloadImage({ data, layout: whole, config: {} }, { format: "png", width: 1200, height: 675, scale: 2, filename: this.file });
+  }
+
+  #lastTime() {
+    return Math.max(0, ...this.figure.data.map((trace) => (this.axis === "time" ? trace.x : trace.customdata).at(-1) ?? 0));
+  }
+
+  #ticks(layout, lastTime) {
+    const { xaxis } = layout;
+    if (this.axis !== "time") return Object.assign(xaxis, { tickmode: "auto", tickvals: undefined, ticktext: undefined });
+    const shown = this.element.layout?.xaxis;
+    const zoomed = shown?.autorange === false && shown.uirevision === "time";
+    return Object.assign(xaxis, timeTicks(...(zoomed ? shown.range : [0, lastTime])));
+  }
+
+  #zoomed(change) {
+    if (this.axis !== "time" || !Object.keys(change).some((key) => key.startsWith("xaxis.range") || key === "xaxis.autorange")) return;
+    const { autorange, range } = this.element.layout.xaxis;
+    const { tickmode, tickvals, ticktext } = timeTicks(...(autorange === false ? range : [0, this.#lastTime()]));
+    Plotly.relayout(this.element, { "xaxis.tickmode": tickmode, "xaxis.tickvals": tickvals, "xaxis.ticktext": ticktext });
+  }
+
+  #fit() {
+    if (!this.drawn) return;
+    cancelAnimationFrame(this.fitting);
+    this.fitting = requestAnimationFrame(() => this.#react().then(() => Plotly.Plots.resize(this.element)));
+  }
+}
+
+function swap(trace) {
+  [trace.x, trace.customdata] = [trace.customdata, trace.x];
+  const byTime = trace.hovertemplate.includes("trial %{customdata}");
+  trace.hovertemplate = byTime
+    ? trace.hovertemplate.replace("trial %{customdata} · %{x:.1f} s", "trial %{x} · %{customdata:.1f} s")
+    : trace.hovertemplate.replace("trial %{x} · %{customdata:.1f} s", "trial %{customdata} · %{x:.1f} s");
+}
+
+/** Ticks at whole seconds, minutes and hours. */
+function timeTicks(low, high) {
+  const step = STEPS.find((one) => (high - low) / one <= TICKS) ?? Math.ceil((high - low) / TICKS / 86400) * 86400;
+  const first = Math.ceil(Math.max(low, 0) / step) * step;
+  const tickvals = [];
+  for (let value = first; value <= high; value += step) tickvals.push(value);
+  return { tickmode: "array", tickvals, ticktext: tickvals.map((value) => (value ? clock(value) : "0")) };
+}
+
+function clock(seconds) {
+  if (seconds < 60) return `${seconds} s`;
+  return duration(seconds).replace(/ 0+.(min|s|h)$/u, "");
+}
+
+function paint(data, layout) {
+  const ink = { text: colour("--text-2"), grid: colour("--grid"), line: colour("--line-2"), panel: colour("--panel") };
+  for (const trace of data) {
+    const own = trace.meta.task !== undefined ? colour(`--series-${trace.meta.task % SERIES}`) : colour(`--chart-${trace.meta.role}`);
+    if (trace.line) trace.line.color = own;
+    if (trace.marker) trace.marker = { ...trace.marker, color: own, line: { color: own, width: trace.marker.symbol ? 1.5 : 0 } };
+  }
+  const axis = { gridcolor: ink.grid, linecolor: ink.line, zeroline: false, tickcolor: ink.line, showline: true, ticks: "outside", ticklen: 4 };
+  Object.assign(layout, { paper_bgcolor: ink.panel, plot_bgcolor: ink.panel, font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: ink.text } });
+  Object.assign(layout, { hoverlabel: { bgcolor: colour("--raised"), bordercolor: ink.line, font: { color: colour("--text"), size: 12 }, namelength: -1 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: ink.text, activecolor: colour("--accent") } });
+  for (const name of ["xaxis", "yaxis"]) Object.assign(layout[name], axis);
+}
+
+const probe = document.createElement("i");
+probe.hidden = true;
+
+/** What a CSS variable is in the theme that is seen, as rgb(…). */
+function colour(variable) {
+  if (!probe.isConnected) document.body.append(probe);
+  probe.style.color = `var(${variable})`;
+  return getComputedStyle(probe).color;
+}

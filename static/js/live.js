@@ -1,0 +1,125 @@
+// Follows a run: the socket hints at what is new, the API tells the truth. Every trial is handed on exactly once and
+// in order, whatever was lost on the way.
+
+const PAGE = 1000;
+const FAR_BEHIND = 5000;
+const QUIET_MS = 15000;
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 10000;
+
+export class LiveRun {
+  /**
+   * `last` is the number of the last trial that the page shows. `on` has
+   *   trials(columns)   new trials, from last + 1 on, none missing and none twice
+   *   run(run, tasks)   the run as it is now, and those of its tasks that changed
+   *   reload()          the page is far behind: draw anew, and give the new last number
+   *   connection(up)    whether the socket is open
+   */
+  constructor({ socket, api, last, on }) {
+    Object.assign(this, { socketPath: socket, api, last, on, wait: FIRST_WAIT_MS, work: Promise.resolve(), heard: 0 });
+  }
+
+  start() {
+    this.#connect();
+    addEventListener("online", () => this.#retryNow());
+    document.addEventListener("visibilitychange", () => document.hidden || this.#retryNow());
+    setInterval(() => this.#checkQuiet(), QUIET_MS);
+  }
+
+  /** Have the page drawn anew, between two messages. */
+  reload() {
+    return this.#inOrder(async () => {
+      this.last = await this.on.reload();
+      await this.#catchUp();
+    });
+  }
+
+  #connect() {
+    clearTimeout(this.timer);
+    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+    const socket = new WebSocket(`${scheme}//${location.host}${this.socketPath}`);
+    this.socket = socket;
+    socket.addEventListener("message", ({ data }) => {
+      this.heard = Date.now();
+      this.#inOrder(() => this.#receive(JSON.parse(data), socket));
+    });
+    socket.addEventListener("close", () => this.#lost(socket));
+  }
+
+  #lost(socket) {
+    if (socket !== this.socket) return;
+    this.socket = null;
+    this.on.connection(false);
+    this.timer = setTimeout(() => this.#connect(), this.wait * (0.75 + Math.random() / 2));
+    this.wait = Math.min(this.wait * 2, LONGEST_WAIT_MS);
+  }
+
+  #retryNow() {
+    if (this.socket === null) this.#connect();
+    else this.#inOrder(() => this.#catchUp());
+  }
+
+  // An announcement may get lost without a socket being lost.
+  #checkQuiet() {
+    if (this.socket?.readyState === WebSocket.OPEN && !document.hidden && Date.now() - this.heard >= QUIET_MS) this.#inOrder(() => this.#catchUp());
+  }
+
+  #inOrder(step) {
+    return (this.work = this.work.then(step).catch((error) => {
+      console.error(error);
+      // What was missed is fetched after the reconnect.
+      this.socket?.close();
+    }));
+  }
+
+  async #receive(message, socket) {
+    if (socket !== this.socket) return;
+    if (message.type === "state") await this.#state(message);
+    else if (message.type === "delta") await this.#delta(message);
+  }
+
+  async #state({ last, run }) {
+    this.on.run(run, run.tasks);
+    if (last > this.last) await this.#catchUp(last);
+    this.wait = FIRST_WAIT_MS;
+    this.on.connection(true);
+  }
+
+  async #delta({ after, trials, run, tasks }) {
+    if (after > this.last) return this.#catchUp(after);
+    this.#hand(trials);
+    this.on.run(run, tasks);
+  }
+
+  async #catchUp(target = 0) {
+    const run = await this.#get("");
+    if (Math.max(target, run.trials_done) - this.last > FAR_BEHIND) this.last = await this.on.reload();
+    for (;;) {
+      const columns = await this.#get(`/trials?after=${this.last}&limit=${PAGE}`);
+      if (!columns.number.length) break;
+      this.#hand(columns);
+    }
+    this.on.run(run, run.tasks);
+  }
+
+  #hand(columns) {
+    const fresh = newer(columns, this.last);
+    if (!fresh.number.length) return;
+    this.last = fresh.number.at(-1);
+    this.on.trials(fresh);
+  }
+
+  async #get(path) {
+    const response = await fetch(this.api + path, { headers: { Accept: "application/json" } });
+    if (response.status === 401 || response.status === 403) location.reload();
+    if (!response.ok) throw new Error(`${response.status} for ${path}`);
+    return response.json();
+  }
+}
+
+/** The rows of the columns whose number is above `last`. */
+export function newer(columns, last) {
+  const from = columns.number.findIndex((number) => number > last);
+  const cut = (column) => (Array.isArray(column) ? (from < 0 ? [] : column.slice(from)) : column);
+  return Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, cut(column)]));
+}

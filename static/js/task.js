@@ -1,0 +1,99 @@
+// The page of a task: its own curve, which grows as the run's does.
+import { Chart } from "./charts.js";
+import { LiveRun } from "./live.js";
+import * as units from "./units.js";
+
+const TRIALS = 0, FAILED = 1, BEST = 2;
+const FAILED_HEIGHT = 0.02;
+const role = (name) => document.querySelector(`[data-role=${name}]`);
+const article = role("task");
+const task = Number(article.dataset.task);
+const chart = new Chart(role("chart-task"), role("empty-task"), { file: `tuneboard-run-${article.dataset.run}-task-${task}` });
+role("chart-task").dataset.about = `run ${article.dataset.run} · ${article.dataset.name}`;
+const text = (name, value) => { const element = role(name); if (element.textContent !== value) element.textContent = value; };
+
+let waiting = new Map();
+let end = [0, 0];
+let drawing = false;
+let wantsRecords = false;
+
+async function load() {
+  const response = await fetch(article.dataset.figures);
+  if (!response.ok) throw new Error(`${response.status} for the figure`);
+  const figures = await response.json();
+  waiting = new Map();
+  await chart.draw(figures.curve);
+  chart.explain("No trial of this task yet.");
+  return figures.last;
+}
+
+function collect(columns) {
+  columns.number.forEach((number, row) => {
+    const [at, latency] = [columns.at_s[row], columns.latency_s[row]];
+    end = [number, at];
+    if (columns.task[row] !== task) return;
+    point(latency === null ? FAILED : TRIALS, number, at, latency ?? FAILED_HEIGHT);
+    if (columns.improved[row]) point(BEST, number, at, latency);
+    wantsRecords ||= latency !== null;
+  });
+  grow();
+}
+
+function point(trace, number, at, y) {
+  if (!waiting.has(trace)) waiting.set(trace, { number: [], at_s: [], y: [] });
+  const points = waiting.get(trace);
+  points.number.push(number);
+  points.at_s.push(at);
+  points.y.push(y);
+}
+
+async function grow() {
+  if (drawing) return;
+  drawing = true;
+  const more = waiting;
+  waiting = new Map();
+  await chart.extend(more, end);
+  chart.explain("No trial of this task yet.");
+  setTimeout(() => { drawing = false; if (waiting.size) grow(); }, 250);
+}
+
+function show(run, changed = []) {
+  const status = role("status");
+  status.dataset.status = run.status;
+  text("status", run.status);
+  const now = changed.find((one) => one.index === task);
+  if (!now) return;
+  text("latency", units.latency(now.best_latency_s));
+  text("best-trial", now.best_trial ? `trial ${units.count(now.best_trial)}` : "no valid trial yet");
+  text("gflops", units.gflops(now.gflops));
+  text("trials-done", units.count(now.trials));
+  text("trials-failed", units.count(now.failed));
+}
+
+// Best records carry whole traces, which deltas don't: the server draws their table anew.
+setInterval(async () => {
+  if (!wantsRecords || document.hidden) return;
+  wantsRecords = false;
+  const response = await fetch(location.pathname).catch(() => null);
+  if (!response?.ok) return;
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  const fresh = page.querySelector("[data-role=records-panel]");
+  if (fresh) role("records-panel").replaceWith(fresh);
+}, 3000);
+
+for (const button of document.querySelectorAll("[data-axis]")) {
+  button.addEventListener("click", () => {
+    for (const one of document.querySelectorAll("[data-axis]")) one.setAttribute("aria-pressed", String(one === button));
+    chart.against(button.dataset.axis);
+  });
+}
+document.addEventListener("themechange", () => chart.restyle());
+
+const live = new LiveRun({
+  socket: article.dataset.socket,
+  api: article.dataset.api,
+  last: 0,
+  on: { trials: collect, run: show, reload: load, connection: (up) => { role("connection").hidden = up; } },
+});
+live.last = await load();
+live.start();

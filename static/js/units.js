@@ -1,0 +1,53 @@
+// Quantities as text: the twin of dashboard/presentation/units.py. tests/data/units.json holds both to the same answers.
+
+export const UNKNOWN = "–";
+const SPACE = "\u00a0";
+const TIMES = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]];
+const COUNTS = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "K"], [1, ""]];
+const known = (value) => value !== null && value !== undefined;
+
+export const latency = (seconds) => (known(seconds) ? scaled(seconds, TIMES) : UNKNOWN);
+export const flop = (operations) => (operations ? scaled(operations, COUNTS) : UNKNOWN);
+export const gflops = (speed) => (known(speed) ? digits(speed, 3) : UNKNOWN);
+export const count = (number) => (known(number) ? grouped(number, 0) : UNKNOWN);
+export const percent = (share) => (known(share) ? `${(share * 100).toFixed(1)}${SPACE}%` : UNKNOWN);
+
+export function speed(trialsASecond) {
+  if (!known(trialsASecond)) return UNKNOWN;
+  if (trialsASecond >= 1) return `${digits(trialsASecond, 3)}${SPACE}/s`;
+  return `${digits(trialsASecond * 60, 3)}${SPACE}/min`;
+}
+
+export function duration(seconds) {
+  if (!known(seconds)) return UNKNOWN;
+  if (seconds < 10) return `${seconds.toFixed(1)}${SPACE}s`;
+  const whole = Math.round(seconds);
+  const [days, hours, minutes, rest] = [Math.floor(whole / 86400), Math.floor(whole / 3600) % 24, Math.floor(whole / 60) % 60, whole % 60];
+  const two = (number) => String(number).padStart(2, "0");
+  if (days) return `${days}${SPACE}d ${hours}${SPACE}h`;
+  if (hours) return `${hours}${SPACE}h ${two(minutes)}${SPACE}min`;
+  if (minutes) return `${minutes}${SPACE}min ${two(rest)}${SPACE}s`;
+  return `${rest}${SPACE}s`;
+}
+
+/** Trials a second over the times of the latest trials, oldest first; null when they tell nothing. */
+export function recent_speed(times) {
+  if (times.length < 2 || times.at(-1) <= times[0]) return null;
+  return (times.length - 1) / (times.at(-1) - times[0]);
+}
+
+function scaled(value, units) {
+  // Rounded before the unit is chosen: 999.99 µs is 1.000 ms.
+  const rounded = Number(value.toPrecision(4));
+  const [size, unit] = units.find(([least]) => Math.abs(rounded) >= least) ?? units.at(-1);
+  return `${digits(rounded / size, 4)}${unit ? SPACE : ""}${unit}`;
+}
+
+function digits(value, wanted) {
+  const whole = String(Math.trunc(Math.abs(Number(value.toPrecision(wanted))))).length;
+  return grouped(value, Math.max(wanted - whole, 0));
+}
+
+function grouped(value, decimals) {
+  return value.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+}
