@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
@@ -16,10 +17,10 @@ pages = get_asgi_application()
 from .consumers import RunConsumer  # noqa: E402  models can be imported only now
 from .gate import BodyGate, SocketGate  # noqa: E402
 
-sockets = [
-    path("ws/runs/<int:pk>/", RunConsumer.as_asgi(), name="run_socket"),
-    re_path("", WebsocketDenier.as_asgi()),
-]
+# Django's types know only views here.
+run_socket: Any = RunConsumer.as_asgi()
+no_such_socket: Any = WebsocketDenier.as_asgi()
+sockets: list[Any] = [path("ws/runs/<int:pk>/", run_socket), re_path("", no_such_socket)]
 
 application = ProtocolTypeRouter(
     {"http": BodyGate(pages), "websocket": SocketGate(AuthMiddlewareStack(URLRouter(sockets)))}

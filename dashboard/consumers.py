@@ -13,7 +13,8 @@ from channels.db import database_sync_to_async
 from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
-from redis.exceptions import ConnectionError as RedisAway, TimeoutError as RedisSilent
+from redis.exceptions import ConnectionError as RedisAway
+from redis.exceptions import TimeoutError as RedisSilent
 
 from tuning.announce import group_name
 from tuning.models import Run
@@ -82,8 +83,8 @@ class RunConsumer(AsyncWebsocketConsumer):
         """Read from the session anew: the socket outlives sign-out."""
         self.checked_at = time.monotonic()
         store = import_module(settings.SESSION_ENGINE).SessionStore(self.scope["session"].session_key)
-        user = await get_user({**self.scope, "session": store})
-        return await database_sync_to_async(user.has_perm)(VIEW)
+        user: Any = await get_user({**self.scope, "session": store})
+        return bool(await database_sync_to_async(user.has_perm)(VIEW))
 
     async def _end(self, code: int | None) -> None:
         """Close for good; before the handshake ended that is a 403."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from asgiref.typing import ASGI3Application, ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCallable, Scope
 from django.conf import settings
 from django.db import OperationalError
 from django.http.request import split_domain_port, validate_host
 
 logger = logging.getLogger(__name__)
 TRY_AGAIN_LATER = 1013
+
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
 
 
 class BodyGate:
@@ -25,7 +28,7 @@ class BodyGate:
     def __init__(self, application: Any) -> None:
         self.application = application
 
-    async def __call__(self, scope: Any, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Pass the request on, with at most the limit of its body."""
         counted, over, limit = 0, False, settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         scope = {**scope, "headers": list(scope["headers"])}
@@ -35,9 +38,9 @@ class BodyGate:
             if over:
                 # Django listens for a disconnect now. What it would hear is the rest of the body.
                 await asyncio.get_running_loop().create_future()
-            message: Any = await receive()
+            message = await receive()
             counted += len(message.get("body", b""))
-            if limit is None or counted <= limit:
+            if counted <= limit:
                 return message
             over = True
             scope["headers"] = [h for h in scope["headers"] if h[0] != b"content-length"]
@@ -54,10 +57,10 @@ class SocketGate:
     must be the Host that was asked for (or one of CSRF_TRUSTED_ORIGINS), not merely one of ALLOWED_HOSTS.
     """
 
-    def __init__(self, application: ASGI3Application | Any) -> None:
+    def __init__(self, application: Any) -> None:
         self.application = application
 
-    async def __call__(self, scope: Scope | Any, receive: ASGIReceiveCallable, send: ASGISendCallable | Any) -> None:
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Refuse with 403 at the handshake; when the database is away, have the browser come back."""
         if not _own_page(scope):
             await _refuse(receive, send)
@@ -69,9 +72,8 @@ class SocketGate:
             await send({"type": "websocket.close", "code": TRY_AGAIN_LATER})
 
 
-async def _refuse(receive: ASGIReceiveCallable, send: Any) -> None:
-    event: ASGIReceiveEvent = await receive()
-    if event["type"] == "websocket.connect":
+async def _refuse(receive: Receive, send: Send) -> None:
+    if (await receive())["type"] == "websocket.connect":
         await send({"type": "websocket.close"})
 
 

@@ -40,7 +40,7 @@ class BodyLimit(MiddlewareMixin):
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         """413, by the announced length or, for a body of unannounced length, by what the gate counted."""
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        if limit is None or int(request.META.get("CONTENT_LENGTH") or 0) <= limit:
+        if int(request.META.get("CONTENT_LENGTH") or 0) <= limit:
             return None
         text = f"The body is too large: at most {limit} bytes."
         if request.path.startswith(API):
@@ -62,7 +62,7 @@ class SignInRequired(LoginRequiredMiddleware):
             raise PermissionDenied
         return refusal
 
-    def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponseBase:
+    def handle_no_permission(self, request: HttpRequest, view_func: Any) -> Any:
         """Only the API's documentation is a page for people."""
         match = request.resolver_match
         if not request.path.startswith(API) or (match and match.url_name == "openapi-view"):

@@ -6,7 +6,8 @@ import logging
 import time
 
 from django.db import InterfaceError, OperationalError
-from redis.exceptions import ConnectionError as RedisAway, TimeoutError as RedisSilent
+from redis.exceptions import ConnectionError as RedisAway
+from redis.exceptions import TimeoutError as RedisSilent
 
 AWAY = (OperationalError, InterfaceError, RedisAway, RedisSilent)
 SAY_AGAIN_S = 30.0

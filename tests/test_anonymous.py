@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
+from django.http.response import HttpResponseBase
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
@@ -35,7 +36,7 @@ def routes(resolver: URLResolver, before: str = "") -> Iterator[str]:
         if isinstance(entry, URLPattern):
             yield "/" + path
         else:
-            yield from routes(cast(URLResolver, entry), path)
+            yield from routes(entry, path)
 
 
 def filled(route: str) -> str:
@@ -57,7 +58,7 @@ def ask(client: Client, method: str, path: str) -> Any:
     return client.generic(method, path, content_type="application/json")
 
 
-def refused(response: Any) -> bool:
+def refused(response: HttpResponseBase) -> bool:
     if response.status_code == 302:
         return urlsplit(response.headers["Location"]).path == "/sign-in/"
     return response.status_code in (401, 403)

@@ -11,9 +11,9 @@ from ninja.renderers import BaseRenderer
 
 from dashboard.accounts import VIEW
 
+from . import networks, runs
 from .auth import needs
 from .errors import handle_errors
-from . import networks, runs
 
 
 class Json(BaseRenderer):

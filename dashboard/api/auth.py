@@ -7,7 +7,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 from ninja.errors import HttpError
-from ninja.security import HttpBearer, SessionAuth as NinjaSessionAuth
+from ninja.security import HttpBearer
+from ninja.security import SessionAuth as NinjaSessionAuth
 
 from dashboard.accounts import CHANGE, LAUNCH, VIEW
 

@@ -37,7 +37,7 @@ def _encode(run: Run, order: Order) -> str:
 
 
 def _decode(cursor: str, order: Order) -> tuple[Any, int]:
-    kind = tuple[str, TYPES[order.lstrip("-")], int]  # type: ignore[misc]
+    kind = tuple.__class_getitem__((str, TYPES[order.lstrip("-")], int))
     try:
         body = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         made_for, value, key = msgspec.json.decode(body, type=kind)

@@ -12,7 +12,8 @@ from pydantic import ValidationInfo, model_validator
 from typing_extensions import TypedDict
 
 from tuning import services
-from tuning.models import ErrorDict as RunErrorDict, RunDict, Task, TaskDict
+from tuning.models import ErrorDict as RunErrorDict
+from tuning.models import RunDict, Task, TaskDict
 from tuning.services import Invalid
 from tuning.validation import OptionDict
 
@@ -43,7 +44,9 @@ class RunQuery(Query):
 
     status: list[Status] = Field([], description="Any of these; give the parameter once for each.")
     engine: str | None = Field(None, max_length=30)
-    q: str = Field("", max_length=200, pattern=r"^[^\x00]*$", description="Words in the name of the run or its network.")
+    q: str = Field(
+        "", max_length=200, pattern=r"^[^\x00]*$", description="Words in the name of the run or its network."
+    )
     order: Order = "-created_at"
     cursor: str | None = Field(None, max_length=1000, description="`next` of the page before, with the same order.")
     limit: int = Field(50, ge=1, le=200)
@@ -62,7 +65,9 @@ class TrialQuery(Query):
 class CurveQuery(Query):
     """How fine."""
 
-    points: int = Field(2000, ge=10, le=20_000, description="Trials in the scatter, at most. Best-so-far is always exact.")
+    points: int = Field(
+        2000, ge=10, le=20_000, description="Trials in the scatter, at most. Best-so-far is always exact."
+    )
 
 
 class ConsoleQuery(Query):
@@ -146,7 +151,13 @@ def launch_schema() -> dict[str, Any]:
 
 def _json_schema(option: OptionDict) -> dict[str, Any]:
     kind = "string" if option["type"] == "choice" else option["type"]
-    keys = {"title": "title", "description": "description", "minimum": "minimum", "maximum": "maximum", "enum": "choices"}
+    keys = {
+        "title": "title",
+        "description": "description",
+        "minimum": "minimum",
+        "maximum": "maximum",
+        "enum": "choices",
+    }
     found = {key: option[name] for key, name in keys.items() if option.get(name) is not None}  # type: ignore[literal-required]
     default = {} if option["default"] is None else {"default": option["default"]}
     return {"type": [kind, "null"] if option["optional"] else kind, **found, **default}

@@ -30,7 +30,9 @@ def test_it_asks_no_csrf_token_of_a_script() -> None:
     assert by_token(ApiToken.issue(make_user("operator")), f"/api/v1/runs/{run.pk}/stop", "post").status_code == 200
 
 
-@pytest.mark.parametrize("header", ["Bearer", "Bearer ", "Bearer tb_wrong", "Bearer é", "bearer\ttb_x", "Basic dTpw", "tb_x"])
+@pytest.mark.parametrize(
+    "header", ["Bearer", "Bearer ", "Bearer tb_wrong", "Bearer é", "bearer\ttb_x", "Basic dTpw", "tb_x"]
+)
 def test_it_refuses_what_is_no_token(header: str) -> None:
     response = Client().get("/api/v1/runs", headers={"authorization": header})
     assert response.status_code == 401

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -81,13 +82,11 @@ def test_it_pages_in_every_order_without_gap_or_repetition(client: Client, order
     for number in range(7):
         make_run(name=f"run {number % 3}", trials_done=number % 2)
     descending = order.startswith("-")
-    field = order.lstrip("-")
     rows = Run.objects.order_by(order, "-pk" if descending else "pk")
     expected = list(rows.values_list("pk", flat=True))
     pages = every_page(client, order=order, limit=2)
     assert [len(page) for page in pages] == [2, 2, 2, 1]
-    assert sum(pages, []) == expected
-    assert field in {"created_at", "name", "trials_done"}
+    assert list(chain(*pages)) == expected
 
 
 def test_it_keeps_its_place_while_runs_are_launched(client: Client) -> None:
@@ -235,7 +234,9 @@ def test_it_has_404_for_a_run_that_there_isnt(client: Client, number: str, tail:
 
 
 def test_it_launches(client: Client, known_target: None) -> None:
-    response = post(client, "runs", {"network": "mlp", "target": "this", "trials": 32, "trials_per_batch": 8, "seed": 1})
+    response = post(
+        client, "runs", {"network": "mlp", "target": "this", "trials": 32, "trials_per_batch": 8, "seed": 1}
+    )
     assert response.status_code == 201, response.content
     run = Run.objects.get()
     shown = response.json()

@@ -19,7 +19,9 @@ def small_limit(settings: Any) -> None:
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * CHUNK
 
 
-async def send(chunks: int, path: str = "/api/v1/runs", headers: dict[str, str] | None = None) -> tuple[Any, bytes, int]:
+async def send(
+    chunks: int, path: str = "/api/v1/runs", headers: dict[str, str] | None = None
+) -> tuple[Any, bytes, int]:
     """The answer's start and body, and how many chunks nobody took."""
     given = {"host": "testserver", "content-type": "application/json"} | (headers or {})
     scope = {

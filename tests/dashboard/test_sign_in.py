@@ -90,7 +90,9 @@ def test_it_refuses_an_expired_url(client: Client, monkeypatch: pytest.MonkeyPat
     assert not signed_in(client)
 
 
-@pytest.mark.parametrize("query", ["", "?sesame=", "?sesame=nonsense", "?sesame=AAAAAAAAAAAAAAAAAAAAAAAA", "?sesame=%00%ff"])
+@pytest.mark.parametrize(
+    "query", ["", "?sesame=", "?sesame=nonsense", "?sesame=AAAAAAAAAAAAAAAAAAAAAAAA", "?sesame=%00%ff"]
+)
 def test_it_refuses_a_made_up_url(client: Client, query: str) -> None:
     make_user("admin")
     assert client.get(f"/login/{query}").status_code == 403
@@ -136,7 +138,7 @@ def test_it_starts_a_new_session_at_sign_in(client: Client) -> None:
     session = client.session
     session["planted"] = 1
     session.save()
-    planted = session.session_key
+    planted = str(session.session_key)
     client.cookies["tuneboard_session"] = planted
     client.get(one_time_login_url(user))
     assert client.session.session_key != planted
