@@ -51,8 +51,7 @@ def worker(
     for process in started:
         process.terminate()
         process.wait(30)
-    with app.connection_for_write() as connection:
-        connection.default_channel.queue_purge(queue_of("cpu"))
+    app.control.purge()
 
 
 def wait_for(run: Run, *statuses: str, trials: int = 0) -> Run:
