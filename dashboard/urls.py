@@ -1,7 +1,30 @@
-"""Routes."""
+"""Routes. Sockets are in `dashboard.asgi`."""
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, path
+from django.views.generic import RedirectView
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from .api import api
+from .views import health, launch, runs, session, tasks
+
+handler500 = "dashboard.views.errors.server_error"
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", RedirectView.as_view(pattern_name="run_list")),
+    path("runs/", runs.run_list, name="run_list"),
+    path("runs/new/", launch.launch, name="launch"),
+    path("runs/<int:pk>/", runs.run_page, name="run_page"),
+    path("runs/<int:pk>/figures/", runs.run_figures, name="run_figures"),
+    path("runs/<int:pk>/console/", runs.run_console, name="run_console"),
+    path("runs/<int:pk>/stop/", runs.run_stop, name="run_stop"),
+    path("runs/<int:pk>/resume/", runs.run_resume, name="run_resume"),
+    path("runs/<int:pk>/tasks/<int:index>/", tasks.task_page, name="task_page"),
+    path("runs/<int:pk>/tasks/<int:index>/figures/", tasks.task_figures, name="task_figures"),
+    path("sign-in/", session.sign_in, name="sign_in"),
+    path("sign-out/", session.sign_out, name="sign_out"),
+    path("login/", session.one_time_login, name="one_time_login"),
+    path("healthz", health.health, name="health"),
+    path("api/v1/", RedirectView.as_view(pattern_name="api:openapi-view")),
+    path("api/v1/", api.urls),
+]
