@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +14,8 @@ from typing import BinaryIO
 
 import psutil
 
+from .engines.lifeline import die_with
+
 GRACE_S = 10.0
 """For which a child may finish what it is at, after SIGTERM."""
 STEADY_S = 60.0
@@ -23,16 +23,6 @@ STEADY_S = 60.0
 LONGEST_PAUSE_S = 30.0
 LARGEST_LOG = 10 * 1024 * 1024
 """Bytes of a log at which it is put aside when its process starts."""
-PR_SET_PDEATHSIG = 1
-
-
-def die_with(parent: int) -> None:
-    """Has the kernel kill the calling process when `parent` ends, however it ends. Linux only."""
-    if not sys.platform.startswith("linux"):
-        return
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before we asked
-        os._exit(1)
 
 
 @dataclass

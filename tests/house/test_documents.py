@@ -1,0 +1,106 @@
+"""What the documents say is true: commands, settings, pins."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands, load_command_class
+from packaging.requirements import Requirement
+
+OURS = sorted(name for name, app in get_commands().items() if app in ("dashboard", "tuning"))
+
+
+def settings_read(root: Path) -> set[str]:
+    """Every variable that dashboard/settings.py reads by environs."""
+    return {
+        str(node.args[0].value)
+        for node in ast.walk(ast.parse((root / "dashboard/settings.py").read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "env"
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+    }
+
+
+def requirements(path: Path) -> list[Requirement]:
+    lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
+    return [Requirement(line) for line in lines if line]
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_every_command_has_its_section(project_root: Path) -> None:
+    sections = re.findall(r"^## (\S+)$", (project_root / "docs/commands.md").read_text(), re.MULTILINE)
+    assert sorted(sections) == OURS
+
+
+@pytest.mark.parametrize("name", [name for name in OURS if name != "tune"])
+def test_every_option_of_a_command_is_told(project_root: Path, name: str) -> None:
+    text = (project_root / "docs/commands.md").read_text()
+    section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    parser = load_command_class(get_commands()[name], name).create_parser("manage.py", name)
+    django_own = {
+        "--version",
+        "--settings",
+        "--pythonpath",
+        "--traceback",
+        "--no-color",
+        "--force-color",
+        "--skip-checks",
+    }
+    told = set(re.findall(r"--[a-z-]+", section)) | django_own | {"--verbosity", "--help"}
+    options = {flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")}
+    assert options <= told
+
+
+def test_every_setting_has_its_row_and_every_row_its_setting(project_root: Path) -> None:
+    rows = re.findall(r"^\| `(\w+)` \|", (project_root / "docs/settings.md").read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted(settings_read(project_root))
+
+
+def test_the_tests_cut_themselves_off_from_every_setting(project_root: Path) -> None:
+    text = (project_root / "tests/settings.py").read_text()
+    ours = settings_read(project_root) - {"LOG_LEVEL"}
+    assert [name for name in sorted(ours) if f'"{name}"' not in text] == []
+
+
+def test_every_variable_of_compose_is_a_setting(project_root: Path) -> None:
+    names = re.findall(r"^#? ?([A-Z_]+)=", (project_root / "docker/.env.example").read_text(), re.MULTILINE)
+    assert set(names) - settings_read(project_root) == {"POSTGRES_PASSWORD", "TUNEBOARD_PORT"}
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "tests/requirements.txt"])
+def test_every_pin_is_exact_and_in_the_lock(project_root: Path, name: str) -> None:
+    locked = {canonical(pin.name): str(pin.specifier) for pin in requirements(project_root / "requirements.lock")}
+    pins = {canonical(pin.name): str(pin.specifier) for pin in requirements(project_root / name)}
+    assert pins
+    assert all(specifier.startswith("==") for specifier in pins.values())
+    assert pins == {pin: locked.get(pin) for pin in pins}
+
+
+def test_everything_in_the_lock_is_exact(project_root: Path) -> None:
+    assert [
+        str(pin) for pin in requirements(project_root / "requirements.lock") if not str(pin.specifier).startswith("==")
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", "CONTRIBUTING.md", "docs/settings.md", "docs/commands.md", "docs/design.md"]
+)
+def test_every_link_leads_somewhere(project_root: Path, name: str) -> None:
+    path = project_root / name
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text())
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_ci_runs_the_readmes_test_command(project_root: Path) -> None:
+    command = "python3 manage.py test\n"
+    assert command in (project_root / "README.md").read_text()
+    assert command in (project_root / ".ci/run").read_text()
