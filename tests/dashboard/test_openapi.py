@@ -47,7 +47,9 @@ def test_docs_list_every_call_and_no_other(schema: Any, document: str) -> None:
 
 
 def test_docs_name_every_parameter_and_code(schema: Any, document: str) -> None:
-    parameters = {p["name"] for op in operations(schema).values() for p in op.get("parameters", []) if p["in"] == "query"}
+    parameters = {
+        p["name"] for op in operations(schema).values() for p in op.get("parameters", []) if p["in"] == "query"
+    }
     for name in parameters | {code for code, _ in CODES.values()} | {order.lstrip("-") for order in get_args(Order)}:
         assert f"`{name}`" in document, name
 
