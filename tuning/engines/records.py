@@ -92,11 +92,14 @@ class RecordText:
 
     def __init__(self, work_dir: Path) -> None:
         self._workloads = _lines(work_dir / WORKLOADS)
-        self._file = (work_dir / RECORDS).open("rb")
-        self._file.seek(0, 2)
+        self._path = work_dir / RECORDS
+        self._read = self._path.stat().st_size
 
     def appended(self) -> str:
         """The line appended since the last call as JSON `[workload, record]`, which needs no other file."""
-        line = self._file.readline().decode().rstrip("\n")
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            line = file.readline().decode().rstrip("\n")
+            self._read = file.tell()
         index, _, record = line.removeprefix("[").partition(",")
         return f"[{self._workloads[int(index)]},{record}"

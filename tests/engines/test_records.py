@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tuning.engines import records
+
+LINE = '[0,[[[["GetSBlock",[],["matmul","main"],["b0"]]],[]],[0.001,0.003],{"kind":"llvm"},[]]]'
+FAILED = '[1,[[[["GetSBlock",[],["add","main"],["b0"]]],[]],[10000000000],{"kind":"llvm"},[]]]'
+
+
+def write(work_dir: Path, text: str) -> Path:
+    path = work_dir / records.RECORDS
+    path.write_text(text)
+    return path
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(whole=st.integers(0, 3), torn=st.integers(1, len(LINE) - 1))
+def test_it_drops_a_torn_last_line_and_no_other(whole: int, torn: int, tmp_path: Path) -> None:
+    path = write(tmp_path, (LINE + "\n") * whole + LINE[:torn])
+    assert "torn" in records.repair(tmp_path)[0]
+    assert path.read_text() == (LINE + "\n") * whole
+    assert records.repair(tmp_path) == []
+
+
+def test_it_ends_a_last_line_that_is_whole(tmp_path: Path) -> None:
+    path = write(tmp_path, f"{LINE}\n{FAILED}")
+    assert len(records.repair(tmp_path)) == 1
+    assert path.read_text() == f"{LINE}\n{FAILED}\n"
+
+
+def test_it_repairs_the_workloads_too(tmp_path: Path) -> None:
+    (tmp_path / records.WORKLOADS).write_text('["12","b64"]\n["13","b6')
+    records.repair(tmp_path)
+    assert records.workload_hashes(tmp_path) == ["12"]
+
+
+def test_there_may_be_no_files_yet(tmp_path: Path) -> None:
+    assert records.repair(tmp_path) == []
+    assert records.recorded(tmp_path) == []
+    assert records.workload_hashes(tmp_path) == []
+
+
+def test_it_tells_latencies_from_failures(tmp_path: Path) -> None:
+    write(tmp_path, f"{LINE}\n{FAILED}\n")
+    first, second = records.recorded(tmp_path)
+    assert first == records.Recorded(workload=0, latency_s=0.002, lost=False)
+    assert second == records.Recorded(workload=1, latency_s=None, lost=False)
+
+
+def test_it_names_a_line_that_can_not_be_read(tmp_path: Path) -> None:
+    write(tmp_path, f"{LINE}\nrubbish\n{LINE}\n")
+    with pytest.raises(ValueError, match="line 2 is no tuning record"):
+        records.recorded(tmp_path)
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+def test_it_fills_the_place_of_lost_records(lost: int, tmp_path: Path) -> None:
+    write(tmp_path, f"{LINE}\n")
+    records.pad(tmp_path, lost)
+    assert [line.lost for line in records.recorded(tmp_path)] == [False] + [True] * lost
+    assert all(line.latency_s is None for line in records.recorded(tmp_path)[1:])
+
+
+def test_it_gives_each_appended_record_with_its_workload(tmp_path: Path) -> None:
+    (tmp_path / records.WORKLOADS).write_text('["12","first"]\n["13","second"]\n')
+    path = write(tmp_path, f"{LINE}\n")
+    text = records.RecordText(tmp_path)
+    with path.open("a") as file:
+        file.write(f"{FAILED}\n{LINE}\n")
+    assert json.loads(text.appended()) == [["13", "second"], json.loads(FAILED)[1]]
+    assert json.loads(text.appended()) == [["12", "first"], json.loads(LINE)[1]]

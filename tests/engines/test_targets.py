@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.engines.running import ROOT
+from tuning.engines import targets
+
+pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
+
+
+def answer(target: Any) -> dict[str, Any]:
+    return targets._answer(json.dumps({"target": target}))
+
+
+def test_this_machine_is_named_with_its_cpu_and_cores() -> None:
+    from tvm.target import codegen
+
+    given = answer("this")
+    assert given["target"]["kind"] == "llvm"
+    assert given["target"]["mcpu"] == str(codegen.llvm_get_system_cpu())
+    assert given["target"]["num-cores"] == targets.cores() >= 1
+    assert given["device"] == "cpu"
+    assert given["label"].startswith(f"{given['target']['mcpu']}, ")
+
+
+def test_a_resolved_target_resolves_to_itself() -> None:
+    once = answer("this")
+    assert answer(once["target"]) == once
+    assert answer(json.dumps(once["target"])) == once
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("", "The target is empty"),
+        ("nosuch", "nosuch"),
+        ("nosuch/tag", "knows no target tag nosuch/tag"),
+        ("llvm -mcpu=znver4", "options are given as JSON"),
+        ('{"kind":', "no JSON"),
+        ({}, '"kind" is not found'),
+        ({"kind": "nosuch"}, '"nosuch" is not defined'),
+        ({"kind": "llvm", "speed": 1}, "Unknown config option 'speed'"),
+        ({"kind": "llvm", "mcpu": "z80"}, 'knows no CPU "z80"'),
+        ({"kind": "llvm", "mcpu": ""}, "knows no CPU"),
+        ({"kind": "llvm", "mattr": ["+warp"]}, "knows no CPU feature warp"),
+        ({"kind": "llvm", "num-cores": 0}, "at least 1"),
+        ({"kind": "llvm", "num-cores": "two"}, "num-cores"),
+        ({"kind": "vulkan"}, "can't be tuned yet"),
+        (["llvm"], "a tag, or a JSON object"),
+        (None, "a tag, or a JSON object"),
+    ],
+)
+def test_it_refuses_what_is_no_target(asked: Any, words: str) -> None:
+    assert words in answer(asked)["error"]
+
+
+def test_it_refuses_another_machines_code() -> None:
+    from tvm.target import codegen
+
+    here = str(codegen.llvm_get_system_triple())
+    other = "x86_64-linux-gnu" if here.startswith("aarch64") else "aarch64-linux-gnu"
+    assert "can't run on this machine" in answer({"kind": "llvm", "mtriple": other})["error"]
+    assert "can't run on this machine" in answer({"kind": "llvm", "mtriple": "riscv64-linux-gnu"})["error"]
+
+
+def test_it_refuses_instructions_that_the_cpu_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would end every trial by SIGILL."""
+    newest = "sapphirerapids" if "x86" in sys.platform or _is_x86() else "neoverse-v2"
+    oldest = "x86-64" if _is_x86() else "generic"
+    monkeypatch.setattr(targets, "_this_machine", lambda: {"kind": "llvm", "mcpu": oldest, "num-cores": 1})
+    assert "lacks" in answer({"kind": "llvm", "mcpu": newest})["error"]
+    assert "error" not in answer({"kind": "llvm", "mcpu": oldest})
+
+
+def _is_x86() -> bool:
+    from tvm.target import codegen
+
+    return str(codegen.llvm_get_system_triple()).startswith("x86_64")
+
+
+def test_it_tells_tuning_hints_from_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not _is_x86():
+        pytest.skip("names of x86 CPUs")
+    monkeypatch.setattr(targets, "_this_machine", lambda: {"kind": "llvm", "mcpu": "znver4", "num-cores": 1})
+    assert "error" not in answer({"kind": "llvm", "mcpu": "skylake-avx512"})
+    assert "amx" in answer({"kind": "llvm", "mcpu": "sapphirerapids"})["error"]
+
+
+def test_it_refuses_cuda_without_a_gpu() -> None:
+    import tvm
+
+    given = answer("nvidia/nvidia-a100")
+    if tvm.cuda(0).exist:
+        assert given["device"] == "cuda:0"
+    else:
+        assert "no usable CUDA GPU" in given["error"]
+
+
+@pytest.mark.parametrize("request_text", ["", "7", "{}", "[]", '{"target": {"kind": '])
+def test_a_bad_request_is_an_answer_too(request_text: str) -> None:
+    ended = _command(request_text)
+    assert "error" in json.loads(ended.stdout)
+    assert ended.returncode == 0
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_command_answers_in_one_line() -> None:
+    ended = _command('{"target": "this"}')
+    assert json.loads(ended.stdout) == answer("this")
+    assert ended.stdout.count("\n") == 1
+
+
+def _command(text: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tuning.engines.targets"]
+    return subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, check=False)

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.engines.running import Engine, latencies, options, start
+from tuning.engines.protocol import VERSION, Finished, Hello, NetworkSpec, Phase, TasksExtracted
+
+pytestmark = pytest.mark.tvm
+
+
+def test_it_tunes_and_reports_each_trial(tmp_path: Path) -> None:
+    given = start(tmp_path / "work", options=options(strategy="evolutionary"))
+    with Engine(given, tmp_path / "console") as engine:
+        assert engine.to_the_end() == Finished("budget")
+        hello, tasks = engine.seen[0], engine.seen[3]
+        assert engine.process.returncode == 0
+    assert isinstance(hello, Hello)
+    assert hello.version == VERSION
+    assert {"apache-tvm", "apache-tvm-ffi", "python"} < set(hello.versions)
+    assert isinstance(tasks, TasksExtracted)
+    assert tasks.target["kind"] == "llvm"
+    assert tasks.target["mcpu"]
+    assert [(task.name, task.weight, task.flop) for task in tasks.tasks] == [("matmul", 1, 2.0 * 64**3)]
+    assert [(arg.shape, arg.dtype) for arg in tasks.tasks[0].args] == [([64, 64], "float32")] * 3
+    assert "T.prim_func" in tasks.tasks[0].tensorir
+    phases = [event.name for event in engine.seen if isinstance(event, Phase)]
+    assert phases == ["loading", "extracting", "design_spaces", *["searching", "building", "measuring"] * 2]
+    moments = [trial.at_s for trial in engine.trials]
+    assert moments == sorted(set(moments)), "each trial is reported when it ends, not with its batch"
+    assert [trial.latency_s for trial in engine.trials] == pytest.approx(latencies(tmp_path / "work"), rel=1e-12)
+    assert len(engine.trials) == 8
+
+
+def test_it_gives_records_that_need_no_other_file(tmp_path: Path) -> None:
+    from tvm.s_tir.meta_schedule.database import TuningRecord, Workload
+
+    with Engine(start(tmp_path / "work", trials_budget=6, keep_best=2), tmp_path / "console") as engine:
+        engine.to_the_end()
+    best: list[float] = []
+    for trial in engine.trials:
+        assert trial.latency_s is not None
+        best = sorted([*best, trial.latency_s])[:2]
+        assert (trial.record is not None) == (trial.latency_s in best)
+        if trial.record:
+            workload, record = json.loads(trial.record)
+            read = TuningRecord.from_json(record, Workload.from_json(workload))
+            assert [seconds.value for seconds in read.run_secs] == pytest.approx([trial.latency_s])
+            assert read.as_measure_candidate().sch.mod
+
+
+def test_it_writes_a_console_log_that_can_be_read(tmp_path: Path) -> None:
+    with Engine(start(tmp_path / "work", trials_budget=4), tmp_path / "console") as engine:
+        engine.to_the_end()
+    console = (tmp_path / "console").read_text()
+    assert "Weighted Latency (us)" in console
+    assert "[Task #0: matmul] Trial #4: GFLOPs: " in console
+    assert "\x1b" not in console
+    assert "Traceback" not in console
+    assert "Warning" not in console
+    assert list((tmp_path / "work" / "logs").glob("*task_0_matmul.log"))
+
+
+@pytest.mark.parametrize("changes", [{"task_scheduler": "round-robin"}, {"cost_model": "random"}])
+def test_it_spends_the_budget_to_the_trial(changes: dict[str, str], tmp_path: Path) -> None:
+    given = start(tmp_path / "work", network=NetworkSpec("mlp"), options=options(**changes), trials_budget=7)
+    with Engine(given, tmp_path / "console") as engine:
+        assert engine.to_the_end() == Finished("budget")
+    assert len(engine.trials) == len(latencies(tmp_path / "work")) == 7
+    assert [trial.task for trial in engine.trials] == [0] * 4 + [1] * 3
+
+
+def test_it_heeds_the_limit_of_each_task(tmp_path: Path) -> None:
+    given = start(
+        tmp_path / "work", network=NetworkSpec("mlp"), options=options(max_trials_per_task=3), trials_budget=20
+    )
+    with Engine(given, tmp_path / "console") as engine:
+        assert engine.to_the_end() == Finished("exhausted")
+    assert sorted(trial.task for trial in engine.trials) == [0] * 3 + [1] * 3
+
+
+def test_it_reports_trials_that_fail(tmp_path: Path) -> None:
+    slow = options(min_repeat_ms=2000, run_timeout_s=0.05, trials_per_batch=2)
+    with Engine(start(tmp_path / "work", options=slow, trials_budget=2), tmp_path / "console") as engine:
+        assert engine.to_the_end() == Finished("budget")
+    assert [(trial.error_kind, trial.latency_s) for trial in engine.trials] == [("run_timeout", None)] * 2
+    assert engine.trials[0].error == "Took longer than 0.05 s to run, and was stopped."
+    assert latencies(tmp_path / "work") == [None] * 2
