@@ -23,12 +23,12 @@ RECENT = 32
 """Trials over which the speed is taken."""
 
 BETWEEN_DECADES = {
-    f"{digit * scale}{prefix}": f"{digit * scale}{prefix}s"
+    f"{digit * scale}{prefix}": f"{digit * scale}{prefix}s" if digit in (2, 5) else ""
     for prefix in ("n", "µ", "m", "")
     for scale in (1, 10, 100)
     for digit in range(2, 10)
 }
-"""Plotly leaves the suffix off these labels of a logarithmic axis."""
+"""On a logarithmic axis Plotly leaves the suffix off these labels, and crowds them."""
 
 Point = tuple[int, float]
 """A trial's number and its seconds since the run began."""
@@ -155,9 +155,7 @@ def _trace(name: str, points: Sequence[tuple[int, float, float]], meta: dict[str
     return {"type": "scatter", "name": name, "x": number, "customdata": at_s, "y": values, "meta": meta}
 
 
-def _steps(
-    name: str, points: list[tuple[int, float, float]], end: Point, meta: dict[str, Any]
-) -> dict[str, Any]:
+def _steps(name: str, points: list[tuple[int, float, float]], end: Point, meta: dict[str, Any]) -> dict[str, Any]:
     """A step line whose last value is held up to the run's end; `meta.held` says that a point was added for that."""
     held = bool(points) and points[-1][0] < end[0]
     shown = [*points, (*end, points[-1][2])] if held else points

@@ -39,5 +39,5 @@ class PlotlyFinder(BaseFinder):
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterator[tuple[str, FileSystemStorage]]:
         """The file, for collectstatic."""
-        if not matches_patterns(NAME, ignore_patterns):
+        if not matches_patterns(NAME, ignore_patterns or ()):
             yield NAME, self.storage

@@ -10,7 +10,8 @@ from django.forms import BoundField
 from typing_extensions import TypedDict
 
 from tuning import services
-from tuning.services import NetworkDict, OptionDict
+from tuning.services import NetworkDict
+from tuning.validation import OptionDict
 
 OPTION = "network_options.{network}.{option}"
 """A network's option in the form: networks may have options of one name."""
@@ -30,9 +31,7 @@ class LaunchForm(forms.Form):
     """What to tune, for what, and how. `launch` of the services judges the values; this form shows what it says."""
 
     network = forms.CharField(required=False)
-    name = forms.CharField(
-        label="Name", required=False, help_text="Empty: the network's name and options."
-    )
+    name = forms.CharField(label="Name", required=False, help_text="Empty: the network's name and options.")
     target = forms.CharField(
         label="Target",
         initial="this",
@@ -71,7 +70,9 @@ class LaunchForm(forms.Form):
         prefix = f"network_options.{self.data.get('network', '')}."
         for name, message in wrong.items():
             field = name.replace("network_options.", prefix)
-            self.add_error(field if field in self.fields else None, message if field in self.fields else f"{name}: {message}")
+            self.add_error(
+                field if field in self.fields else None, message if field in self.fields else f"{name}: {message}"
+            )
 
     def network_choices(self) -> Iterator[NetworkChoice]:
         """Each network with the bound fields of its options."""
@@ -97,18 +98,24 @@ class LaunchForm(forms.Form):
 
 
 def _field(option: OptionDict) -> forms.Field:
-    """Never required and always text in the end: the services judge, so that form, API and shell agree."""
-    common = {
-        "label": option["title"],
-        "help_text": option["description"],
-        "initial": option["default"],
-        "required": False,
-    }
-    if option["choices"]:
-        return forms.CharField(widget=forms.Select(choices=[(choice, choice) for choice in option["choices"]]), **common)
-    step = "1" if option["type"] == "integer" else "any"
-    bounds = {"min": option["minimum"], "max": option["maximum"], "step": step}
-    attributes = {name: f"{value:g}" if isinstance(value, float) else value for name, value in bounds.items() if value is not None}
+    """Never required and always text: the services judge, so that form, API and shell agree."""
+    return forms.CharField(
+        label=option["title"],
+        help_text=option["description"],
+        initial=option["default"],
+        required=False,
+        widget=_choice(option["choices"]) if option["choices"] else _number(option),
+    )
+
+
+def _choice(choices: list[str]) -> forms.Widget:
+    return forms.Select(choices=[(choice, choice) for choice in choices])
+
+
+def _number(option: OptionDict) -> forms.Widget:
+    bounds = {"min": option["minimum"], "max": option["maximum"]}
+    attributes = {name: f"{bound:.16g}" for name, bound in bounds.items() if bound is not None}
+    attributes["step"] = "1" if option["type"] == "integer" else "any"
     if option["optional"]:
         attributes["placeholder"] = "automatic"
-    return forms.CharField(widget=forms.NumberInput(attrs=attributes), **common)
+    return forms.NumberInput(attrs=attributes)

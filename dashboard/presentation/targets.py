@@ -11,7 +11,7 @@ def label(target: Any) -> str:
         return "this machine"
     if not isinstance(target, dict):
         return str(target)
-    if "tag" in target and target["tag"]:
+    if target.get("tag"):
         return str(target["tag"])
     parts = [target.get("kind"), target.get("mcpu") or target.get("arch"), _cores(target.get("num-cores"))]
     return " · ".join(str(part) for part in parts if part)

@@ -12,6 +12,7 @@ from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
+from django_htmx.middleware import HtmxDetails
 
 from dashboard import charts
 from dashboard.accounts import CHANGE
@@ -69,7 +70,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-def run_figures(request: HttpRequest, pk: int) -> JsonResponse:
+def run_figures(_request: HttpRequest, pk: int) -> JsonResponse:
     """The run's Plotly figures."""
     run = _run(pk)
     return JsonResponse(charts.run_figures(run, curves(run)))
@@ -140,7 +141,7 @@ def _found(q: str) -> QuerySet[Run]:
 
 def _wants_rows(request: HttpRequest) -> bool:
     """Asked by htmx for the list alone; a restored history entry needs the whole page."""
-    htmx = getattr(request, "htmx", None)
+    htmx: HtmxDetails = request.htmx  # type: ignore[attr-defined]
     return bool(htmx) and not htmx.history_restore_request
 
 

@@ -25,7 +25,7 @@ def task_page(request: HttpRequest, pk: int, index: int) -> HttpResponse:
 
 
 @require_GET
-def task_figures(request: HttpRequest, pk: int, index: int) -> JsonResponse:
+def task_figures(_request: HttpRequest, pk: int, index: int) -> JsonResponse:
     """The task's Plotly figure, complete up to the run's trial `last`."""
     task = _task(pk, index)
     run = task.run

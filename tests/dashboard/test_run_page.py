@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.staticfiles import finders
+from django.test import Client
+from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
+
+from tests.world import claimed, make_run, make_tasks, make_user, measured_run, record_trials
+from tuning.models import Run
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator(client: Client) -> Client:
+    client.force_login(make_user("operator"))
+    return client
+
+
+def test_it_shows_a_run_before_any_script_ran(operator: Client) -> None:
+    run = measured_run()
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, '<span data-role="estimate">7.000\u00a0ms</span>', html=True)
+    assertContains(page, "2 of 2 tasks measured")
+    assertContains(page, "14.3\u00a0%")
+    assert [row["task"].index for row in page.context["rows"]] == [0, 1]
+
+
+def test_it_invents_no_estimate(operator: Client) -> None:
+    run = measured_run([(0, 1e-3)])
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, '<span data-role="estimate">–</span>', html=True)
+    assertContains(page, "1 of 2 tasks measured")
+    assert [row["share"] for row in page.context["rows"]] == [None, None]
+
+
+def test_it_says_in_the_first_line_why_a_run_failed(operator: Client) -> None:
+    run = make_run(status=Run.Status.FAILED, error="All trials failed.\nRuntimeError: <boom>")
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, '<strong data-role="run-error-line">All trials failed.</strong>', html=True)
+    assertContains(page, "RuntimeError: &lt;boom&gt;")
+
+
+def test_it_alerts_and_groups_errors(operator: Client) -> None:
+    run = measured_run([(0, None)] * 16 + [(1, 1e-3)])
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, "all of its 16 trials failed")
+    assertContains(page, "16×")
+
+
+def test_it_marks_the_task_being_tuned(operator: Client) -> None:
+    run = measured_run()
+    Run.objects.filter(pk=run.pk).update(phase="searching", phase_task=1)
+    page = operator.get(f"/runs/{run.pk}/")
+    assert [row["active"] for row in page.context["rows"]] == [False, True]
+    assertContains(page, "searching candidates of task 1")
+
+
+def test_it_shows_the_place_of_a_waiting_run(operator: Client) -> None:
+    claimed(make_run())
+    assertContains(operator.get(f"/runs/{make_run().pk}/"), "1 run ahead")
+
+
+def test_it_asks_the_same_of_the_database_however_many_tasks_there_are(
+    operator: Client, django_assert_max_num_queries: Any
+) -> None:
+    run = claimed(make_run())
+    make_tasks(run, 50)
+    record_trials(run, [(index, 1e-3) for index in range(50)])
+    # Asked: session, user, two kinds of permissions, run, tasks, speed, errors and the user's role.
+    with django_assert_max_num_queries(9):
+        operator.get(f"/runs/{run.pk}/")
+
+
+def test_it_gives_figures_as_json(operator: Client) -> None:
+    figures = operator.get(f"/runs/{measured_run().pk}/figures/").json()
+    assert figures["last"] == 3
+    assert figures["weights"] == [1, 2]
+    assert figures["latency"]["data"][0]["y"] == [2e-3, 1e-3]
+
+
+def test_it_gives_the_console_from_an_offset(operator: Client) -> None:
+    run = make_run()
+    run.work_dir.mkdir(parents=True)
+    run.console_log.write_text("one\ntwo\n")
+    assert operator.get(f"/runs/{run.pk}/console/").json()["text"] == "one\ntwo\n"
+    assert operator.get(f"/runs/{run.pk}/console/?after=4").json() == {"text": "two\n", "start": 4, "end": 8}
+
+
+def test_it_stops_a_run(operator: Client) -> None:
+    run = make_run()
+    assertRedirects(operator.post(f"/runs/{run.pk}/stop/"), f"/runs/{run.pk}/")
+    run.refresh_from_db()
+    assert run.status == Run.Status.STOPPED
+
+
+def test_it_resumes_a_run(operator: Client) -> None:
+    run = make_run(status=Run.Status.STOPPED)
+    assertRedirects(operator.post(f"/runs/{run.pk}/resume/"), f"/runs/{run.pk}/")
+    run.refresh_from_db()
+    assert run.status == Run.Status.QUEUED
+
+
+def test_it_says_why_it_could_not_stop(operator: Client) -> None:
+    run = make_run(status=Run.Status.FINISHED)
+    assertContains(operator.post(f"/runs/{run.pk}/stop/", follow=True), "only a queued or running one can be stopped")
+
+
+@pytest.mark.parametrize("action", ["stop", "resume"])
+def test_it_acts_on_a_post_of_an_operator_only(client: Client, action: str) -> None:
+    run = measured_run()
+    client.force_login(make_user("viewer"))
+    assert client.post(f"/runs/{run.pk}/{action}/").status_code == 403
+    assert client.get(f"/runs/{run.pk}/{action}/").status_code == 405
+    assertNotContains(client.get(f"/runs/{run.pk}/"), f'data-role="{action}"')
+    run.refresh_from_db()
+    assert run.status == Run.Status.RUNNING
+
+
+def test_it_refuses_a_post_without_its_token(operator: Client) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.cookies = operator.cookies
+    refusal = strict.post(f"/runs/{make_run().pk}/stop/")
+    assertContains(refusal, "The form has expired", status_code=403)
+
+
+@pytest.mark.parametrize("path", ["/runs/999/", "/runs/999/figures/", "/runs/999/console/", "/runs/999/tasks/0/"])
+def test_it_has_a_page_for_what_is_not_there(operator: Client, path: str) -> None:
+    assertContains(operator.get(path), 'data-role="error-page"', status_code=404)
+
+
+def test_it_keeps_plotly_from_inline_styles(operator: Client) -> None:
+    """The ids by which parts/plotly.html does so are those of the pinned version."""
+    found = finders.find("plotly/plotly.min.js")
+    assert isinstance(found, str)
+    plotly = Path(found).read_text(encoding="utf-8")
+    page = operator.get(f"/runs/{make_run().pk}/").content.decode()
+    kept_off = "9f215cf04c5486422605d13261cb87401f4e7763b6296af81e98efbc0130da53"
+    assert f'<meta id="{kept_off}">' in page
+    assert f'getElementById("{kept_off}")' in plotly
+    assert 'id="plotly.js-style-global"' in page
+    assert '"plotly.js-style-"' in plotly
