@@ -19,6 +19,8 @@ from tuning.models import Run, Task
 SERIES = 8
 """Colours before they repeat with another dash; app.css has as many variables."""
 DASHES = ("solid", "dash", "dot", "dashdot")
+MANY = 24
+"""More lines than this are drawn thin."""
 RECENT = 32
 """Trials over which the speed is taken."""
 
@@ -117,7 +119,7 @@ def _latency(curves: CurvesDict, end: Point) -> FigureDict:
     traces = [
         {
             **_steps(_legend(task), _points(task["best"], "latency_s"), end, {"task": task["index"]}),
-            "line": {"shape": "hv", "dash": dash(task["index"]), "width": 1.75},
+            "line": _line(task["index"], len(curves["tasks"])),
             "hovertemplate": _hover("best"),
         }
         for task in curves["tasks"]
@@ -129,7 +131,7 @@ def _allocation(curves: CurvesDict, end: Point) -> FigureDict:
     traces = [
         {
             **_steps(_legend(task), _points(task["allocation"], "trials"), end, {"task": task["index"]}),
-            "line": {"shape": "hv", "dash": dash(task["index"]), "width": 1.75},
+            "line": _line(task["index"], len(curves["tasks"])),
             "hovertemplate": "%{y} trials<br>trial %{x} · %{customdata:.1f} s<extra>%{fullData.name}</extra>",
         }
         for task in curves["tasks"]
@@ -161,6 +163,10 @@ def _steps(name: str, points: list[tuple[int, float, float]], end: Point, meta: 
     shown = [*points, (*end, points[-1][2])] if held else points
     line = {"mode": "lines", "line": {"shape": "hv", "width": 2}}
     return {**_trace(name, shown, {**meta, "steps": True, "held": held}), **line}
+
+
+def _line(index: int, tasks: int) -> dict[str, Any]:
+    return {"shape": "hv", "dash": dash(index), "width": 1.75 if tasks <= MANY else 1}
 
 
 def _legend(task: TaskCurves) -> str:

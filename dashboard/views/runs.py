@@ -98,16 +98,19 @@ def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def task_rows(run: Run, tasks: list[Task]) -> list[dict[str, Any]]:
-    """The table's rows; a share of the estimate is known only when the estimate is."""
+    """The table's rows; a share of the estimate is known only when the estimate is, `bar` is relative to the largest."""
     total = run.estimated_latency_s
+    shares = [task.best_latency_s * task.weight / total if total and task.best_latency_s else None for task in tasks]
+    largest = max((share for share in shares if share), default=None)
     return [
         {
             "task": task,
-            "share": task.best_latency_s * task.weight / total if total and task.best_latency_s is not None else None,
+            "share": share,
+            "bar": share / largest if share and largest else 0,
             "all_failed": 0 < task.trials == task.failed,
             "active": run.is_live and run.phase_task == task.index,
         }
-        for task in tasks
+        for task, share in zip(tasks, shares, strict=True)
     ]
 
 

@@ -199,7 +199,8 @@ const number = (value) => (value === "" || value === undefined ? null : Number(v
 const valueOf = (row, column) => (sortValue[column] ? sortValue[column](row) : number(cell(row, column).dataset.value));
 
 function showTasks() {
-  for (const task of tasks.values()) fill(rowOf(task), task);
+  const largest = Math.max(...[...tasks.values()].map((task) => shareOf(task) ?? 0));
+  for (const task of tasks.values()) fill(rowOf(task), task, largest);
   role("tasks-empty").hidden = tasks.size > 0 || body.rows.length > 0;
   sort();
 }
@@ -215,9 +216,13 @@ function rowOf(task) {
   return row;
 }
 
-function fill(row, task) {
+function shareOf(task) {
   const total = run.estimated_latency_s;
-  const share = total && task.best_latency_s !== null ? (task.best_latency_s * task.weight) / total : null;
+  return total && task.best_latency_s !== null ? (task.best_latency_s * task.weight) / total : null;
+}
+
+function fill(row, task, largest) {
+  const share = shareOf(task);
   put(row, "index", String(task.index));
   put(row, "name", task.name);
   put(row, "weight", units.count(task.weight));
@@ -228,7 +233,7 @@ function fill(row, task) {
   put(row, "failed", units.count(task.failed), task.failed);
   const shareCell = cell(row, "share");
   shareCell.dataset.value = share ?? "";
-  shareCell.querySelector("meter").value = share ?? 0;
+  shareCell.querySelector("meter").value = share ? share / largest : 0;
   shareCell.querySelector("span").textContent = units.percent(share);
   row.toggleAttribute("data-all-failed", task.trials > 0 && task.trials === task.failed);
   row.toggleAttribute("data-active", LIVE.includes(run.status) && run.phase_task === task.index);
