@@ -152,7 +152,11 @@ class RunQuerySet(models.QuerySet["Run"]):
     def ahead_of(self, run: Run) -> RunQuerySet:
         """What the device does before a queued run: the run it is at, and those queued earlier."""
         earlier = Q(queued_at__lt=run.queued_at) | Q(queued_at=run.queued_at, pk__lt=run.pk)
-        return self.filter(device=run.device).filter(Q(status__in=Run.LIVE) | (Q(status=Run.Status.QUEUED) & earlier))
+        return (
+            self.exclude(pk=run.pk)
+            .filter(device=run.device)
+            .filter(Q(status__in=Run.LIVE) | (Q(status=Run.Status.QUEUED) & earlier))
+        )
 
 
 class Run(models.Model):

@@ -45,6 +45,12 @@ def test_a_waiting_run_knows_its_place() -> None:
     assert [run.place for run in (running, first, second, third)] == [None, 1, 2, 3]
 
 
+def test_a_run_that_was_claimed_meanwhile_does_not_wait_for_itself() -> None:
+    run = make_run()
+    claimed(Run.objects.get(pk=run.pk))
+    assert run.place == 0
+
+
 def test_a_status_changes_only_from_where_it_is() -> None:
     run = make_run(status="finished")
     assert not run.move("queued", "running", to="stopped")
