@@ -61,6 +61,7 @@ def test_it_writes_a_console_log_that_can_be_read(tmp_path: Path) -> None:
     assert "Traceback" not in console
     assert "Warning" not in console
     assert list((tmp_path / "work" / "logs").glob("*task_0_matmul.log"))
+    assert not (tmp_path / "work" / "artifacts").exists()
 
 
 @pytest.mark.parametrize("changes", [{"task_scheduler": "round-robin"}, {"cost_model": "random"}])

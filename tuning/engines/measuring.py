@@ -29,6 +29,8 @@ from .workers import Fault
 CONSTS.term_timeout = 0.2  # A worker that hangs inside TVM doesn't heed SIGTERM: don't wait 3 s for it.
 
 WARM_MODULE = "tuning.engines.warm"
+ARTIFACTS = "artifacts"
+"""Folder of a run's work directory where candidates lie between build and measurement."""
 
 
 @dataclass(frozen=True)

@@ -243,7 +243,7 @@ def _task_scheduler(options: Options, seed: int | None) -> Any:
 def _builder(setting: Setting) -> measuring.Builder:
     return measuring.Builder(
         setting.context,
-        setting.work_dir / "artifacts",
+        setting.work_dir / measuring.ARTIFACTS,
         max_workers=setting.options.build_workers or cores(),
         timeout_s=setting.options.build_timeout_s,
         # LLVM's text is compiled when it is loaded: no linker, none of its time, and the same code.

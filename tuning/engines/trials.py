@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+import shutil
 import sys
 import threading
 import time
@@ -16,7 +17,7 @@ from typing import Any, NoReturn
 from tvm.s_tir import meta_schedule as ms
 
 from . import records
-from .measuring import Failure
+from .measuring import ARTIFACTS, Failure
 from .outbox import Outbox
 from .protocol import Finished, FinishReason, Phase, PhaseName, Start, TaskInfo, TrialMeasured
 
@@ -143,6 +144,7 @@ class Trials:
     def finish(self, reason: FinishReason) -> NoReturn:
         """Say so and end the process. Nothing is left to do, since every trial was committed when it ended."""
         with self._lock:
+            shutil.rmtree(Path(self._start.work_dir, ARTIFACTS), ignore_errors=True)
             logger.info("Finished (%s): %d of %d trials.", reason, self.done, self._start.trials_budget)
             sys.stdout.flush()
             self._outbox.close_with(Finished(reason))
