@@ -384,6 +384,22 @@ setInterval(() => {
 setInterval(() => document.hidden || showElapsed(), 1000);
 follow();
 
+// --- about: times and versions, which deltas of trials don't change
+
+let aboutShown = null;
+
+async function refreshAbout() {
+  const wanted = `${run.status} ${run.tasks_total}`;
+  if (aboutShown === wanted) return;
+  const first = aboutShown === null && wanted === `${article.dataset.status} ${body.rows.length}`;
+  aboutShown = wanted;
+  if (first) return;
+  const response = await fetch(location.pathname).catch(() => null);
+  if (!response?.ok) return;
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  role("about").replaceWith(role("about", page));
+}
+
 // --- stop
 
 role("stop")?.addEventListener("click", () => role("stop-dialog").showModal());
@@ -399,6 +415,7 @@ function soon() {
     showHeader();
     showTasks();
     refreshErrors();
+    refreshAbout();
     explain();
     grow();
   });
