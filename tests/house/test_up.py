@@ -205,6 +205,17 @@ def test_a_wrong_setting_is_named_in_one_line(tmp_path: Path, env: dict[str, str
     assert len(ended.stderr.splitlines()) == 1
 
 
+def test_a_tvm_of_the_wrong_pair_is_named_with_the_remedy(tmp_path: Path) -> None:
+    other = tmp_path / "packages" / "apache_tvm_ffi-9.9.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: apache-tvm-ffi\nVersion: 9.9\n")
+    ended = up(tmp_path / "var", "--port", str(free_port()), PYTHONPATH=str(other.parent))
+    assert ended.returncode == 1
+    assert "apache-tvm-ffi 9.9 is installed" in ended.stderr
+    assert "pip install" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
 def test_a_web_process_that_cannot_start_ends_it_with_the_reason(tmp_path: Path) -> None:
     broken = [sys.executable, "-c", "print('no such module'); raise SystemExit(3)"]
     web = Child("web", broken, os.environ, tmp_path / "web.log")
