@@ -33,7 +33,7 @@ def test_it_stops_in_the_middle_of_a_search(by_signal: bool, tmp_path: Path) -> 
 
 
 def test_it_finishes_the_measurement_under_way_when_stopped(tmp_path: Path) -> None:
-    given = start(tmp_path / "work", options=options(min_repeat_ms=700, trials_per_batch=8), trials_budget=8)
+    given = start(tmp_path / "work", options=options(min_repeat_ms=1200, trials_per_batch=8), trials_budget=8)
     with Engine(given, tmp_path / "console") as engine:
         engine.until(TrialMeasured)
         engine.stop()
@@ -52,7 +52,7 @@ def test_it_stops_while_it_loads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["kill -9", "stdin closed", "events closed", "finished"])
 def test_it_leaves_no_process_behind(end: str, tmp_path: Path) -> None:
-    slow = options(min_repeat_ms=2000 if end != "finished" else 10)
+    slow = options(min_repeat_ms=1000 if end != "finished" else 10)
     with Engine(start(tmp_path / "work", options=slow, trials_budget=3), tmp_path / "console") as engine:
         engine.until(TrialMeasured)
         family = engine.family()

@@ -11,12 +11,18 @@ from tuning.engines.protocol import VERSION, Finished, Hello, NetworkSpec, Phase
 pytestmark = pytest.mark.tvm
 
 
-def test_it_tunes_and_reports_each_trial(tmp_path: Path) -> None:
-    given = start(tmp_path / "work", options=options(strategy="evolutionary"))
-    with Engine(given, tmp_path / "console") as engine:
-        assert engine.to_the_end() == Finished("budget")
-        hello, tasks = engine.seen[0], engine.seen[3]
-        assert engine.process.returncode == 0
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """A run that ended; its files lie in `work` and `console` beside each other."""
+    folder = tmp_path_factory.mktemp("tuned")
+    given = start(folder / "work", options=options(strategy="evolutionary", trials_per_batch=8), keep_best=2)
+    with Engine(given, folder / "console") as engine:
+        engine.to_the_end()
+    return engine
+
+
+def test_it_tunes_from_hello_to_finished(tuned: Engine) -> None:
+    hello, tasks = tuned.seen[0], tuned.seen[3]
     assert isinstance(hello, Hello)
     assert hello.version == VERSION
     assert {"apache-tvm", "apache-tvm-ffi", "python"} < set(hello.versions)
@@ -26,21 +32,26 @@ def test_it_tunes_and_reports_each_trial(tmp_path: Path) -> None:
     assert [(task.name, task.weight, task.flop) for task in tasks.tasks] == [("matmul", 1, 2.0 * 64**3)]
     assert [(arg.shape, arg.dtype) for arg in tasks.tasks[0].args] == [([64, 64], "float32")] * 3
     assert "T.prim_func" in tasks.tasks[0].tensorir
-    phases = [event.name for event in engine.seen if isinstance(event, Phase)]
-    assert phases == ["loading", "extracting", "design_spaces", *["searching", "building", "measuring"] * 2]
-    moments = [trial.at_s for trial in engine.trials]
-    assert moments == sorted(set(moments)), "each trial is reported when it ends, not with its batch"
-    assert [trial.latency_s for trial in engine.trials] == pytest.approx(latencies(tmp_path / "work"), rel=1e-12)
-    assert len(engine.trials) == 8
+    phases = [event.name for event in tuned.seen if isinstance(event, Phase)]
+    assert phases == ["loading", "extracting", "design_spaces", "searching", "building", "measuring"]
+    assert tuned.seen[-1] == Finished("budget")
+    assert tuned.process.returncode == 0
 
 
-def test_it_gives_records_that_need_no_other_file(tmp_path: Path) -> None:
+def test_it_reports_each_trial_when_it_ends(tuned: Engine) -> None:
+    moments = [trial.at_s for trial in tuned.trials]
+    assert len(moments) == 8
+    assert moments == sorted(set(moments)), "not all at once with their batch"
+    written = latencies(tuned.console.parent / "work")
+    assert [trial.latency_s for trial in tuned.trials] == pytest.approx(written, rel=1e-12)
+
+
+@pytest.mark.filterwarnings("default")  # Warnings are TVM's own.
+def test_it_gives_records_that_need_no_other_file(tuned: Engine) -> None:
     from tvm.s_tir.meta_schedule.database import TuningRecord, Workload
 
-    with Engine(start(tmp_path / "work", trials_budget=6, keep_best=2), tmp_path / "console") as engine:
-        engine.to_the_end()
     best: list[float] = []
-    for trial in engine.trials:
+    for trial in tuned.trials:
         assert trial.latency_s is not None
         best = sorted([*best, trial.latency_s])[:2]
         assert (trial.record is not None) == (trial.latency_s in best)
@@ -51,17 +62,19 @@ def test_it_gives_records_that_need_no_other_file(tmp_path: Path) -> None:
             assert read.as_measure_candidate().sch.mod
 
 
-def test_it_writes_a_console_log_that_can_be_read(tmp_path: Path) -> None:
-    with Engine(start(tmp_path / "work", trials_budget=4), tmp_path / "console") as engine:
-        engine.to_the_end()
-    console = (tmp_path / "console").read_text()
+def test_it_writes_a_console_log_that_can_be_read(tuned: Engine) -> None:
+    console = tuned.console.read_text()
     assert "Weighted Latency (us)" in console
-    assert "[Task #0: matmul] Trial #4: GFLOPs: " in console
+    assert "[Task #0: matmul] Trial #8: GFLOPs: " in console
     assert "\x1b" not in console
     assert "Traceback" not in console
     assert "Warning" not in console
-    assert list((tmp_path / "work" / "logs").glob("*task_0_matmul.log"))
-    assert not (tmp_path / "work" / "artifacts").exists()
+
+
+def test_it_leaves_tvms_logs_and_no_artifacts(tuned: Engine) -> None:
+    work_dir = tuned.console.parent / "work"
+    assert list((work_dir / "logs").glob("*task_0_matmul.log"))
+    assert not (work_dir / "artifacts").exists()
 
 
 @pytest.mark.parametrize("changes", [{"task_scheduler": "round-robin"}, {"cost_model": "random"}])
