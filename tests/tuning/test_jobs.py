@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -101,10 +102,6 @@ def test_a_worker_that_is_told_to_end_interrupts_its_run(
 def test_a_run_of_a_killed_worker_is_interrupted_by_the_sweep_and_resumed(
     worker: Callable[[], subprocess.Popen[bytes]], play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from datetime import timedelta
-
-    from tuning import models
-
     play(HELLO, extracted(1), trial(0), {"do": "wait"})
     run = make_run(trials_budget=2)
     jobs.enqueue(run)
@@ -112,7 +109,7 @@ def test_a_run_of_a_killed_worker_is_interrupted_by_the_sweep_and_resumed(
     wait_for(run, "running", trials=1)
     process.kill()
     process.wait()
-    monkeypatch.setattr(models, "LEASE", timedelta(seconds=-5))
+    monkeypatch.setattr("tuning.models.run.LEASE", timedelta(seconds=-5))
     assert services.sweep() == 1
     run = wait_for(run, "interrupted")
 

@@ -1,0 +1,242 @@
+"""Runs: their status and who may change it, their lease, and where their files are."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from django.conf import settings
+from django.db import IntegrityError, models, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from .network import Network
+from .shapes import Alert, RunDict
+
+if TYPE_CHECKING:
+    from .task import Task
+
+LEASE = timedelta(seconds=30)
+"""A supervisor that hasn't renewed its lease for this long is taken for dead."""
+TELL_AGAIN = timedelta(seconds=30)
+"""A queued run on an idle device is announced to the workers again after this long."""
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    """Reads of runs."""
+
+    def live(self) -> RunQuerySet:
+        """Runs whose supervisor should be alive."""
+        return self.filter(status__in=Run.LIVE)
+
+    def abandoned(self) -> RunQuerySet:
+        """Live runs whose supervisor has not renewed its lease in time."""
+        return self.live().filter(heartbeat_at__lt=timezone.now() - LEASE)
+
+    def forgotten(self) -> RunQuerySet:
+        """Queued runs that no worker was told of lately, on devices that do nothing."""
+        busy = Run.objects.live().values("device")
+        told_long_ago = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=timezone.now() - TELL_AGAIN)
+        return self.filter(told_long_ago, status=Run.Status.QUEUED).exclude(device__in=busy).order_by("queued_at", "pk")
+
+    def ahead_of(self, run: Run) -> RunQuerySet:
+        """What the device does before a queued run: the run it is at, and those queued earlier."""
+        earlier = Q(queued_at__lt=run.queued_at) | Q(queued_at=run.queued_at, pk__lt=run.pk)
+        return (
+            self.exclude(pk=run.pk)
+            .filter(device=run.device)
+            .filter(Q(status__in=Run.LIVE) | (Q(status=Run.Status.QUEUED) & earlier))
+        )
+
+
+class Run(models.Model):
+    """One tuning of one network for one target."""
+
+    class Status(models.TextChoices):
+        """`queued → running → (stopping →) finished | stopped | failed | interrupted`."""
+
+        QUEUED = "queued"
+        RUNNING = "running"
+        STOPPING = "stopping"
+        FINISHED = "finished"
+        STOPPED = "stopped"
+        FAILED = "failed"
+        INTERRUPTED = "interrupted"
+
+    LIVE: ClassVar[tuple[str, ...]] = (Status.RUNNING, Status.STOPPING)
+    RESUMABLE: ClassVar[tuple[str, ...]] = (Status.STOPPED, Status.FAILED, Status.INTERRUPTED)
+
+    name = models.CharField(max_length=200)
+    status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
+    engine = models.CharField(max_length=30, default="meta_schedule")
+    network = models.ForeignKey(Network, on_delete=models.PROTECT, related_name="runs")
+    target = models.JSONField()
+    """As asked until the engine has resolved it, then the target's dict."""
+    device = models.CharField(max_length=60)
+    """What the run occupies while it measures: one run at a time on each."""
+    options = models.JSONField(default=dict)
+    versions = models.JSONField(default=dict)
+    trials_budget = models.PositiveIntegerField()
+    trials_done = models.PositiveIntegerField(default=0)
+    trials_failed = models.PositiveIntegerField(default=0)
+    tasks_total = models.PositiveIntegerField(default=0)
+    tasks_measured = models.PositiveIntegerField(default=0)
+    estimated_latency_s = models.FloatField(null=True)
+    phase = models.CharField(max_length=20, null=True)
+    phase_task = models.PositiveIntegerField(null=True)
+    elapsed_s = models.FloatField(default=0.0)
+    """Seconds of tuning by all processes of the run."""
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="runs")
+    created_at = models.DateTimeField(auto_now_add=True)
+    queued_at = models.DateTimeField()
+    enqueued_at = models.DateTimeField(null=True)
+    """When a worker was last told of it. The broker may forget; the sweep tells again."""
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    lease = models.CharField(max_length=32, null=True)
+    """Names the supervisor that may write measurements; a new one is drawn at each claim."""
+    heartbeat_at = models.DateTimeField(null=True)
+    error = models.TextField(null=True)
+    synthetic = models.BooleanField(default=False)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+        constraints = (
+            # Two runs at once would disturb each other's measurements: the database itself refuses.
+            models.UniqueConstraint(
+                fields=("device",), condition=Q(status__in=("running", "stopping")), name="one_live_run_a_device"
+            ),
+            models.CheckConstraint(condition=Q(trials_done__lte=F("trials_budget")), name="trials_within_budget"),
+        )
+        indexes = (models.Index(fields=("status", "device", "queued_at")), models.Index(fields=("-created_at", "-id")))
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a supervisor should be at work on it."""
+        return self.status in self.LIVE
+
+    @property
+    def can_stop(self) -> bool:
+        """Whether Stop would do something."""
+        return self.status in (self.Status.QUEUED, self.Status.RUNNING)
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether Resume would do something."""
+        return self.status in self.RESUMABLE and self.trials_done < self.trials_budget
+
+    @property
+    def place(self) -> int | None:
+        """How many runs the device does first; None when it isn't queued."""
+        return Run.objects.ahead_of(self).count() if self.status == self.Status.QUEUED else None
+
+    @property
+    def work_dir(self) -> Path:
+        """Where the engine keeps its own files, and the run its console log.
+
+        With the time of creation, since a new database beside old files begins with run 1 again.
+        """
+        return Path(settings.VAR) / "runs" / f"{self.pk}-{self.created_at:%Y%m%dT%H%M%S.%f}"
+
+    @property
+    def console_log(self) -> Path:
+        """What the engine, TVM and compilers printed."""
+        return self.work_dir / "console.log"
+
+    def move(self, *sources: str, to: str, lease: str | None = None, **values: Any) -> bool:
+        """Change the status if it is one of `sources` still, under this lease if one is given; says whether it did.
+
+        Refreshes this instance if so.
+        """
+        candidates = Run.objects.filter(pk=self.pk, status__in=sources)
+        if lease is not None:
+            candidates = candidates.filter(lease=lease)
+        moved = candidates.update(status=to, **values) == 1
+        if moved:
+            self.refresh_from_db(fields=("status", *values))
+        return moved
+
+    def claim(self) -> bool:
+        """Take the queued run and its device; False when the run isn't queued any more or the device is taken."""
+        now = timezone.now()
+        queued = Run.objects.filter(pk=self.pk, status=self.Status.QUEUED)
+        try:
+            with transaction.atomic():
+                claimed = queued.update(
+                    status=self.Status.RUNNING,
+                    lease=uuid.uuid4().hex,
+                    heartbeat_at=now,
+                    started_at=self.started_at or now,
+                    finished_at=None,
+                    error=None,
+                    phase="loading",
+                    phase_task=None,
+                )
+        except IntegrityError:  # one_live_run_a_device
+            return False
+        self.refresh_from_db()
+        return claimed == 1
+
+    def renew(self, lease: str, elapsed_s: float) -> str | None:
+        """Renew the lease; gives the status, or None when the run is this supervisor's no longer."""
+        mine = Run.objects.live().filter(pk=self.pk, lease=lease)
+        if not mine.update(heartbeat_at=timezone.now(), elapsed_s=elapsed_s):
+            return None
+        return mine.values_list("status", flat=True).first()
+
+    def alerts(self, tasks: Iterable[Task]) -> list[Alert]:
+        """What its user should know now, of the run's tasks."""
+        tasks = list(tasks)
+        everyone_had_a_turn = all(task.trials for task in tasks)
+        return [alert for task in tasks if (alert := task.alert(everyone_had_a_turn=everyone_had_a_turn))]
+
+    def to_dict(self, *, tasks: Iterable[Task]) -> RunDict:
+        """The run as API and socket show it, without its tasks. `tasks` give the alerts."""
+        return {
+            "id": self.pk,
+            "name": self.name,
+            "status": self.status,
+            "engine": self.engine,
+            "network": self.network.name,
+            "network_options": self.network.options,
+            "target": self.target,
+            "device": self.device,
+            "options": self.options,
+            "versions": self.versions,
+            "trials_budget": self.trials_budget,
+            "trials_done": self.trials_done,
+            "trials_failed": self.trials_failed,
+            "tasks_total": self.tasks_total,
+            "tasks_measured": self.tasks_measured,
+            "estimated_latency_s": self.estimated_latency_s,
+            "phase": self.phase,
+            "phase_task": self.phase_task,
+            "place": self.place,
+            "elapsed_s": self.elapsed_s,
+            "created_by": self.created_by.get_username() if self.created_by else None,
+            "created_at": self.created_at.isoformat(),
+            "started_at": _iso(self.started_at),
+            "finished_at": _iso(self.finished_at),
+            "error": self.error,
+            "alerts": self.alerts(tasks),
+            "synthetic": self.synthetic,
+        }
+
+    def to_full_dict(self) -> RunDict:
+        """The run with its tasks."""
+        tasks = list(self.tasks.order_by("index"))
+        shown = self.to_dict(tasks=tasks)
+        shown["tasks"] = [task.to_dict() for task in tasks]
+        return shown
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None

@@ -1,0 +1,105 @@
+"""The shapes in which API and socket show what is stored."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from typing_extensions import NotRequired, TypedDict
+
+
+class Alert(TypedDict):
+    """Something about a run that its user should know now."""
+
+    kind: str
+    task: int | None
+    message: str
+
+
+class TaskDict(TypedDict):
+    """A task; latencies in seconds, `flop` of one execution."""
+
+    index: int
+    name: str
+    weight: int
+    flop: float
+    args: list[dict[str, Any]]
+    trials: int
+    failed: int
+    best_latency_s: float | None
+    best_trial: int | None
+    gflops: float | None
+
+
+class RunDict(TypedDict):
+    """A run; latencies and `elapsed_s` in seconds, times in ISO 8601 with zone."""
+
+    id: int
+    name: str
+    status: str
+    engine: str
+    network: str
+    network_options: dict[str, Any]
+    target: Any
+    device: str
+    options: dict[str, Any]
+    versions: dict[str, str]
+    trials_budget: int
+    trials_done: int
+    trials_failed: int
+    tasks_total: int
+    tasks_measured: int
+    estimated_latency_s: float | None
+    phase: str | None
+    phase_task: int | None
+    place: int | None
+    elapsed_s: float
+    created_by: str | None
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    error: str | None
+    alerts: list[Alert]
+    synthetic: bool
+    tasks: NotRequired[list[TaskDict]]
+
+
+class TrialColumns(TypedDict):
+    """Trials as columns of equal length, by number; `last` is the last number of the run that they reach.
+
+    `error` is the kind of error, `nth` counts the trials of the same task, `improved` says that the trial was its
+    task's best when it was measured.
+    """
+
+    number: list[int]
+    task: list[int]
+    latency_s: list[float | None]
+    error: list[str | None]
+    at_s: list[float]
+    nth: list[int]
+    improved: list[bool]
+    last: int
+
+
+class RunDelta(TypedDict):
+    """What a commit changed: trials `after` < number ≤ `last`, the run without its tasks, and the tasks that changed.
+
+    After a mere change of status or phase `after` equals `last` and the columns are empty.
+    """
+
+    type: Literal["delta"]
+    after: int
+    last: int
+    trials: TrialColumns
+    run: RunDict
+    tasks: list[TaskDict]
+
+
+class ErrorDict(TypedDict):
+    """A distinct error text of a run; `tasks` are the indices of the tasks that met it."""
+
+    kind: str
+    text: str
+    count: int
+    first_trial: int
+    last_trial: int
+    tasks: list[int]

@@ -1,0 +1,95 @@
+"""A run's tasks, their best records, and what is alarming about a task."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from .run import Run
+from .shapes import Alert, TaskDict
+
+ALARMING_FAILURES = 16
+"""A task whose first trials failed this often gets an alert."""
+
+
+class Task(models.Model):
+    """One fused subgraph of a run's network, with its counters."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tasks")
+    index = models.PositiveIntegerField()
+    name = models.CharField(max_length=500)
+    weight = models.PositiveIntegerField()
+    flop = models.FloatField()
+    workload_hash = models.CharField(max_length=64)
+    args = models.JSONField(default=list)
+    tensorir = models.TextField(default="")
+    trials = models.PositiveIntegerField(default=0)
+    failed = models.PositiveIntegerField(default=0)
+    best_latency_s = models.FloatField(null=True)
+    best_trial = models.PositiveIntegerField(null=True)
+
+    class Meta:
+        ordering = ("index",)
+        constraints = (models.UniqueConstraint(fields=("run", "index"), name="task_index_once_a_run"),)
+        indexes = (models.Index(fields=("workload_hash",)),)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def gflops(self) -> float | None:
+        """Speed of the best trial in 10⁹ floating-point operations a second; None when unknown or without any."""
+        return self.flop / self.best_latency_s / 1e9 if self.best_latency_s and self.flop else None
+
+    def alert(self, *, everyone_had_a_turn: bool) -> Alert | None:
+        """Why this task needs a look, if it does.
+
+        TVM's gradient scheduler doesn't pick a task without a valid measurement again while a measured one lives, so
+        once every task had a turn such a task starves.
+        """
+        if self.trials == 0 or self.trials > self.failed:
+            return None
+        if self.trials >= ALARMING_FAILURES:
+            return {
+                "kind": "all_failed",
+                "task": self.index,
+                "message": f"Task {self.index} {self.name}: all of its {self.trials} trials failed.",
+            }
+        if everyone_had_a_turn:
+            return {
+                "kind": "starved",
+                "task": self.index,
+                "message": f"Task {self.index} {self.name} has no valid trial, and the task scheduler may not pick it again.",
+            }
+        return None
+
+    def to_dict(self) -> TaskDict:
+        """The task as API and socket show it."""
+        return {
+            "index": self.index,
+            "name": self.name,
+            "weight": self.weight,
+            "flop": self.flop,
+            "args": self.args,
+            "trials": self.trials,
+            "failed": self.failed,
+            "best_latency_s": self.best_latency_s,
+            "best_trial": self.best_trial,
+            "gflops": self.gflops,
+        }
+
+
+class Record(models.Model):
+    """The engine's serial form of one of a task's best trials."""
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="records")
+    trial = models.PositiveIntegerField()
+    """The trial's number in its run."""
+    latency_s = models.FloatField()
+    text = models.TextField()
+
+    class Meta:
+        ordering = ("latency_s", "trial")
+        constraints = (models.UniqueConstraint(fields=("task", "trial"), name="record_once_a_trial"),)
+
+    def __str__(self) -> str:
+        return f"record of trial {self.trial}"

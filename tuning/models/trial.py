@@ -1,0 +1,127 @@
+"""A run's trials and their errors: numbers, each text once, and what is set once on insert for quick curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from django.db import models
+from django.db.models import Q
+
+from .run import Run
+from .shapes import ErrorDict, TrialColumns
+from .task import Task
+
+
+class TrialError(models.Model):
+    """An error text of a run, stored once however many trials met it."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="errors")
+    kind = models.CharField(max_length=20)
+    digest = models.CharField(max_length=64)
+    """Of kind and text, less what differs from trial to trial (addresses, temporary paths)."""
+    text = models.TextField()
+    count = models.PositiveIntegerField(default=0)
+    first_trial = models.PositiveIntegerField()
+    last_trial = models.PositiveIntegerField()
+    tasks = models.JSONField(default=list)
+
+    class Meta:
+        ordering = ("-count", "first_trial")
+        constraints = (models.UniqueConstraint(fields=("run", "digest"), name="error_text_once_a_run"),)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text[:60]}"
+
+    def to_dict(self) -> ErrorDict:
+        """The error as the API shows it."""
+        return {
+            "kind": self.kind,
+            "text": self.text,
+            "count": self.count,
+            "first_trial": self.first_trial,
+            "last_trial": self.last_trial,
+            "tasks": self.tasks,
+        }
+
+
+class TrialQuerySet(models.QuerySet["Trial"]):
+    """Reads of trials. None of them reads all trials of a run."""
+
+    def after(self, number: int, limit: int) -> TrialQuerySet:
+        """The next `limit` trials of a run by number."""
+        return self.filter(number__gt=number).order_by("number")[:limit]
+
+    def improvements(self) -> TrialQuerySet:
+        """The trials that were their task's best when measured: exact best-so-far curves from few rows."""
+        return self.filter(improved=True).order_by("number")
+
+    def thinned(self, level: int) -> TrialQuerySet:
+        """Every 2^level-th trial: an index range whose cost doesn't depend on the run's size."""
+        return self.filter(lod__gte=level).order_by("number")
+
+
+class Trial(models.Model):
+    """One candidate schedule, built and measured once. Numbers only: its trace is in the run's record file."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="trials")
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="trial_set")
+    number = models.PositiveIntegerField()
+    nth = models.PositiveIntegerField()
+    """Counts the trials of its task, from 1."""
+    latency_s = models.FloatField(null=True)
+    error = models.ForeignKey(TrialError, on_delete=models.RESTRICT, null=True, related_name="trials")
+    error_kind = models.CharField(max_length=20, null=True)
+    at_s = models.FloatField()
+    lod = models.PositiveSmallIntegerField()
+    """Number of trailing zero bits of `number`."""
+    improved = models.BooleanField()
+
+    objects = TrialQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("number",)
+        constraints = (
+            models.UniqueConstraint(fields=("run", "number"), name="trial_number_once_a_run"),
+            models.CheckConstraint(
+                condition=Q(latency_s__isnull=True, error_kind__isnull=False)
+                | Q(latency_s__isnull=False, error_kind__isnull=True),
+                name="trial_has_latency_or_error",
+            ),
+        )
+        indexes = (
+            models.Index(fields=("run", "lod", "number")),
+            models.Index(fields=("run", "number"), condition=Q(improved=True), name="trial_improvements"),
+            models.Index(fields=("task", "number")),
+        )
+
+    def __str__(self) -> str:
+        return f"trial {self.number}"
+
+
+def trial_columns(trials: Iterable[Trial], index_of: Mapping[int, int], after: int) -> TrialColumns:
+    """The trials as columns; `index_of` gives the task's index by its key, `after` is `last` when there are none."""
+    columns: TrialColumns = {
+        "number": [],
+        "task": [],
+        "latency_s": [],
+        "error": [],
+        "at_s": [],
+        "nth": [],
+        "improved": [],
+        "last": after,
+    }
+    for trial in trials:
+        columns["number"].append(trial.number)
+        columns["task"].append(index_of[trial.task_id])
+        columns["latency_s"].append(trial.latency_s)
+        columns["error"].append(trial.error_kind)
+        columns["at_s"].append(trial.at_s)
+        columns["nth"].append(trial.nth)
+        columns["improved"].append(trial.improved)
+        columns["last"] = max(columns["last"], trial.number)
+    return columns
+
+
+def level_of_detail(number: int) -> int:
+    """Number of trailing zero bits of a trial's number (from 1)."""
+    return (number & -number).bit_length() - 1
