@@ -76,6 +76,11 @@ def run_speed(run: Run) -> float | None:
     return recent_speed(recent_times(run)) if run.is_live else None
 
 
+def average_speed(run: Run) -> float | None:
+    """Trials a second over all of the run, loading and search included; None while there are none."""
+    return run.trials_done / run.elapsed_s if run.trials_done and run.elapsed_s else None
+
+
 def run_figures(run: Run, curves: CurvesDict) -> RunFiguresDict:
     """All figures of the run page; `weights` are its tasks', by index."""
     times = recent_times(run)

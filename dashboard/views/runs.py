@@ -61,6 +61,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "alerts": run.alerts(tasks),
         "rows": task_rows(run, tasks),
         "speed": (speed := charts.run_speed(run)),
+        "average": charts.average_speed(run),
         "remaining": remaining(run, speed),
         "errors": run.errors.all(),
         "console": services.console(run),

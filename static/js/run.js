@@ -129,7 +129,8 @@ function showHeader() {
   text("trials-failed", units.count(run.trials_failed));
   text("failed-share", `${units.percent(run.trials_done ? run.trials_failed / run.trials_done : null)} of trials`);
   const speed = LIVE.includes(run.status) ? units.recent_speed(recent) : null;
-  text("speed", units.speed(speed));
+  text("speed", units.speed(speed ?? average()));
+  text("speed-of", speed ? "latest trials" : "on average");
   text("remaining", units.duration(speed ? (run.trials_budget - run.trials_done) / speed : null));
   showElapsed();
   showActions();
@@ -137,6 +138,11 @@ function showHeader() {
   showAlerts();
   const live = LIVE.includes(run.status);
   document.title = `${live ? `${Math.floor((100 * run.trials_done) / run.trials_budget)}% · ` : ""}${run.name} · Tuneboard`;
+}
+
+/** Trials a second over all of the run; null while there are none. */
+function average() {
+  return run.trials_done && run.elapsed_s ? run.trials_done / run.elapsed_s : null;
 }
 
 function phase() {
