@@ -28,8 +28,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tuning.engines.meta_schedule")
     parser.add_argument("--events-fd", type=int, required=True, help="an open pipe that events are written to")
     outbox = Outbox(parser.parse_args().events_fd)
-    if os.getpgrp() != os.getpid():
-        os.setpgid(0, 0)  # We end by killing our group: it must hold nobody else.
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(asctime)s [%(levelname)s] %(message)s")
     logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.INFO)  # Of the console; TVM's files have it all.
     outbox.send(Hello(VERSION, "meta_schedule", os.getpid(), versions.in_use()))
