@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-
 from .console import last_lines
+from .engines.signals import signal_name
 from .models import Run
 
 TAIL_LINES = 12
@@ -24,18 +23,11 @@ def death_notice(run: Run, exit_status: int | None) -> str:
     if exit_status is None:
         how = "The engine closed its events, but did not end."
     elif exit_status < 0:
-        how = f"The engine was killed by {_signal_name(-exit_status)}."
+        how = f"The engine was killed by {signal_name(-exit_status)}."
     else:
         how = f"The engine ended with exit status {exit_status} and gave no reason."
     tail = last_lines(run, TAIL_LINES)
     return f"{how} Its last lines:\n{tail}" if tail else how
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _gist(text: str) -> str:

@@ -132,14 +132,15 @@ def _decoded(lines: list[bytes]) -> Iterator[Event]:
 
 
 def _session_of(leader: int) -> list[int]:
-    """Processes of the engine's session: a child may have made a process group of its own."""
+    """Processes of the engine's session: a child may have made a process group of its own.
+
+    Without Python's resource tracker, which ends by itself once it has removed the engine's semaphores.
+    """
     found = []
     for process in psutil.process_iter():
-        try:
-            if os.getsid(process.pid) == leader:
+        with contextlib.suppress(ProcessLookupError, PermissionError, psutil.Error):
+            if os.getsid(process.pid) == leader and "resource_tracker" not in " ".join(process.cmdline()):
                 found.append(process.pid)
-        except (ProcessLookupError, PermissionError):
-            continue
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import BinaryIO
 import psutil
 
 from .engines.lifeline import die_with
+from .engines.signals import signal_name
 
 GRACE_S = 10.0
 """For which a child may finish what it is at, after SIGTERM."""
@@ -69,7 +69,7 @@ class Child:
         code = self.process.poll() if self.process else None
         if code is None:
             return "is running"
-        return f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with status {code}"
+        return f"was killed by {signal_name(-code)}" if code < 0 else f"ended with status {code}"
 
     def watch(self) -> str | None:
         """Starts it again, after a pause, when it has crashed. Gives a line to show when something happened."""
@@ -127,10 +127,3 @@ def _opened(log: Path) -> BinaryIO:
     if log.exists() and log.stat().st_size > LARGEST_LOG:
         log.replace(log.with_suffix(".old.log"))
     return log.open("ab")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -24,6 +24,7 @@ from pebble import CONSTS, ProcessExpired, ProcessPool
 
 from . import workers
 from .protocol import ErrorKind
+from .signals import signal_name
 from .workers import Fault
 
 CONSTS.term_timeout = 0.2  # A worker that hangs inside TVM doesn't heed SIGTERM: don't wait 3 s for it.
@@ -137,4 +138,4 @@ def _result(future: Future[Any], step: str, timeout_s: float) -> Any:
 def _ending(exitcode: int) -> str:
     if exitcode >= 0:
         return f"ended by exit status {exitcode}"
-    return f"killed by {signal.Signals(-exitcode).name} ({signal.strsignal(-exitcode)})"
+    return f"killed by {signal_name(-exitcode)} ({signal.strsignal(-exitcode)})"
