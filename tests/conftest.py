@@ -22,6 +22,7 @@ from django.db import connection
 
 from tests.live import LiveSite, environment
 from tuning import valkey
+from tuning.engines.lifeline import die_with
 
 pytest_plugins = ["tests.engine_fixtures"]
 
@@ -60,7 +61,12 @@ def touches_database(item: pytest.Item) -> bool:
 def embedded_valkey() -> Iterator[None]:
     """The broker and channel layer that the tests' settings name, really running."""
     valkey.prepare(settings.VAR)
-    with subprocess.Popen(valkey.command(settings.VAR), stdout=subprocess.DEVNULL) as server:
+    tests = os.getpid()
+    with subprocess.Popen(
+        valkey.command(settings.VAR),
+        stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: die_with(tests),  # noqa: PLW1509 - pytest has one thread yet
+    ) as server:
         while not valkey.answers(settings.VAR):
             assert server.poll() is None, f"Valkey ended with status {server.returncode}"
         yield

@@ -16,6 +16,8 @@ from typing import Any
 
 import psutil
 
+from tuning.engines.lifeline import die_with
+
 ROOT = Path(__file__).resolve().parent.parent
 START_S = 120
 STOP_S = 40
@@ -48,7 +50,8 @@ class LiveSite:
         self.process: subprocess.Popen[bytes] | None = None
 
     def launch(self, *options: str) -> None:
-        """Starts it and returns at once."""
+        """Starts it and returns at once. It ends with us, even when we are killed."""
+        tests = os.getpid()
         command = [
             sys.executable,
             str(ROOT / "manage.py"),
@@ -66,6 +69,7 @@ class LiveSite:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=lambda: die_with(tests),  # noqa: PLW1509 - fixtures run in the main thread
             )
 
     def start(self, *options: str) -> None:
@@ -151,6 +155,7 @@ class LiveSite:
         assert victims, f"no process of the site has {words}"
         for victim in victims:
             victim.kill()
+        psutil.wait_procs(victims, timeout=30)
 
     def restart_web(self) -> None:
         """Kills the web process and waits until `up` has started another one that answers."""
