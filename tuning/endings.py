@@ -27,7 +27,7 @@ def death_notice(run: Run, exit_status: int | None) -> str:
     else:
         how = f"The engine ended with exit status {exit_status} and gave no reason."
     tail = last_lines(run, TAIL_LINES)
-    return f"{how} Its last lines:\n{tail}" if tail else how
+    return f"{how}\nIts last lines:\n{tail}" if tail else how
 
 
 def _gist(text: str) -> str:

@@ -69,7 +69,7 @@ def test_it_tells_the_signal_and_the_last_lines_of_an_engine_that_was_killed(pla
     play(*BEGINNING, {"do": "print", "text": "about to crash"}, {"do": "kill"})
     run = tune(make_run())
     assert run.status == "failed"
-    assert run.error == "The engine was killed by SIGKILL. Its last lines:\nabout to crash"
+    assert run.error == "The engine was killed by SIGKILL.\nIts last lines:\nabout to crash"
     assert run.trials_done == 2
 
 
