@@ -177,7 +177,7 @@ STATICFILES_FINDERS = [
 STORAGES: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     # Names with a hash of the content: cached for good, and never stale after an update.
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "dashboard.storage.HashedModules"},
 }
 
 LANGUAGE_CODE = "en-us"
