@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
+import sys
+from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,6 +15,7 @@ from django.core.management import CommandError, call_command
 
 from dashboard.accounts import role_of
 from dashboard.models import ApiToken
+from tests.live import environment
 from tests.world import make_user
 
 pytestmark = pytest.mark.django_db
@@ -28,6 +33,29 @@ def test_it_prints_a_token_and_nothing_else() -> None:
     owner = ApiToken.objects.owner_of(out.strip())
     assert owner is not None
     assert owner.username == "robot"
+
+
+def test_it_works_on_a_machine_that_was_never_migrated(tmp_path: Path, project_root: Path) -> None:
+    """Several at once, as a script may call it: each makes its token, and nothing else is on stdout."""
+    env = environment(tmp_path / "var", f"sqlite:///{tmp_path / 'new.sqlite3'}")
+    command = [sys.executable, "manage.py", "create_token"]
+    calls = [
+        subprocess.Popen([*command, name], cwd=project_root, env=env, stdout=PIPE, stderr=PIPE, text=True)
+        for name in ("ann", "bob", "eve")
+    ]
+    said = [call.communicate() for call in calls]
+    assert [call.returncode for call in calls] == [0, 0, 0], said
+    assert all(re.fullmatch(r"tb_[\w-]{43}\n", out) for out, _ in said)
+
+
+def test_it_says_in_one_line_that_the_database_is_away(tmp_path: Path, project_root: Path) -> None:
+    env = environment(tmp_path / "var", "postgres://x:secret@127.0.0.1:9/x")
+    command = [sys.executable, "manage.py", "create_token", "ann"]
+    done = subprocess.run(command, cwd=project_root, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("CommandError: The database x at 127.0.0.1:9 can't be reached")
+    assert len(done.stderr.splitlines()) == 1
+    assert "secret" not in done.stderr
 
 
 def test_it_makes_the_user_without_a_password() -> None:

@@ -6,16 +6,17 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
 from dashboard import accounts
 from dashboard.models import ApiToken
+from tuning.management.migrated import MigratedCommand
 
 ROLE_OF_NEW_USERS = "operator"
 
 
-class Command(BaseCommand):
+class Command(MigratedCommand):
     """Makes a token, and its user when there is none."""
 
     help = "Print an API token for USER, who is made when there is none. It can't be shown again."

@@ -6,13 +6,14 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from dashboard.accounts import first_admin, one_time_login_url
 from dashboard.hosting import SiteLock
+from tuning.management.migrated import MigratedCommand
 
 
-class Command(BaseCommand):
+class Command(MigratedCommand):
     """Prints a URL that signs a user in once, and nothing else on stdout."""
 
     help = __doc__

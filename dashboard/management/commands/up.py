@@ -19,6 +19,7 @@ from dashboard.accounts import first_admin, one_time_login_url
 from dashboard.hosting import Address, SiteLock, Unavailable
 from tuning import services, valkey
 from tuning.celery import queue_of
+from tuning.management.migrated import migrate
 from tuning.models import Run
 from tuning.processes import Child, stop
 from tuning.reachable import broker_trouble, database_trouble, wait_for
@@ -86,7 +87,7 @@ class Command(BaseCommand):
     def _prepare(self, children: dict[str, Child]) -> None:
         """Database, static files and broker are ready; the workers have been started."""
         wait_for(database_trouble, self._say)
-        call_command("migrate", interactive=False, verbosity=0)
+        migrate()
         call_command("collectstatic", interactive=False, verbosity=0)
         if "valkey" in children:
             _start_valkey(children["valkey"])
