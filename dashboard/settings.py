@@ -5,22 +5,54 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from csp.constants import NONE, SELF
-from environs import Env, validate
+from environs import Env, EnvError, ValidationError, validate
+from redis.connection import parse_url
 
 from tuning import valkey
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Env()
 
-VAR: Path = env.path("TUNEBOARD_VAR", BASE_DIR / "var").resolve()
-"""Everything that Tuneboard writes: database, work directories of runs, logs, secrets."""
-VAR.mkdir(parents=True, exist_ok=True)
 
-DEVICES: list[str] = env.list("TUNEBOARD_DEVICES", ["cpu"])
+def _some(pattern: str, example: str) -> Callable[[list[str]], None]:
+    """Checks that a list has entries, all of the pattern."""
+    entry = validate.Regexp(pattern, error=f"{{input!r}}: write it like {example}")
+
+    def check(values: list[str]) -> None:
+        for value in values or [""]:
+            entry(value)
+
+    return check
+
+
+def _redis_url(value: str) -> None:
+    try:
+        parse_url(value)
+    except ValueError as error:
+        raise ValidationError(str(error)) from error
+
+
+def _var() -> Path:
+    """The folder, made when there is none."""
+    folder = Path(env.str("TUNEBOARD_VAR", str(BASE_DIR / "var"), validate=validate.Length(min=1))).resolve()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise EnvError(f'Environment variable "TUNEBOARD_VAR": {folder} can\'t be written: {error.strerror}') from error
+    return folder
+
+
+VAR: Path = _var()
+"""Everything that Tuneboard writes: database, work directories of runs, logs, secrets."""
+
+DEVICES: list[str] = env.list("TUNEBOARD_DEVICES", ["cpu"], validate=_some(r"(cpu|cuda:\d+)$", "cpu or cuda:0"))
 """What the worker of this machine tunes on; one run at a time on each."""
 
 
@@ -41,7 +73,11 @@ def _private(path: str, flags: int) -> int:
 
 SECRET_KEY: str = env.str("SECRET_KEY", None) or _kept_secret_key()
 DEBUG: bool = env.bool("DEBUG", False)
-ALLOWED_HOSTS: list[str] = env.list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+ALLOWED_HOSTS: list[str] = env.list(
+    "ALLOWED_HOSTS",
+    ["localhost", "127.0.0.1", "[::1]"],
+    validate=_some(r"[^\s/:]+$|\[[^\s/]+\]$", "tune.example, without scheme and port"),
+)
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
 HTTPS: bool = env.bool("TUNEBOARD_HTTPS", False)
 """Served behind a proxy that speaks HTTPS to the browser: secure cookies, and its forwarded scheme is believed."""
@@ -53,7 +89,7 @@ SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W008"]
 SESSION_COOKIE_NAME = "tuneboard_session"
 CSRF_COOKIE_NAME = "tuneboard_csrf"
 
-REDIS_URL: str = env.str("REDIS_URL", valkey.url(VAR))
+REDIS_URL: str = env.str("REDIS_URL", valkey.url(VAR), validate=_redis_url)
 """Broker and channel layer. The default is the embedded Valkey that `up` starts."""
 
 INSTALLED_APPS = [

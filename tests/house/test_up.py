@@ -199,6 +199,14 @@ def test_a_folder_with_a_long_and_odd_name_is_fine(tmp_path: Path) -> None:
         ({"TUNEBOARD_HTTPS": "maybe"}, 'Environment variable "TUNEBOARD_HTTPS" invalid'),
         ({"LOG_LEVEL": "LOUD"}, 'Environment variable "LOG_LEVEL" invalid'),
         ({"DATABASE_URL": "oracel://x"}, "DATABASE_URL"),
+        ({"REDIS_URL": "redsi://localhost"}, 'Environment variable "REDIS_URL" invalid'),
+        ({"REDIS_URL": "redis://localhost:port"}, 'Environment variable "REDIS_URL" invalid'),
+        ({"TUNEBOARD_DEVICES": "cpuu"}, "'cpuu': write it like cpu or cuda:0"),
+        ({"TUNEBOARD_DEVICES": ""}, 'Environment variable "TUNEBOARD_DEVICES" invalid'),
+        ({"ALLOWED_HOSTS": "https://tune.example"}, "'https://tune.example': write it like tune.example"),
+        ({"ALLOWED_HOSTS": ""}, 'Environment variable "ALLOWED_HOSTS" invalid'),
+        ({"TUNEBOARD_VAR": ""}, 'Environment variable "TUNEBOARD_VAR" invalid'),
+        ({"TUNEBOARD_VAR": "/dev/null/var"}, 'Environment variable "TUNEBOARD_VAR": /dev/null/var can\'t be written'),
     ],
 )
 def test_a_wrong_setting_is_named_in_one_line(tmp_path: Path, env: dict[str, str], said: str) -> None:
