@@ -35,7 +35,7 @@ class Order:
         wrong: dict[str, str] = {}
         own = {"network", "network_options", "target", "trials", "name"}
         self.network = _checked(wrong, _network_name, data.get("network"))
-        self.network_options = _checked(wrong, _network_options, self.network, data.get("network_options") or {})
+        self.network_options = _checked(wrong, _network_options, self.network, data.get("network_options"))
         self.trials = _checked(wrong, _trials, data.get("trials", ""))
         self.name = _checked(wrong, _name, data.get("name"), self.network, self.network_options)
         self.options = _checked(wrong, convert, Options, {key: data[key] for key in data.keys() - own})
@@ -65,10 +65,10 @@ def _network_name(name: Any) -> str:
 def _network_options(network: str | None, given: Any) -> dict[str, Any]:
     if network is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(given, (Mapping, type(None))):
         raise Invalid({"network_options": "Must be an object of option names and values."})
     try:
-        options: dict[str, Any] = msgspec.to_builtins(convert(BUILTIN[network].options, given))
+        options: dict[str, Any] = msgspec.to_builtins(convert(BUILTIN[network].options, given or {}))
     except Invalid as error:
         raise Invalid({f"network_options.{name}": message for name, message in error.fields.items()}) from error
     return options
@@ -81,7 +81,7 @@ def _trials(given: Any) -> int:
 def _name(given: Any, network: str | None, options: dict[str, Any]) -> str:
     if given in (None, ""):
         return _default_name(network, options)[:NAME_LENGTH] if network and options is not None else ""
-    name = str(given).strip()
+    name = given.strip() if isinstance(given, str) else ""
     if not name or len(name) > NAME_LENGTH or not name.isprintable():
         raise Invalid({"name": f"Must be one line of at most {NAME_LENGTH} characters."})
     return name
@@ -97,7 +97,7 @@ def _default_name(network: str, options: dict[str, Any]) -> str:
 def _target(given: Any) -> targets.TargetDict:
     if not isinstance(given, (str, dict, type(None))):
         raise Invalid({"target": "Must be `this`, a tag, or a target's JSON."})
-    resolved = targets.resolve(given or "this")
+    resolved = targets.resolve("this" if given in (None, "") else given)
     if resolved["device"] not in settings.DEVICES:
         served = ", ".join(settings.DEVICES)
         raise Invalid({"target": f"It runs on {resolved['device']}, and no worker serves that. Served: {served}."})

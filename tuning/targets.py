@@ -14,6 +14,8 @@ from typing_extensions import TypedDict
 from .validation import Invalid
 
 TIMEOUT_S = 60
+LONGEST = 4000
+"""Characters of a target's JSON: it is stored with the run and sent with each of its changes."""
 
 
 class TargetDict(TypedDict):
@@ -26,7 +28,12 @@ class TargetDict(TypedDict):
 
 def resolve(target: str | dict[str, Any]) -> TargetDict:
     """The target for TVM of `this`, a tag, JSON text or a dict. Raises `Invalid` with the reason for `target`."""
-    text = target if isinstance(target, str) else json.dumps(target)
+    try:
+        text = target if isinstance(target, str) else json.dumps(target)
+    except RecursionError as error:
+        raise Invalid({"target": "It is nested too deeply."}) from error
+    if len(text) > LONGEST:
+        raise Invalid({"target": f"Must be at most {LONGEST:,} characters long."})
     answer = json.loads(_ask(text.strip()))
     if "error" in answer:
         raise Invalid({"target": answer["error"]})

@@ -34,6 +34,12 @@ def test_a_resolved_target_resolves_to_itself() -> None:
     assert answer(json.dumps(once["target"])) == once
 
 
+def test_a_cpu_target_gets_this_machines_cores_unless_it_says_how_many() -> None:
+    """Without any, MetaSchedule fails only when the design spaces are made."""
+    assert answer("llvm")["target"]["num-cores"] == targets.cores()
+    assert answer({"kind": "llvm", "num-cores": 3})["target"]["num-cores"] == 3
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [

@@ -68,6 +68,7 @@ def test_equal_networks_are_one() -> None:
         ({"network_options": {"n": 0}}, "network_options.n", "from 1 to"),
         ({"network_options": {"m": 1}}, "network_options.m", "no such option"),
         ({"network_options": [1]}, "network_options", "object"),
+        ({"network_options": False}, "network_options", "object"),
         ({"trials": 0}, "trials", "from 1 to 1,000,000"),
         ({"trials": -5}, "trials", "not '-5'"),
         ({"trials": 10**9}, "trials", "1,000,000"),
@@ -81,6 +82,7 @@ def test_equal_networks_are_one() -> None:
         ({"trails": 8}, "trails", "no such option"),
         ({"name": "two\nlines"}, "name", "one line"),
         ({"name": "x" * 201}, "name", "200"),
+        ({"name": {"first": "x"}}, "name", "one line"),
         ({"target": 7}, "target", "tag"),
     ],
 )

@@ -41,6 +41,21 @@ def test_it_says_why_a_target_is_refused(target: str) -> None:
     assert "Traceback" not in refused.value.fields["target"]
 
 
+def test_it_does_not_even_ask_tvm_about_a_huge_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "_ask", lambda _text: pytest.fail("it asked"))
+    for target in ("x" * 1_000_000, {"kind": "llvm", "keys": ["k"] * 10_000}):
+        with pytest.raises(Invalid, match="characters long"):
+            targets.resolve(target)
+
+
+def test_a_target_of_a_thousand_levels_is_no_crash() -> None:
+    target: dict[str, Any] = {}
+    for _ in range(5000):
+        target = {"a": target}
+    with pytest.raises(Invalid, match="deeply"):
+        targets.resolve(target)
+
+
 def test_an_answer_is_asked_for_once_and_a_failure_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     run = subprocess.run

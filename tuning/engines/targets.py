@@ -44,6 +44,7 @@ def resolve(asked: dict[str, Any] | str) -> Resolved:
     target = _parse(_this_machine() if asked == "this" else asked)
     kind = str(target.kind.name)
     if kind == "llvm":
+        target = _with_cores(target)
         _check_cpu(target)
     elif kind == "cuda":
         _check_cuda()
@@ -107,6 +108,13 @@ def _in_plain_words(asked: dict[str, Any] | str, error: Exception) -> str:
         return f"TVM knows no target tag {asked}."
     reason = str(error).strip().split(" Target creation from ")[0].strip()
     return f"TVM can't read this target: {reason}"
+
+
+def _with_cores(target: Any) -> Any:
+    """A CPU target that names no cores is for all of this machine's: MetaSchedule makes no design space without."""
+    if "num-cores" in dict(target.attrs):
+        return target
+    return _parse(_plain(target.export()) | {"num-cores": cores()})
 
 
 def _check_cpu(target: Any) -> None:
