@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -41,8 +41,16 @@ def _decode(cursor: str, order: Order) -> tuple[Any, int]:
     try:
         body = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         made_for, value, key = msgspec.json.decode(body, type=kind)
-    except (ValueError, msgspec.MsgspecError) as error:
+        value = _storable(value)
+    except (ValueError, OverflowError, msgspec.MsgspecError) as error:
         raise Invalid({"cursor": "Not a cursor of this API."}) from error
     if made_for != order:
         raise Invalid({"cursor": f"Made for the order {made_for}: keep the order from page to page."})
     return value, key
+
+
+def _storable(value: Any) -> Any:
+    """The value as the database compares it. Raises for what it can't hold: a NUL, a year that UTC hasn't got."""
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError("a NUL character")
+    return value.astimezone(timezone.utc) if isinstance(value, datetime) else value

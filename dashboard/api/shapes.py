@@ -23,6 +23,8 @@ from .paging import Order
 ERRORS: dict[Any, Any] = {(400, 401, 403, 404, 405, 409, 413, 415, 422, 500, 503): ErrorDict}
 """The one shape of all errors, for the OpenAPI page."""
 MAX_NUMBER = 2**31 - 1
+NO_NUL = r"^[^\x00]*$"
+"""PostgreSQL has no such character."""
 Status = Literal["queued", "running", "stopping", "finished", "stopped", "failed", "interrupted"]
 
 
@@ -43,10 +45,8 @@ class RunQuery(Query):
     """Which runs."""
 
     status: list[Status] = Field([], description="Any of these; give the parameter once for each.")
-    engine: str | None = Field(None, max_length=30)
-    q: str = Field(
-        "", max_length=200, pattern=r"^[^\x00]*$", description="Words in the name of the run or its network."
-    )
+    engine: str | None = Field(None, max_length=30, pattern=NO_NUL)
+    q: str = Field("", max_length=200, pattern=NO_NUL, description="Words in the name of the run or its network.")
     order: Order = "-created_at"
     cursor: str | None = Field(None, max_length=1000, description="`next` of the page before, with the same order.")
     limit: int = Field(50, ge=1, le=200)

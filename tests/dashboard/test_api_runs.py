@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64encode
 from itertools import chain
 from typing import Any
 
@@ -104,6 +105,22 @@ def test_it_refuses_a_cursor_of_another_order(client: Client) -> None:
     response = client.get("/api/v1/runs", {"cursor": cursor, "order": "name"})
     assert response.status_code == 422
     assert "-created_at" in response.json()["error"]["fields"]["cursor"]
+
+
+@pytest.mark.parametrize(
+    ("order", "value"),
+    [("-created_at", "0001-01-01T00:00:00+23:59"), ("created_at", "9999-12-31T23:59:59-23:59"), ("name", "a\0b")],
+)
+def test_it_refuses_a_cursor_that_no_database_can_look_up(client: Client, order: str, value: str) -> None:
+    cursor = urlsafe_b64encode(json.dumps([order, value, 1]).encode()).decode()
+    response = client.get("/api/v1/runs", {"order": order, "cursor": cursor})
+    assert response.status_code == 422
+    assert list(response.json()["error"]["fields"]) == ["cursor"]
+
+
+@pytest.mark.parametrize("field", ["q", "engine"])
+def test_it_refuses_a_nul(client: Client, field: str) -> None:
+    assert list(client.get("/api/v1/runs", {field: "\0"}).json()["error"]["fields"]) == [field]
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "é", "bm9uc2Vuc2U", "W10", "%00", "WyItY3JlYXRlZF9hdCIsMSwyXQ"])
