@@ -26,6 +26,14 @@ def test_it_shows_the_task_and_its_records(viewer: Client) -> None:
     assert page.context["records"][0]["gflops"] == pytest.approx(1.0)
 
 
+def test_it_takes_no_hash_for_an_argument(viewer: Client) -> None:
+    run = measured_run()
+    rows = viewer.get(f"/runs/{run.pk}/tasks/1/").content.decode().split("function-title")[-1].split("<tbody>")[1]
+    arguments, _, rest = rows.partition("</tbody>")
+    assert arguments.count("<tr>") == 2
+    assert "0000000000000001" in rest
+
+
 def test_it_says_so_when_nothing_was_measured(viewer: Client) -> None:
     run = claimed(make_run())
     make_tasks(run)
