@@ -70,9 +70,11 @@ class LaunchForm(forms.Form):
         prefix = f"network_options.{self.data.get('network', '')}."
         for name, message in wrong.items():
             field = name.replace("network_options.", prefix)
-            self.add_error(
-                field if field in self.fields else None, message if field in self.fields else f"{name}: {message}"
-            )
+            if field not in self.fields:
+                self.add_error(None, f"{name}: {message}")
+                continue
+            self.add_error(field, message)
+            self.fields[field].widget.attrs["aria-describedby"] = f"{self[field].auto_id}_error about_{field}"
 
     def network_choices(self) -> Iterator[NetworkChoice]:
         """Each network with the bound fields of its options."""

@@ -81,6 +81,7 @@ def test_it_says_beside_the_field_what_is_wrong(operator: Client, field: str, va
     assert list(page.context["form"].errors) == [field]
     assertContains(page, escape(page.context["form"].errors[field][0]), status_code=422)
     assertContains(page, "kept as it was", status_code=422)
+    assertContains(page, f'aria-describedby="id_{field}_error about_{field}"', int(field != "network"), status_code=422)
     assert not Run.objects.exists()
 
 
