@@ -19,8 +19,8 @@ from tuning.models import Run, Task
 SERIES = 8
 """Colours before they repeat with another dash; app.css has as many variables."""
 DASHES = ("solid", "dash", "dot", "dashdot")
-MANY = 24
-"""More lines than this are drawn thin."""
+MANY = 20
+"""With more tasks than this, which a legend has room for, only the foremost have a colour."""
 RECENT = 32
 """Trials over which the speed is taken."""
 
@@ -44,12 +44,16 @@ class FigureDict(TypedDict):
 
 
 class RunFiguresDict(TypedDict):
-    """The run page's figures, complete up to trial `last`; `recent_at_s` are the times of the latest trials."""
+    """The run page's figures, complete up to trial `last`; `recent_at_s` are the times of the latest trials.
+
+    `foremost` is how many tasks stand out, those that the estimate owes most to; None: all do.
+    """
 
     run: int
     last: int
     recent_at_s: list[float]
     weights: list[int]
+    foremost: int | None
     latency: FigureDict
     allocation: FigureDict
     estimate: FigureDict
@@ -85,11 +89,13 @@ def run_figures(run: Run, curves: CurvesDict) -> RunFiguresDict:
     """All figures of the run page; `weights` are its tasks', by index."""
     times = recent_times(run)
     end = (curves["last"], times[-1] if times else 0.0)
+    weights = list(run.tasks.order_by("index").values_list("weight", flat=True))
     return {
         "run": run.pk,
         "last": curves["last"],
         "recent_at_s": times,
-        "weights": list(run.tasks.order_by("index").values_list("weight", flat=True)),
+        "weights": weights,
+        "foremost": SERIES if len(weights) > MANY else None,
         "latency": _latency(curves, end),
         "allocation": _allocation(curves, end),
         "estimate": _estimate(curves, end),
@@ -123,8 +129,7 @@ def task_figure(task: Task, rows: Iterable[tuple[int, float, float | None, bool]
 def _latency(curves: CurvesDict, end: Point) -> FigureDict:
     traces = [
         {
-            **_steps(_legend(task), _points(task["best"], "latency_s"), end, {"task": task["index"]}),
-            "line": _line(task["index"], len(curves["tasks"])),
+            **_steps(_legend(task), _points(task["best"], "latency_s"), end, _look(task["index"], dashed=True)),
             "hovertemplate": _hover("best"),
         }
         for task in curves["tasks"]
@@ -135,8 +140,8 @@ def _latency(curves: CurvesDict, end: Point) -> FigureDict:
 def _allocation(curves: CurvesDict, end: Point) -> FigureDict:
     traces = [
         {
-            **_steps(_legend(task), _points(task["allocation"], "trials"), end, {"task": task["index"]}),
-            "line": _line(task["index"], len(curves["tasks"])),
+            # Solid: dashes break up the small steps of this curve.
+            **_steps(_legend(task), _points(task["allocation"], "trials"), end, _look(task["index"], dashed=False)),
             "hovertemplate": "%{y} trials<br>trial %{x} · %{customdata:.1f} s<extra>%{fullData.name}</extra>",
         }
         for task in curves["tasks"]
@@ -170,8 +175,8 @@ def _steps(name: str, points: list[tuple[int, float, float]], end: Point, meta: 
     return {**_trace(name, shown, {**meta, "steps": True, "held": held}), **line}
 
 
-def _line(index: int, tasks: int) -> dict[str, Any]:
-    return {"shape": "hv", "dash": dash(index), "width": 1.75 if tasks <= MANY else 1}
+def _look(index: int, *, dashed: bool) -> dict[str, Any]:
+    return {"task": index, "dash": dash(index) if dashed else "solid"}
 
 
 def _legend(task: TaskCurves) -> str:

@@ -2,15 +2,14 @@
 // table and theme agree.
 import { duration } from "./units.js";
 
-const SERIES = 8;
-const LEGEND_LIMIT = 24;
+export const SERIES = 8;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 const TICKS = 7;
 
 export class Chart {
   /** `element` takes the plot, `empty` the words while there is nothing to draw, `file` names its PNG. */
   constructor(element, empty, { file, legend = true }) {
-    Object.assign(this, { element, empty, file, legend, axis: "number", scale: null, figure: null });
+    Object.assign(this, { element, empty, file, legend, axis: "number", scale: null, figure: null, foremost: null });
     new ResizeObserver(() => this.#fit()).observe(element.parentElement);
   }
 
@@ -22,6 +21,13 @@ export class Chart {
     if (this.axis === "time") figure.data.forEach(swap);
     this.figure = figure;
     await this.#react();
+  }
+
+  /** Of many tasks, those (at most SERIES) that have a colour each and stand in the legend; all do with null. */
+  async emphasise(foremost) {
+    if (String(foremost) === String(this.foremost)) return;
+    this.foremost = foremost;
+    if (this.drawn) await this.#react();
   }
 
   /** Words for a chart without points; hidden as soon as it has some. */
@@ -71,11 +77,13 @@ export class Chart {
     await Plotly.extendTraces(this.element, update, indices);
   }
 
-  /** Make the curves of the other tasks faint; all are plain again with null. */
+  /** Bring one task's curve forward and make the others faint; all are plain again with null. */
   async highlight(task) {
     if (!this.drawn) return;
-    const opacity = this.figure.data.map((trace) => (task === null || trace.meta.task === task ? 1 : 0.12));
-    await Plotly.restyle(this.element, { opacity });
+    this.task = task;
+    paint(this.figure.data, this);
+    const of = (look) => this.figure.data.map(look);
+    await Plotly.restyle(this.element, { opacity: of((trace) => trace.opacity), "line.color": of((trace) => trace.line.color), "line.width": of((trace) => trace.line.width) });
   }
 
   #after(trace, points = { number: [], at_s: [], y: [] }, end) {
@@ -96,7 +104,8 @@ export class Chart {
   async #react() {
     const { data } = this.figure;
     const layout = this.#layout();
-    paint(data, layout);
+    paint(data, this);
+    dress(layout);
     this.#ticks(layout, this.#lastTime());
     await Plotly.react(this.element, data, layout, this.#config());
     if (!this.listening) {
@@ -118,8 +127,9 @@ export class Chart {
       margin: { l: 58, r: 12, t: 8, b: 40 },
       hovermode: "closest",
       dragmode: "zoom",
-      showlegend: layout.showlegend ?? (this.legend && wide && this.figure.data.length > 1 && this.figure.data.length <= LEGEND_LIMIT),
-      legend: { x: 1.01, y: 1, font: { size: 11 }, itemwidth: 30, tracegroupgap: 0, uirevision: "kept" },
+      showlegend: layout.showlegend ?? (this.legend && wide && this.figure.data.length > 1),
+      // Beside the plot, below the buttons; above the plot where there is no room beside it.
+      legend: { ...(wide ? { x: 1.01, y: 0.95 } : { orientation: "h", x: 0, y: 1, yanchor: "bottom" }), font: { size: 11 }, itemwidth: 30, tracegroupgap: 0, uirevision: "kept" },
       xaxis: { ...kept.xaxis, ...layout.xaxis, uirevision: this.axis, title: { text: this.axis === "time" ? "Time since the start" : layout.xaxis.title.text, standoff: 8 }, automargin: true },
       yaxis: { ...layout.yaxis, type, uirevision: type, automargin: true, title: { ...layout.yaxis.title, standoff: 8 } },
     };
@@ -129,7 +139,8 @@ export class Chart {
     return {
       displaylogo: false,
       responsive: false,
-      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "toImage"],
+      // Nobody's measurements leave for Plotly's cloud by a slip of the mouse.
+      modeBarButtonsToRemove: ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "toImage"],
       modeBarButtonsToAdd: [{ name: "png", title: "Download as PNG", icon: Plotly.Icons.camera, click: () => this.download() }],
     };
   }
@@ -191,13 +202,23 @@ function clock(seconds) {
   return duration(seconds).replace(/ 0+.(min|s|h)$/u, "");
 }
 
-function paint(data, layout) {
-  const ink = { text: colour("--text-2"), grid: colour("--grid"), line: colour("--line-2"), panel: colour("--panel") };
+/** Colours the traces; among many tasks the foremost stand out, and one that is pointed at before all. */
+function paint(data, { foremost, task: pointed = null }) {
   for (const trace of data) {
-    const own = trace.meta.task !== undefined ? colour(`--series-${trace.meta.task % SERIES}`) : colour(`--chart-${trace.meta.role}`);
-    if (trace.line) trace.line.color = own;
+    const { task, role, dash } = trace.meta;
+    const place = foremost?.indexOf(task) ?? task;
+    const grey = place < 0 && task !== pointed;
+    const own = colour(task === undefined ? `--chart-${role}` : grey ? "--chart-other" : `--series-${(place < 0 ? task : place) % SERIES}`);
+    trace.opacity = pointed === null || task === pointed ? 1 : 0.12;
+    trace.showlegend = !(place < 0);
+    trace.zorder = place < 0 ? 0 : 1;
+    if (trace.line) Object.assign(trace.line, { color: own, dash: foremost ? "solid" : dash, width: grey ? 1 : 2 });
     if (trace.marker) trace.marker = { ...trace.marker, color: own, line: { color: own, width: trace.marker.symbol ? 1.5 : 0 } };
   }
+}
+
+function dress(layout) {
+  const ink = { text: colour("--text-2"), grid: colour("--grid"), line: colour("--line-2"), panel: colour("--panel") };
   const axis = { gridcolor: ink.grid, linecolor: ink.line, zeroline: false, tickcolor: ink.line, showline: true, ticks: "outside", ticklen: 4 };
   Object.assign(layout, { paper_bgcolor: ink.panel, plot_bgcolor: ink.panel, font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: ink.text } });
   Object.assign(layout, { hoverlabel: { bgcolor: colour("--raised"), bordercolor: ink.line, font: { color: colour("--text"), size: 12 }, namelength: -1 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: ink.text, activecolor: colour("--accent") } });

@@ -1,5 +1,5 @@
 // The page of a run: applies what live.js hands on, at most once a frame.
-import { Chart } from "./charts.js";
+import { Chart, SERIES } from "./charts.js";
 import { LiveRun } from "./live.js";
 import * as units from "./units.js";
 
@@ -25,6 +25,7 @@ let elapsedAt = 0;
 let recent = [];
 let weights = [];
 let best = [];
+let foremost = null;
 let lastPoint = [Number(article.dataset.last), 0];
 let waiting = emptyUpdates();
 let dirty = false;
@@ -50,6 +51,8 @@ async function loadFigures() {
   best = figures.latency.data.map((trace) => trace.y.at(-1));
   lastPoint = [figures.last, recent.at(-1) ?? 0];
   waiting = emptyUpdates();
+  foremost = figures.foremost;
+  emphasise();
   for (const [name, chart] of Object.entries(charts)) await chart.draw(figures[name]);
   explain();
   return figures.last;
@@ -87,6 +90,19 @@ function estimate() {
   return weights.reduce((sum, weight, task) => sum + weight * best[task], 0);
 }
 
+/** Of many tasks, let those stand out that the estimate owes most to: in the charts, and by their swatch in the table. */
+async function emphasise() {
+  if (foremost === null) return;
+  const owed = (task) => weights[task] * (best[task] ?? 0);
+  const chosen = weights.map((_, task) => task).sort((a, b) => owed(b) - owed(a)).slice(0, foremost).sort((a, b) => a - b);
+  for (const row of body.rows) {
+    const series = chosen.indexOf(Number(row.dataset.task));
+    row.toggleAttribute("data-other", series < 0);
+    row.dataset.series = series < 0 ? row.dataset.task % SERIES : series;
+  }
+  for (const name of ["latency", "allocation"]) await charts[name].emphasise(chosen);
+}
+
 function point(updates, trace, number, at, y) {
   if (!updates.has(trace)) updates.set(trace, { number: [], at_s: [], y: [] });
   const points = updates.get(trace);
@@ -104,6 +120,7 @@ async function grow() {
   const started = performance.now();
   const more = waiting;
   waiting = emptyUpdates();
+  await emphasise();
   for (const [name, chart] of Object.entries(charts)) await chart.extend(more[name], lastPoint);
   explain();
   // Large charts take long to draw: the page must stay quick.
@@ -173,9 +190,17 @@ function showError() {
   box.dataset.status = run.status;
   if (!run.error) return;
   const [first, ...rest] = run.error.trim().split("\n");
+  const whole = role("run-error-rest");
   text("run-error-line", first);
-  text("run-error-rest", rest.join("\n"));
-  role("run-error-rest").hidden = !rest.length;
+  whole.hidden = !rest.length;
+  if (whole.textContent === rest.join("\n")) return;
+  whole.textContent = rest.join("\n");
+  showLastLines();
+}
+
+/** Of a log as of a traceback the last line says most. */
+function showLastLines() {
+  role("run-error-rest").scrollTop = role("run-error-rest").scrollHeight;
 }
 
 function showAlerts() {
@@ -216,7 +241,7 @@ function rowOf(task) {
   if (known) return known;
   const row = role("task-template").content.firstElementChild.cloneNode(true);
   row.dataset.task = task.index;
-  row.dataset.series = task.index % 8;
+  row.dataset.series = task.index % SERIES;
   cell(row, "name").href = `${location.pathname}tasks/${task.index}/`;
   body.append(row);
   return row;
@@ -454,6 +479,7 @@ async function redraw() {
   redrawing = false;
 }
 
+showLastLines();
 await showAxis(state.get("x") === "time" ? "time" : "number");
 sort();
 live.last = await loadFigures();

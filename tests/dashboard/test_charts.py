@@ -62,6 +62,21 @@ def test_it_tells_apart_more_tasks_than_it_has_colours() -> None:
     assert len(looks) == charts.SERIES * len(charts.DASHES)
 
 
+def test_it_breaks_up_no_curve_of_small_steps() -> None:
+    run = claimed(make_run())
+    make_tasks(run, charts.SERIES + 1)
+    shown = figures(run)
+    assert shown["latency"]["data"][-1]["meta"]["dash"] == charts.dash(charts.SERIES) != "solid"
+    assert {trace["meta"]["dash"] for trace in shown["allocation"]["data"]} == {"solid"}
+
+
+@pytest.mark.parametrize(("tasks", "foremost"), [(1, None), (charts.MANY, None), (charts.MANY + 1, charts.SERIES)])
+def test_it_lets_few_stand_out_only_among_many(tasks: int, foremost: int | None) -> None:
+    run = claimed(make_run())
+    make_tasks(run, tasks)
+    assert figures(run)["foremost"] == foremost
+
+
 def test_it_says_how_fast_a_live_run_is() -> None:
     run = measured_run()
     assert charts.run_speed(run) == pytest.approx(1.0)
