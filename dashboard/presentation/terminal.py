@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import TracebackType
 
 from rich import box
@@ -44,12 +43,6 @@ class RunProgress:
         """Show what the database holds now."""
         self._run.refresh_from_db()
         self._progress.update(self._bar, completed=self._run.trials_done, detail=_detail(self._run))
-
-    def follow_elsewhere(self, poll_s: float) -> None:
-        """Until a run ended that a worker took."""
-        while self._run.is_live:
-            time.sleep(poll_s)
-            self.update()
 
 
 def summary(console: Console, run: RunDict) -> None:

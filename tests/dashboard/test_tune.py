@@ -7,11 +7,14 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import OperationalError
 
+from dashboard.presentation.terminal import RunProgress
 from tests.engine_fixtures import Play
 from tests.world import claimed, extracted, make_run, trial
 from tuning import targets
@@ -97,6 +100,58 @@ def test_ctrl_c_stops_the_run_and_keeps_what_was_measured(play: Play) -> None:
     finger.join()
     run = Run.objects.get()
     assert (run.status, run.trials_done) == ("stopped", 2)
+
+
+def when(condition: Callable[[], bool], deed: Callable[[], Any]) -> threading.Thread:
+    """Does the deed in a thread, once the condition holds."""
+
+    def watch() -> None:
+        while not condition():
+            time.sleep(0.05)
+        deed()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_it_waits_for_its_device_leaves_no_run_queued(play: Play, number: signal.Signals) -> None:
+    """No worker needs to be there that would take it."""
+    busy = claimed(make_run())
+    waits = Run.objects.filter(status="queued")
+    finger = when(waits.exists, lambda: os.kill(os.getpid(), number))
+    call_command("tune", "mlp")
+    finger.join(60)
+    busy.refresh_from_db()
+    assert busy.status == "running"
+    assert Run.objects.exclude(pk=busy.pk).get().status == "stopped"
+
+
+def test_it_goes_on_through_a_database_that_is_away_for_a_moment(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    play(*BEGINNING, Finished("budget"))
+    update, failures = RunProgress.update, [OperationalError("connection refused")]
+
+    def unreachable_at_first(self: RunProgress) -> None:
+        if failures:
+            raise failures.pop()
+        update(self)
+
+    monkeypatch.setattr(RunProgress, "update", unreachable_at_first)
+    call_command("tune", "mlp", "--trials", "2")
+    assert Run.objects.get().status == "finished"
+    assert not failures
+
+
+def test_ctrl_c_stops_a_run_that_a_worker_took(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dashboard.management.commands.tune.claim", lambda run, _shutdown: not run.claim())
+    taken = when(Run.objects.filter(status="running").exists, lambda: os.kill(os.getpid(), signal.SIGINT))
+    stopping = Run.objects.filter(status="stopping")
+    worker = when(stopping.exists, lambda: stopping.update(status="stopped"))
+    call_command("tune", "mlp")
+    taken.join(60)
+    worker.join(60)
+    assert Run.objects.get().status == "stopped"
 
 
 def test_it_waits_for_its_device(play: Play) -> None:

@@ -8,12 +8,13 @@ import logging
 import signal
 import sys
 import threading
+import time
 from argparse import ArgumentParser
 from types import FrameType
 from typing import Any, TextIO
 
 from django.core.management import CommandError
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
 from rich.console import Console
 
 from dashboard.presentation.terminal import RunProgress, summary
@@ -100,13 +101,24 @@ def _tune(run: Run, wishes: _Wishes, console: Console) -> str:
     worker = threading.Thread(target=_claim_and_supervise, args=(run.pk, wishes.shutdown), name="supervisor")
     worker.start()
     with RunProgress(console, run) as progress:
-        while worker.is_alive():
-            worker.join(POLL_S)
-            wishes.carry_out(run)
-            progress.update()
-        progress.follow_elsewhere(POLL_S)
+        while worker.is_alive() or _goes_on_elsewhere(run, wishes):
+            try:
+                wishes.carry_out(run)
+                progress.update()
+            except (OperationalError, InterfaceError):
+                connection.close()  # the supervisor says so, and goes on trying
+            time.sleep(POLL_S)
     run.refresh_from_db()
+    if run.status == Run.Status.QUEUED:  # ended while it waited, and nobody else was told of it
+        with contextlib.suppress(services.Conflict):
+            services.stop(run)
     return run.status
+
+
+def _goes_on_elsewhere(run: Run, wishes: _Wishes) -> bool:
+    """Whether a worker took the run, and this command is to follow it still."""
+    run.refresh_from_db(fields=("status",))
+    return run.is_live and not wishes.shutdown.is_set()
 
 
 def _claim_and_supervise(key: int, shutdown: threading.Event) -> None:
