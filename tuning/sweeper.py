@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from django.db import Error, connection
+from django.db import Error, connection, transaction
 
 from . import services
+from .models import Run
 from .reachable import one_line
 
 EVERY_S = 5.0
@@ -21,6 +22,7 @@ class Sweeper:
         self.say = say
         self.due = 0.0
         self.trouble: str | None = None
+        self.usable_at = time.time()
 
     def tick(self) -> None:
         """Sweeps if it is due."""
@@ -28,12 +30,20 @@ class Sweeper:
             return
         self.due = time.monotonic() + EVERY_S
         try:
-            services.sweep()
+            if self._usable_all_along():
+                services.sweep()
         except Error as error:
             connection.close()
             self._note(f"The sweep can't use the database: {one_line(error)} It goes on trying.")
         else:
             self._note(None)
+
+    def _usable_all_along(self) -> bool:
+        """If the database was away or locked, or the machine slept, supervisors first get the time to renew their leases."""
+        with transaction.atomic():  # waits for SQLite's lock
+            Run.objects.exists()
+        before, self.usable_at = self.usable_at, time.time()
+        return self.usable_at - before < 2 * EVERY_S
 
     def _note(self, trouble: str | None) -> None:
         if trouble != self.trouble:

@@ -41,6 +41,7 @@ def test_each_trouble_is_said_once_and_its_end(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_the_sweep_goes_on_through_a_database_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     away = OperationalError("server closed\nthe connection")
     outcomes: Iterator[OperationalError | int] = iter([away, away, 0])
@@ -63,6 +64,20 @@ def test_the_sweep_goes_on_through_a_database_that_is_away(monkeypatch: pytest.M
     ]
 
 
+@pytest.mark.django_db(transaction=True)
+def test_after_an_outage_supervisors_renew_their_leases_before_the_sweep_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They couldn't meanwhile: neither while the database was away nor while the machine slept."""
+    calls: list[None] = []
+    monkeypatch.setattr(services, "sweep", lambda: calls.append(None))
+    sweeper = Sweeper(lambda text: None)
+    sweeper.usable_at -= 60
+    for swept in (0, 1, 2):
+        sweeper.due = 0
+        sweeper.tick()
+        assert len(calls) == swept
+
+
+@pytest.mark.django_db(transaction=True)
 def test_the_sweep_waits_until_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[None] = []
     monkeypatch.setattr(services, "sweep", lambda: calls.append(None))
