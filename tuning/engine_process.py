@@ -33,9 +33,10 @@ class EngineProcess:
     """One engine, in a process group of its own. A context manager: at exit the whole group is gone."""
 
     def __init__(self, engine: str, start: Start, console_log: Path) -> None:
-        reader, writer = os.pipe()
-        command = [sys.executable, "-m", ENGINES[engine], "--events-fd", str(writer)]
+        module = ENGINES[engine]
         console_log.parent.mkdir(parents=True, exist_ok=True)
+        reader, writer = os.pipe()
+        command = [sys.executable, "-m", module, "--events-fd", str(writer)]
         try:
             with console_log.open("ab") as log:
                 self._process = subprocess.Popen(

@@ -27,7 +27,10 @@ PACE_S = 0.05
 """Least time between two transactions: what arrives meanwhile becomes one batch."""
 STOP_GRACE_S = 15.0
 """An engine that was told to stop is killed after this long. Nothing is lost: each trial is recorded as it ends."""
+SHUTDOWN_GRACE_S = 5.0
+"""The same at shutdown: who shuts the worker down (`up`, Docker) kills it after 10 s, and then nobody tells the run."""
 RETRY_S = 2.0
+NO_PHASE = {"phase": None, "phase_task": None}
 
 
 def claim(run: Run, shutdown: threading.Event, poll_s: float = 1.0) -> bool:
@@ -52,7 +55,8 @@ def supervise(run: Run, shutdown: threading.Event) -> str:
         return run.status
     except Exception as error:
         # The lease would run out in time, but the reason would be known to the log only.
-        run.move(*Run.LIVE, to=Run.Status.FAILED, lease=run.lease, error=f"Tuneboard's own fault: {error!r}")
+        values = {"error": f"Tuneboard's own fault: {error!r}", "finished_at": timezone.now(), **NO_PHASE}
+        run.move(*Run.LIVE, to=Run.Status.FAILED, lease=run.lease, **values)
         announce_status(run)
         raise
 
@@ -62,19 +66,19 @@ class _Supervision:
         self.run = run
         self.lease = run.lease or ""
         self.shutdown = shutdown
-        self.recorder = Recorder(run)
         self.elapsed_before = run.elapsed_s
         self.started = time.monotonic()
         self.renewed = self.paced = 0.0
         self.stop_sent: float | None = None
         self.last: Finished | Failed | None = None
+        self.recorder = self._patiently(lambda: Recorder(run))
 
     def go(self) -> str:
-        announce_status(self.run)
+        self._patiently(lambda: announce_status(self.run))
         try:
             with EngineProcess(self.run.engine, self._start(), self.run.console_log) as engine:
                 trouble = self._watch(engine)
-                exit_status = None if trouble else engine.wait(STOP_GRACE_S)
+                exit_status = None if trouble or self._overdue() else engine.wait(STOP_GRACE_S)
         except OSError as error:
             return self._end(Run.Status.FAILED, f"The engine could not be started: {error}.")
         if trouble:
@@ -134,7 +138,8 @@ class _Supervision:
         return self.shutdown.is_set() or self.run.status == Run.Status.STOPPING
 
     def _overdue(self) -> bool:
-        return self.stop_sent is not None and time.monotonic() > self.stop_sent + STOP_GRACE_S
+        grace_s = SHUTDOWN_GRACE_S if self.shutdown.is_set() else STOP_GRACE_S
+        return self.stop_sent is not None and time.monotonic() > self.stop_sent + grace_s
 
     def _patiently(self, step: Callable[[], T]) -> T:
         """Repeat the step while the database can't be reached: the engine waits at its full pipe meanwhile."""
@@ -153,7 +158,8 @@ class _Supervision:
 
     def _verdict(self, exit_status: int | None) -> tuple[str, str | None]:
         run = self.run
-        run.refresh_from_db(fields=("status", "trials_done", "trials_failed", "trials_budget"))
+        counted = ("status", "trials_done", "trials_failed", "trials_budget")
+        self._patiently(lambda: run.refresh_from_db(fields=counted))
         if isinstance(self.last, Failed):
             return Run.Status.FAILED, self.last.error
         if isinstance(self.last, Finished) and self.last.reason != "stopped":
@@ -166,12 +172,12 @@ class _Supervision:
         return Run.Status.FAILED, death_notice(run, exit_status)
 
     def _end(self, status: str, error: str | None) -> str:
-        values = {"error": error, "finished_at": timezone.now(), "phase": None, "phase_task": None}
+        values = {"error": error, "finished_at": timezone.now(), **NO_PHASE}
         elapsed_s = self.elapsed_before + time.monotonic() - self.started
         ended = self._patiently(
             lambda: self.run.move(*Run.LIVE, to=status, lease=self.lease, elapsed_s=elapsed_s, **values)
         )
         if not ended:
             raise LeaseLost("it was taken away")
-        announce_status(self.run)
+        self._patiently(lambda: announce_status(self.run))
         return status

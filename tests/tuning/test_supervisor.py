@@ -13,7 +13,7 @@ from django.db import OperationalError
 
 from tests.engine_fixtures import Play
 from tests.world import claimed, extracted, make_run, trial
-from tuning import supervisor
+from tuning import processes, supervisor
 from tuning.engines.protocol import VERSION, Failed, Finished, Hello, Phase
 from tuning.models import Run
 from tuning.recorder import Recorder
@@ -189,6 +189,36 @@ def test_it_waits_for_a_database_that_is_away_and_says_so_once(
     ]
 
 
+@pytest.mark.parametrize("step", ["announce_status", "Recorder"])
+def test_it_waits_for_a_database_that_is_away_at_the_beginning_or_end(
+    play: Play, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    monkeypatch.setattr(supervisor, "RETRY_S", 0.01)
+    play(*BEGINNING, Finished("budget"))
+    real, calls = getattr(supervisor, step), iter(range(100))
+
+    def away_every_other_time(run: Run) -> Any:
+        if next(calls) % 2 == 0:
+            raise OperationalError("connection refused")
+        return real(run)
+
+    monkeypatch.setattr(supervisor, step, away_every_other_time)
+    assert tune(make_run(trials_budget=2)).status == "finished"
+
+
+def test_an_engine_that_goes_on_at_shutdown_is_killed_before_the_worker_is(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "SHUTDOWN_GRACE_S", 0.2)
+    monkeypatch.setattr(supervisor, "STOP_GRACE_S", 600.0)
+    play(*BEGINNING, {"do": "ignore"})
+    shutdown = threading.Event()
+    when_recorded(monkeypatch, 2, shutdown.set)
+    assert tune(make_run(), shutdown).status == "interrupted"
+    assert supervisor.SHUTDOWN_GRACE_S < processes.GRACE_S
+    assert descendants() == []
+
+
 def test_a_fault_of_our_own_is_told_at_the_run(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     play(*BEGINNING, {"do": "ignore"})
     when_recorded(monkeypatch, 2, lambda: 1 / 0)
@@ -198,6 +228,8 @@ def test_a_fault_of_our_own_is_told_at_the_run(play: Play, monkeypatch: pytest.M
     run.refresh_from_db()
     assert run.status == "failed"
     assert "ZeroDivisionError" in str(run.error)
+    assert run.finished_at is not None
+    assert run.phase is None
     assert descendants() == []
 
 
