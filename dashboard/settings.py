@@ -33,7 +33,7 @@ def _some(pattern: str, example: str) -> Callable[[list[str]], None]:
 
 def _redis_url(value: str) -> None:
     try:
-        parse_url(value)
+        parse_url(value)  # type: ignore[no-untyped-call]
     except ValueError as error:
         raise ValidationError(str(error)) from error
 
