@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +13,7 @@ from django.db import OperationalError
 
 from dashboard.presentation.terminal import RunProgress
 from tests.engine_fixtures import Play
+from tests.threads import when
 from tests.world import claimed, extracted, make_run, trial
 from tuning import targets
 from tuning.engines.protocol import VERSION, Failed, Finished, Hello
@@ -89,30 +87,11 @@ def test_it_exits_with_2_and_names_the_option_at_fault(arguments: list[str], say
 def test_ctrl_c_stops_the_run_and_keeps_what_was_measured(play: Play) -> None:
     play(*BEGINNING, {"do": "wait"})
 
-    def interrupt() -> None:
-        while not Run.objects.filter(trials_done=2).exists():
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    finger = threading.Thread(target=interrupt)
-    finger.start()
+    finger = when(Run.objects.filter(trials_done=2).exists, lambda: os.kill(os.getpid(), signal.SIGINT))
     call_command("tune", "mlp")
-    finger.join()
+    finger.join(60)
     run = Run.objects.get()
     assert (run.status, run.trials_done) == ("stopped", 2)
-
-
-def when(condition: Callable[[], bool], deed: Callable[[], Any]) -> threading.Thread:
-    """Does the deed in a thread, once the condition holds."""
-
-    def watch() -> None:
-        while not condition():
-            time.sleep(0.05)
-        deed()
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    return thread
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -157,14 +136,7 @@ def test_ctrl_c_stops_a_run_that_a_worker_took(play: Play, monkeypatch: pytest.M
 def test_it_waits_for_its_device(play: Play) -> None:
     play(*BEGINNING, Finished("budget"))
     busy = claimed(make_run())
-
-    def free_the_device() -> None:
-        while not Run.objects.filter(status="queued").exists():
-            time.sleep(0.05)
-        busy.move("running", to="finished")
-
-    other = threading.Thread(target=free_the_device)
-    other.start()
+    other = when(Run.objects.filter(status="queued").exists, lambda: busy.move("running", to="finished"))
     call_command("tune", "mlp", "--trials", "2")
-    other.join()
+    other.join(60)
     assert set(Run.objects.values_list("status", flat=True)) == {"finished"}

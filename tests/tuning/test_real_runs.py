@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 
 import psutil
 import pytest
 
+from tests.threads import when
 from tuning import services
 from tuning.models import Run
 from tuning.supervisor import supervise
@@ -49,10 +49,9 @@ def test_it_tunes_a_matmul() -> None:
 
 def test_a_killed_engine_leaves_nothing_behind_and_resumes_to_exactly_its_budget() -> None:
     run = launch()
-    killer = threading.Thread(target=kill_engine_at, args=(run.pk, 2))
-    killer.start()
+    killer = when(Run.objects.filter(trials_done__gte=2).exists, kill_engines)
     run = tune(run)
-    killer.join()
+    killer.join(60)
     assert run.status == "failed"
     assert "SIGKILL" in str(run.error)
     assert 2 <= run.trials_done < 8
@@ -68,9 +67,7 @@ def test_a_killed_engine_leaves_nothing_behind_and_resumes_to_exactly_its_budget
     assert records_of(run) == 8
 
 
-def kill_engine_at(key: int, trials: int) -> None:
-    while Run.objects.get(pk=key).trials_done < trials:
-        time.sleep(0.02)
+def kill_engines() -> None:
     for process in engines():
         os.kill(process.pid, signal.SIGKILL)
 
