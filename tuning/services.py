@@ -51,6 +51,8 @@ class NetworkDict(TypedDict):
     name: str
     title: str
     description: str
+    family: str
+    """What a form groups it by; networks of one family follow each other."""
     options: list[OptionDict]
 
 
@@ -61,6 +63,7 @@ def networks() -> list[NetworkDict]:
             "name": network.name,
             "title": network.title,
             "description": network.description,
+            "family": network.family,
             "options": options_of(network.options),
         }
         for network in BUILTIN.values()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -9,11 +10,19 @@ from tuning.engines.catalog import BUILTIN, options_of
 
 
 def test_it_lists_the_networks_by_name() -> None:
-    assert {"mlp", "matmul", "resnet-18"} == set(BUILTIN)
+    residual = {f"resnet-{depth}" for depth in (18, 34, 50, 101, 152)} | {f"resnet3d-{depth}" for depth in (18, 34, 50)}
+    assert {"mlp", "matmul", "mobilenet", "squeezenet_v1.1", "inception_v3"} | residual == set(BUILTIN)
     for name, network in BUILTIN.items():
         assert network.name == name
         assert network.title
         assert network.description
+
+
+def test_families_stand_together() -> None:
+    """A form groups by them in this order, and begins with the network that is tuned soonest."""
+    families = [family for family, _ in groupby(network.family for network in BUILTIN.values())]
+    assert families == ["Small", "Image classification", "Video"]
+    assert next(iter(BUILTIN)) == "mlp"
 
 
 @pytest.mark.parametrize("name", BUILTIN)
@@ -34,7 +43,13 @@ def test_every_option_has_a_default_and_help(name: str) -> None:
         ("matmul", {"dtype": "int8"}),
         ("mlp", {"batch": 0}),
         ("mlp", {"depth": 3}),
-        ("resnet-18", {"layout": "NCHW"}),
+        ("matmul", {"layout": "NCHW"}),
+        ("mlp", {"layout": "NHWC"}),
+        ("resnet-18", {"layout": "NCDHW"}),
+        ("resnet-18", {"layout": "NHCW"}),
+        ("resnet-18", {"dtype": "float64"}),
+        ("resnet3d-18", {"layout": "NCHW"}),
+        ("inception_v3", {"image": 75}),
     ],
 )
 def test_options_out_of_bounds_are_refused(name: str, given: dict[str, Any]) -> None:

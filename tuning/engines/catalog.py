@@ -11,27 +11,50 @@ from msgspec import Meta
 Batch = Annotated[int, Meta(ge=1, le=1024, title="Batch", description="Inputs computed at a time.")]
 
 
+DType = Annotated[
+    Literal["float32", "float16"],
+    Meta(
+        title="Data type", description="Of inputs, weights and sums; float16 is fast where the target computes in it."
+    ),
+]
+Family = Literal["Small", "Image classification", "Video"]
+"""What networks are grouped by."""
+
+
 class MlpOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of `mlp`."""
 
     batch: Batch = 1
+    dtype: DType = "float32"
 
 
 class MatmulOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of `matmul`."""
 
     n: Annotated[int, Meta(ge=1, le=8192, title="Size n", description="Both matrices are n × n.")] = 128
-    dtype: Annotated[Literal["float32"], Meta(title="Data type", description="Of the matrices' elements.")] = "float32"
+    dtype: DType = "float32"
 
 
-class ResnetOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options of `resnet-18`."""
+class ImageOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of the networks that classify images."""
 
     batch: Batch = 1
     layout: Annotated[
-        Literal["NHWC"], Meta(title="Data layout", description="Order of an image's axes; kernels are HWIO then.")
+        Literal["NHWC", "NCHW"],
+        Meta(title="Data layout", description="Order of an image's axes; kernels are HWIO or OIHW then."),
     ] = "NHWC"
-    dtype: Annotated[Literal["float32"], Meta(title="Data type", description="Of images and weights.")] = "float32"
+    dtype: DType = "float32"
+
+
+class VideoOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of the networks that classify video clips."""
+
+    batch: Batch = 1
+    layout: Annotated[
+        Literal["NDHWC", "NCDHW"],
+        Meta(title="Data layout", description="Order of a clip's axes, D its frames; kernels are DHWIO or OIDHW then."),
+    ] = "NDHWC"
+    dtype: DType = "float32"
 
 
 @dataclass(frozen=True)
@@ -42,6 +65,20 @@ class BuiltinNetwork:
     title: str
     description: str
     options: type[msgspec.Struct]
+    family: Family
+
+
+def _image(name: str, title: str, description: str) -> BuiltinNetwork:
+    return BuiltinNetwork(name, title, description, ImageOptions, "Image classification")
+
+
+def _resnet(depth: int, block: str) -> BuiltinNetwork:
+    return _image(f"resnet-{depth}", f"ResNet-{depth}", f"224 × 224 × 3 to 1000 classes, {block}, batch norms folded.")
+
+
+def _resnet3d(depth: int, block: str) -> BuiltinNetwork:
+    description = f"Clips of 16 × 112 × 112 × 3 to 400 classes, {block}, batch norms folded."
+    return BuiltinNetwork(f"resnet3d-{depth}", f"ResNet3D-{depth}", description, VideoOptions, "Video")
 
 
 _NETWORKS = (
@@ -50,14 +87,18 @@ _NETWORKS = (
         "MLP 784-128-10",
         "Two dense layers with a ReLU between, the classic for handwritten digits: tuned in a minute.",
         MlpOptions,
+        "Small",
     ),
-    BuiltinNetwork("matmul", "Matrix product", "One n × n matrix product: the smallest thing to tune.", MatmulOptions),
     BuiltinNetwork(
-        "resnet-18",
-        "ResNet-18",
-        "Image classification, 224 × 224 × 3 to 1000 classes, batch norms folded: about 20 tasks.",
-        ResnetOptions,
+        "matmul", "Matrix product", "One n × n matrix product: the smallest thing to tune.", MatmulOptions, "Small"
     ),
+    *(_resnet(depth, "basic blocks") for depth in (18, 34)),
+    *(_resnet(depth, "bottleneck blocks") for depth in (50, 101, 152)),
+    _image("mobilenet", "MobileNet v1", "224 × 224 × 3 to 1000 classes, depthwise convolutions, batch norms folded."),
+    _image("squeezenet_v1.1", "SqueezeNet 1.1", "224 × 224 × 3 to 1000 classes, fire modules, no batch norms."),
+    _image("inception_v3", "Inception v3", "299 × 299 × 3 to 1000 classes, parallel branches, batch norms folded."),
+    *(_resnet3d(depth, "basic blocks") for depth in (18, 34)),
+    _resnet3d(50, "bottleneck blocks"),
 )
 BUILTIN: dict[str, BuiltinNetwork] = {network.name: network for network in _NETWORKS}
 

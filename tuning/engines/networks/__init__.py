@@ -1,0 +1,81 @@
+"""The built-in networks as Relax modules: weights bound, batch norms folded, constants folded.
+
+Weights are drawn from a fixed seed, so that two builds of a network are equal and give the same tasks. They are the
+same numbers in every layout and, but for rounding, in every data type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tvm import IRModule, relax
+
+from tuning.engines.catalog import ImageOptions, MatmulOptions, MlpOptions, VideoOptions, options_of
+from tuning.engines.protocol import NetworkSpec
+
+from . import inception, mobilenet, resnet, small, squeezenet
+from .layers import Layers
+
+Body = Callable[..., Any]
+"""Takes the layers and the inputs, gives the output: all in one vocabulary, so that tests can speak it in NumPy."""
+
+BODIES: dict[str, Body] = {
+    "mlp": small.mlp,
+    "matmul": small.matmul,
+    "mobilenet": mobilenet.mobilenet,
+    "squeezenet_v1.1": squeezenet.squeezenet,
+    "inception_v3": inception.inception,
+    **{f"resnet-{depth}": partial(resnet.resnet, depth=depth) for depth in resnet.UNITS},
+    **{f"resnet3d-{depth}": partial(resnet.resnet3d, depth=depth) for depth in (18, 34, 50)},
+}
+FRAMES = 16
+"""Length of a video clip."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network ready for the legalising pipeline; its only arguments are its inputs."""
+
+    mod: IRModule
+    parameters: int
+    """Trained numbers of the network as it is published, before batch norms are folded."""
+
+
+def build(spec: NetworkSpec, *, image: int | None = None) -> Network:
+    """Build a built-in network; `image` is the height and width of its images, if not as published.
+
+    Raises as `catalog.options_of`.
+    """
+    options: Any = options_of(spec.name, dict(spec.options))
+    layers = Layers(options.dtype, getattr(options, "layout", "NHWC"))
+    inputs = [_tensor(name, shape, options.dtype) for name, shape in shapes(spec.name, options, image).items()]
+    with layers.bb.function("main", inputs):
+        with layers.bb.dataflow():
+            output = layers.bb.emit_output(BODIES[spec.name](layers, *inputs))
+        layers.bb.emit_func_output(output)
+    return Network(layers.bb.get(), layers.weights.parameters)
+
+
+def shapes(name: str, options: Any, image: int | None = None) -> dict[str, tuple[int, ...]]:
+    """The shapes of a network's inputs by their names, in the layout that the options ask for."""
+    if isinstance(options, MatmulOptions):
+        return {"a": (options.n, options.n), "b": (options.n, options.n)}
+    if isinstance(options, MlpOptions):
+        return {"x": (options.batch, 784)}
+    assert isinstance(options, (ImageOptions, VideoOptions))
+    size = image or _published_size(name)
+    extents = {"N": options.batch, "C": 3, "D": FRAMES, "H": size, "W": size}
+    return {"image": tuple(extents[axis] for axis in options.layout)}
+
+
+def _published_size(name: str) -> int:
+    if name == "inception_v3":
+        return 299
+    return 112 if name.startswith("resnet3d-") else 224
+
+
+def _tensor(name: str, shape: tuple[int, ...], dtype: str) -> Any:
+    return relax.Var(name, relax.TensorType(shape, dtype))
