@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ from tuning.engines import protocol
 from tuning.engines.protocol import Failed, NetworkSpec
 
 pytestmark = pytest.mark.tvm
+X86 = {"kind": "llvm", "mcpu": "x86-64", "num-cores": 1}
+on_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the CPU isn't an x86")
 
 
 @pytest.mark.parametrize(
@@ -21,6 +24,13 @@ pytestmark = pytest.mark.tvm
         ({"network": NetworkSpec("lenet")}, "network", "There is no network lenet"),
         ({"network": NetworkSpec("matmul", {"n": 0})}, "network_options", "`$.n`"),
         ({"network": NetworkSpec("matmul", {"m": 3})}, "network_options", "unknown field `m`"),
+        ({"network": NetworkSpec("resnet3d-18", {"layout": "NCHW"})}, "network_options", "Invalid enum value 'NCHW'"),
+        pytest.param(
+            {"network": NetworkSpec("matmul", {"dtype": "float16"}), "target": X86},
+            "network_options.dtype",
+            "f16c",
+            marks=on_x86,
+        ),
         ({"options": options(number=0)}, "number", "`int` >= 1"),
         ({"options": options(strategy="guess")}, "strategy", "Invalid enum value"),
         ({"trials_budget": 0}, "trials", "at least 1"),

@@ -14,7 +14,7 @@ from .errors import Impossible
 from .outbox import Inbox, Outbox
 from .protocol import Phase, Start, TasksExtracted
 from .search import REPLAYED, Search, Setting, tune
-from .targets import Resolved, TargetRefused, resolve
+from .targets import Resolved, TargetRefused, knows_float16, resolve
 from .trials import Trials
 
 logger = logging.getLogger("tuneboard")
@@ -26,6 +26,7 @@ def run(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
     work_dir.mkdir(parents=True, exist_ok=True)
     resolved = _resolved(start)
     target = Target(resolved.target)
+    _check_dtype(start, target)
     context = measuring.start_fork_server(str(target.kind.name))
     intrinsics.load(str(target.kind.name))
     outbox.send(Phase("extracting"))
@@ -48,6 +49,15 @@ def _resolved(start: Start) -> Resolved:
         return resolve(start.target)
     except TargetRefused as refused:
         raise Impossible(str(refused), "target") from refused
+
+
+def _check_dtype(start: Start, target: Target) -> None:
+    if start.network.options.get("dtype") == "float16" and not knows_float16(target):
+        raise Impossible(
+            "The target's CPU has no instruction for float16 (f16c), as a bare llvm target hasn't: name the CPU "
+            "(mcpu), or choose float32.",
+            "network_options.dtype",
+        )
 
 
 def _extracted(start: Start, target: Target) -> list[Any]:

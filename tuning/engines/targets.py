@@ -69,6 +69,19 @@ def cores() -> int:
     return min(allowed)
 
 
+def knows_float16(target: Any) -> bool:
+    """Whether the target converts float16 by an instruction.
+
+    An x86 CPU without one calls a function for every number: of 8 random schedules of a 64 × 64 product the best took
+    2.5 ms, where it took 20 µs with one, and another was stopped after 30 s.
+    """
+    from tvm.target import codegen
+
+    triple = str(dict(target.attrs).get("mtriple", codegen.llvm_get_system_triple()))
+    x86 = str(target.kind.name) == "llvm" and triple.startswith(("x86_64", "i386", "i686"))
+    return not x86 or "f16c" in _features(target)
+
+
 def _this_machine() -> dict[str, Any]:
     from tvm.target import codegen
 
