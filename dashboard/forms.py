@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from django import forms
@@ -76,11 +78,10 @@ class LaunchForm(forms.Form):
             self.add_error(field, message)
             self.fields[field].widget.attrs["aria-describedby"] = f"{self[field].auto_id}_error about_{field}"
 
-    def network_choices(self) -> Iterator[NetworkChoice]:
-        """Each network with the bound fields of its options."""
-        for network in self.networks:
-            fields = [self[field] for _, field in self._option_fields(network["name"])]
-            yield {"network": network, "chosen": self["network"].value() == network["name"], "fields": fields}
+    def families(self) -> list[tuple[str, list[NetworkChoice]]]:
+        """The networks by their families, each with the bound fields of its options."""
+        families = groupby(self.networks, key=itemgetter("family"))
+        return [(family, [self._choice(network) for network in networks]) for family, networks in families]
 
     def plain(self) -> list[BoundField]:
         """The fields that most users set."""
@@ -93,6 +94,10 @@ class LaunchForm(forms.Form):
     def advanced_changed(self) -> bool:
         """Whether the folded part holds something that its user entered or must correct."""
         return any(field.errors or str(field.value() or "") != str(field.initial or "") for field in self.advanced())
+
+    def _choice(self, network: NetworkDict) -> NetworkChoice:
+        fields = [self[field] for _, field in self._option_fields(network["name"])]
+        return {"network": network, "chosen": self["network"].value() == network["name"], "fields": fields}
 
     def _option_fields(self, network: str) -> list[tuple[str, str]]:
         options = [option for known in self.networks if known["name"] == network for option in known["options"]]

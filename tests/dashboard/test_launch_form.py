@@ -111,3 +111,12 @@ def test_it_is_for_operators(client: Client) -> None:
     assert client.get("/runs/new/").status_code == 403
     assert client.post("/runs/new/", filled()).status_code == 403
     assert not Run.objects.exists()
+
+
+def test_networks_stand_under_their_families_and_each_once() -> None:
+    families = LaunchForm().families()
+    shown = [choice["network"] for _, choices in families for choice in choices]
+    assert shown == services.networks()
+    assert len({family for family, _ in families}) == len(families)
+    assert all(choice["network"]["family"] == family for family, choices in families for choice in choices)
+    assert sum(choice["chosen"] for _, choices in families for choice in choices) == 1
