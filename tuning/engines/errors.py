@@ -1,6 +1,8 @@
-"""What an engine can't do."""
+"""What an engine can't do, and what it doesn't take."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 class Impossible(Exception):
@@ -9,3 +11,11 @@ class Impossible(Exception):
     def __init__(self, error: str, field: str | None = None) -> None:
         super().__init__(error)
         self.field = field
+
+
+class Refused(ValueError):
+    """The network can't be tuned; the text says what and where. `dims` names the dimensions that its file leaves open."""
+
+    def __init__(self, text: str, dims: Iterable[str] = ()) -> None:
+        super().__init__(text)
+        self.dims = list(dims)

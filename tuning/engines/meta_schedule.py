@@ -67,14 +67,19 @@ def _field(error: msgspec.MsgspecError) -> str | None:
 def _check(start: Start) -> None:
     if trouble := versions.problem():
         raise Impossible(trouble)
+    if start.network.file is None:
+        _check_builtin(start)
+    if start.trials_budget < 1:
+        raise Impossible("The budget must be at least 1 trial.", "trials")
+
+
+def _check_builtin(start: Start) -> None:
     if start.network.name not in catalog.BUILTIN:
         raise Impossible(f"There is no network {start.network.name}.", "network")
     try:
         catalog.options_of(start.network.name, dict(start.network.options))
     except msgspec.ValidationError as error:
         raise Impossible(str(error), "network_options") from error
-    if start.trials_budget < 1:
-        raise Impossible("The budget must be at least 1 trial.", "trials")
 
 
 def _tune(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:

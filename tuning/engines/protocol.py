@@ -108,11 +108,23 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
 Event = Union[Hello, Phase, TasksExtracted, TrialMeasured, Finished, Failed]
 
 
+class ModelFile(msgspec.Struct, frozen=True):
+    """A file with a model of one's own."""
+
+    format: Literal["onnx", "irmodule"]
+    """`irmodule`: TVM's JSON of a Relax module (`tvm.ir.save_json`)."""
+    path: str
+    """Absolute."""
+    dims: dict[str, Annotated[int, Meta(ge=1)]] = {}
+    """Values of the dimensions that the file leaves open, by their names."""
+
+
 class NetworkSpec(msgspec.Struct, frozen=True):
-    """A built-in network and its options (`networks.BUILTIN`)."""
+    """A built-in network and its options (`catalog.BUILTIN`), or one's own model under the name that it was given."""
 
     name: str
     options: dict[str, int | str] = {}
+    file: ModelFile | None = None
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

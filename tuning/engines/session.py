@@ -10,7 +10,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
 from . import extraction, intrinsics, measuring, networks, records
-from .errors import Impossible
+from .errors import Impossible, Refused
 from .outbox import Inbox, Outbox
 from .protocol import Phase, Start, TasksExtracted
 from .search import REPLAYED, Search, Setting, tune
@@ -61,11 +61,18 @@ def _check_dtype(start: Start, target: Target) -> None:
 
 
 def _extracted(start: Start, target: Target) -> list[Any]:
-    mod = extraction.legalized(networks.build(start.network).mod, target)
+    mod = extraction.legalized(_built(start), target)
     extracted = extraction.extract(mod, target)
     if not extracted:
         raise Impossible(f"{start.network.name} has no function to tune.", "network")
     return extracted
+
+
+def _built(start: Start) -> Any:
+    try:
+        return networks.build(start.network).mod
+    except (Refused, OSError) as error:
+        raise Impossible(f"{start.network.name}: {error}", "network") from error
 
 
 def _database(start: Start, work_dir: Path, extracted: list[Any], trials: Trials) -> tuple[Any, list[Any]]:

@@ -1,6 +1,6 @@
-"""The built-in networks as Relax modules: weights bound, batch norms folded, constants folded.
+"""Networks as Relax modules: weights bound, batch norms folded, constants folded.
 
-Weights are drawn from a fixed seed, so that two builds of a network are equal and give the same tasks. They are the
+Weights of the built-in ones are drawn from a fixed seed, so that two builds of a network are equal and give the same tasks. They are the
 same numbers in every layout and, but for rounding, in every data type.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from tvm import IRModule, relax
 
+from tuning.engines import uploaded
 from tuning.engines.catalog import ImageOptions, MatmulOptions, MlpOptions, VideoOptions, options_of
 from tuning.engines.protocol import NetworkSpec
 
@@ -42,13 +43,18 @@ class Network:
     mod: IRModule
     parameters: int
     """Trained numbers of the network as it is published, before batch norms are folded."""
+    operators: dict[str, int] | None = None
+    """How often each operator of the file occurs, of one's own model."""
 
 
 def build(spec: NetworkSpec, *, image: int | None = None) -> Network:
-    """Build a built-in network; `image` is the height and width of its images, if not as published.
+    """Build a network; `image` is the height and width of a built-in one's images, if not as published.
 
-    Raises as `catalog.options_of`.
+    Raises as `catalog.options_of`, and `Refused` for one's own model.
     """
+    if spec.file is not None:
+        own = uploaded.build(spec.file)
+        return Network(own.mod, own.parameters, own.operators)
     options: Any = options_of(spec.name, dict(spec.options))
     layers = Layers(options.dtype, getattr(options, "layout", "NHWC"))
     inputs = [_tensor(name, shape, options.dtype) for name, shape in shapes(spec.name, options, image).items()]
