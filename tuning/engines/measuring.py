@@ -6,6 +6,7 @@ batch, since TVM's build leaks; measuring keeps one worker until it dies.
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import shutil
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pebble import CONSTS, ProcessExpired, ProcessPool
 
@@ -65,12 +66,15 @@ class Builder:
         self._max_workers = max_workers
         self._timeout_s = timeout_s
         self._suffix = suffix
+        self._batches = itertools.count()
         shutil.rmtree(folder, ignore_errors=True)  # What a killed process left there.
         folder.mkdir(parents=True)
 
     def build(self, mods: Sequence[str], target: str) -> Iterator[tuple[int, Path | Failure]]:
         """Index and artifact, or why there is none, of each module (TVM's JSON) in the order in which they end."""
-        paths = [self._folder / f"{index}{self._suffix}" for index in range(len(mods))]
+        # Earlier batches may be waiting for their measurement still.
+        batch = next(self._batches)
+        paths = [self._folder / f"{batch}-{index}{self._suffix}" for index in range(len(mods))]
         if not mods:
             return
         with self._pool(len(mods)) as pool:
@@ -86,6 +90,13 @@ class Builder:
         return ProcessPool(
             min(self._max_workers, jobs), initializer=workers.begin, initargs=(None,), context=self._context
         )
+
+
+class Measuring(Protocol):
+    """What measures built candidates."""
+
+    def run(self, path: Path, device_type: str, args_info: list[Any]) -> list[float] | Failure:
+        """Seconds of one execution in each repeat. The artifact is gone afterwards."""
 
 
 class Runner:

@@ -168,6 +168,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="Gradient gives trials to the task that promises the largest gain of the total.",
         ),
     ] = "gradient"
+    overlap: Annotated[
+        Literal["auto", "on", "off"],
+        Meta(
+            title="Search while measuring",
+            description="Search and build for other tasks while a device measures. Auto: unless this machine's CPU "
+            "is measured, which that would disturb.",
+        ),
+    ] = "auto"
     number: Annotated[
         int, Meta(ge=1, le=10_000, title="Number", description="Executions averaged into one of a trial's run_secs.")
     ] = 3

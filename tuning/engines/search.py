@@ -6,7 +6,9 @@ only whole batches, and to callbacks that don't know when a trial ended.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -17,7 +19,8 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 
-from . import measuring
+from . import measuring, records
+from .errors import Impossible
 from .measuring import Failure
 from .protocol import Options
 from .targets import cores
@@ -59,6 +62,7 @@ class Search:
         """Task by name."""
         self.target = target
         self.batch = Batch()
+        """What is being built or sent to the runner; others may be waiting for their measurement."""
         self._history = history
         """Records of earlier processes by task, until TVM was shown them."""
 
@@ -79,6 +83,7 @@ class Search:
         if candidates is None:
             return None
         self.batch = Batch(task, list(candidates)[:left])
+        self.trials.handed_out(len(self.batch.candidates))
         return self.batch.candidates
 
     def _replay(self, task: int) -> list[Any]:
@@ -105,9 +110,13 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         self._inner = inner
         self._search = search
         self._task = 0
+        self._batch = Batch()
+        self._mod: Any = None
+        self._database: Any = None
 
     def _initialize_with_tune_context(self, context: Any) -> None:
         self._task = self._search.index[str(context.task_name)]
+        self._mod = context.mod
         self._inner._initialize_with_tune_context(context)  # noqa: SLF001  TVM's name for what strategies override
 
     def pre_tuning(
@@ -119,6 +128,7 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         cost_model: Any = None,
     ) -> None:
         """The task's design spaces are known."""
+        self._database = database
         self._inner.pre_tuning(max_trials, num_trials_per_iter, design_spaces, database, cost_model)
         if self._task + 1 < len(self._search.index):
             self._search.trials.phase("design_spaces", self._task + 1)
@@ -129,12 +139,26 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     def generate_measure_candidates(self) -> Any:
         """A batch of candidates, or None when the task shall have no more."""
-        return self._search.next_batch(self._task, self._inner.generate_measure_candidates)
+        candidates = self._search.next_batch(self._task, self._inner.generate_measure_candidates)
+        self._batch = self._search.batch
+        return candidates
 
     def notify_runner_results(self, measure_candidates: Any, results: Any) -> None:
         """The batch was measured."""
-        if self._search.batch.replayed is None:
+        if self._batch.replayed is None:
+            self._remember(measure_candidates, results)
             self._inner.notify_runner_results(measure_candidates, results)
+
+    def _remember(self, measure_candidates: Any, results: Any) -> None:
+        """Commit to the database that the search reads; only here, on the thread that searches."""
+        workload = self._database.commit_workload(self._mod)
+        for candidate, result in zip(measure_candidates, results, strict=True):
+            run_secs = [records.FAILED_RUN_SECS] if result.run_secs is None else result.run_secs
+            self._database.commit_tuning_record(
+                ms.database.TuningRecord(
+                    candidate.sch.trace, workload, run_secs, self._search.target, candidate.args_info
+                )
+            )
 
     def clone(self) -> Any:
         """One for another task."""
@@ -174,32 +198,80 @@ class TrialBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
 
 
 @derived_object
-class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
-    """Measures what was built, and reports each trial when it ends."""
+class LateResult(ms.runner.PyRunnerFuture):  # type: ignore[misc]
+    """A measurement that may be under way still, or wait for its device."""
 
-    def __init__(self, search: Search, runner: measuring.Runner) -> None:
+    def __init__(self, outcome: Future[list[float] | Failure]) -> None:
+        super().__init__()
+        self._outcome = outcome
+
+    def done(self) -> bool:
+        """Whether TVM can have the result without waiting."""
+        return self._outcome.done()
+
+    def result(self) -> Any:
+        """The result; waits for it."""
+        return _finished(self._outcome.result()).result()
+
+
+@derived_object
+class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
+    """Measures what was built, and reports each trial when it ends.
+
+    With `lanes` that many are measured at a time, in threads, while TVM searches and builds for other tasks.
+    """
+
+    def __init__(self, search: Search, runner: measuring.Measuring, lanes: int | None) -> None:
         super().__init__()
         self._search = search
         self._runner = runner
+        self._lanes = ThreadPoolExecutor(lanes, "lane") if lanes else None
 
     def run(self, runner_inputs: Any) -> list[Any]:
-        """A finished future for each input."""
+        """A future for each input; finished ones without lanes."""
         batch = self._search.batch
         if batch.replayed is not None:
-            return [LocalRunnerFuture(res=run_secs) for run_secs in batch.replayed]
+            return [_finished(run_secs) for run_secs in batch.replayed]
         if runner_inputs:
             self._search.trials.phase("measuring", batch.task)
-        return [self._measured(index, given) for index, given in zip(batch.built, runner_inputs, strict=True)]
+        given = zip(batch.built, runner_inputs, strict=True)
+        if self._lanes is None:
+            return [_finished(self._measured(batch, index, *_job(one))) for index, one in given]
+        return [LateResult(self._lanes.submit(self._measured_late, batch, index, *_job(one))) for index, one in given]
 
-    def _measured(self, index: int, given: Any) -> Any:
-        batch, search = self._search.batch, self._search
+    def _measured(self, batch: Batch, index: int, path: Path, device: str, args: list[Any]) -> list[float] | Failure:
+        search = self._search
         with search.trials.measurement():
-            args_info = [[str(a), str(b), [int(c) for c in d]] for a, b, d in (i.as_json() for i in given.args_info)]
-            outcome = self._runner.run(Path(given.artifact_path), str(given.device_type), args_info)
+            outcome = self._runner.run(path, device, args)
             search.trials.ended(batch.task, batch.candidates[index], outcome, search.target)
-        if isinstance(outcome, Failure):
-            return LocalRunnerFuture(error_message=outcome.text)
-        return LocalRunnerFuture(res=outcome)
+        return outcome
+
+    def _measured_late(
+        self, batch: Batch, index: int, path: Path, device: str, args: list[Any]
+    ) -> list[float] | Failure:
+        """In a lane's thread; what goes wrong there ends the run at once, not when TVM asks for the result."""
+        search = self._search
+        try:
+            outcome = self._runner.run(path, device, args)
+            search.trials.ended(batch.task, batch.candidates[index], outcome, search.target)
+        except Impossible as impossible:
+            search.trials.fail(str(impossible))
+        except Exception as error:  # noqa: BLE001  the supervisor must hear of whatever it was
+            traceback.print_exc()
+            search.trials.fail(f"{type(error).__name__}: {error}")
+        return outcome
+
+
+def _job(given: Any) -> tuple[Path, str, list[Any]]:
+    """Artifact, kind of device and arguments, as workers take them."""
+    args_info = [[str(a), str(b), [int(c) for c in d]] for a, b, d in (info.as_json() for info in given.args_info)]
+    return Path(given.artifact_path), str(given.device_type), args_info
+
+
+def _finished(outcome: list[float] | Failure) -> Any:
+    if isinstance(outcome, Failure):
+        return LocalRunnerFuture(error_message=outcome.text)
+    return LocalRunnerFuture(res=outcome)
 
 
 def tune(extracted: list[Any], search: Search, setting: Setting) -> None:
@@ -210,6 +282,7 @@ def tune(extracted: list[Any], search: Search, setting: Setting) -> None:
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
         extracted, work_dir, strategy=strategy, num_threads=cores(), seed=seed
     )
+    runner, lanes = _runner(setting)
     search.trials.phase("design_spaces", 0)
     budget = search.trials.left + search.to_replay
     ms.tune.tune_tasks(
@@ -220,13 +293,22 @@ def tune(extracted: list[Any], search: Search, setting: Setting) -> None:
         max_trials_per_task=budget,
         num_trials_per_iter=options.trials_per_batch,
         builder=TrialBuilder(search, _builder(setting)),
-        runner=TrialRunner(search, _runner(setting)),
-        database=setting.database,
+        runner=TrialRunner(search, runner, lanes),
+        database=_in_memory(setting.database),
         cost_model="xgb" if options.cost_model == "xgb" else ms.cost_model.RandomModel(seed=seed),
         # No AddToDatabase: each trial is committed when it ends. No RemoveBuildArtifact: the runner removes them.
         measure_callbacks=[ms.measure_callback.UpdateCostModel()],
         task_scheduler=_task_scheduler(options, seed),
     )
+
+
+def _in_memory(recorded: Any) -> Any:
+    """What was recorded, for the search alone: trials that end while it reads are written to the run's own database."""
+    database = ms.database.MemoryDatabase()
+    for record in recorded.get_all_tuning_records():
+        database.commit_workload(record.workload.mod)
+        database.commit_tuning_record(record)
+    return database
 
 
 def _seed(options: Options, done: int) -> int | None:
@@ -251,14 +333,18 @@ def _builder(setting: Setting) -> measuring.Builder:
     )
 
 
-def _runner(setting: Setting) -> measuring.Runner:
+def _runner(setting: Setting) -> tuple[measuring.Measuring, int | None]:
+    """The runner, and how many of its measurements go on beside the search; None when the search waits for them."""
     options, threads = setting.options, setting.target.attrs.get("num-cores")
-    return measuring.Runner(
+    on_cpu = _on_cpu(setting.target)
+    runner = measuring.Runner(
         setting.context,
         config=(options.number, options.repeat, options.min_repeat_ms),
         timeout_s=options.run_timeout_s,
-        threads=min(int(threads), cores()) if threads and _on_cpu(setting.target) else None,
+        threads=min(int(threads), cores()) if threads and on_cpu else None,
     )
+    overlap = options.overlap == "on" or (options.overlap == "auto" and not on_cpu)
+    return runner, 1 if overlap else None
 
 
 def _on_cpu(target: Any) -> bool:

@@ -19,7 +19,7 @@ from tvm.s_tir import meta_schedule as ms
 from . import records
 from .measuring import ARTIFACTS, Failure
 from .outbox import Outbox
-from .protocol import Finished, FinishReason, Phase, PhaseName, Start, TaskInfo, TrialMeasured
+from .protocol import Failed, Finished, FinishReason, Phase, PhaseName, Start, TaskInfo, TrialMeasured
 
 logger = logging.getLogger("tuneboard")
 
@@ -39,6 +39,7 @@ class Trials:
         self._lock = threading.RLock()
         self._measuring = False
         self._stop_wanted = False
+        self._under_way = 0
 
     @property
     def left(self) -> int:
@@ -47,8 +48,14 @@ class Trials:
 
     def left_of(self, task: int) -> int:
         """Trials that the task may still have."""
-        limit = self._start.options.max_trials_per_task
-        return self.left if limit is None else max(0, min(self.left, limit - self.of_task[task]))
+        with self._lock:
+            left, limit = self.left - self._under_way, self._start.options.max_trials_per_task
+            return max(0, left if limit is None else min(left, limit - self.of_task[task]))
+
+    def handed_out(self, candidates: int) -> None:
+        """So many candidates are being built or measured, or wait for it: each will be a trial of the budget."""
+        with self._lock:
+            self._under_way += candidates
 
     def open(self, work_dir: Path, database: Any, workloads: list[Any]) -> None:
         """Take the record file that new trials are appended to; `workloads` are the tasks' in the database."""
@@ -104,6 +111,7 @@ class Trials:
             )
             text = self._text.appended()
             self.done += 1
+            self._under_way -= 1
             self.of_task[task] += 1
             latency = None if failed else fmean(run_secs)
             self._log(task, latency, outcome)
@@ -141,10 +149,21 @@ class Trials:
                 self.finish("stopped")
             self._stop_wanted = True
 
+    def fail(self, error: str) -> NoReturn:
+        """Say why the run can't go on, and end the process; from any thread."""
+        with self._lock:
+            self._clean_up()
+            logger.error("%s", error)
+            sys.stdout.flush()
+            self._outbox.close_with(Failed(error))
+
     def finish(self, reason: FinishReason) -> NoReturn:
         """Say so and end the process. Nothing is left to do, since every trial was committed when it ended."""
         with self._lock:
-            shutil.rmtree(Path(self._start.work_dir, ARTIFACTS), ignore_errors=True)
+            self._clean_up()
             logger.info("Finished (%s): %d of %d trials.", reason, self.done, self._start.trials_budget)
             sys.stdout.flush()
             self._outbox.close_with(Finished(reason))
+
+    def _clean_up(self) -> None:
+        shutil.rmtree(Path(self._start.work_dir, ARTIFACTS), ignore_errors=True)
