@@ -32,6 +32,10 @@ BETWEEN_DECADES = {
 }
 """On a logarithmic axis Plotly leaves the suffix off these labels, and crowds them."""
 
+TrialRow = tuple[int, float, float | None, bool, bool]
+"""A trial's number, seconds since the run began, latency in seconds, whether it is a short measurement's, and whether it
+was its task's best when measured. Of trials that stand for many, those that were best are all there."""
+
 Point = tuple[int, float]
 """A trial's number and its seconds since the run began."""
 
@@ -102,23 +106,24 @@ def run_figures(run: Run, curves: CurvesDict) -> RunFiguresDict:
     }
 
 
-def task_figure(task: Task, rows: Iterable[tuple[int, float, float | None, bool]], end: Point) -> FigureDict:
-    """One task's trials, its failures, and the best so far.
-
-    `rows` are number, at_s, latency_s and improved of its trials by number; the improved ones must be complete.
-    """
+def task_figure(task: Task, rows: Iterable[TrialRow], end: Point) -> FigureDict:
+    """One task's trials, those that were measured shortly, its failures, and the best so far; `rows` by number."""
     rows = list(rows)
-    valid = [(number, at, latency) for number, at, latency, _ in rows if latency is not None]
-    failed = [(number, at, 0.02) for number, at, latency, _ in rows if latency is None]
-    best = [(number, at, latency) for number, at, latency, improved in rows if improved and latency is not None]
+    valid = [(number, at, latency, short) for number, at, latency, short, _ in rows if latency is not None]
+    full, brief = ([row[:3] for row in valid if row[3] is short] for short in (False, True))
+    failed = [(number, at, 0.02) for number, at, latency, _, _ in rows if latency is None]
+    best = [(number, at, latency) for number, at, latency, _, improved in rows if improved and latency is not None]
     dots = {"mode": "markers", "marker": {"size": 5}, "hovertemplate": _hover("latency")}
+    rings = {"mode": "markers", "marker": {"size": 5, "symbol": "circle-open"}}
+    rings["hovertemplate"] = _hover("latency, of a short measurement")
     crosses = {"mode": "markers", "yaxis": "y2", "marker": {"size": 6, "symbol": "x-thin"}}
     crosses["hovertemplate"] = "failed<br>trial %{x} · %{customdata:.1f} s<extra></extra>"
     layout = _layout("Latency of each trial", "Latency", log=True, kind="s")
     layout["yaxis2"] = {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True}
     return {
         "data": [
-            {**_trace("trials", valid, {"role": "trials"}), **dots},
+            {**_trace("trials", full, {"role": "trials"}), **dots},
+            {**_trace("measured shortly", brief, {"role": "short"}), **rings},
             {**_trace("failed", failed, {"role": "failed"}), **crosses},
             {**_steps("best so far", best, end, {"task": task.index}), "hovertemplate": _hover("best")},
         ],

@@ -128,14 +128,15 @@ class _Batch:
             nth=task.trials,
             latency_s=event.latency_s,
             error_kind=event.error_kind,
+            short=event.short,
             at_s=event.at_s,
             lod=level_of_detail(self.run.trials_done),
-            improved=self._improves(task, event.latency_s),
+            improved=not event.short and self._improves(task, event.latency_s),
         )
         self.trials.append(trial)
         if event.latency_s is None:
             self._count_failure(task, trial, event)
-        elif event.record is not None:
+        elif event.record is not None and not event.short:
             self._keep(task, trial.number, event.latency_s, event.record)
 
     def _improves(self, task: Task, latency_s: float | None) -> bool:

@@ -35,9 +35,9 @@ def task_figures(_request: HttpRequest, pk: int, index: int) -> JsonResponse:
     return JsonResponse({"run": run.pk, "task": index, "last": run.trials_done, "curve": figure})
 
 
-def _trials(task: Task) -> list[tuple[int, float, float | None, bool]]:
+def _trials(task: Task) -> list[charts.TrialRow]:
     """About POINTS trials by number, and among them every improvement."""
-    columns = ("number", "at_s", "latency_s", "improved")
+    columns = ("number", "at_s", "latency_s", "short", "improved")
     trials = task.run.trials.filter(task=task, number__lte=task.run.trials_done)
     level = max(0, (-(-task.trials // POINTS) - 1).bit_length()) if task.trials else 0
     rows = chain(trials.thinned(level).values_list(*columns), trials.improvements().values_list(*columns))

@@ -3,7 +3,7 @@ import { Chart } from "./charts.js";
 import { LiveRun } from "./live.js";
 import * as units from "./units.js";
 
-const TRIALS = 0, FAILED = 1, BEST = 2;
+const TRIALS = 0, SHORT = 1, FAILED = 2, BEST = 3;
 const FAILED_HEIGHT = 0.02;
 const role = (name) => document.querySelector(`[data-role=${name}]`);
 const article = role("task");
@@ -32,7 +32,7 @@ function collect(columns) {
     const [at, latency] = [columns.at_s[row], columns.latency_s[row]];
     end = [number, at];
     if (columns.task[row] !== task) return;
-    point(latency === null ? FAILED : TRIALS, number, at, latency ?? FAILED_HEIGHT);
+    point(latency === null ? FAILED : columns.short[row] ? SHORT : TRIALS, number, at, latency ?? FAILED_HEIGHT);
     if (columns.improved[row]) point(BEST, number, at, latency);
     wantsRecords ||= latency !== null;
   });

@@ -184,6 +184,7 @@ def test_it_gives_trials_as_columns(client: Client) -> None:
         "task": [0, 1, 0],
         "latency_s": [2e-3, None, 1e-3],
         "error": [None, "run", None],
+        "short": [False, False, False],
         "at_s": [1.0, 2.0, 3.0],
         "nth": [1, 1, 2],
         "improved": [True, False, True],

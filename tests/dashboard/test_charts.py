@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from dashboard import charts
-from tests.world import claimed, make_run, make_tasks, measured_run, record_trials
+from tests.world import claimed, make_run, make_tasks, measured_run, record_trials, trial
 from tuning.curves import curves
 from tuning.models import Run
+from tuning.recorder import Recorder
 
 pytestmark = pytest.mark.django_db
 
@@ -88,8 +89,19 @@ def test_it_says_how_fast_a_live_run_is() -> None:
 
 def test_it_keeps_failed_trials_apart_from_measured_ones() -> None:
     run = measured_run([(0, 2e-3), (0, None), (0, 3e-3), (1, 1e-3)])
-    rows = run.trials.filter(task__index=0).values_list("number", "at_s", "latency_s", "improved")
-    trials, failed, best = charts.task_figure(run.tasks.get(index=0), rows, (4, 4.0))["data"]
+    rows = run.trials.filter(task__index=0).values_list("number", "at_s", "latency_s", "short", "improved")
+    trials, _, failed, best = charts.task_figure(run.tasks.get(index=0), rows, (4, 4.0))["data"]
     assert (trials["x"], trials["y"]) == ([1, 3], [2e-3, 3e-3])
     assert failed["x"] == [2]
     assert columns(best) == ([1, 4], [1.0, 4.0], [2e-3, 2e-3])
+
+
+def test_it_keeps_short_measurements_apart_from_full_ones() -> None:
+    run = measured_run([(0, 2e-3)])
+    Recorder(run).record([trial(0, 5e-3, short=True, at_s=2.0)])
+    rows = run.trials.values_list("number", "at_s", "latency_s", "short", "improved")
+    trials, short, failed, best = charts.task_figure(run.tasks.get(index=0), rows, (2, 2.0))["data"]
+    assert (trials["x"], short["x"], failed["x"]) == ([1], [2], [])
+    assert short["y"] == [5e-3]
+    assert short["marker"]["symbol"] == "circle-open"
+    assert columns(best) == ([1, 2], [1.0, 2.0], [2e-3, 2e-3])

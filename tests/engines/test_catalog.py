@@ -11,7 +11,7 @@ from tuning.engines.catalog import BUILTIN, options_of
 
 def test_it_lists_the_networks_by_name() -> None:
     residual = {f"resnet-{depth}" for depth in (18, 34, 50, 101, 152)} | {f"resnet3d-{depth}" for depth in (18, 34, 50)}
-    assert {"mlp", "matmul", "mobilenet", "squeezenet_v1.1", "inception_v3"} | residual == set(BUILTIN)
+    assert {"mlp", "matmul", "conv2d", "mobilenet", "squeezenet_v1.1", "inception_v3"} | residual == set(BUILTIN)
     for name, network in BUILTIN.items():
         assert network.name == name
         assert network.title

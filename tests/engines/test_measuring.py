@@ -14,6 +14,7 @@ import pytest
 from tests.engines import faults
 from tuning.engines import measuring, workers
 from tuning.engines.measuring import Builder, Failure, Runner
+from tuning.engines.workers import Timing
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 ARGUMENTS = [["TENSOR", "float32", [8]], ["TENSOR", "float32", [8]]]
@@ -118,13 +119,46 @@ def runner(context: ForkServerContext) -> Iterator[Runner]:
     runner.close()
 
 
+@pytest.fixture
+def racing(context: ForkServerContext) -> Iterator[Runner]:
+    runner = Runner(context, config=(2, 1, 100), timeout_s=30.0, threads=1)
+    yield runner
+    runner.close()
+
+
 def test_it_measures_each_repeat(context: ForkServerContext, runner: Runner, tmp_path: Path) -> None:
     path = built(context, tmp_path)
-    seconds = runner.run(path, "cpu", ARGUMENTS)
-    assert isinstance(seconds, list)
-    assert len(seconds) == 3
-    assert all(0 < second < 1 for second in seconds)
+    timing = runner.run(path, "cpu", ARGUMENTS)
+    assert isinstance(timing, Timing)
+    assert len(timing.run_secs) == 3
+    assert all(0 < second < 1 for second in timing.run_secs)
+    assert not timing.short
     assert not path.exists()
+
+
+def test_it_measures_shortly_what_is_slower_than_the_limit(
+    context: ForkServerContext, racing: Runner, tmp_path: Path
+) -> None:
+    sleeps = 'T.evaluate(T.call_extern("int32", "usleep", 2000))'
+    timing = racing.run(built(context, tmp_path, sleeps), "cpu", ARGUMENTS, limit_s=1e-3)
+    assert isinstance(timing, Timing)
+    assert timing.short
+    assert len(timing.run_secs) > 1
+    assert min(timing.run_secs) > 8 * 2e-3, "as measured: it sleeps at each of 8 elements"
+
+
+def test_it_measures_in_full_what_is_faster_than_the_limit(
+    context: ForkServerContext, racing: Runner, tmp_path: Path
+) -> None:
+    timing = racing.run(built(context, tmp_path), "cpu", ARGUMENTS, limit_s=1.0)
+    assert isinstance(timing, Timing)
+    assert (timing.short, len(timing.run_secs)) == (False, 1)
+
+
+def test_it_races_only_where_that_saves_time(context: ForkServerContext, runner: Runner, tmp_path: Path) -> None:
+    timing = runner.run(built(context, tmp_path), "cpu", ARGUMENTS, limit_s=1e-12)
+    assert isinstance(timing, Timing)
+    assert (timing.short, len(timing.run_secs)) == (False, 3)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +178,7 @@ def test_it_measures_on_after_a_candidate_that_crashes_or_hangs(
     call: str, failure: Failure, context: ForkServerContext, runner: Runner, tmp_path: Path
 ) -> None:
     assert runner.run(built(context, tmp_path, call), "cpu", ARGUMENTS) == failure
-    assert isinstance(runner.run(built(context, tmp_path), "cpu", ARGUMENTS), list)
+    assert isinstance(runner.run(built(context, tmp_path), "cpu", ARGUMENTS), Timing)
 
 
 def test_it_says_why_a_candidate_can_not_be_run(context: ForkServerContext, runner: Runner, tmp_path: Path) -> None:

@@ -27,8 +27,9 @@ PUBLISHED = {  # num_params and _ops (10⁹ multiply-adds) of torchvision's tabl
     "mobilenet": (4_231_976, 569e6),
     "mlp": (784 * 128 + 128 + 128 * 10 + 10, 784 * 128 + 128 * 10),
     "matmul": (0, 128**3),
+    "conv2d": (3 * 3 * 64 * 64 + 64, 56 * 56 * 64 * 64 * 9),
 }
-SMALLEST = {"inception_v3": 75, "resnet3d-18": 8, "mlp": None, "matmul": None}
+SMALLEST = {"inception_v3": 75, "resnet3d-18": 8, "mlp": None, "matmul": None, "conv2d": None}
 """Images at which every layer is computed still, where 32 isn't it."""
 
 

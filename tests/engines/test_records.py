@@ -49,8 +49,8 @@ def test_there_may_be_no_files_yet(tmp_path: Path) -> None:
 def test_it_tells_latencies_from_failures(tmp_path: Path) -> None:
     write(tmp_path, f"{LINE}\n{FAILED}\n")
     first, second = records.recorded(tmp_path)
-    assert first == records.Recorded(workload=0, latency_s=0.002, lost=False)
-    assert second == records.Recorded(workload=1, latency_s=None, lost=False)
+    assert first == records.Recorded(workload=0, latency_s=0.002, repeats=2, lost=False)
+    assert second == records.Recorded(workload=1, latency_s=None, repeats=1, lost=False)
 
 
 def test_it_names_a_line_that_can_not_be_read(tmp_path: Path) -> None:

@@ -37,6 +37,15 @@ def test_it_estimates_only_when_every_task_has_a_valid_trial() -> None:
     assert run.estimated_latency_s == pytest.approx(2e-3 * 1 + 1e-3 * 2)
 
 
+def test_a_short_measurement_is_never_its_tasks_best() -> None:
+    run = measured_run([(0, 2e-3)])
+    Recorder(run).record([trial(0, 1e-3, short=True)])
+    task = run.tasks.get(index=0)
+    assert (task.best_latency_s, task.best_trial, task.trials) == (2e-3, 1, 2)
+    assert list(run.trials.values_list("latency_s", "short", "improved")) == [(2e-3, False, True), (1e-3, True, False)]
+    assert list(task.records.values_list("trial", flat=True)) == [1]
+
+
 def test_its_delta_says_what_changed() -> None:
     run = measured_run([(0, 2e-3)])
     delta = record_trials(run, [(1, 4e-3), (1, None)])
@@ -46,6 +55,7 @@ def test_its_delta_says_what_changed() -> None:
         "task": [1, 1],
         "latency_s": [4e-3, None],
         "error": [None, "run"],
+        "short": [False, False],
         "at_s": [2.0, 3.0],
         "nth": [1, 2],
         "improved": [True, False],

@@ -17,6 +17,10 @@ DType = Annotated[
         title="Data type", description="Of inputs, weights and sums; float16 is fast where the target computes in it."
     ),
 ]
+Layout = Annotated[
+    Literal["NHWC", "NCHW"],
+    Meta(title="Data layout", description="Order of an image's axes; kernels are HWIO or OIHW then."),
+]
 Family = Literal["Small", "Image classification", "Video"]
 """What networks are grouped by."""
 
@@ -35,14 +39,23 @@ class MatmulOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dtype: DType = "float32"
 
 
+class Conv2dOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of `conv2d`."""
+
+    batch: Batch = 1
+    size: Annotated[int, Meta(ge=1, le=1024, title="Image size", description="Height and width.")] = 56
+    channels: Annotated[
+        int, Meta(ge=1, le=4096, title="Channels", description="Of the input, and as many of the output.")
+    ] = 64
+    layout: Layout = "NHWC"
+    dtype: DType = "float32"
+
+
 class ImageOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of the networks that classify images."""
 
     batch: Batch = 1
-    layout: Annotated[
-        Literal["NHWC", "NCHW"],
-        Meta(title="Data layout", description="Order of an image's axes; kernels are HWIO or OIHW then."),
-    ] = "NHWC"
+    layout: Layout = "NHWC"
     dtype: DType = "float32"
 
 
@@ -91,6 +104,13 @@ _NETWORKS = (
     ),
     BuiltinNetwork(
         "matmul", "Matrix product", "One n × n matrix product: the smallest thing to tune.", MatmulOptions, "Small"
+    ),
+    BuiltinNetwork(
+        "conv2d",
+        "Convolution",
+        "One 3 × 3 convolution with a bias: what most of an image network's time goes to.",
+        Conv2dOptions,
+        "Small",
     ),
     *(_resnet(depth, "basic blocks") for depth in (18, 34)),
     *(_resnet(depth, "bottleneck blocks") for depth in (50, 101, 152)),

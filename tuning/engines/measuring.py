@@ -23,10 +23,10 @@ from typing import Any, Protocol
 
 from pebble import CONSTS, ProcessExpired, ProcessPool
 
-from . import workers
+from . import race, workers
 from .protocol import ErrorKind
 from .signals import signal_name
-from .workers import Fault
+from .workers import Fault, Timing
 
 CONSTS.term_timeout = 0.2  # A worker that hangs inside TVM doesn't heed SIGTERM: don't wait 3 s for it.
 
@@ -95,8 +95,8 @@ class Builder:
 class Measuring(Protocol):
     """What measures built candidates."""
 
-    def run(self, path: Path, device_type: str, args_info: list[Any]) -> list[float] | Failure:
-        """Seconds of one execution in each repeat. The artifact is gone afterwards."""
+    def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None) -> Timing | Failure:
+        """Measure, where that saves time only shortly what is slower than the limit. The artifact is gone afterwards."""
 
 
 class Runner:
@@ -107,15 +107,17 @@ class Runner:
     ) -> None:
         self._context = context
         self._config = config
+        _, repeat, min_repeat_ms = config
+        self._races = repeat * min_repeat_ms >= race.WORTHWHILE_MS
         self._timeout_s = timeout_s
         self._threads = threads
         self._pool: ProcessPool | None = None
 
-    def run(self, path: Path, device_type: str, args_info: list[Any]) -> list[float] | Failure:
-        """Seconds of one execution in each repeat. The artifact is gone afterwards."""
-        job = (workers.measure, str(path), device_type, args_info, self._config)
+    def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None = None) -> Timing | Failure:
+        """Measure, but only shortly what is slower than the limit. The artifact is gone afterwards."""
+        job = (workers.measure, str(path), device_type, args_info, self._config, limit_s if self._races else None)
         future = self._ready_pool().schedule(workers.guarded, job, timeout=self._timeout_s)
-        result: list[float] | Failure = _result(future, "run", self._timeout_s)
+        result: Timing | Failure = _result(future, "run", self._timeout_s)
         path.unlink(missing_ok=True)
         return result
 

@@ -88,6 +88,8 @@ class TrialMeasured(msgspec.Struct, tag="trial", frozen=True):
     """The text, whole, when it failed."""
     record: str | None = None
     """The record in the engine's own serial form, of trials among the best k of their task in this process."""
+    short: bool = False
+    """True when it was clearly slower than its task's best, and therefore measured in short laps only (`race`)."""
     recovered: bool = False
     """True when read back from the record file: it was measured by an earlier process that died before it was recorded."""
 
@@ -192,6 +194,16 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="Short functions are executed more often until one repeat takes this long.",
         ),
     ] = 100
+    race_margin: Annotated[
+        float,
+        Meta(
+            ge=1.2,
+            le=1e6,
+            title="Race margin",
+            description="A candidate that a short first measurement shows to be slower than its task's best by this factor "
+            "isn't measured at full length. Large: every candidate is.",
+        ),
+    ] = 1.5
     build_timeout_s: Annotated[
         float,
         Meta(gt=0, le=3600, title="Build timeout (s)", description="A candidate that takes longer to build fails."),

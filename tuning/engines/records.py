@@ -25,6 +25,8 @@ class Recorded:
 
     workload: int
     latency_s: float | None
+    repeats: int
+    """How many `run_secs` it has: more than a run's `repeat` when it was measured shortly."""
     lost: bool
 
 
@@ -72,7 +74,7 @@ def _recorded(number: int, line: str) -> Recorded:
     try:
         workload, (trace, run_secs, *_) = json.loads(line)
         failed = not run_secs or FAILED_RUN_SECS in run_secs
-        return Recorded(workload, None if failed else fmean(run_secs), lost=not trace[0])
+        return Recorded(workload, None if failed else fmean(run_secs), len(run_secs or ()), lost=not trace[0])
     except (ValueError, TypeError, IndexError, KeyError) as error:
         raise ValueError(f"{RECORDS}, line {number} is no tuning record: {error}") from error
 

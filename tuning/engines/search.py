@@ -19,12 +19,13 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 
-from . import measuring, records
+from . import evolution, measuring, records
 from .errors import Impossible
 from .measuring import Failure
 from .protocol import Options
 from .targets import cores
 from .trials import Trials
+from .workers import Timing
 
 REPLAYED = 32
 """Earlier records of a task, the best, that a resumed run shows TVM again."""
@@ -201,7 +202,7 @@ class TrialBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
 class LateResult(ms.runner.PyRunnerFuture):  # type: ignore[misc]
     """A measurement that may be under way still, or wait for its device."""
 
-    def __init__(self, outcome: Future[list[float] | Failure]) -> None:
+    def __init__(self, outcome: Future[Timing | Failure]) -> None:
         super().__init__()
         self._outcome = outcome
 
@@ -231,7 +232,7 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
         """A future for each input; finished ones without lanes."""
         batch = self._search.batch
         if batch.replayed is not None:
-            return [_finished(run_secs) for run_secs in batch.replayed]
+            return [_finished(Timing(run_secs)) for run_secs in batch.replayed]
         if runner_inputs:
             self._search.trials.phase("measuring", batch.task)
         given = zip(batch.built, runner_inputs, strict=True)
@@ -239,20 +240,18 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
             return [_finished(self._measured(batch, index, *_job(one))) for index, one in given]
         return [LateResult(self._lanes.submit(self._measured_late, batch, index, *_job(one))) for index, one in given]
 
-    def _measured(self, batch: Batch, index: int, path: Path, device: str, args: list[Any]) -> list[float] | Failure:
+    def _measured(self, batch: Batch, index: int, path: Path, device: str, args: list[Any]) -> Timing | Failure:
         search = self._search
         with search.trials.measurement():
-            outcome = self._runner.run(path, device, args)
+            outcome = self._runner.run(path, device, args, search.trials.slow_s(batch.task))
             search.trials.ended(batch.task, batch.candidates[index], outcome, search.target)
         return outcome
 
-    def _measured_late(
-        self, batch: Batch, index: int, path: Path, device: str, args: list[Any]
-    ) -> list[float] | Failure:
+    def _measured_late(self, batch: Batch, index: int, path: Path, device: str, args: list[Any]) -> Timing | Failure:
         """In a lane's thread; what goes wrong there ends the run at once, not when TVM asks for the result."""
         search = self._search
         try:
-            outcome = self._runner.run(path, device, args)
+            outcome = self._runner.run(path, device, args, search.trials.slow_s(batch.task))
             search.trials.ended(batch.task, batch.candidates[index], outcome, search.target)
         except Impossible as impossible:
             search.trials.fail(str(impossible))
@@ -268,17 +267,17 @@ def _job(given: Any) -> tuple[Path, str, list[Any]]:
     return Path(given.artifact_path), str(given.device_type), args_info
 
 
-def _finished(outcome: list[float] | Failure) -> Any:
+def _finished(outcome: Timing | Failure) -> Any:
     if isinstance(outcome, Failure):
         return LocalRunnerFuture(error_message=outcome.text)
-    return LocalRunnerFuture(res=outcome)
+    return LocalRunnerFuture(res=outcome.run_secs)
 
 
 def tune(extracted: list[Any], search: Search, setting: Setting) -> None:
     """TVM's `tune_tasks` over the extracted tasks until the run's budget is used up or nothing is left to try."""
     options, work_dir = setting.options, str(setting.work_dir)
     seed = _seed(options, search.trials.done)
-    strategy = Strategy(ms.search_strategy.SearchStrategy.create(options.strategy), search)
+    strategy = Strategy(evolution.strategy(options), search)
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
         extracted, work_dir, strategy=strategy, num_threads=cores(), seed=seed
     )
@@ -295,7 +294,7 @@ def tune(extracted: list[Any], search: Search, setting: Setting) -> None:
         builder=TrialBuilder(search, _builder(setting)),
         runner=TrialRunner(search, runner, lanes),
         database=_in_memory(setting.database),
-        cost_model="xgb" if options.cost_model == "xgb" else ms.cost_model.RandomModel(seed=seed),
+        cost_model=evolution.cost_model(options, seed),
         # No AddToDatabase: each trial is committed when it ends. No RemoveBuildArtifact: the runner removes them.
         measure_callbacks=[ms.measure_callback.UpdateCostModel()],
         task_scheduler=_task_scheduler(options, seed),

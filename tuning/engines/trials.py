@@ -20,6 +20,7 @@ from . import records
 from .measuring import ARTIFACTS, Failure
 from .outbox import Outbox
 from .protocol import Failed, Finished, FinishReason, Phase, PhaseName, Start, TaskInfo, TrialMeasured
+from .workers import Timing
 
 logger = logging.getLogger("tuneboard")
 
@@ -68,6 +69,8 @@ class Trials:
         for number, (task, line) in enumerate(earlier[: self._start.trials_budget], start=1):
             if not line.lost:
                 self.of_task[task] += 1
+            if line.latency_s is not None:
+                self._fastest[task] = min(self._fastest[task], line.latency_s)
             if number > self._start.trials_done:
                 self.done = number
                 self._outbox.send(self._recovered(task, line))
@@ -78,6 +81,7 @@ class Trials:
         return TrialMeasured(
             task=task,
             latency_s=line.latency_s,
+            short=line.repeats > self._start.options.repeat,
             at_s=self._start.elapsed_s,
             error_kind="run" if failed else None,
             error="not recorded" if failed else None,
@@ -99,11 +103,17 @@ class Trials:
             if self._stop_wanted:
                 self.finish("stopped")
 
-    def ended(self, task: int, candidate: Any, outcome: list[float] | Failure, target: Any) -> None:
+    def slow_s(self, task: int) -> float | None:
+        """The latency in seconds from which on a candidate of the task is clearly slower than its best; None at first."""
+        best = self._fastest[task] * self._start.options.race_margin
+        return best if best < float("inf") else None
+
+    def ended(self, task: int, candidate: Any, outcome: Timing | Failure, target: Any) -> None:
         """Commit the trial, then report it."""
         with self._lock:
             failed = isinstance(outcome, Failure)
-            run_secs = [records.FAILED_RUN_SECS] if isinstance(outcome, Failure) else outcome
+            short = isinstance(outcome, Timing) and outcome.short
+            run_secs = [records.FAILED_RUN_SECS] if isinstance(outcome, Failure) else outcome.run_secs
             self._database.commit_tuning_record(
                 ms.database.TuningRecord(
                     candidate.sch.trace, self._workloads[task], run_secs, target, candidate.args_info
@@ -115,6 +125,7 @@ class Trials:
             self.of_task[task] += 1
             latency = None if failed else fmean(run_secs)
             self._log(task, latency, outcome)
+            keep = latency is not None and not short and self._among_best(task, latency)
             self._outbox.send(
                 TrialMeasured(
                     task=task,
@@ -122,7 +133,8 @@ class Trials:
                     at_s=self._start.elapsed_s + time.monotonic() - self._began,
                     error_kind=outcome.kind if isinstance(outcome, Failure) else None,
                     error=outcome.text if isinstance(outcome, Failure) else None,
-                    record=text if latency is not None and self._among_best(task, latency) else None,
+                    record=text if keep else None,
+                    short=short,
                 )
             )
 
@@ -131,7 +143,7 @@ class Trials:
         heapq.heappush(best, -latency)
         return len(best) <= self._start.keep_best or heapq.heappop(best) != -latency
 
-    def _log(self, task: int, latency: float | None, outcome: list[float] | Failure) -> None:
+    def _log(self, task: int, latency: float | None, outcome: Timing | Failure) -> None:
         info = self._tasks[task]
         head = f"[Task #{task}: {info.name}] Trial #{self.of_task[task]}"
         if latency is None:

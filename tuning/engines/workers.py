@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from . import race
 from .lifeline import die_with
 
 T = TypeVar("T")
@@ -21,6 +22,14 @@ class Fault:
     """Why a candidate failed, in the words of TVM or the compiler."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What a measurement gave: seconds of one execution in each repeat, or in each lap of a short one."""
+
+    run_secs: list[float]
+    short: bool = False
 
 
 def begin(threads: int | None) -> None:
@@ -51,15 +60,28 @@ def build(mod_json: str, target_json: str, path: str) -> None:
         built.export_library(path)
 
 
-def measure(path: str, device_type: str, args_info: list[Any], config: tuple[int, int, int]) -> list[float]:
-    """Seconds of one execution, averaged over `number`, for each of `repeat` repeats, on random arguments."""
+def measure(
+    path: str, device_type: str, args_info: list[Any], config: tuple[int, int, int], limit_s: float | None
+) -> Timing:
+    """Measure on random arguments: `repeat` times the average of `number` executions, or of more in `min_repeat_ms`.
+
+    A candidate that is slower than the limit is measured in short laps only, more of them than `repeat`.
+    """
     import tvm
     from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
     from tvm.s_tir.meta_schedule.runner.local_runner import default_alloc_argument, default_run_evaluator
 
     device = tvm.runtime.device(device_type, 0)
     number, repeat, min_repeat_ms = config
-    evaluator = EvaluatorConfig(number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)
     module = tvm.runtime.load_module(path)
     arguments = default_alloc_argument(device, args_info, 1)
-    return [float(seconds) for seconds in default_run_evaluator(module, device, evaluator, arguments)]
+
+    def run_secs(config: EvaluatorConfig) -> list[float]:
+        return [float(seconds) for seconds in default_run_evaluator(module, device, config, arguments)]
+
+    def laps(repeat: int) -> list[float]:
+        return run_secs(EvaluatorConfig(number=1, repeat=repeat, min_repeat_ms=race.LAP_MS))
+
+    if limit_s is not None and (slow := race.lost(laps, limit_s, at_least=max(2, repeat + 1))):
+        return Timing(slow, short=True)
+    return Timing(run_secs(EvaluatorConfig(number=number, repeat=repeat, min_repeat_ms=min_repeat_ms)))

@@ -66,7 +66,8 @@ class RunDict(TypedDict):
 class TrialColumns(TypedDict):
     """Trials as columns of equal length, by number; `last` is the last number of the run that they reach.
 
-    `error` is the kind of error, `nth` counts the trials of the same task, `improved` says that the trial was its
+    `error` is the kind of error, `short` says that the trial was measured in a few short laps only, being clearly
+    slower than its task's best, `nth` counts the trials of the same task, `improved` says that the trial was its
     task's best when it was measured.
     """
 
@@ -74,6 +75,7 @@ class TrialColumns(TypedDict):
     task: list[int]
     latency_s: list[float | None]
     error: list[str | None]
+    short: list[bool]
     at_s: list[float]
     nth: list[int]
     improved: list[bool]

@@ -71,6 +71,8 @@ class Trial(models.Model):
     latency_s = models.FloatField(null=True)
     error = models.ForeignKey(TrialError, on_delete=models.RESTRICT, null=True, related_name="trials")
     error_kind = models.CharField(max_length=20, null=True)
+    short = models.BooleanField(default=False, db_default=False)
+    """Measured in a few short laps only, being clearly slower than its task's best."""
     at_s = models.FloatField()
     lod = models.PositiveSmallIntegerField()
     """Number of trailing zero bits of `number`."""
@@ -87,6 +89,7 @@ class Trial(models.Model):
                 | Q(latency_s__isnull=False, error_kind__isnull=True),
                 name="trial_has_latency_or_error",
             ),
+            models.CheckConstraint(condition=Q(short=False) | Q(improved=False), name="trial_short_never_improves"),
         )
         indexes = (
             models.Index(fields=("run", "lod", "number")),
@@ -105,6 +108,7 @@ def trial_columns(trials: Iterable[Trial], index_of: Mapping[int, int], after: i
         "task": [],
         "latency_s": [],
         "error": [],
+        "short": [],
         "at_s": [],
         "nth": [],
         "improved": [],
@@ -115,6 +119,7 @@ def trial_columns(trials: Iterable[Trial], index_of: Mapping[int, int], after: i
         columns["task"].append(index_of[trial.task_id])
         columns["latency_s"].append(trial.latency_s)
         columns["error"].append(trial.error_kind)
+        columns["short"].append(trial.short)
         columns["at_s"].append(trial.at_s)
         columns["nth"].append(trial.nth)
         columns["improved"].append(trial.improved)

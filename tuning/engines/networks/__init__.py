@@ -14,7 +14,7 @@ from typing import Any
 from tvm import IRModule, relax
 
 from tuning.engines import uploaded
-from tuning.engines.catalog import ImageOptions, MatmulOptions, MlpOptions, VideoOptions, options_of
+from tuning.engines.catalog import Conv2dOptions, ImageOptions, MatmulOptions, MlpOptions, VideoOptions, options_of
 from tuning.engines.protocol import NetworkSpec
 
 from . import inception, mobilenet, resnet, small, squeezenet
@@ -26,6 +26,7 @@ Body = Callable[..., Any]
 BODIES: dict[str, Body] = {
     "mlp": small.mlp,
     "matmul": small.matmul,
+    "conv2d": small.conv2d,
     "mobilenet": mobilenet.mobilenet,
     "squeezenet_v1.1": squeezenet.squeezenet,
     "inception_v3": inception.inception,
@@ -71,9 +72,12 @@ def shapes(name: str, options: Any, image: int | None = None) -> dict[str, tuple
         return {"a": (options.n, options.n), "b": (options.n, options.n)}
     if isinstance(options, MlpOptions):
         return {"x": (options.batch, 784)}
-    assert isinstance(options, (ImageOptions, VideoOptions))
-    size = image or _published_size(name)
-    extents = {"N": options.batch, "C": 3, "D": FRAMES, "H": size, "W": size}
+    if isinstance(options, Conv2dOptions):
+        size, channels = options.size, options.channels
+    else:
+        assert isinstance(options, (ImageOptions, VideoOptions))
+        size, channels = image or _published_size(name), 3
+    extents = {"N": options.batch, "C": channels, "D": FRAMES, "H": size, "W": size}
     return {"image": tuple(extents[axis] for axis in options.layout)}
 
 

@@ -13,3 +13,8 @@ def mlp(layers: Any, x: Any) -> Any:
 def matmul(layers: Any, a: Any, b: Any) -> Any:
     """The product of two n × n matrices."""
     return layers.matmul(a, b)
+
+
+def conv2d(layers: Any, image: Any) -> Any:
+    """A 3 × 3 convolution with a bias that keeps the image's size and channels."""
+    return layers.conv_biased(image, layers.channels(image), 3)
