@@ -63,6 +63,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "speed": (speed := charts.run_speed(run)),
         "average": charts.average_speed(run),
         "remaining": remaining(run, speed),
+        "remaining_of": "at this speed" if run.finished_at is None else "the run has ended",
         "errors": run.errors.all(),
         "console": services.console(run),
         "place": run.place,

@@ -149,6 +149,7 @@ function showHeader() {
   text("speed", units.speed(speed ?? average()));
   text("speed-of", speed ? "latest trials" : "on average");
   text("remaining", units.duration(speed ? (run.trials_budget - run.trials_done) / speed : null));
+  text("remaining-of", run.finished_at ? "the run has ended" : "at this speed");
   showElapsed();
   showActions();
   showError();
