@@ -7,9 +7,14 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import OperationalError
+from django.db import OperationalError, connection
+from django.http import parse_cookie
 from django.http.request import split_domain_port, validate_host
+
+from .accounts import UPLOAD
+from .middleware import body_limit, user_of
 
 logger = logging.getLogger(__name__)
 TRY_AGAIN_LATER = 1013
@@ -30,7 +35,7 @@ class BodyGate:
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Pass the request on, with at most the limit of its body."""
-        counted, over, limit = 0, False, settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        counted, over, limit = 0, False, await sync_to_async(_limit)(scope)
         scope = {**scope, "headers": list(scope["headers"])}
 
         async def limited() -> Any:
@@ -48,6 +53,21 @@ class BodyGate:
             return {"type": "http.request", "body": b"", "more_body": False}
 
         await self.application(scope, limited, send)
+
+
+def _limit(scope: Any) -> int:
+    """Bytes of the request's body; an upload's only for who may upload, since others would fill the disk."""
+    limit = body_limit(scope["method"], scope["path"])
+    if limit == settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+        return limit
+    headers = {name: value.decode("latin1") for name, value in scope["headers"]}
+    try:
+        user = user_of(headers.get(b"authorization", ""), parse_cookie(headers.get(b"cookie", "")))
+    except OperationalError:
+        return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    finally:
+        connection.close()
+    return limit if user is not None and user.has_perm(UPLOAD) else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
 
 class SocketGate:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth import get_user
 from django.contrib.auth.middleware import LoginRequiredMiddleware
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -17,6 +19,17 @@ from .api.errors import error_response
 from .models import ApiToken
 
 API = "/api/"
+UPLOADS = f"{API}v1/networks"
+"""Where a model is posted."""
+ENVELOPE = 1 << 20
+"""Bytes that a multipart body may have besides the file."""
+
+
+def body_limit(method: str, path: str) -> int:
+    """Bytes that the body of such a request may have."""
+    if method == "POST" and path == UPLOADS:
+        return (int(settings.UPLOAD_MB) << 20) + ENVELOPE
+    return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
 
 
 class ApiErrors(MiddlewareMixin):
@@ -35,11 +48,11 @@ class ApiErrors(MiddlewareMixin):
 
 
 class BodyLimit(MiddlewareMixin):
-    """Refuses bodies above `DATA_UPLOAD_MAX_MEMORY_SIZE` bytes before anything reads them."""
+    """Refuses bodies above their limit before anything reads them."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         """413, by the announced length or, for a body of unannounced length, by what the gate counted."""
-        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        limit = body_limit(request.method or "", request.path)
         if int(request.META.get("CONTENT_LENGTH") or 0) <= limit:
             return None
         text = f"The body is too large: at most {limit} bytes."
@@ -70,6 +83,17 @@ class SignInRequired(LoginRequiredMiddleware):
         refusal = error_response(401)
         refusal.headers["WWW-Authenticate"] = 'Bearer realm="Tuneboard"'
         return refusal
+
+
+def user_of(authorization: str, cookies: dict[str, str]) -> User | None:
+    """Whom the headers of a request belong to, by token or session, before there is a request."""
+    scheme, _, text = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return ApiToken.objects.owner_of(text.strip())
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(cookies.get(settings.SESSION_COOKIE_NAME))
+    user = get_user(request)
+    return user if isinstance(user, User) else None
 
 
 def _use_token(request: HttpRequest) -> None:

@@ -55,6 +55,13 @@ VAR: Path = _var()
 DEVICES: list[str] = env.list("TUNEBOARD_DEVICES", ["cpu"], validate=_some(r"(cpu|cuda:\d+)$", "cpu or cuda:0"))
 """What the worker of this machine tunes on; one run at a time on each."""
 
+UPLOAD_MB: int = env.int("TUNEBOARD_UPLOAD_MB", 512, validate=validate.Range(min=1, max=2047))
+"""MiB of an uploaded model. A protobuf can't be larger than 2 GiB."""
+INSPECT_MEMORY_MB: int = env.int("TUNEBOARD_INSPECT_MEMORY_MB", 4096, validate=validate.Range(min=1024))
+"""MiB of address space in which a model is read and its tasks are extracted."""
+INSPECT_S: int = env.int("TUNEBOARD_INSPECT_S", 180, validate=validate.Range(min=10, max=3600))
+"""Seconds, of time and of a processor, that this may take."""
+
 
 def _kept_secret_key() -> str:
     """A key made once and kept readable by its owner only, so that sessions outlive a restart."""
@@ -199,6 +206,9 @@ CONTENT_SECURITY_POLICY = {
 }
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+FILE_UPLOAD_TEMP_DIR = VAR / "uploads"
+"""Where bodies lie while they come in: a machine's /tmp may be small, and in its memory."""
+FILE_UPLOAD_TEMP_DIR.mkdir(exist_ok=True)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 """Bytes of a request's body; what is larger is refused unread (413)."""
 

@@ -85,3 +85,16 @@ def relax_json(model: ModelProto | None = None) -> bytes:
 
     text: str = tvm.ir.save_json(from_onnx(model or convnet()))
     return text.encode()
+
+
+def constant() -> ModelProto:
+    """Its output is known without its input."""
+    value = numpy_helper.from_array(np.ones(4, "float32"), "value")
+    return onnx_model([helper.make_node("Constant", [], ["y"], value=value)], {"x": [4]}, {"y": [4]})
+
+
+def bomb() -> ModelProto:
+    """A hundred bytes that stand for 4 TiB."""
+    shape = np.array([1 << 20, 1 << 20], "int64")
+    nodes = [helper.make_node("ConstantOfShape", ["shape"], ["big"]), helper.make_node("Add", ["x", "big"], ["y"])]
+    return onnx_model(nodes, {"x": [1]}, {"y": [1 << 20, 1 << 20]}, shape=shape)

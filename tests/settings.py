@@ -23,7 +23,10 @@ for name in (
     "SECRET_KEY",
     "TUNEBOARD_DEVICES",
     "TUNEBOARD_HTTPS",
+    "TUNEBOARD_INSPECT_MEMORY_MB",
+    "TUNEBOARD_INSPECT_S",
     "TUNEBOARD_LOGIN_URL_AGE",
+    "TUNEBOARD_UPLOAD_MB",
 ):
     os.environ.pop(name, None)
 os.environ["TUNEBOARD_VAR"] = str(VAR_OF_TESTS)

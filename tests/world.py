@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from tuning.engines.protocol import Event, TaskInfo, TasksExtracted, TensorInfo, TrialMeasured
-from tuning.models import Network, Run, RunDelta, Task
+from tuning.models import ExtractedTask, Extraction, Network, Run, RunDelta, Task
 from tuning.recorder import Recorder
 
 TARGET = {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}
@@ -35,6 +36,34 @@ def make_run(**values: Any) -> Run:
         "queued_at": timezone.now(),
     }
     return Run.objects.create(**(defaults | values))
+
+
+def make_network(name: str = "net", **values: Any) -> Network:
+    """An uploaded network, whose file isn't there."""
+    defaults: dict[str, Any] = {
+        "kind": "onnx",
+        "fingerprint": name,
+        "sha256": "0" * 64,
+        "file_name": f"{name}.onnx",
+        "size": 1234,
+        "inputs": [{"name": "x", "shape": [1, 784], "dtype": "float32"}],
+        "parameters": 101770,
+        "operators": {"Gemm": 2, "Relu": 1},
+        "flop": 5e6,
+        "uploaded_at": timezone.now(),
+    }
+    return Network.objects.create(name=name, **(defaults | values))
+
+
+def make_extraction(network: Network, count: int = 2, **values: Any) -> Extraction:
+    """A finished extraction of a network, with tasks as engines announce them."""
+    ended = {"status": Extraction.Status.FINISHED, "finished_at": timezone.now()}
+    extraction = Extraction.objects.create(network=network, **({"target": TARGET} | ended | values))
+    for info in task_infos(count) if extraction.status == Extraction.Status.FINISHED else []:
+        values = msgspec.to_builtins(info)
+        fields = {field.name: values[field.name] for field in ExtractedTask._meta.fields if field.name in values}
+        ExtractedTask.objects.create(extraction=extraction, **fields)
+    return extraction
 
 
 def claimed(run: Run) -> Run:

@@ -1,4 +1,4 @@
-"""The Celery app: one queue for each device, so that measurements on it don't disturb each other."""
+"""The Celery app: one queue for each device, so that measurements on it don't disturb each other, and one for extractions."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ shutdown = threading.Event()
 @worker_shutting_down.connect
 def _set_shutdown(**_: Any) -> None:
     shutdown.set()
+
+
+EXTRACT_QUEUE = "extract"
+"""Of what must not wait until a device is free: the extraction of tasks."""
 
 
 def queue_of(device: str) -> str:

@@ -9,8 +9,9 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 from redis.exceptions import RedisError
 
-from .celery import app, queue_of, shutdown
-from .models import Run
+from .celery import EXTRACT_QUEUE, app, queue_of, shutdown
+from .extracting import extract
+from .models import Extraction, Run
 from .supervisor import claim, supervise
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,27 @@ def tune(run_id: int) -> None:
             logger.info("Run %s ended %s.", run_id, supervise(run, shutdown))
     except (OperationalError, InterfaceError) as error:
         logger.warning("Run %s waits for the database: %s", run_id, str(error).strip())
+
+
+@app.task(name="tuning.extract")
+def extract_tasks(extraction_id: int) -> None:
+    """Extract the tasks of a queued extraction; one that was deleted or taken meanwhile is left alone."""
+    try:
+        extraction = Extraction.objects.select_related("network").filter(pk=extraction_id).first()
+        if extraction is not None and extraction.claim():
+            logger.info("Extraction %s ended %s.", extraction_id, extract(extraction, shutdown))
+    except (OperationalError, InterfaceError) as error:
+        logger.warning("Extraction %s waits for the database: %s", extraction_id, str(error).strip())
+
+
+def enqueue_extraction(extraction: Extraction) -> None:
+    """Tell the worker that extracts. When the broker can't be reached the sweep tells it later."""
+    try:
+        extract_tasks.apply_async(args=(extraction.pk,), queue=EXTRACT_QUEUE, retry=False)
+    except (BrokerError, RedisError, OSError) as error:
+        logger.warning("Extraction %s stays queued until the broker answers again: %s", extraction.pk, error)
+    else:
+        Extraction.objects.filter(pk=extraction.pk).update(enqueued_at=timezone.now())
 
 
 def enqueue(run: Run) -> None:

@@ -13,6 +13,7 @@ from msgspec import Meta
 from . import targets
 from .engines.catalog import BUILTIN
 from .engines.protocol import Options
+from .models import Network
 from .validation import Invalid, convert, options_of
 
 SEEDS = 2**31
@@ -26,6 +27,10 @@ class Budget(msgspec.Struct):
         int,
         Meta(ge=1, le=1_000_000, title="Trials", description="Candidates to build and measure in all, over all tasks."),
     ] = 64
+
+
+class NoOptions(msgspec.Struct):
+    """Those of a model of one's own, whose file and dimensions say it all."""
 
 
 class Order:
@@ -54,11 +59,19 @@ def _checked(wrong: dict[str, str], check: Any, *values: Any) -> Any:
         return None
 
 
+def network_choice(data: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The name and checked options of `network` and `network_options`. Raises `Invalid`."""
+    name = _network_name(data.get("network"))
+    return name, _network_options(name, data.get("network_options"))
+
+
 def _network_name(name: Any) -> str:
     if name in (None, ""):
         raise Invalid({"network": "Choose a network."})
-    if not isinstance(name, str) or name not in BUILTIN:
-        raise Invalid({"network": f"There is no network {str(name)[:60]!r}. Known: {', '.join(BUILTIN)}."})
+    own = Network.objects.uploaded()
+    if not isinstance(name, str) or (name not in BUILTIN and not own.filter(name=name).exists()):
+        known = ", ".join([*BUILTIN, *own.values_list("name", flat=True)])
+        raise Invalid({"network": f"There is no network {str(name)[:60]!r}. Known: {known}."})
     return name
 
 
@@ -68,7 +81,8 @@ def _network_options(network: str | None, given: Any) -> dict[str, Any]:
     if not isinstance(given, (Mapping, type(None))):
         raise Invalid({"network_options": "Must be an object of option names and values."})
     try:
-        options: dict[str, Any] = msgspec.to_builtins(convert(BUILTIN[network].options, given or {}))
+        known = BUILTIN[network].options if network in BUILTIN else NoOptions
+        options: dict[str, Any] = msgspec.to_builtins(convert(known, given or {}))
     except Invalid as error:
         raise Invalid({f"network_options.{name}": message for name, message in error.fields.items()}) from error
     return options
@@ -89,6 +103,8 @@ def _name(given: Any, network: str | None, options: dict[str, Any]) -> str:
 
 def _default_name(network: str, options: dict[str, Any]) -> str:
     """The network, and those of its options that aren't as usual."""
+    if network not in BUILTIN:
+        return network
     usual = {option["name"]: option["default"] for option in options_of(BUILTIN[network].options)}
     unusual = [f"{name}={value}" for name, value in options.items() if value != usual[name]]
     return " ".join([network, *unusual])

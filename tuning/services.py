@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -12,24 +10,30 @@ import msgspec
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
-from typing_extensions import TypedDict
 
 from . import jobs
 from .announce import announce_status
 from .console import ConsoleDict, console
-from .engines.catalog import BUILTIN
 from .engines.protocol import Options
-from .models import Network, Run, TrialColumns
+from .models import Extraction, Run, TrialColumns
 from .models import trial_columns as columns_of
-from .orders import Budget, Order
+from .networks import UPLOADED, NetworkDict, builtin_networks, networks, stored, tidy
+from .networks import delete as delete_network
+from .networks import extraction as _extraction
+from .networks import upload as upload_network
+from .orders import Budget, Order, network_choice
 from .validation import Invalid, OptionDict, options_of
 
 __all__ = (
+    "UPLOADED",
     "Conflict",
     "ConsoleDict",
     "Invalid",
     "NetworkDict",
+    "builtin_networks",
     "console",
+    "delete_network",
+    "extract_tasks",
     "launch",
     "networks",
     "resume",
@@ -37,37 +41,13 @@ __all__ = (
     "sweep",
     "trial_columns",
     "tuning_options",
+    "upload_network",
 )
 logger = logging.getLogger(__name__)
 
 
 class Conflict(Exception):
     """The run's status doesn't allow it; the message says why."""
-
-
-class NetworkDict(TypedDict):
-    """A network that can be tuned, with its options."""
-
-    name: str
-    title: str
-    description: str
-    family: str
-    """What a form groups it by; networks of one family follow each other."""
-    options: list[OptionDict]
-
-
-def networks() -> list[NetworkDict]:
-    """The built-in networks."""
-    return [
-        {
-            "name": network.name,
-            "title": network.title,
-            "description": network.description,
-            "family": network.family,
-            "options": options_of(network.options),
-        }
-        for network in BUILTIN.values()
-    ]
 
 
 def tuning_options() -> list[OptionDict]:
@@ -90,7 +70,7 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
     with transaction.atomic():
         run = Run.objects.create(
             name=order.name,
-            network=_network(order.network, order.network_options),
+            network=stored(order.network, order.network_options),
             target=order.target["target"],
             device=order.target["device"],
             options=msgspec.to_builtins(order.options),
@@ -101,6 +81,20 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
     if enqueue:
         jobs.enqueue(run)
     return run
+
+
+def extract_tasks(data: Mapping[str, Any], user: User | None) -> Extraction:
+    """Have the tasks of a network extracted for a target, unless they are already; a failed extraction is tried again.
+
+    `data` has `network`, `network_options` and `target`, as in `launch`. Raises `Invalid` that names the fields at fault.
+    """
+    if strange := data.keys() - {"network", "network_options", "target"}:
+        raise Invalid(dict.fromkeys(map(str, strange), "There is no such field."))
+    name, options = network_choice(data)
+    made, due = _extraction(stored(name, options), data.get("target"), user)
+    if due:
+        jobs.enqueue_extraction(made)
+    return made
 
 
 def stop(run: Run) -> Run:
@@ -165,13 +159,9 @@ def sweep() -> int:
         announce_status(run)
     for run in Run.objects.forgotten():
         jobs.enqueue(run)
+    _sweep_extractions()
+    tidy()
     return len(marked)
-
-
-def _network(name: str, options: dict[str, Any]) -> Network:
-    fingerprint = hashlib.sha256(json.dumps([name, options], sort_keys=True).encode()).hexdigest()
-    defaults = {"name": name, "options": options}
-    return Network.objects.get_or_create(fingerprint=fingerprint, defaults=defaults)[0]
 
 
 def _task_key(index_of: dict[int, int], index: int) -> int:
@@ -179,6 +169,18 @@ def _task_key(index_of: dict[int, int], index: int) -> int:
         if known == index:
             return key
     raise Invalid({"task": f"The run has no task {index}."})
+
+
+def _sweep_extractions() -> None:
+    gone = {
+        "error": "The worker stopped responding. Extract the tasks again.",
+        "finished_at": timezone.now(),
+        "step": "",
+    }
+    for extraction in Extraction.objects.abandoned():
+        extraction.move(Extraction.Status.RUNNING, to=Extraction.Status.FAILED, lease=extraction.lease, **gone)
+    for extraction in Extraction.objects.forgotten():
+        jobs.enqueue_extraction(extraction)
 
 
 def _interrupt(run: Run) -> bool:

@@ -15,7 +15,7 @@ from django.utils import timezone
 from .announce import announce, announce_status
 from .endings import death_notice, nothing_valid
 from .engine_process import BadEvent, EngineProcess
-from .engines.protocol import VERSION, Event, Failed, Finished, Hello, NetworkSpec, Options, Start
+from .engines.protocol import VERSION, Event, Failed, Finished, Hello, Options, Start
 from .models import Run
 from .recorder import EngineMisbehaved, LeaseLost, Recorder
 
@@ -89,7 +89,7 @@ class _Supervision:
         run = self.run
         return Start(
             run_id=run.pk,
-            network=NetworkSpec(run.network.name, run.network.options),
+            network=run.network.spec(),
             target=run.target,
             options=msgspec.convert(run.options, Options),
             trials_budget=run.trials_budget,

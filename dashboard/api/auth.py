@@ -10,9 +10,15 @@ from ninja.errors import HttpError
 from ninja.security import HttpBearer
 from ninja.security import SessionAuth as NinjaSessionAuth
 
-from dashboard.accounts import CHANGE, LAUNCH, VIEW
+from dashboard.accounts import CHANGE, DELETE_NETWORK, LAUNCH, UPLOAD, VIEW
 
-WHAT = {VIEW: "look at runs", LAUNCH: "launch runs", CHANGE: "stop and resume runs"}
+WHAT = {
+    VIEW: "look at runs",
+    LAUNCH: "launch runs",
+    CHANGE: "stop and resume runs",
+    UPLOAD: "upload models and extract tasks",
+    DELETE_NETWORK: "delete models",
+}
 
 
 def needs(permission: str) -> list[Any]:

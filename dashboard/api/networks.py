@@ -1,15 +1,26 @@
-"""What can be tuned, and how."""
+"""What can be tuned, and how: built-in networks, models of one's own, and the tasks of both before a run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from django.contrib.auth.models import User
 from django.http import HttpRequest
-from ninja import Router
+from django.shortcuts import get_object_or_404
+from ninja import File, Form, Router, Status
+from ninja.files import UploadedFile
 from typing_extensions import TypedDict
 
+from dashboard.accounts import DELETE_NETWORK, UPLOAD
 from tuning import services
-from tuning.services import NetworkDict
+from tuning.models import Extraction, ExtractionDict, Network, NetworkDetail
+from tuning.services import Invalid, NetworkDict
 from tuning.validation import OptionDict
 
+from . import shapes
+from .auth import needs
 from .shapes import ERRORS
 
 router = Router(tags=["networks"])
@@ -26,3 +37,57 @@ class NetworkList(TypedDict):
 def list_networks(request: HttpRequest) -> NetworkList:  # noqa: ARG001
     """The networks that can be tuned, and all options with their defaults and bounds."""
     return {"items": services.networks(), "run_options": [services.budget_option(), *services.tuning_options()]}
+
+
+@router.post("networks", response={200: NetworkDetail, 201: NetworkDetail, **ERRORS}, auth=needs(UPLOAD))
+def upload_network(
+    request: HttpRequest,
+    file: Annotated[UploadedFile, File(description="ONNX, or a Relax module as `tvm.ir.save_json` writes it")],
+    name: Annotated[str, Form(description="Without it, the file's name.")] = "",
+    dims: Annotated[str, Form(description='Values of the dimensions that the file leaves open: `{"batch": 1}`.')] = "",
+) -> Status[NetworkDetail]:
+    """Take a model, once it could be read: 201, or 200 when it is there already. What is wrong is named field by field."""
+    assert isinstance(request.user, User)
+    network, new = services.upload_network(file, file.name or "", request.user, name=name, dims=_dims(dims))
+    return Status(201 if new else 200, network.to_dict())
+
+
+@router.get("networks/{int:network_id}", response={200: NetworkDetail, **ERRORS})
+def get_network(request: HttpRequest, network_id: int) -> NetworkDetail:  # noqa: ARG001
+    """A network that was uploaded, used by a run, or inspected."""
+    return get_object_or_404(Network, pk=network_id).to_dict()
+
+
+@router.delete("networks/{int:network_id}", response={204: None, **ERRORS}, auth=needs(DELETE_NETWORK))
+def delete_network(request: HttpRequest, network_id: int) -> Status[None]:  # noqa: ARG001
+    """Delete an uploaded model, of which no run was made."""
+    services.delete_network(get_object_or_404(Network, pk=network_id))
+    return Status(204, None)
+
+
+@router.post(
+    "extractions",
+    response={202: ExtractionDict, **ERRORS},
+    auth=needs(UPLOAD),
+    openapi_extra=shapes.extraction_schema(),
+)
+def extract_tasks(request: HttpRequest) -> Status[ExtractionDict]:
+    """Have a network's tasks extracted for a target; ask for the extraction until its status is finished or failed."""
+    assert isinstance(request.user, User)
+    extraction = services.extract_tasks(shapes.json_object(request), request.user)
+    return Status(202, extraction.to_dict())
+
+
+@router.get("extractions/{int:extraction_id}", response={200: ExtractionDict, **ERRORS})
+def get_extraction(request: HttpRequest, extraction_id: int) -> ExtractionDict:  # noqa: ARG001
+    """The tasks, once they are extracted."""
+    return get_object_or_404(Extraction.objects.select_related("network"), pk=extraction_id).to_dict()
+
+
+def _dims(text: str) -> Mapping[str, Any]:
+    if not text.strip():
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Invalid({"dims": 'Must be a JSON object of names and numbers, such as {"batch": 1}.'}) from error

@@ -130,7 +130,11 @@ def launch_schema() -> dict[str, Any]:
     """The launch body for the OpenAPI page. `services.launch` itself checks it, as it does the form."""
     options = [services.budget_option(), *services.tuning_options()]
     properties: dict[str, Any] = {
-        "network": {"type": "string", "enum": [network["name"] for network in services.networks()]},
+        "network": {
+            "type": "string",
+            "description": "A built-in network or an uploaded one, by its name; see GET /api/v1/networks.",
+            "examples": [network["name"] for network in services.builtin_networks()],
+        },
         "network_options": {"type": "object", "description": "The network's own options; see GET /api/v1/networks."},
         "target": {
             "anyOf": [{"type": "string"}, {"type": "object"}],
@@ -145,6 +149,19 @@ def launch_schema() -> dict[str, Any]:
         "properties": properties,
         "additionalProperties": False,
         "example": {"network": "mlp", "target": "this", "trials": 64, "trials_per_batch": 16, "seed": 1},
+    }
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def extraction_schema() -> dict[str, Any]:
+    """The body that asks for an extraction; `services.extract_tasks` itself checks it."""
+    launch = launch_schema()["requestBody"]["content"]["application/json"]["schema"]["properties"]
+    schema = {
+        "type": "object",
+        "required": ["network"],
+        "properties": {name: launch[name] for name in ("network", "network_options", "target")},
+        "additionalProperties": False,
+        "example": {"network": "resnet-18", "network_options": {"batch": 4}, "target": "this"},
     }
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 

@@ -6,9 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from asgiref.testing import ApplicationCommunicator
+from django.conf import settings
+from django.test import Client
 
 from dashboard.asgi import application
+from dashboard.models import ApiToken
+from tests.world import make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CHUNK = 64 * 1024
@@ -64,3 +69,44 @@ async def test_it_refuses_on_pages_in_words() -> None:
     assert start["status"] == 413
     assert body.startswith(b"The body is too large")
     assert b"content-security-policy" in {name.lower() for name, _ in start["headers"]}
+
+
+class TestUploads:
+    """A model may be larger, from those who may upload one."""
+
+    PATH = "/api/v1/networks"
+
+    @pytest.fixture(autouse=True)
+    def one_mebibyte(self, settings: Any) -> None:
+        settings.UPLOAD_MB = 1  # and one for what is around it
+
+    @staticmethod
+    @sync_to_async
+    def bearer(role: str) -> dict[str, str]:
+        return {"authorization": f"Bearer {ApiToken.issue(make_user(role))}"}
+
+    @staticmethod
+    @sync_to_async
+    def session(role: str) -> dict[str, str]:
+        client = Client()
+        client.force_login(make_user(role))
+        cookie = client.cookies[settings.SESSION_COOKIE_NAME]
+        return {"cookie": f"theme=dark; {cookie.key}={cookie.value}"}
+
+    async def test_an_operators_is_read_whole(self) -> None:
+        for headers in (await self.bearer("operator"), await self.session("admin")):
+            start, _, left = await send(20, self.PATH, headers)
+            assert start["status"] in (403, 422), "no CSRF token, no model in it"
+            assert left == 0
+
+    async def test_it_stops_reading_at_the_limit_of_uploads(self) -> None:
+        start, body, left = await send(100, self.PATH, await self.bearer("operator"))
+        assert start["status"] == 413
+        assert json.loads(body)["error"]["code"] == "too_large"
+        assert 60 < left < 70
+
+    async def test_it_reads_no_more_than_usual_of_others(self) -> None:
+        for headers in ({}, {"authorization": "Bearer guessed"}, await self.bearer("viewer"), {"cookie": "x=1"}):
+            start, _, left = await send(100, self.PATH, headers)
+            assert start["status"] in (401, 403)
+            assert left > 90

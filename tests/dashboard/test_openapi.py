@@ -16,7 +16,7 @@ from dashboard.api.errors import CODES
 from dashboard.api.paging import Order
 from dashboard.models import ApiToken
 from tests.live import LiveSite
-from tests.world import make_user, measured_run
+from tests.world import make_extraction, make_user, measured_run
 from tuning import services
 from tuning.models import Run
 
@@ -77,6 +77,7 @@ def test_it_describes_every_field_of_a_run(schema: Any) -> None:
     assert described.keys() == Run.to_full_dict.__globals__["RunDict"].__annotations__.keys()
 
 
+@pytest.mark.django_db
 def test_it_describes_the_launch_as_the_services_take_it(schema: Any) -> None:
     body = operations(schema)["POST /api/v1/runs"]["requestBody"]["content"]["application/json"]["schema"]
     properties = body["properties"]
@@ -92,12 +93,14 @@ def test_it_describes_the_launch_as_the_services_take_it(schema: Any) -> None:
 @pytest.mark.django_db
 def test_answers_are_as_described(schema: Any) -> None:
     run = measured_run(latencies=[(0, None), (1, 2e-3), (0, 1e-3)])
+    extraction = make_extraction(run.network)
     client = Client()
     client.force_login(make_user("viewer"))
     for name, operation in operations(schema).items():
         method, path = name.split()
         if method == "GET":
-            answer = client.get(path.replace("{run_id}", str(run.pk)).replace("{index}", "0")).json()
+            keys = {"run_id": run.pk, "index": 0, "network_id": run.network_id, "extraction_id": extraction.pk}
+            answer = client.get(path.format(**keys)).json()
             described = resolved(schema, operation["responses"]["200"]["content"]["application/json"]["schema"])
             assert set(described["required"]) <= answer.keys() <= described["properties"].keys(), name
 

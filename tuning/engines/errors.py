@@ -14,8 +14,11 @@ class Impossible(Exception):
 
 
 class Refused(ValueError):
-    """The network can't be tuned; the text says what and where. `dims` names the dimensions that its file leaves open."""
+    """The network can't be tuned; the text says what and where.
 
-    def __init__(self, text: str, dims: Iterable[str] = ()) -> None:
+    `dims` names the dimensions that its file leaves open, when it is about these.
+    """
+
+    def __init__(self, text: str, dims: Iterable[str] | None = None) -> None:
         super().__init__(text)
-        self.dims = list(dims)
+        self.dims = None if dims is None else list(dims)

@@ -51,10 +51,10 @@ class Inspected(msgspec.Struct, tag="inspected", frozen=True):
 
 
 class Refusal(msgspec.Struct, tag="refused", frozen=True):
-    """Why it can't be tuned; `dims` names the dimensions that the file leaves open."""
+    """Why it can't be tuned; `dims` names the dimensions that the file leaves open, when it is about these."""
 
     error: str
-    dims: list[str] = []
+    dims: list[str] | None = None
 
 
 Answer = Union[Step, Inspected, Refusal]
@@ -144,7 +144,7 @@ def _refusal(error: Exception, memory_mb: int) -> Refusal:
     if isinstance(error, Refused):
         return Refusal(str(error), error.dims)
     traceback.print_exc()
-    if isinstance(error, MemoryError) or "bad_alloc" in str(error):
+    if isinstance(error, MemoryError) or "bad_alloc" in str(error):  # the latter from TVM's own passes
         return Refusal(f"It needs more than the {memory_mb:,} MiB of memory that it may take here.")
     reason = (str(error).strip().splitlines() or [""])[-1]
     return Refusal(f"TVM can't prepare it: {type(error).__name__}: {reason[:500]}")

@@ -1,8 +1,18 @@
 """What is stored, and the typed shapes in which it is shown."""
 
-from .network import Network
+from .extraction import ExtractedTask, Extraction
+from .network import Network, fingerprint, networks_dir
 from .run import LEASE, TELL_AGAIN, Run, RunQuerySet
-from .shapes import Alert, ErrorDict, RunDelta, RunDict, TaskDict, TrialColumns
+from .shapes import (
+    Alert,
+    ErrorDict,
+    ExtractionDict,
+    NetworkDetail,
+    RunDelta,
+    RunDict,
+    TaskDict,
+    TrialColumns,
+)
 from .task import Record, Task
 from .trial import Trial, TrialError, TrialQuerySet, level_of_detail, trial_columns
 
@@ -11,7 +21,11 @@ __all__ = (
     "TELL_AGAIN",
     "Alert",
     "ErrorDict",
+    "ExtractedTask",
+    "Extraction",
+    "ExtractionDict",
     "Network",
+    "NetworkDetail",
     "Record",
     "Run",
     "RunDelta",
@@ -23,6 +37,8 @@ __all__ = (
     "TrialColumns",
     "TrialError",
     "TrialQuerySet",
+    "fingerprint",
     "level_of_detail",
+    "networks_dir",
     "trial_columns",
 )

@@ -105,3 +105,51 @@ class ErrorDict(TypedDict):
     first_trial: int
     last_trial: int
     tasks: list[int]
+
+
+class NetworkDetail(TypedDict):
+    """A stored network: a built-in one with its options, or one's own model with its file and dimensions.
+
+    What wasn't looked at yet is null or empty. `flop` of one execution, `size` in bytes.
+    """
+
+    id: int
+    name: str
+    kind: str
+    options: dict[str, Any]
+    dims: dict[str, int]
+    file_name: str | None
+    size: int | None
+    sha256: str | None
+    inputs: list[dict[str, Any]]
+    parameters: int | None
+    operators: dict[str, int]
+    flop: float | None
+    uploaded_by: str | None
+    uploaded_at: str | None
+
+
+class ExtractedTaskDict(TypedDict):
+    """A task before anything is tuned; `flop` of one of its `weight` executions, `args` with the output last."""
+
+    index: int
+    name: str
+    weight: int
+    flop: float
+    workload_hash: str
+    args: list[dict[str, Any]]
+    tensorir: str
+
+
+class ExtractionDict(TypedDict):
+    """A network's tasks for a target. While it is queued or running there are none, and `step` says what goes on."""
+
+    id: int
+    network: str
+    target: dict[str, Any]
+    status: str
+    step: str
+    error: str | None
+    created_at: str
+    finished_at: str | None
+    tasks: list[ExtractedTaskDict]

@@ -35,8 +35,8 @@ class Command(MigratedCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """The network, its options, and every tuning option under its own name."""
-        names = ", ".join(network["name"] for network in services.networks())
-        parser.add_argument("network", help=f"one of: {names}")
+        names = ", ".join(network["name"] for network in services.builtin_networks())
+        parser.add_argument("network", help=f"one of: {names}, or the name of an uploaded one")
         parser.add_argument("--target", default="this", help="this machine (`this`), a tag, or a target's JSON")
         parser.add_argument("--name", default="", help="the run's name")
         parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the network")

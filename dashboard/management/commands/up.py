@@ -18,7 +18,7 @@ from django.urls import reverse
 from dashboard.accounts import first_admin, one_time_login_url
 from dashboard.hosting import Address, SiteLock, Unavailable
 from tuning import services, valkey
-from tuning.celery import queue_of
+from tuning.celery import EXTRACT_QUEUE, queue_of
 from tuning.management.migrated import migrate
 from tuning.models import Run
 from tuning.processes import Child, stop
@@ -31,7 +31,7 @@ START_S = 120.0
 
 
 class Command(BaseCommand):
-    """Migrates, starts what isn't configured, the web and a worker a device; Ctrl-C stops all of it."""
+    """Migrates, starts what isn't configured, the web, a worker a device and one for extractions; Ctrl-C stops all of it."""
 
     help = __doc__
 
@@ -76,7 +76,8 @@ class Command(BaseCommand):
         env = _environment(address)
         commands = {"valkey": valkey.command(settings.VAR)} if _embeds_valkey() else {}
         commands["web"] = [sys.executable, "-m", "dashboard.serve", str(address.socket.fileno())]
-        commands |= {f"worker-{device}": _worker(device) for device in settings.DEVICES}
+        commands |= {f"worker-{device}": _worker(device, queue_of(device)) for device in settings.DEVICES}
+        commands[f"worker-{EXTRACT_QUEUE}"] = _worker(EXTRACT_QUEUE, EXTRACT_QUEUE)
         inherited = {"web": (address.socket.fileno(),)}
         logs = settings.VAR / "logs"
         return {
@@ -201,8 +202,8 @@ def _allowed_hosts(address: Address) -> list[str]:
     return list(dict.fromkeys([*settings.ALLOWED_HOSTS, *address.names]))
 
 
-def _worker(device: str) -> list[str]:
-    options = ["--pool", "threads", "--concurrency", "1", "--queues", queue_of(device), "--hostname", f"{device}@%h"]
+def _worker(name: str, queue: str) -> list[str]:
+    options = ["--pool", "threads", "--concurrency", "1", "--queues", queue, "--hostname", f"{name}@%h"]
     return [
         *(sys.executable, "-m", "celery", "--app", "tuning.celery", "worker", "--loglevel", "INFO"),
         *("--without-gossip", "--without-mingle", "--without-heartbeat"),

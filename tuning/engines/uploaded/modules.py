@@ -18,7 +18,7 @@ from tvm.ir import GenericConst, GlobalVar, Op
 from tuning.engines import versions
 from tuning.engines.errors import Refused
 
-from .wording import check_dims, listed
+from .wording import check_dims, check_memory, listed
 
 NOT_LEGALIZED = frozenset(
     f"relax.{name}"
@@ -59,9 +59,8 @@ def _check_version(data: bytes) -> None:
 def _loaded(data: bytes) -> IRModule:
     try:
         mod = tvm.ir.load_json(data.decode())
-    except MemoryError:
-        raise
     except Exception as error:
+        check_memory(error)
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         raise Refused(f"TVM can't read this IRModule: {reason[:500]}") from error
     if not isinstance(mod, IRModule):

@@ -19,7 +19,7 @@ from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
 from tuning.engines.errors import Refused
 
-from .wording import check_dims, listed
+from .wording import check_dims, check_memory, listed
 
 STANDARD = ("", "ai.onnx")
 """Names of ONNX's own operator domain."""
@@ -124,9 +124,8 @@ def _imported(model: ModelProto) -> IRModule:
         with contextlib.redirect_stdout(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return from_onnx(model, keep_params_in_input=False)
-    except MemoryError:
-        raise
     except Exception as error:
+        check_memory(error)
         at = re.search(r"Error converting operator (\w+)", printed.getvalue())
         where = f" at the operator {at[1]}" if at else ""
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]

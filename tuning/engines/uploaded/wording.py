@@ -22,3 +22,9 @@ def check_dims(given: Iterable[str], open_dims: Iterable[str]) -> None:
         raise Refused(f"The model has no dimension {listed(strange)}: {known}.", open_dims)
     if missing := [name for name in open_dims if name not in values]:
         raise Refused(f"Dimensions left open: {', '.join(missing)}. Give each a value.", open_dims)
+
+
+def check_memory(error: Exception) -> None:
+    """Raises `MemoryError` when that is what an error of TVM's means: it isn't the model's fault."""
+    if isinstance(error, MemoryError) or "bad_alloc" in str(error):
+        raise MemoryError from error

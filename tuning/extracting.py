@@ -1,0 +1,59 @@
+"""One extraction from claim to end: the network's tasks, or why there are none."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import msgspec
+from django.db import transaction
+from django.utils import timezone
+
+from . import inspection, networks
+from .engines.errors import Refused
+from .engines.inspecting import Inspected
+from .models import ExtractedTask, Extraction
+
+logger = logging.getLogger(__name__)
+Status = Extraction.Status
+
+
+def extract(extraction: Extraction, shutdown: threading.Event) -> str:
+    """Carry out a claimed extraction and give the status in which it ended; at shutdown it is queued again."""
+    spec, lease = extraction.network.spec(), extraction.lease
+
+    def go_on(step: str) -> bool:
+        return not shutdown.is_set() and extraction.renew(step[:100])
+
+    try:
+        _store(extraction, inspection.inspect(spec, extraction.target, go_on))
+    except inspection.Abandoned:
+        extraction.move(Status.RUNNING, to=Status.QUEUED, lease=lease, enqueued_at=None, step="")
+    except Refused as refused:
+        _fail(extraction, str(refused))
+    except Exception as error:
+        _fail(extraction, f"Tuneboard's own fault: {error!r}")
+        raise
+    extraction.refresh_from_db(fields=("status",))
+    return extraction.status
+
+
+def _store(extraction: Extraction, found: Inspected) -> None:
+    """Tasks and status in one transaction; nothing when the lease was lost meanwhile."""
+    with transaction.atomic():
+        ended = {"finished_at": timezone.now(), "step": ""}
+        if not extraction.move(Status.RUNNING, to=Status.FINISHED, lease=extraction.lease, **ended):
+            logger.warning("Extraction %s was taken away before it ended.", extraction.pk)
+            return
+        rows = (msgspec.to_builtins(task) for task in found.tasks)
+        names = ("index", "name", "weight", "flop", "workload_hash", "args", "tensorir")
+        ExtractedTask.objects.bulk_create(
+            ExtractedTask(extraction=extraction, **{name: row[name] for name in names}) for row in rows
+        )
+        type(extraction.network).objects.filter(pk=extraction.network_id).update(**networks.summary(found))
+
+
+def _fail(extraction: Extraction, error: str) -> None:
+    extraction.move(
+        Status.RUNNING, to=Status.FAILED, lease=extraction.lease, error=error, finished_at=timezone.now(), step=""
+    )

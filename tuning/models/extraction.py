@@ -1,0 +1,157 @@
+"""A network's tasks for one target, extracted before anything is tuned."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from .network import Network, fingerprint
+from .shapes import ExtractedTaskDict, ExtractionDict
+
+LEASE = timedelta(seconds=30)
+"""A job that hasn't renewed its lease for this long is taken for dead."""
+TELL_AGAIN = timedelta(seconds=30)
+
+
+class ExtractionQuerySet(models.QuerySet["Extraction"]):
+    """Reads of extractions."""
+
+    def abandoned(self) -> ExtractionQuerySet:
+        """Running ones whose job has not renewed its lease in time."""
+        return self.filter(status=Extraction.Status.RUNNING, heartbeat_at__lt=timezone.now() - LEASE)
+
+    def forgotten(self) -> ExtractionQuerySet:
+        """Queued ones that no worker was told of lately."""
+        told_long_ago = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=timezone.now() - TELL_AGAIN)
+        return self.filter(told_long_ago, status=Extraction.Status.QUEUED)
+
+
+class Extraction(models.Model):
+    """The tasks of one network for one target, or why there are none."""
+
+    class Status(models.TextChoices):
+        """`queued → running → finished | failed`; asked for again, a failed one is queued again."""
+
+        QUEUED = "queued"
+        RUNNING = "running"
+        FINISHED = "finished"
+        FAILED = "failed"
+
+    WAITING: ClassVar[tuple[str, ...]] = (Status.QUEUED, Status.RUNNING)
+
+    network = models.ForeignKey(Network, on_delete=models.CASCADE, related_name="extractions")
+    target = models.JSONField()
+    """As resolved."""
+    fingerprint = models.CharField(max_length=64)
+    """Digest of the target, since JSON can't be unique on every database."""
+    status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
+    step = models.CharField(max_length=100, default="")
+    """What the job is at, in words."""
+    error = models.TextField(null=True)
+    lease = models.CharField(max_length=32, null=True)
+    heartbeat_at = models.DateTimeField(null=True)
+    enqueued_at = models.DateTimeField(null=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True)
+
+    objects = ExtractionQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-created_at", "-pk")
+        constraints = (models.UniqueConstraint(fields=("network", "fingerprint"), name="one_extraction_a_target"),)
+        indexes = (models.Index(fields=("status",)),)
+
+    def __str__(self) -> str:
+        return f"tasks of {self.network_id} for {self.fingerprint[:8]}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """The fingerprint is always the target's."""
+        self.fingerprint = fingerprint(self.target)
+        super().save(*args, **kwargs)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its job has yet to end."""
+        return self.status in self.WAITING
+
+    def move(self, *sources: str, to: str, lease: str | None = None, **values: Any) -> bool:
+        """Change the status if it is one of `sources` still, under this lease if one is given; says whether it did."""
+        candidates = Extraction.objects.filter(pk=self.pk, status__in=sources)
+        if lease is not None:
+            candidates = candidates.filter(lease=lease)
+        moved = candidates.update(status=to, **values) == 1
+        if moved:
+            self.refresh_from_db(fields=("status", *values))
+        return moved
+
+    def claim(self) -> bool:
+        """Take the queued extraction; False when it isn't queued any more."""
+        claimed = Extraction.objects.filter(pk=self.pk, status=self.Status.QUEUED).update(
+            status=self.Status.RUNNING, lease=uuid.uuid4().hex, heartbeat_at=timezone.now(), step="Starting", error=None
+        )
+        self.refresh_from_db()
+        return claimed == 1
+
+    def renew(self, step: str) -> bool:
+        """Renew the lease and say what goes on; False when it is this job's no longer."""
+        mine = Extraction.objects.filter(pk=self.pk, status=self.Status.RUNNING, lease=self.lease)
+        return bool(mine.update(heartbeat_at=timezone.now(), step=step))
+
+    def to_dict(self) -> ExtractionDict:
+        """The extraction as the API shows it, with its tasks."""
+        return {
+            "id": self.pk,
+            "network": self.network.name,
+            "target": self.target,
+            "status": self.status,
+            "step": self.step,
+            "error": self.error,
+            "created_at": self.created_at.isoformat(),
+            "finished_at": self.finished_at.isoformat() if self.finished_at else None,
+            "tasks": [task.to_dict() for task in self.tasks.all()],
+        }
+
+
+class ExtractedTask(models.Model):
+    """One fused subgraph of the network, as a run for the target would number it."""
+
+    extraction = models.ForeignKey(Extraction, on_delete=models.CASCADE, related_name="tasks")
+    index = models.PositiveIntegerField()
+    name = models.CharField(max_length=500)
+    weight = models.PositiveIntegerField()
+    flop = models.FloatField()
+    """Of one execution."""
+    workload_hash = models.CharField(max_length=64)
+    args = models.JSONField(default=list)
+    tensorir = models.TextField(default="")
+
+    class Meta:
+        ordering = ("index",)
+        constraints = (models.UniqueConstraint(fields=("extraction", "index"), name="task_index_once_an_extraction"),)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def total_flop(self) -> float:
+        """Of all its occurrences."""
+        return self.flop * self.weight
+
+    def to_dict(self) -> ExtractedTaskDict:
+        """The task as the API shows it."""
+        return {
+            "index": self.index,
+            "name": self.name,
+            "weight": self.weight,
+            "flop": self.flop,
+            "workload_hash": self.workload_hash,
+            "args": self.args,
+            "tensorir": self.tensorir,
+        }
