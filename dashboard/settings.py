@@ -206,9 +206,8 @@ CONTENT_SECURITY_POLICY = {
 }
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-FILE_UPLOAD_TEMP_DIR = VAR / "uploads"
+FILE_UPLOAD_TEMP_DIR = VAR
 """Where bodies lie while they come in: a machine's /tmp may be small, and in its memory."""
-FILE_UPLOAD_TEMP_DIR.mkdir(exist_ok=True)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 """Bytes of a request's body; what is larger is refused unread (413)."""
 

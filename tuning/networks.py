@@ -158,12 +158,11 @@ def summary(found: Inspected) -> dict[str, Any]:
 
 def tidy() -> int:
     """Remove files that belong to no network, as a crash in the middle of an upload leaves them; gives their number."""
-    removed = 0
-    for path in networks_dir().glob("*"):
-        if _is_old(path) and not Network.objects.filter(sha256=path.stem).exists():
-            path.unlink(missing_ok=True)
-            removed += 1
-    return removed
+    left = [*networks_dir().glob("*"), *Path(settings.FILE_UPLOAD_TEMP_DIR).glob("*.upload*")]
+    old = [path for path in left if _is_old(path) and not Network.objects.filter(sha256=path.stem).exists()]
+    for path in old:
+        path.unlink(missing_ok=True)
+    return len(old)
 
 
 def _own(network: Network) -> NetworkDict:

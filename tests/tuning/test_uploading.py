@@ -151,15 +151,16 @@ def test_a_failure_while_it_is_stored_keeps_nothing(
     assert nothing_was_kept()
 
 
-def test_what_a_crash_left_is_removed_when_it_is_old(believed: list[NetworkSpec]) -> None:
+def test_what_a_crash_left_is_removed_when_it_is_old(believed: list[NetworkSpec], settings: Any) -> None:
     network = upload()
-    left = [networks_dir() / "incoming-1", networks_dir() / f"{'0' * 64}.onnx"]
+    half_read = Path(settings.FILE_UPLOAD_TEMP_DIR) / "tmp1234.upload.onnx"
+    left = [networks_dir() / "incoming-1", networks_dir() / f"{'0' * 64}.onnx", half_read]
     for path in (*left, network.file):
         path.touch()
         os.utime(path, (0, 0))
     fresh = networks_dir() / "incoming-2"
     fresh.touch()
-    assert networks.tidy() == 2
+    assert networks.tidy() == 3
     assert files() == sorted([network.file, fresh])
 
 
