@@ -3,7 +3,7 @@
 FAKE_ENGINE_SCRIPT names a file of JSON lines. A line with `type` is an event, sent as it is, except trials that the
 run has already (`Start.trials_done`): these were sent by an earlier process. Others are deeds: {"do": "sleep",
 "seconds": 1}, {"do": "print", "text": "…"}, {"do": "kill"}, {"do": "exit", "status": 3}, {"do": "raw", "text": "…"},
-{"do": "wait"} for a control or the end of stdin, {"do": "ignore"} them and sleep.
+{"do": "wait"} for a control or the end of stdin, {"do": "ignore"} them and sleep, {"do": "tell"} what the process is like.
 """
 
 from __future__ import annotations
@@ -11,20 +11,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tuning.engines.protocol import Event, Finished, Start, Stop, decode_control, decode_event, encode
 
 
-def main() -> None:
+def prepare(kind: str) -> None:
+    """Load something that has a state of its own."""
+    import numpy as np  # noqa: F401
+
+
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--events-fd", type=int, required=True)
-    events = os.fdopen(parser.parse_args().events_fd, "wb", buffering=0)
+    events = os.fdopen(parser.parse_args(argv).events_fd, "wb", buffering=0)
     start = decode_control(sys.stdin.buffer.readline())
     assert isinstance(start, Start)
     skip = start.trials_done
@@ -47,6 +54,7 @@ def deed(step: dict[str, Any], events: Any) -> None:
         "raw": lambda: events.write(step["text"].encode() + b"\n"),
         "wait": lambda: wait(events),
         "ignore": lambda: time.sleep(600),
+        "tell": tell,
     }
     deeds[step["do"]]()
 
@@ -56,6 +64,23 @@ def wait(events: Any) -> None:
     if line and isinstance(decode_control(line), Stop):
         events.write(encode(Finished("stopped")))
     sys.exit(0)
+
+
+def tell() -> None:
+    """Print what a run may see of the process that it is in, and change what the next one must not see."""
+    numpy = sys.modules.get("numpy")
+    told = {
+        "session": os.getsid(0) == os.getpid(),
+        "fds": sorted(int(path.name) for path in Path("/proc/self/fd").iterdir()),
+        "handlers": [str(signal.getsignal(number)) for number in (signal.SIGCHLD, signal.SIGTERM)],
+        "threads": threading.active_count(),
+        "seen": os.environ.get("LEFT_BY_A_RUN"),
+        "random": random.random(),
+        "numpy": numpy.random.random() if numpy else None,
+    }
+    os.environ["LEFT_BY_A_RUN"] = "yes"
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.write(1, json.dumps(told).encode() + b"\n")
 
 
 def script(*steps: Event | dict[str, Any]) -> str:

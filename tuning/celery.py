@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_shutting_down
+from celery.signals import worker_ready, worker_shutting_down
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 
@@ -26,6 +26,15 @@ def _set_shutdown(**_: Any) -> None:
 
 EXTRACT_QUEUE = "extract"
 """Of what must not wait until a device is free: the extraction of tasks."""
+
+
+@worker_ready.connect
+def _keep_engines_warm(sender: Any, **_: Any) -> None:
+    from .engine_process import keep_warm
+
+    devices = [name.removeprefix(queue_of("")) for name in sender.app.amqp.queues.consume_from if name != EXTRACT_QUEUE]
+    if devices:
+        keep_warm("cuda" if any(device.startswith("cuda") for device in devices) else "llvm")
 
 
 def queue_of(device: str) -> str:

@@ -21,7 +21,7 @@ def nothing_valid(run: Run) -> str:
 def death_notice(run: Run, exit_status: int | None) -> str:
     """The engine ended without a word; `exit_status` is negative when a signal killed it, None when it hung."""
     if exit_status is None:
-        how = "The engine closed its events, but did not end."
+        how = "The engine closed its events and didn't tell how it ended."
     elif exit_status < 0:
         how = f"The engine was killed by {signal_name(-exit_status)}."
     else:

@@ -8,10 +8,11 @@ import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import Union
 
 import msgspec
 import psutil
@@ -19,9 +20,13 @@ from django.conf import settings
 from typing_extensions import Self
 
 from .engines.protocol import Control, Event, Start, Stop, decode_event, encode
+from .warm_parent import ForkedEngine, WarmParent, environment
 
 ENGINES = {"meta_schedule": "tuning.engines.meta_schedule"}
 """Engine name to the module that is run."""
+WARM: dict[str, WarmParent] = {}
+"""By module, in a process that keeps them."""
+Process = Union["subprocess.Popen[bytes]", ForkedEngine]
 READ_BYTES = 1 << 20
 
 
@@ -33,27 +38,9 @@ class EngineProcess:
     """One engine, in a process group of its own. A context manager: at exit the whole group is gone."""
 
     def __init__(self, engine: str, start: Start, console_log: Path) -> None:
-        module = ENGINES[engine]
         console_log.parent.mkdir(parents=True, exist_ok=True)
-        reader, writer = os.pipe()
-        command = [sys.executable, "-m", module, "--events-fd", str(writer)]
-        try:
-            with console_log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.PIPE,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=[writer],
-                    cwd=settings.BASE_DIR,
-                    start_new_session=True,
-                    env={**os.environ, "PYTHONUNBUFFERED": "1"},
-                )
-        except OSError:
-            os.close(reader)
-            raise
-        finally:
-            os.close(writer)
+        with console_log.open("ab") as log:
+            self._process, reader = _started(ENGINES[engine], log.fileno())
         os.set_blocking(reader, False)
         self._events = reader
         self._rest = b""
@@ -80,13 +67,11 @@ class EngineProcess:
 
     def send(self, control: Control) -> None:
         """Tell the engine; one that is gone already isn't told."""
-        stdin: IO[bytes] | None = self._process.stdin
+        stdin = self._process.stdin
         assert stdin is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):
             stdin.write(encode(control))
             stdin.flush()
-        except BrokenPipeError:
-            pass
 
     def stop(self) -> None:
         """Ask the engine to end soon."""
@@ -107,7 +92,7 @@ class EngineProcess:
         return list(_decoded(lines))
 
     def wait(self, timeout_s: float) -> int | None:
-        """The exit status (negative: the signal that killed it), or None when it runs still."""
+        """The exit status (negative: the signal that killed it), or None when it runs still or nobody knows."""
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -118,10 +103,49 @@ class EngineProcess:
         members = _session_of(self.pid)
         for pid in {self.pid, *members}:
             _kill(pid)
-        self._process.wait()
-        if self._process.stdin:
-            with contextlib.suppress(BrokenPipeError):
-                self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError), self._process:
+            pass
+
+
+def keep_warm(kind: str) -> None:
+    """Have a warm parent for each engine from now on, for targets of this kind: this process is going to tune."""
+    if not sys.platform.startswith("linux"):  # Packets and process ids that wait to be collected.
+        return
+    for module in ENGINES.values():
+        WARM[module] = WarmParent(module, kind)
+        WARM[module].start()
+
+
+def _started(module: str, console: int) -> tuple[Process, int]:
+    """A new engine and the pipe that its events come from. Raises `OSError`."""
+    warm = [WARM[module].fork] if module in WARM else []
+    starts: list[Callable[[int, int], Process | None]] = [*warm, partial(_cold, module)]
+    for start in starts:
+        reader, writer = os.pipe()
+        try:
+            process = start(console, writer)
+        except OSError:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        if process:
+            return process, reader
+        os.close(reader)
+    raise AssertionError("a cold start gives a process or raises")
+
+
+def _cold(module: str, console: int, events: int) -> Process:
+    return subprocess.Popen(
+        [sys.executable, "-m", module, "--events-fd", str(events)],
+        stdin=subprocess.PIPE,
+        stdout=console,
+        stderr=console,
+        pass_fds=[events],
+        cwd=settings.BASE_DIR,
+        start_new_session=True,
+        env=environment(),
+    )
 
 
 def _decoded(lines: list[bytes]) -> Iterator[Event]:

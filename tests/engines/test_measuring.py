@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Iterator
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
@@ -12,7 +13,7 @@ import psutil
 import pytest
 
 from tests.engines import faults
-from tuning.engines import measuring, workers
+from tuning.engines import workers
 from tuning.engines.measuring import Builder, Failure, Runner
 from tuning.engines.workers import Timing
 
@@ -22,10 +23,10 @@ ARGUMENTS = [["TENSOR", "float32", [8]], ["TENSOR", "float32", [8]]]
 
 @pytest.fixture(scope="module")
 def context() -> Iterator[ForkServerContext]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("PYTHONWARNINGS", "TUNEBOARD_ENGINE_PID", "TUNEBOARD_TARGET_KIND"):
-            patch.delenv(name, raising=False)
-        yield measuring.start_fork_server("llvm")
+    # Pytest's own process isn't fit to be forked.
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["tests.engines.preloaded"])
+    yield server
     forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 

@@ -16,16 +16,14 @@ _OF_CPU = {"x86_64": ["x86"], "AMD64": ["x86"], "aarch64": ["arm_cpu"], "arm64":
 
 
 def load(kind: str) -> None:
-    """Load what a target of that kind needs on this machine; everything when that isn't known."""
+    """Load what a target of that kind needs on this machine, unless it is; everything when that isn't known."""
     modules = _OF_CPU.get(platform.machine()) if kind == "llvm" else None
-    if PACKAGE in sys.modules:
-        return
-    if modules is None:
-        importlib.import_module(PACKAGE)
-        return
     spec = importlib.util.find_spec(PACKAGE)
     assert spec
+    assert spec.loader
     # The package without running its __init__, which would import all of its modules.
-    sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)
-    for name in modules:
+    package = sys.modules.setdefault(PACKAGE, importlib.util.module_from_spec(spec))
+    for name in modules or ():
         importlib.import_module(f"{PACKAGE}.{name}")
+    if modules is None:
+        spec.loader.exec_module(package)

@@ -1,14 +1,12 @@
 """Builds and measures candidates, each in a worker process whose crash or hang costs that candidate only.
 
-Workers are forked from a fork server that has TVM loaded and no threads. Building uses fresh workers for every
+Workers are forked from a fork server that has TVM loaded and no threads (`warm`). Building uses fresh workers for every
 batch, since TVM's build leaks; measuring keeps one worker until it dies.
 """
 
 from __future__ import annotations
 
 import itertools
-import multiprocessing
-import os
 import shutil
 import signal
 from collections.abc import Iterator, Sequence
@@ -16,7 +14,6 @@ from concurrent import futures
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +27,6 @@ from .workers import Fault, Timing
 
 CONSTS.term_timeout = 0.2  # A worker that hangs inside TVM doesn't heed SIGTERM: don't wait 3 s for it.
 
-WARM_MODULE = "tuning.engines.warm"
 ARTIFACTS = "artifacts"
 """Folder of a run's work directory where candidates lie between build and measurement."""
 
@@ -41,18 +37,6 @@ class Failure:
 
     kind: ErrorKind
     text: str
-
-
-def start_fork_server(kind: str) -> ForkServerContext:
-    """Begin to load TVM for a kind of target; to be called from the main thread, with whose end the server ends."""
-    os.environ["TUNEBOARD_ENGINE_PID"] = str(os.getpid())
-    os.environ["TUNEBOARD_TARGET_KIND"] = kind
-    # An engine ends without the interpreter's ending, and Python's tracker then removes what is left, as it should.
-    os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([WARM_MODULE])
-    forkserver.ensure_running()
-    return context
 
 
 class Builder:

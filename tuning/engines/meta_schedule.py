@@ -1,6 +1,6 @@
 """The MetaSchedule engine: `python -m tuning.engines.meta_schedule --events-fd FD`, as `protocol` says.
 
-Workers import this module once more (as `__mp_main__`), so nothing heavy is imported at its top.
+Nothing heavy is imported at its top, so that the supervisor hears of it at once.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import NoReturn
 
 import msgspec
 
-from . import catalog, versions
+from . import catalog, intrinsics, versions, warm
 from .errors import Impossible
 from .outbox import Inbox, Outbox
 from .protocol import VERSION, Failed, Finished, Hello, Phase, Start
@@ -23,18 +24,26 @@ from .protocol import VERSION, Failed, Finished, Hello, Phase, Start
 logger = logging.getLogger("tuneboard")
 
 
-def main() -> None:
+def prepare(kind: str) -> None:
+    """Load all that runs for targets of a kind need. No thread is started, no device touched."""
+    if trouble := versions.problem():
+        raise SystemExit(trouble)
+    warm.load()
+    intrinsics.load(kind)
+    import xgboost  # noqa: F401  TVM does so when it makes the cost model.
+
+
+def main(argv: Sequence[str] | None = None) -> None:
     """Run one engine process from its first event to its last."""
     parser = argparse.ArgumentParser(prog="python -m tuning.engines.meta_schedule")
     parser.add_argument("--events-fd", type=int, required=True, help="an open pipe that events are written to")
-    outbox = Outbox(parser.parse_args().events_fd)
+    outbox = Outbox(parser.parse_args(argv).events_fd)
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(asctime)s [%(levelname)s] %(message)s")
     logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.INFO)  # Of the console; TVM's files have it all.
     outbox.send(Hello(VERSION, "meta_schedule", os.getpid(), versions.in_use()))
     inbox = Inbox(on_stop=lambda: outbox.close_with(Finished("stopped")))
     try:
         if start := _start(inbox):
-            inbox.watch()
             _check(start)
             _tune(start, inbox, outbox)
     except Impossible as impossible:
@@ -84,6 +93,7 @@ def _check_builtin(start: Start) -> None:
 
 def _tune(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
     outbox.send(Phase("loading"))
+    warm.load()
     from . import session
 
     session.run(start, inbox, outbox)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any, NoReturn
 
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
-from . import extraction, intrinsics, measuring, networks, records
+from . import extraction, intrinsics, networks, records, warm
 from .errors import Impossible, Refused
 from .outbox import Inbox, Outbox
 from .protocol import Phase, Start, TasksExtracted
 from .search import REPLAYED, Search, Setting, tune
-from .targets import Resolved, TargetRefused, knows_float16, resolve
+from .targets import Resolved, TargetRefused, kind_of, knows_float16, resolve
 from .trials import Trials
 
 logger = logging.getLogger("tuneboard")
@@ -24,11 +25,11 @@ def run(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
     """Tune until the budget is used up, and end the process. Raises `Impossible`."""
     work_dir = Path(start.work_dir)
     work_dir.mkdir(parents=True, exist_ok=True)
+    context = _fork_server(start)
+    inbox.watch()
     resolved = _resolved(start)
     target = Target(resolved.target)
     _check_dtype(start, target)
-    context = measuring.start_fork_server(str(target.kind.name))
-    intrinsics.load(str(target.kind.name))
     outbox.send(Phase("extracting"))
     extracted = _extracted(start, target)
     infos = [extraction.describe(index, task) for index, task in enumerate(extracted)]
@@ -42,6 +43,15 @@ def run(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
         setting = Setting(start.options, work_dir, target, database, context)
         tune(extracted, Search(trials, index, target, history), setting)
     trials.finish("exhausted" if trials.left else "budget")
+
+
+def _fork_server(start: Start) -> ForkServerContext:
+    """Forked before a thread is started or a GPU touched: CUDA, once in use, doesn't work in a forked process."""
+    try:
+        intrinsics.load(kind_of(start.target))
+    except TargetRefused as refused:
+        raise Impossible(str(refused), "target") from refused
+    return warm.start_fork_server()
 
 
 def _resolved(start: Start) -> Resolved:

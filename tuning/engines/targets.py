@@ -53,6 +53,13 @@ def resolve(asked: dict[str, Any] | str) -> Resolved:
     return Resolved(_plain(target.export()), "cpu" if kind == "llvm" else "cuda:0", _label(target))
 
 
+def kind_of(asked: dict[str, Any] | str) -> str:
+    """The kind of a target, found out without touching a device. Raises `TargetRefused`."""
+    if isinstance(asked, dict):
+        return str(asked.get("kind"))
+    return "llvm" if asked == "this" else str(_parse(asked).kind.name)
+
+
 def cores() -> int:
     """Physical cores that this process may use, within its affinity and its container's quota.
 
