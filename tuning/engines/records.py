@@ -89,6 +89,17 @@ def _lines(path: Path) -> list[str]:
     return path.read_text().split("\n")[:-1] if path.exists() else []
 
 
+def latest(work_dir: Path, count: int) -> list[str]:
+    """The last lines of the record file, each as JSON `[workload, record]`, which needs no other file."""
+    workloads = _lines(work_dir / WORKLOADS)
+    return [_whole(line, workloads) for line in _lines(work_dir / RECORDS)[-count:]]
+
+
+def _whole(line: str, workloads: list[str]) -> str:
+    index, _, record = line.removeprefix("[").partition(",")
+    return f"[{workloads[int(index)]},{record}"
+
+
 class RecordText:
     """Reads what MetaSchedule appends, so that a record is passed on exactly as it stands in the file."""
 
@@ -103,5 +114,4 @@ class RecordText:
             file.seek(self._read)
             line = file.readline().decode().rstrip("\n")
             self._read = file.tell()
-        index, _, record = line.removeprefix("[").partition(",")
-        return f"[{self._workloads[int(index)]},{record}"
+        return _whole(line, self._workloads)

@@ -1,0 +1,230 @@
+"""Both sides of a comparison: our run as users start it, and stock TVM in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from channels.layers import get_channel_layer
+from django.conf import settings
+
+from tuning import services
+from tuning.announce import group_name
+from tuning.engines.protocol import (
+    Event,
+    NetworkSpec,
+    Options,
+    Start,
+    TasksExtracted,
+    TrialMeasured,
+    decode_event,
+    encode,
+)
+from tuning.engines.rematch import Rematch, Results
+from tuning.engines.targets import cores
+from tuning.models import Run
+from tuning.supervisor import supervise
+
+from .course import Course, Measured
+from .plan import WORKLOADS, Pair
+
+Best = dict[int, list[tuple[float, str]]]
+"""Of each task, its improvements: when, and the record."""
+
+
+CONSOLE = "console.log"
+
+
+class Broken(Exception):
+    """A side didn't do what it was asked."""
+
+
+def ours(pair: Pair) -> tuple[Course, Best, dict[str, Any]]:
+    """Launch a run as `tune` does and supervise it, with one watcher; gives the target that it resolved as well."""
+    run = services.launch(_order(pair), None, enqueue=False)
+    watcher = _Watcher(run.pk)
+    if not run.claim():
+        services.stop(run)
+        raise Broken(f"{run.device} is busy with another run: nothing can be compared meanwhile.")
+    cpu, began = _cpu_s(), time.monotonic()
+    status = supervise(run, threading.Event())
+    wall_s, streaming_s = time.monotonic() - began, _cpu_s() - cpu
+    watcher.close()
+    run.refresh_from_db()
+    if status != Run.Status.FINISHED or not watcher.first:
+        raise Broken(f"Run {run.pk} {status}: {run.error}. Its log is {run.console_log}.")
+    return _course_of(run, watcher, began, wall_s, streaming_s), _records_of(run), run.target
+
+
+def stock(pair: Pair, folder: Path) -> tuple[Course, Best]:
+    """Stock TVM on the same tasks; its files and what it prints go to the folder."""
+    weights: list[int] = []
+    heard: list[tuple[float, TrialMeasured]] = []
+    began = time.monotonic()
+    for event in _said(_start(pair, folder), folder):
+        if isinstance(event, TasksExtracted):
+            weights = [task.weight for task in event.tasks]
+        if isinstance(event, TrialMeasured):
+            heard.append((time.monotonic() - began, event))
+    wall_s = time.monotonic() - began
+    if len(heard) < pair.trials:
+        raise Broken(f"Stock TVM ended after {len(heard)} of {pair.trials} trials. Its log is {folder / CONSOLE}.")
+    # The process counts from when it was told what to do, its start not included.
+    late = min(at_s - event.at_s for at_s, event in heard)
+    trials = [Measured(late + event.at_s, event.task, event.latency_s, short=False) for _, event in heard]
+    best: Best = {task: [] for task in range(len(weights))}
+    for _, event in heard:
+        if event.record:
+            best[event.task].append((late + event.at_s, event.record))
+    return Course(weights, trials, wall_s, trials[0].at_s), best
+
+
+def _start(pair: Pair, folder: Path) -> Start:
+    workload = WORKLOADS[pair.workload]
+    return Start(
+        run_id=0,
+        network=NetworkSpec(workload.network, workload.options),
+        target="this",
+        options=Options(**_options(pair)),
+        trials_budget=pair.trials,
+        trials_done=0,
+        elapsed_s=0.0,
+        work_dir=str(folder.absolute()),
+    )
+
+
+def measured_together(target: dict[str, Any], records: list[str]) -> list[float]:
+    """Latency in seconds of each record, measured in turn by one process."""
+    asked = Rematch(target, records, rounds=5, number=3, min_repeat_ms=100)
+    command = [sys.executable, "-m", "tuning.engines.rematch"]
+    ended = subprocess.run(
+        command, input=msgspec.json.encode(asked), capture_output=True, cwd=settings.BASE_DIR, check=False
+    )
+    if ended.returncode:
+        raise Broken(f"The best records couldn't be measured again:\n{ended.stderr.decode()[-2000:]}")
+    return msgspec.json.decode(ended.stdout.splitlines()[-1], type=Results).latencies_s()
+
+
+def _order(pair: Pair) -> dict[str, Any]:
+    workload = WORKLOADS[pair.workload]
+    name = {"name": f"bench {pair.key}", "network": workload.network, "network_options": workload.options}
+    return {**name, "target": "this", "trials": pair.trials, **_options(pair)}
+
+
+def _options(pair: Pair) -> dict[str, Any]:
+    return {"trials_per_batch": pair.batch, "seed": pair.seed}
+
+
+def _course_of(run: Run, watcher: _Watcher, began: float, wall_s: float, streaming_s: float) -> Course:
+    """`at_s` counts from when the engine was told what to do: the first trial tells how much earlier it was started."""
+    index = dict(run.tasks.values_list("pk", "index"))
+    rows = list(run.trials.order_by("number").values_list("at_s", "task_id", "latency_s", "short"))
+    seen_s = watcher.first - began
+    late = max(0.0, seen_s - rows[0][0])
+    trials = [Measured(at_s + late, index[task], latency_s, short) for at_s, task, latency_s, short in rows]
+    weights = list(run.tasks.order_by("index").values_list("weight", flat=True))
+    return Course(weights, trials, wall_s, seen_s, streaming_s)
+
+
+def _records_of(run: Run) -> Best:
+    return {task.index: [(0.0, record.text) for record in task.records.all()[:1]] for task in run.tasks.all()}
+
+
+def _said(start: Start, folder: Path) -> Iterator[Event]:
+    folder.mkdir(parents=True, exist_ok=True)
+    reader, writer = os.pipe()
+    # TVM halves the logical cores of x86 otherwise: both sides shall measure with the same threads.
+    env = {**os.environ, "TVM_NUM_THREADS": str(cores())}
+    command = [sys.executable, "-m", "tuning.engines.stock", "--events-fd", str(writer)]
+    with (folder / CONSOLE).open("ab") as log, os.fdopen(reader, "rb") as events:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[writer], cwd=settings.BASE_DIR, env=env
+        )
+        os.close(writer)
+        assert process.stdin
+        try:
+            process.stdin.write(encode(start))
+            process.stdin.flush()
+            yield from map(decode_event, events)
+        finally:
+            process.stdin.close()
+            if process.poll() is None:
+                process.terminate()
+            process.wait()
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+class _Watcher:
+    """A member of the run's group, as a browser's consumer is; knows when the first trial came."""
+
+    def __init__(self, run_id: int) -> None:
+        self.first = 0.0
+        """On the monotonic clock; 0 before it came."""
+        self._loop = asyncio.new_event_loop()
+        self._joined = threading.Event()
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._watch(run_id),), daemon=True)
+        self._ended = asyncio.Event()
+        self._thread.start()
+        self._joined.wait(5)
+
+    async def _watch(self, run_id: int) -> None:
+        layer = get_channel_layer()
+        assert layer is not None
+        channel = await layer.new_channel()
+        await layer.group_add(group_name(run_id), channel)
+        self._joined.set()
+        ended = asyncio.ensure_future(self._ended.wait())
+        while not ended.done():
+            message = asyncio.ensure_future(layer.receive(channel))
+            await asyncio.wait({message, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if message.done():
+                self._see(msgspec.json.decode(message.result()["text"]))
+            else:
+                message.cancel()
+
+    def _see(self, delta: dict[str, Any]) -> None:
+        if delta["trials"]["number"] and not self.first:
+            self.first = time.monotonic()
+
+    def close(self) -> None:
+        """Leave."""
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join(5)
+
+
+@contextmanager
+def own_channel_layer(folder: Path) -> Iterator[None]:
+    """A Valkey for the announcements where none is configured or up."""
+    from tuning import valkey
+
+    if valkey.url(settings.VAR) != settings.REDIS_URL or valkey.answers(settings.VAR):
+        yield
+        return
+    valkey.prepare(folder)
+    process = subprocess.Popen(valkey.command(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not valkey.answers(folder):
+            time.sleep(0.05)
+            if process.poll() is not None:
+                raise Broken("Valkey didn't start.")
+        layers: dict[str, Any] = settings.CHANNEL_LAYERS
+        layers["default"]["CONFIG"]["hosts"] = [valkey.url(folder)]
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+        valkey.clean_up(folder)
