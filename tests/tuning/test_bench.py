@@ -1,0 +1,117 @@
+"""The benchmark's figures from made-up courses, its plan, and one real comparison."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from tuning.bench import plan, report
+from tuning.bench.compare import Journal
+from tuning.bench.course import Comparison, Course, Measured
+
+
+def course(*trials: tuple[float, int, float | None], short: bool = False, first_s: float = 2.0) -> Course:
+    """Of two tasks with weights 1 and 2."""
+    measured = [Measured(at_s, task, latency_s, short) for at_s, task, latency_s in trials]
+    return Course([1, 2], measured, wall_s=measured[-1].at_s, first_s=first_s, streaming_s=0.1)
+
+
+def comparison(ours: Course, stock: Course, seed: int = 1) -> Comparison:
+    return Comparison("matmul", 16, seed, ours, stock, ours_s=2e-3, stock_s=2.5e-3, stock_then_s=4e-3)
+
+
+FAST = course((2.0, 0, 4e-3), (3.0, 1, None), (4.0, 1, 3e-3), (5.0, 1, 1e-3))
+SLOW = course((10.0, 0, 4e-3), (20.0, 1, 1e-3), first_s=10.0)
+
+
+def test_an_estimate_begins_when_every_task_has_a_valid_trial() -> None:
+    assert list(FAST.estimates()) == [(4.0, 10e-3), (5.0, 6e-3)]
+    assert course((1.0, 0, 1e-3), (2.0, 1, None)).final_estimate_s() is None
+
+
+def test_a_short_measurement_is_no_estimate() -> None:
+    assert course((1.0, 0, 1e-3), (2.0, 1, 1e-3), short=True).final_estimate_s() is None
+
+
+def test_it_divides_ours_by_stocks() -> None:
+    figures = comparison(FAST, SLOW).figures(cores=2)
+    assert figures == pytest.approx(
+        {
+            "trials_a_second": (4 / 5) / (2 / 20),
+            "first_trial": 0.2,
+            "latency_at_equal_trials": 0.8,
+            "latency_at_equal_time": 0.5,
+            "time_to_quality": 5 / 20,
+            "streaming": 0.1 / (5 * 2),
+        }
+    )
+
+
+def test_a_quality_that_is_never_reached_is_no_figure() -> None:
+    never = comparison(SLOW, FAST).figures(2) | comparison(course((1.0, 0, 1.0), (2.0, 1, 1.0)), SLOW).figures(2)
+    assert never["time_to_quality"] is None
+    half = [comparison(FAST, SLOW), comparison(course((1.0, 0, 1.0), (2.0, 1, 1.0)), SLOW, seed=2)]
+    assert report.time_to_quality(half, 2) is None
+    assert "reached in 1 of 2" in report.markdown(half, 2)
+
+
+def test_its_table_has_medians_and_spread() -> None:
+    slower = course((4.0, 0, 4e-3), (8.0, 1, 1e-3), first_s=4.0)
+    found = [comparison(FAST, SLOW), comparison(slower, SLOW, seed=2)]
+    header, row, _ = report.rows(found, 2)
+    assert row[:3] == ["matmul", "16", "2"]
+    assert row[header.index("Time to first trial")] == "0.300 (0.200 to 0.400)"
+    assert report.time_to_quality(found, 2) == pytest.approx((0.25 * 0.4) ** 0.5)
+
+
+def test_an_interrupted_plan_has_something_of_each() -> None:
+    pairs = list(plan.pairs(["matmul", "conv2d"], [64, 16], 2, None))
+    assert [(pair.workload, pair.batch) for pair in pairs[:4]] == [
+        ("matmul", 64),
+        ("matmul", 16),
+        ("conv2d", 64),
+        ("conv2d", 16),
+    ]
+    assert [pair.seed for pair in pairs] == [1] * 4 + [2] * 4
+    assert len({pair.key for pair in pairs}) == 8
+
+
+def test_nothing_measured_is_lost_or_measured_twice(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    journal = Journal(path)
+    (pair,) = plan.pairs(["matmul"], [16], 1, 2)
+    assert not journal.has(pair)
+    journal.add(comparison(FAST, SLOW))
+    again = Journal(path)
+    assert again.comparisons == [comparison(FAST, SLOW)]
+    assert again.has(pair)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_refuses_a_plan_of_nothing() -> None:
+    with pytest.raises(CommandError, match="at least 1"):
+        call_command("bench_engine", "--repeats", "0")
+
+
+@pytest.mark.tvm
+@pytest.mark.django_db(transaction=True)
+def test_it_compares_with_stock_tvm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "results.json"
+    small = ["--workloads", "matmul", "--batches", "2", "--trials", "2", "--repeats", "1", "--into", str(path)]
+    call_command("bench_engine", *small, "--json")
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert (shown["workload"], shown["batch"], shown["seed"]) == ("matmul", 2, 1)
+    for side in ("ours", "stock"):
+        assert shown[side]["trials"] == 2
+        assert 0 < shown[side]["first_s"] < shown[side]["wall_s"]
+        assert shown[side]["estimate_s"] > 0
+        assert shown[f"{side}_s"] > 0, "measured side by side"
+    assert 0 < shown["ratios"]["streaming"] < 1
+    (kept,) = Journal(path).comparisons
+    assert [trial.task for trial in kept.stock.trials] == [0, 0]
+    call_command("bench_engine", *small, "--json")
+    assert json.loads(capsys.readouterr().out) == [shown], "compared once only"
