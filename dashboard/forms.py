@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from tuning import services
 from tuning.services import NetworkDict
-from tuning.validation import OptionDict
+from tuning.validation import OptionDict, Type
 
 OPTION = "network_options.{network}.{option}"
 """A network's option in the form: networks may have options of one name."""
@@ -47,8 +47,7 @@ class LaunchForm(forms.Form):
         self.networks = services.networks()
         self.options = services.tuning_options()
         self.fields["network"].initial = self.networks[0]["name"]
-        self.fields["trials"] = _field(services.budget_option())
-        for option in self.options:
+        for option in (*services.budget_options(), *self.options):
             self.fields[option["name"]] = _field(option)
         for network in self.networks:
             for option in network["options"]:
@@ -59,7 +58,8 @@ class LaunchForm(forms.Form):
     def order(self) -> dict[str, Any]:
         """What was entered, as `services.launch` takes it."""
         network = self.data.get("network", "")
-        names = ("name", "target", "trials", *(option["name"] for option in self.options))
+        options = (*services.budget_options(), *self.options)
+        names = ("name", "target", *(option["name"] for option in options))
         return {
             "network": network,
             "network_options": {option: self.data.get(field, "") for option, field in self._option_fields(network)},
@@ -85,7 +85,7 @@ class LaunchForm(forms.Form):
 
     def plain(self) -> list[BoundField]:
         """The fields that most users set."""
-        return [self[name] for name in ("trials", *PLAIN)]
+        return [self[name] for name in (*(option["name"] for option in services.budget_options()), *PLAIN)]
 
     def advanced(self) -> list[BoundField]:
         """All other options."""
@@ -109,14 +109,22 @@ def _field(option: OptionDict) -> forms.Field:
     return forms.CharField(
         label=option["title"],
         help_text=option["description"],
-        initial=option["default"],
+        initial=str(option["default"]).lower() if option["type"] == "boolean" else option["default"],
         required=False,
-        widget=_choice(option["choices"]) if option["choices"] else _number(option),
+        widget=_WIDGETS[option["type"]](option),
     )
 
 
-def _choice(choices: list[str]) -> forms.Widget:
-    return forms.Select(choices=[(choice, choice) for choice in choices])
+def _choice(option: OptionDict) -> forms.Widget:
+    return forms.Select(choices=[(choice, choice) for choice in option["choices"] or ()])
+
+
+def _yes_or_no(_option: OptionDict) -> forms.Widget:
+    return forms.Select(choices=[("true", "yes"), ("false", "no")])
+
+
+def _integers(_option: OptionDict) -> forms.Widget:
+    return forms.TextInput(attrs={"placeholder": "all", "inputmode": "numeric"})
 
 
 def _number(option: OptionDict) -> forms.Widget:
@@ -126,3 +134,12 @@ def _number(option: OptionDict) -> forms.Widget:
     if option["optional"]:
         attributes["placeholder"] = "automatic"
     return forms.NumberInput(attrs=attributes)
+
+
+_WIDGETS: dict[Type, Callable[[OptionDict], forms.Widget]] = {
+    "integer": _number,
+    "integers": _integers,
+    "number": _number,
+    "boolean": _yes_or_no,
+    "choice": _choice,
+}

@@ -3,7 +3,8 @@
 FAKE_ENGINE_SCRIPT names a file of JSON lines. A line with `type` is an event, sent as it is, except trials that the
 run has already (`Start.trials_done`): these were sent by an earlier process. Others are deeds: {"do": "sleep",
 "seconds": 1}, {"do": "print", "text": "…"}, {"do": "kill"}, {"do": "exit", "status": 3}, {"do": "raw", "text": "…"},
-{"do": "wait"} for a control or the end of stdin, {"do": "ignore"} them and sleep, {"do": "tell"} what the process is like.
+{"do": "wait"} for Stop or the end of stdin, {"do": "extended"} for Extend and {"do": "earlier"} for Earlier, which
+are printed, {"do": "ignore"} them and sleep, {"do": "tell"} what the process is like.
 """
 
 from __future__ import annotations
@@ -20,7 +21,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tuning.engines.protocol import Event, Finished, Start, Stop, decode_control, decode_event, encode
+from tuning.engines.protocol import (
+    Control,
+    Earlier,
+    Event,
+    Extend,
+    Finished,
+    Start,
+    Stop,
+    decode_control,
+    decode_event,
+    encode,
+)
 
 
 def prepare(kind: str) -> None:
@@ -53,6 +65,8 @@ def deed(step: dict[str, Any], events: Any) -> None:
         "exit": lambda: sys.exit(step["status"]),
         "raw": lambda: events.write(step["text"].encode() + b"\n"),
         "wait": lambda: wait(events),
+        "extended": lambda: os.write(1, repr(control_of(Extend)).encode() + b"\n"),
+        "earlier": lambda: os.write(1, repr(control_of(Earlier)).encode() + b"\n"),
         "ignore": lambda: time.sleep(600),
         "tell": tell,
     }
@@ -60,10 +74,17 @@ def deed(step: dict[str, Any], events: Any) -> None:
 
 
 def wait(events: Any) -> None:
-    line = sys.stdin.buffer.readline()
-    if line and isinstance(decode_control(line), Stop):
+    if control_of(Stop):
         events.write(encode(Finished("stopped")))
     sys.exit(0)
+
+
+def control_of(kind: type[Control]) -> Control | None:
+    """The next control of that kind; None when stdin ended before."""
+    for line in sys.stdin.buffer:
+        if isinstance(control := decode_control(line), kind):
+            return control
+    return None
 
 
 def tell() -> None:

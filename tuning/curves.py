@@ -87,8 +87,8 @@ def _level(trials: int, points: int) -> int:
 
 
 def _estimate(tasks: list[Task], improvements: list[Improvement]) -> LatencyColumns:
-    """Σ best × weight after each improvement, from the one on at which every task has a valid trial."""
-    weight = {task.pk: task.weight for task in tasks}
+    """Σ best × weight after each improvement, from the one on at which every chosen task has a valid trial."""
+    weight = {task.pk: task.weight for task in tasks if task.chosen}
     best: dict[int, float] = {}
     columns = _no_points()
     for key, number, at_s, latency_s in improvements:

@@ -18,6 +18,8 @@ from .validation import Invalid, convert, options_of
 
 SEEDS = 2**31
 NAME_LENGTH = 200
+MOST_TRIALS = 1_000_000
+LONGEST_S = 1e7
 
 
 class Budget(msgspec.Struct):
@@ -25,8 +27,26 @@ class Budget(msgspec.Struct):
 
     trials: Annotated[
         int,
-        Meta(ge=1, le=1_000_000, title="Trials", description="Candidates to build and measure in all, over all tasks."),
+        Meta(
+            ge=1, le=MOST_TRIALS, title="Trials", description="Candidates to build and measure in all, over all tasks."
+        ),
     ] = 64
+    time_limit_s: Annotated[
+        Annotated[float, Meta(gt=0, le=LONGEST_S)] | None,
+        Meta(title="Time limit (s)", description="Seconds of tuning after which the run ends. Empty: none."),
+    ] = None
+
+
+class Extension(msgspec.Struct):
+    """How much more to tune."""
+
+    trials: Annotated[
+        Annotated[int, Meta(ge=1, le=MOST_TRIALS)] | None, Meta(title="Trials", description="Added to the budget.")
+    ] = None
+    time_s: Annotated[
+        Annotated[float, Meta(gt=0, le=LONGEST_S)] | None,
+        Meta(title="Time (s)", description="Added to the time limit, for a run that has one."),
+    ] = None
 
 
 class NoOptions(msgspec.Struct):
@@ -34,17 +54,20 @@ class NoOptions(msgspec.Struct):
 
 
 class Order:
-    """A checked launch: `network` and `network_options`, `target`, `trials`, `name`, and `options` with a seed."""
+    """A checked launch: `network` and `network_options`, `target`, `budget`, `name`, and `options` with a seed."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         wrong: dict[str, str] = {}
-        own = {"network", "network_options", "target", "trials", "name"}
+        own = {"network", "network_options", "target", "name", *Budget.__struct_fields__}
         self.network = _checked(wrong, _network_name, data.get("network"))
         self.network_options = _checked(wrong, _network_options, self.network, data.get("network_options"))
-        self.trials = _checked(wrong, _trials, data.get("trials", ""))
+        budget = {name: data.get(name, "") for name in Budget.__struct_fields__}
+        self.budget = _checked(wrong, convert, Budget, budget)
         self.name = _checked(wrong, _name, data.get("name"), self.network, self.network_options)
-        self.options = _checked(wrong, convert, Options, {key: data[key] for key in data.keys() - own})
+        self.options = _checked(wrong, _options, {key: data[key] for key in data.keys() - own})
         self.target = _checked(wrong, _target, data.get("target"))
+        if self.target and self.network_options:
+            _checked(wrong, _check_dtype, self.network_options, self.target)
         if wrong:
             raise Invalid(wrong)
         if self.options.seed is None:
@@ -88,8 +111,18 @@ def _network_options(network: str | None, given: Any) -> dict[str, Any]:
     return options
 
 
-def _trials(given: Any) -> int:
-    return convert(Budget, {"trials": given}).trials
+def _options(given: Mapping[str, Any]) -> Options:
+    options = convert(Options, given)
+    if wrong := options.contradictions():
+        raise Invalid(wrong)
+    return options
+
+
+def _check_dtype(network_options: dict[str, Any], target: targets.TargetDict) -> None:
+    if network_options.get("dtype") == "float16" and not target.get("float16", True):
+        raise Invalid(
+            {"network_options.dtype": "The target's CPU has no instruction for float16: name another, or take float32."}
+        )
 
 
 def _name(given: Any, network: str | None, options: dict[str, Any]) -> str:

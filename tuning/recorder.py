@@ -10,11 +10,14 @@ import msgspec
 from django.db import transaction
 from django.utils import timezone
 
-from .engines.protocol import Event, Hello, Phase, TaskInfo, TasksExtracted, TrialMeasured
+from .engines.protocol import Event, Hello, Phase, Plateaued, TaskInfo, TasksExtracted, TrialMeasured, WarmStarted
 from .models import Record, Run, RunDelta, Task, Trial, TrialError, level_of_detail, trial_columns
 
 KEEP_BEST = 8
 """Records kept of each task; a run's whole record log stays in its work directory."""
+
+
+TASK_FIELDS = ("trials", "failed", "best_latency_s", "best_trial", "plateaued")
 
 
 class LeaseLost(Exception):
@@ -94,30 +97,43 @@ class _Batch:
             self._take_tasks(event)
         elif isinstance(event, Phase):
             self.run.phase, self.run.phase_task = event.name, event.task
+        elif isinstance(event, Plateaued):
+            self._task(event.task).plateaued = True
+        elif isinstance(event, WarmStarted):
+            self.run.warm_start = {"tasks": event.tasks, "runs": event.runs}
         elif isinstance(event, Hello):
             self.run.versions = event.versions
+
+    def _task(self, index: int) -> Task:
+        """The task, which is saved with the batch."""
+        task = self.recorder.tasks.get(index)
+        if task is None:
+            raise EngineMisbehaved(f"the engine speaks of task {index}, which it never announced")
+        self.tasks[index] = task
+        return task
 
     def _take_tasks(self, event: TasksExtracted) -> None:
         self.run.target = event.target
         known = self.recorder.tasks
         if known:
             _refuse_other_tasks(known, event.tasks)
+            for task in known.values():
+                if task.plateaued:  # Who continues a run wants more of each task.
+                    self._task(task.index).plateaued = False
             return
         rows = Task.objects.bulk_create(_task(self.run, info) for info in event.tasks)
         for task in rows:
             known[task.index] = self.tasks[task.index] = task
             self.recorder.kept[task.index] = []
         self.run.tasks_total = len(rows)
+        self.run.tasks_chosen = sum(task.chosen for task in rows)
 
     def _take_trial(self, event: TrialMeasured) -> None:
-        task = self.recorder.tasks.get(event.task)
-        if task is None:
-            raise EngineMisbehaved(f"the engine measured task {event.task}, which it never announced")
+        task = self._task(event.task)
         if self.run.trials_done >= self.run.trials_budget:
             raise EngineMisbehaved(f"the engine measured more than the budget of {self.run.trials_budget} trials")
         if (event.latency_s is None) == (event.error_kind is None):
             raise EngineMisbehaved("the engine sent a trial that has both or neither of a latency and an error")
-        self.tasks[event.task] = task
         self.run.trials_done += 1
         self.run.elapsed_s = max(self.run.elapsed_s, event.at_s)
         task.trials += 1
@@ -172,7 +188,7 @@ class _Batch:
 
     def _save(self) -> None:
         self._save_run()
-        Task.objects.bulk_update(self.tasks.values(), ["trials", "failed", "best_latency_s", "best_trial"])
+        Task.objects.bulk_update(self.tasks.values(), TASK_FIELDS)
         for error in self.errors.values():
             error.save()
         for trial in self.trials:
@@ -192,7 +208,9 @@ class _Batch:
             "trials_done",
             "trials_failed",
             "tasks_total",
+            "tasks_chosen",
             "tasks_measured",
+            "warm_start",
             "estimated_latency_s",
             "elapsed_s",
             "phase",
@@ -209,8 +227,8 @@ class _Batch:
 
 
 def estimated_latency(tasks: Iterable[Task]) -> float | None:
-    """Σ best latency × weight in seconds; None until every task has a valid trial."""
-    parts = [task.best_latency_s and task.best_latency_s * task.weight for task in tasks]
+    """Σ best latency × weight of the chosen tasks in seconds; None until each of them has a valid trial."""
+    parts = [task.best_latency_s and task.best_latency_s * task.weight for task in tasks if task.chosen]
     return sum(part for part in parts if part is not None) if parts and None not in parts else None
 
 
@@ -230,11 +248,12 @@ def _task(run: Run, info: TaskInfo) -> Task:
         workload_hash=info.workload_hash,
         args=[msgspec.to_builtins(arg) for arg in info.args],
         tensorir=info.tensorir,
+        chosen=info.chosen,
     )
 
 
 def _refuse_other_tasks(known: dict[int, Task], infos: Sequence[TaskInfo]) -> None:
     """A resumed run must tune what it tuned before, or its trials would be counted to other functions."""
-    before = {index: (task.workload_hash, task.weight) for index, task in known.items()}
-    if before != {info.index: (info.workload_hash, info.weight) for info in infos}:
+    before = {index: (task.workload_hash, task.weight, task.chosen) for index, task in known.items()}
+    if before != {info.index: (info.workload_hash, info.weight, info.chosen) for info in infos}:
         raise EngineMisbehaved("the network's tasks are no longer those that this run began with")

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from . import jobs
@@ -21,8 +22,8 @@ from .networks import UPLOADED, NetworkDict, builtin_networks, networks, stored,
 from .networks import delete as delete_network
 from .networks import extraction as _extraction
 from .networks import upload as upload_network
-from .orders import Budget, Order, network_choice
-from .validation import Invalid, OptionDict, options_of
+from .orders import MOST_TRIALS, Budget, Extension, Order, network_choice
+from .validation import Invalid, OptionDict, convert, options_of
 
 __all__ = (
     "UPLOADED",
@@ -33,6 +34,7 @@ __all__ = (
     "builtin_networks",
     "console",
     "delete_network",
+    "extend",
     "extract_tasks",
     "launch",
     "networks",
@@ -55,9 +57,14 @@ def tuning_options() -> list[OptionDict]:
     return options_of(Options)
 
 
-def budget_option() -> OptionDict:
-    """The number of trials."""
-    return options_of(Budget)[0]
+def budget_options() -> list[OptionDict]:
+    """How much a run tunes: the number of trials, and for how long at most."""
+    return options_of(Budget)
+
+
+def extension_options() -> list[OptionDict]:
+    """How much more a run can be given."""
+    return options_of(Extension)
 
 
 def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) -> Run:
@@ -74,7 +81,8 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
             target=order.target["target"],
             device=order.target["device"],
             options=msgspec.to_builtins(order.options),
-            trials_budget=order.trials,
+            trials_budget=order.budget.trials,
+            time_limit_s=order.budget.time_limit_s,
             created_by=user,
             queued_at=timezone.now(),
         )
@@ -113,15 +121,50 @@ def resume(run: Run) -> Run:
     """Queue a run again that ended before its budget was spent: it goes on with what is left. Raises `Conflict`."""
     if run.trials_done >= run.trials_budget:
         raise Conflict(f"All of the run's {run.trials_budget} trials are done: there is nothing to resume.")
-    now = timezone.now()
-    if not run.move(
-        *Run.RESUMABLE, to=Run.Status.QUEUED, queued_at=now, enqueued_at=None, finished_at=None, error=None
-    ):
+    if not run.requeue(*Run.RESUMABLE):
         run.refresh_from_db(fields=("status",))
         raise Conflict(f"The run is {run.status}: only a stopped, failed or interrupted one can be resumed.")
     announce_status(run)
     jobs.enqueue(run)
     return run
+
+
+def extend(run: Run, data: Mapping[str, Any]) -> Run:
+    """Give the run more `trials`, more `time_s`, or both: a live or queued one goes on, one that ended is queued again.
+
+    Raises `Invalid` or `Conflict`.
+    """
+    more = convert(Extension, data)
+    _check_extension(run, more)
+    grown: dict[str, Any] = {"trials_budget": F("trials_budget") + (more.trials or 0)}
+    if more.time_s is not None:
+        grown["time_limit_s"] = F("time_limit_s") + more.time_s
+    waiting = (Run.Status.QUEUED, Run.Status.RUNNING)
+    if Run.objects.filter(pk=run.pk, status__in=waiting).update(**grown):
+        run.refresh_from_db()
+    elif run.requeue(*Run.ENDED, **grown):
+        jobs.enqueue(run)
+    else:
+        run.refresh_from_db(fields=("status",))
+        raise Conflict(f"The run is {run.status}: it can be extended when it has stopped.")
+    announce_status(run)
+    return run
+
+
+def _check_extension(run: Run, more: Extension) -> None:
+    if run.synthetic:
+        raise Conflict("The run is synthetic: there is nothing to tune.")
+    if more.trials is None and more.time_s is None:
+        raise Invalid({"trials": "Say how many trials more."})
+    if more.time_s is not None and run.time_limit_s is None:
+        raise Invalid({"time_s": "The run has no time limit."})
+    budget = run.trials_budget + (more.trials or 0)
+    if budget > MOST_TRIALS:
+        raise Invalid({"trials": f"The run would have {budget:,} trials, more than {MOST_TRIALS:,}."})
+    if budget <= run.trials_done:
+        raise Invalid({"trials": f"All of the run's {run.trials_done} trials are done: say how many more."})
+    if run.time_limit_s is not None and run.time_limit_s + (more.time_s or 0) <= run.elapsed_s:
+        raise Invalid({"time_s": f"The run was tuned for {run.elapsed_s:.0f} s already: give it that and more."})
 
 
 def trial_columns(  # noqa: PLR0913 - the filters of one read

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -13,9 +14,20 @@ from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
 from .announce import announce, announce_status
+from .earlier import earlier_records
 from .endings import death_notice, nothing_valid
 from .engine_process import BadEvent, EngineProcess
-from .engines.protocol import VERSION, Event, Failed, Finished, Hello, Options, Start
+from .engines.protocol import (
+    VERSION,
+    Event,
+    Extend,
+    Failed,
+    Finished,
+    Hello,
+    Options,
+    Start,
+    TasksExtracted,
+)
 from .models import Run
 from .recorder import EngineMisbehaved, LeaseLost, Recorder
 
@@ -56,7 +68,7 @@ def supervise(run: Run, shutdown: threading.Event) -> str:
     except Exception as error:
         # The lease would run out in time, but the reason would be known to the log only.
         values = {"error": f"Tuneboard's own fault: {error!r}", "finished_at": timezone.now(), **NO_PHASE}
-        run.move(*Run.LIVE, to=Run.Status.FAILED, lease=run.lease, **values)
+        run.move(*Run.LIVE, to=Run.Status.FAILED, mine={"lease": run.lease}, **values)
         announce_status(run)
         raise
 
@@ -74,16 +86,23 @@ class _Supervision:
         self.recorder = self._patiently(lambda: Recorder(run))
 
     def go(self) -> str:
+        """Once more with another engine when the run was extended as the last one ended."""
         self._patiently(lambda: announce_status(self.run))
+        while (ended := self._end(*self._tune())) is None:
+            self.recorder = self._patiently(lambda: Recorder(self.run))
+        return ended
+
+    def _tune(self) -> tuple[str, str | None]:
+        """Status and error in which the engine's end leaves the run."""
+        self.last, self.stop_sent = None, None
+        self.told = (self.run.trials_budget, self.run.time_limit_s)
         try:
             with EngineProcess(self.run.engine, self._start(), self.run.console_log) as engine:
                 trouble = self._watch(engine)
                 exit_status = None if trouble or self._overdue() else engine.wait(STOP_GRACE_S)
         except OSError as error:
-            return self._end(Run.Status.FAILED, f"The engine could not be started: {error}.")
-        if trouble:
-            return self._end(Run.Status.FAILED, trouble)
-        return self._end(*self._verdict(exit_status))
+            return Run.Status.FAILED, f"The engine could not be started: {error}."
+        return (Run.Status.FAILED, trouble) if trouble else self._verdict(exit_status)
 
     def _start(self) -> Start:
         run = self.run
@@ -94,16 +113,24 @@ class _Supervision:
             options=msgspec.convert(run.options, Options),
             trials_budget=run.trials_budget,
             trials_done=run.trials_done,
-            elapsed_s=run.elapsed_s,
+            elapsed_s=self._elapsed_s(),
             work_dir=str(run.work_dir),
+            time_limit_s=run.time_limit_s,
+            earlier_follow=self._warm_start,
         )
+
+    @property
+    def _warm_start(self) -> bool:
+        return msgspec.convert(self.run.options, Options).warm_start
 
     def _watch(self, engine: EngineProcess) -> str | None:
         """Read and record until the engine ends; gives what the engine did wrong, if anything."""
         try:
             while not engine.ended and not self._overdue():
-                self._record(engine.read(timeout_s=RENEW_S / 2))
-                self._renew()
+                events = engine.read(timeout_s=RENEW_S / 2)
+                self._record(events)
+                self._answer(engine, events)
+                self._renew(engine)
                 if self.stop_sent is None and self._wants_stop():
                     self.stop_sent = time.monotonic()
                     engine.stop()
@@ -123,16 +150,40 @@ class _Supervision:
             self.paced = time.monotonic()
             announce(self.run.pk, delta)
 
-    def _renew(self) -> None:
+    def _answer(self, engine: EngineProcess, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, TasksExtracted) and self._warm_start:
+                ask = partial(earlier_records, self.recorder.run, event.tasks)
+                engine.send(self._patiently(ask))
+
+    def _renew(self, engine: EngineProcess) -> None:
         if time.monotonic() < self.renewed + RENEW_S:
             return
-        elapsed_s = self.elapsed_before + time.monotonic() - self.started
-        status = self._patiently(lambda: self.run.renew(self.lease, elapsed_s))
-        if status is None:
+        elapsed_s = self._elapsed_s()
+        wishes = self._patiently(lambda: self.run.renew(self.lease, elapsed_s))
+        if wishes is None:
             raise LeaseLost("it was taken away")
         self.recorder.run.elapsed_s = max(self.recorder.run.elapsed_s, elapsed_s)
-        self.run.status = status
+        self.run.status = wishes.status
+        if (wishes.trials_budget, wishes.time_limit_s) != self.told:
+            self._extend(engine, wishes.trials_budget, wishes.time_limit_s)
         self.renewed = time.monotonic()
+
+    def _extend(self, engine: EngineProcess, trials_budget: int, time_limit_s: float | None) -> None:
+        for run in (self.run, self.recorder.run):
+            run.trials_budget, run.time_limit_s = trials_budget, time_limit_s
+        self.told = (trials_budget, time_limit_s)
+        engine.send(Extend(trials_budget, time_limit_s))
+
+    def _was_extended(self) -> bool:
+        """Whether the engine did all that it was asked, while more was wished than it was told of."""
+        run = self.run
+        run.refresh_from_db(fields=("status", "lease", "trials_budget", "time_limit_s"))
+        mine = run.status == Run.Status.RUNNING and run.lease == self.lease
+        return mine and isinstance(self.last, Finished) and (run.trials_budget, run.time_limit_s) != self.told
+
+    def _elapsed_s(self) -> float:
+        return self.elapsed_before + time.monotonic() - self.started
 
     def _wants_stop(self) -> bool:
         return self.shutdown.is_set() or self.run.status == Run.Status.STOPPING
@@ -171,12 +222,17 @@ class _Supervision:
             return Run.Status.INTERRUPTED, "The worker was shut down. Resume goes on where it ended."
         return Run.Status.FAILED, death_notice(run, exit_status)
 
-    def _end(self, status: str, error: str | None) -> str:
-        values = {"error": error, "finished_at": timezone.now(), **NO_PHASE}
-        elapsed_s = self.elapsed_before + time.monotonic() - self.started
+    def _end(self, status: str, error: str | None) -> str | None:
+        """The status; None when the run was extended at the last moment, and is to go on."""
+        reason = self.last.reason if isinstance(self.last, Finished) else None
+        values = {"error": error, "finish_reason": reason, "finished_at": timezone.now(), **NO_PHASE}
+        told = dict(zip(("trials_budget", "time_limit_s"), self.told, strict=True)) if reason else {}
+        mine = {"lease": self.lease, **told}
         ended = self._patiently(
-            lambda: self.run.move(*Run.LIVE, to=status, lease=self.lease, elapsed_s=elapsed_s, **values)
+            lambda: self.run.move(*Run.LIVE, to=status, mine=mine, elapsed_s=self._elapsed_s(), **values)
         )
+        if not ended and self._patiently(self._was_extended):
+            return None
         if not ended:
             raise LeaseLost("it was taken away")
         self._patiently(lambda: announce_status(self.run))

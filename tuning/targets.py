@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 from .validation import Invalid
 
@@ -24,6 +24,10 @@ class TargetDict(TypedDict):
     target: dict[str, Any]
     device: str
     label: str
+    float16: NotRequired[bool]
+    """Whether it has instructions for float16."""
+    warning: NotRequired[str | None]
+    """Why code for it will be slower on its device than it could be."""
 
 
 def resolve(target: str | dict[str, Any]) -> TargetDict:

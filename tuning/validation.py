@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -20,15 +21,18 @@ class Invalid(Exception):
         self.fields = dict(fields)
 
 
+Type = Literal["integer", "integers", "number", "boolean", "choice"]
+
+
 class OptionDict(TypedDict):
-    """One option, with all that a form needs. `type` is integer, number or choice."""
+    """One option, with all that a form needs. Integers may be given as a list or as text: `0, 3, 5`."""
 
     name: str
     title: str
     description: str
-    type: Literal["integer", "number", "choice"]
+    type: Type
     optional: bool
-    default: int | float | str | None
+    default: int | float | str | bool | None
     minimum: float | None
     maximum: float | None
     choices: list[str] | None
@@ -54,12 +58,19 @@ def convert(struct: type[Struct], given: Mapping[str, Any]) -> Struct:
         if given.get(name, "") == "":
             continue
         try:
-            values[name] = msgspec.convert(given[name], hints[name], strict=False)
+            values[name] = msgspec.convert(_listed(option, given[name]), hints[name], strict=False)
         except msgspec.ValidationError:
             wrong[name] = _refusal(option, given[name])
     if wrong:
         raise Invalid(wrong)
     return struct(**values)
+
+
+def _listed(option: OptionDict, value: Any) -> Any:
+    """Integers that came as text, one by one."""
+    if option["type"] == "integers" and isinstance(value, str):
+        return re.split(r"[\s,]+", value.strip().strip(","))
+    return value
 
 
 def _option(struct: type[msgspec.Struct], field: inspect.Field) -> OptionDict:
@@ -83,13 +94,22 @@ def _option(struct: type[msgspec.Struct], field: inspect.Field) -> OptionDict:
     }
 
 
-def _type_name(kind: inspect.Type) -> Literal["integer", "number", "choice"]:
-    if isinstance(kind, inspect.IntType):
-        return "integer"
-    return "number" if isinstance(kind, inspect.FloatType) else "choice"
+def _type_name(kind: inspect.Type) -> Type:
+    names: dict[type[inspect.Type], Type] = {
+        inspect.IntType: "integer",
+        inspect.FloatType: "number",
+        inspect.BoolType: "boolean",
+        inspect.ListType: "integers",
+    }
+    return names.get(type(kind), "choice")
 
 
 def _bound(kind: inspect.Type, *names: str) -> float | None:
+    """Of a list, that of its items."""
+    if isinstance(kind, inspect.ListType):
+        kind = kind.item_type
+    if isinstance(kind, inspect.Metadata):
+        kind = kind.type
     return next((bound for name in names if (bound := getattr(kind, name, None)) is not None), None)
 
 
@@ -102,11 +122,19 @@ def _refusal(option: OptionDict, value: Any) -> str:
     if option["choices"]:
         wanted = f"one of {', '.join(option['choices'])}"
     else:
-        wanted = "a whole number" if option["type"] == "integer" else "a number"
-        if option["minimum"] is not None:
-            wanted += f" from {option['minimum']:g}" if option["type"] == "integer" else f" above {option['minimum']:g}"
-        if option["maximum"] is not None:
-            wanted += (
-                f" to {option['maximum']:,}" if option["type"] == "integer" else f" and at most {option['maximum']:,g}"
-            )
+        wanted = _WANTED[option["type"]] + _within(option)
     return f"Must be {wanted}, not {str(value)[:60]!r}."
+
+
+def _within(option: OptionDict) -> str:
+    whole, least, most = option["type"].startswith("integer"), option["minimum"], option["maximum"]
+    above = "" if least is None else f" from {least:g}" if whole else f" above {least:g}"
+    return above + ("" if most is None else f" to {most:,}" if whole else f" and at most {most:,g}")
+
+
+_WANTED: dict[Type, str] = {
+    "integer": "a whole number",
+    "integers": "one or more whole numbers, as 0, 3, 5, each",
+    "number": "a number",
+    "boolean": "true or false",
+}

@@ -36,7 +36,7 @@ class NetworkList(TypedDict):
 @router.get("networks", response={200: NetworkList, **ERRORS})
 def list_networks(request: HttpRequest) -> NetworkList:  # noqa: ARG001
     """The networks that can be tuned, and all options with their defaults and bounds."""
-    return {"items": services.networks(), "run_options": [services.budget_option(), *services.tuning_options()]}
+    return {"items": services.networks(), "run_options": [*services.budget_options(), *services.tuning_options()]}
 
 
 @router.post("networks", response={200: NetworkDetail, 201: NetworkDetail, **ERRORS}, auth=needs(UPLOAD))

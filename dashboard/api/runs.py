@@ -55,6 +55,17 @@ def resume_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
     return services.resume(_run(run_id)).to_full_dict()
 
 
+@router.post(
+    "runs/{int:run_id}/extend",
+    response={200: RunDict, **ERRORS},
+    auth=needs(CHANGE),
+    openapi_extra=shapes.extension_schema(),
+)
+def extend_run(request: HttpRequest, run_id: int) -> RunDict:
+    """Give a run more trials, or more time when it has a limit; one that ended is queued again."""
+    return services.extend(_run(run_id), shapes.json_object(request)).to_full_dict()
+
+
 @router.get("runs/{int:run_id}/trials", response={200: TrialColumns, **ERRORS})
 def list_trials(request: HttpRequest, run_id: int, query: Query[shapes.TrialQuery]) -> TrialColumns:  # noqa: ARG001
     """Trials as columns. To follow a run, ask again with `after` set to the `last` of the answer."""
@@ -91,7 +102,7 @@ def _run(run_id: int) -> Run:
 
 def _found(query: shapes.RunQuery) -> QuerySet[Run]:
     """With as much of their tasks as alerts are made of."""
-    tasks = Task.objects.only("run_id", "index", "name", "trials", "failed")
+    tasks = Task.objects.only("run_id", "index", "name", "chosen", "trials", "failed")
     runs = Run.objects.select_related("network", "created_by").prefetch_related(Prefetch("tasks", tasks))
     if query.status:
         runs = runs.filter(status__in=query.status)

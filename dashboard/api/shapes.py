@@ -128,7 +128,7 @@ def json_object(request: HttpRequest) -> dict[str, Any]:
 
 def launch_schema() -> dict[str, Any]:
     """The launch body for the OpenAPI page. `services.launch` itself checks it, as it does the form."""
-    options = [services.budget_option(), *services.tuning_options()]
+    options = [*services.budget_options(), *services.tuning_options()]
     properties: dict[str, Any] = {
         "network": {
             "type": "string",
@@ -166,8 +166,15 @@ def extraction_schema() -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
+def extension_schema() -> dict[str, Any]:
+    """The body of Extend for the OpenAPI page."""
+    properties = {option["name"]: _json_schema(option) for option in services.extension_options()}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False, "example": {"trials": 64}}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
 def _json_schema(option: OptionDict) -> dict[str, Any]:
-    kind = "string" if option["type"] == "choice" else option["type"]
+    kind = {"choice": "string", "integers": "array"}.get(option["type"], option["type"])
     keys = {
         "title": "title",
         "description": "description",
@@ -176,5 +183,8 @@ def _json_schema(option: OptionDict) -> dict[str, Any]:
         "enum": "choices",
     }
     found = {key: option[name] for key, name in keys.items() if option.get(name) is not None}  # type: ignore[literal-required]
+    if kind == "array":
+        bounds = {key: found.pop(key) for key in ("minimum", "maximum")}
+        found |= {"items": {"type": "integer", **bounds}, "minItems": 1}
     default = {} if option["default"] is None else {"default": option["default"]}
     return {"type": [kind, "null"] if option["optional"] else kind, **found, **default}

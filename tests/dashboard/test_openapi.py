@@ -81,8 +81,9 @@ def test_it_describes_every_field_of_a_run(schema: Any) -> None:
 def test_it_describes_the_launch_as_the_services_take_it(schema: Any) -> None:
     body = operations(schema)["POST /api/v1/runs"]["requestBody"]["content"]["application/json"]["schema"]
     properties = body["properties"]
-    for option in [services.budget_option(), *services.tuning_options()]:
-        assert properties[option["name"]].get("minimum") == option["minimum"]
+    for option in [*services.budget_options(), *services.tuning_options()]:
+        described = properties[option["name"]]
+        assert described.get("items", described).get("minimum") == option["minimum"]
         assert properties[option["name"]].get("enum") == option["choices"]
     with pytest.raises(services.Invalid) as raised:
         services.launch({name: object() for name in properties}, None)

@@ -45,12 +45,12 @@ def test_it_goes_on_after_kill_9_with_nothing_lost_or_doubled(tmp_path: Path) ->
 def test_it_gives_every_task_its_turn_however_often_it_is_resumed(tmp_path: Path) -> None:
     given = {"network": NetworkSpec("mlp"), "options": options(trials_per_batch=2)}
     tried: list[int] = []
-    for done in (0, 2):
-        again = start(tmp_path / "work", trials_budget=done + 2, trials_done=done, **given)
+    for done in (0, 1):
+        again = start(tmp_path / "work", trials_budget=done + 1, trials_done=done, **given)
         with Engine(again, tmp_path / "console") as engine:
             assert engine.to_the_end() == Finished("budget")
         tried += [trial.task for trial in engine.trials]
-    assert tried == [0, 0, 1, 1]
+    assert tried == [0, 1]
 
 
 @pytest.mark.filterwarnings("default")  # Warnings are TVM's own.

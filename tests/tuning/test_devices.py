@@ -60,7 +60,7 @@ def test_a_status_changes_only_from_where_it_is() -> None:
 def test_a_lease_is_renewed_only_by_its_holder() -> None:
     run = claimed(make_run())
     assert run.lease is not None
-    assert run.renew(run.lease, 3.5) == "running"
+    assert run.renew(run.lease, 3.5) == ("running", 64, None)
     assert Run.objects.get(pk=run.pk).elapsed_s == 3.5
     assert run.renew("another", 9.0) is None
     assert Run.objects.get(pk=run.pk).elapsed_s == 3.5

@@ -29,7 +29,7 @@ def extract(mod: IRModule, target: Target) -> list[Any]:
     return sorted(tasks, key=lambda task: (place.get(task.task_name, len(place)), task.task_name))
 
 
-def describe(index: int, task: Any) -> TaskInfo:
+def describe(index: int, task: Any, *, chosen: bool = True) -> TaskInfo:
     """What the supervisor keeps of an extracted task."""
     mod = task.dispatched[0]
     return TaskInfo(
@@ -40,6 +40,7 @@ def describe(index: int, task: Any) -> TaskInfo:
         workload_hash=ms.utils.shash2hex(mod),
         args=_arguments(mod),
         tensorir=str(mod.script()),
+        chosen=chosen,
     )
 
 

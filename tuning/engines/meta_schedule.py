@@ -78,6 +78,8 @@ def _check(start: Start) -> None:
         raise Impossible(trouble)
     if start.network.file is None:
         _check_builtin(start)
+    for field, reason in start.options.contradictions().items():
+        raise Impossible(reason, field)
     if start.trials_budget < 1:
         raise Impossible("The budget must be at least 1 trial.", "trials")
 

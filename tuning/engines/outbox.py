@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import queue
 import select
 import signal
 import threading
@@ -15,7 +16,7 @@ from typing import NoReturn
 import msgspec
 import psutil
 
-from .protocol import Event, Failed, Finished, Start, decode_control, encode
+from .protocol import Earlier, Event, Extend, Failed, Finished, Start, decode_control, encode
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +69,10 @@ class Inbox:
     def __init__(self, on_stop: Callable[[], None], fd: int = 0) -> None:
         self.on_stop = on_stop
         """Called from another thread for each Stop or SIGTERM."""
+        self._on_extend: Callable[[Extend], None] | None = None
+        self._extension: Extend | None = None
+        self._extending = threading.Lock()
+        self.earlier: queue.SimpleQueue[Earlier] = queue.SimpleQueue()
         self.began = time.monotonic()
         """When the start was read, on the monotonic clock."""
         self._fd = fd
@@ -114,8 +119,25 @@ class Inbox:
             return
         if isinstance(control, Start):
             logger.warning("Passed over a second start")
+        elif isinstance(control, Extend):
+            self._extend(control)
+        elif isinstance(control, Earlier):
+            self.earlier.put(control)
         else:
             self.on_stop()
+
+    def hear_extensions(self, on_extend: Callable[[Extend], None]) -> None:
+        """Call it, from another thread, for each Extend from now on, and now for the last one that came already."""
+        with self._extending:
+            self._on_extend = on_extend
+            if self._extension:
+                on_extend(self._extension)
+
+    def _extend(self, extension: Extend) -> None:
+        with self._extending:
+            self._extension = extension
+            if self._on_extend:
+                self._on_extend(extension)
 
     def _read(self) -> bool:
         chunk = os.read(self._fd, 65536)

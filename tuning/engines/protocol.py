@@ -15,9 +15,10 @@ from typing import Annotated, Any, Literal, Union
 import msgspec
 from msgspec import Meta
 
-VERSION = 1
+VERSION = 2
 
-FinishReason = Literal["budget", "stopped", "exhausted"]
+FinishReason = Literal["budget", "stopped", "exhausted", "time_limit", "plateau"]
+"""`exhausted`: nothing is left to try. `plateau`: no task gains any more, by the run's own options."""
 ErrorKind = Literal["build", "build_timeout", "run", "run_timeout"]
 PhaseName = Literal["loading", "extracting", "design_spaces", "searching", "building", "measuring"]
 
@@ -61,6 +62,8 @@ class TaskInfo(msgspec.Struct, frozen=True):
     args: list[TensorInfo]
     tensorir: str
     """The function before any schedule is applied, as TVMScript."""
+    chosen: bool = True
+    """Whether the run tunes it (`Options.tasks`)."""
 
 
 class TasksExtracted(msgspec.Struct, tag="tasks", frozen=True):
@@ -94,6 +97,20 @@ class TrialMeasured(msgspec.Struct, tag="trial", frozen=True):
     """True when read back from the record file: it was measured by an earlier process that died before it was recorded."""
 
 
+class WarmStarted(msgspec.Struct, tag="warm_started", frozen=True):
+    """The search begins with what earlier runs measured of the same workloads."""
+
+    tasks: list[int]
+    runs: list[int]
+    """Those whose records are used."""
+
+
+class Plateaued(msgspec.Struct, tag="plateaued", frozen=True):
+    """The task gains no more, by the run's own options: its trials go to the others."""
+
+    task: int
+
+
 class Finished(msgspec.Struct, tag="finished", frozen=True):
     """The last event of an engine that did what it was asked."""
 
@@ -107,7 +124,7 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
     field: str | None = None
 
 
-Event = Union[Hello, Phase, TasksExtracted, TrialMeasured, Finished, Failed]
+Event = Union[Hello, Phase, TasksExtracted, WarmStarted, TrialMeasured, Plateaued, Finished, Failed]
 
 
 class ModelFile(msgspec.Struct, frozen=True):
@@ -127,6 +144,9 @@ class NetworkSpec(msgspec.Struct, frozen=True):
     name: str
     options: dict[str, int | str] = {}
     file: ModelFile | None = None
+
+
+TaskIndex = Annotated[int, Meta(ge=0, le=100_000)]
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -152,6 +172,21 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
         Meta(title="Trials per task, at most", description="Empty: only the run's budget counts."),
     ] = None
+    tasks: Annotated[
+        Annotated[list[TaskIndex], Meta(min_length=1)] | None,
+        Meta(
+            title="Tasks",
+            description="Indices of the tasks to tune, from 0, as 0, 3, 5. The estimate is of these alone. Empty: all.",
+        ),
+    ] = None
+    warm_start: Annotated[
+        bool,
+        Meta(
+            title="Warm start",
+            description="Begin with the best records that earlier runs have of the same workloads and target. "
+            "Each task's best of them is measured again, as a trial of this run.",
+        ),
+    ] = True
     strategy: Annotated[
         Literal["evolutionary", "replay-trace", "replay-func"],
         Meta(
@@ -160,8 +195,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = "evolutionary"
     cost_model: Annotated[
-        Literal["xgb", "random"],
-        Meta(title="Cost model", description="What ranks candidates before they are measured."),
+        Literal["xgb", "random", "none"],
+        Meta(
+            title="Cost model",
+            description="What ranks candidates before they are measured; only a replay strategy can do with none.",
+        ),
     ] = "xgb"
     task_scheduler: Annotated[
         Literal["gradient", "round-robin"],
@@ -178,6 +216,18 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "is measured, which that would disturb.",
         ),
     ] = "auto"
+    plateau_trials: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
+        Meta(
+            title="Plateau, trials",
+            description="A task gets no more trials when this many in a row gained less than the plateau's percentage; "
+            "others get them. When no task is left the run ends. Empty: never.",
+        ),
+    ] = None
+    plateau_percent: Annotated[
+        float,
+        Meta(gt=0, lt=100, title="Plateau, gain (%)", description="What a task must gain to be worth more trials."),
+    ] = 1.0
     number: Annotated[
         int, Meta(ge=1, le=10_000, title="Number", description="Executions averaged into one of a trial's run_secs.")
     ] = 3
@@ -217,6 +267,12 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(title="Build workers", description="Candidates built at once. Empty: one for each core."),
     ] = None
 
+    def contradictions(self) -> dict[str, str]:
+        """The options at fault and why, where options that are well by themselves make no sense together."""
+        if self.strategy == "evolutionary" and self.cost_model == "none":
+            return {"cost_model": "The evolutionary search ranks candidates by a cost model: choose one, or a replay."}
+        return {}
+
 
 class Start(msgspec.Struct, tag="start", frozen=True):
     """The first control: what to tune, and what of it is done already."""
@@ -234,13 +290,39 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     work_dir: str
     """Absolute; holds the engine's own record files, which earlier processes may have begun."""
     keep_best: int = 8
+    time_limit_s: float | None = None
+    """Seconds of tuning, those of earlier processes included, after which the run ends."""
+    earlier_follow: bool = False
+    """Whether `Earlier` answers `TasksExtracted`, so that the engine is to wait for it."""
 
 
 class Stop(msgspec.Struct, tag="stop", frozen=True):
     """End soon: finish at most the trial being measured, then send `Finished("stopped")`."""
 
 
-Control = Union[Start, Stop]
+class Extend(msgspec.Struct, tag="extend", frozen=True):
+    """The run's budget from now on; both values in all, never as a difference."""
+
+    trials_budget: int
+    time_limit_s: float | None
+
+
+class EarlierRecord(msgspec.Struct, frozen=True):
+    """A record of an earlier run, of the task's own workload and the run's own target."""
+
+    task: int
+    run: int
+    text: str
+    """As in `TrialMeasured.record`."""
+
+
+class Earlier(msgspec.Struct, tag="earlier", frozen=True):
+    """What earlier runs know of this one's tasks; the fastest record of a task stands first."""
+
+    records: list[EarlierRecord]
+
+
+Control = Union[Start, Stop, Extend, Earlier]
 
 _encoder = msgspec.json.Encoder()
 _events = msgspec.json.Decoder(Event)

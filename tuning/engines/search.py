@@ -20,15 +20,14 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 
 from . import evolution, measuring, records
+from .earlier import Past
 from .errors import Impossible
 from .measuring import Failure
 from .protocol import Options
+from .scheduler import NO_LIMIT, Scheduler
 from .targets import cores
 from .trials import Trials
 from .workers import Timing
-
-REPLAYED = 32
-"""Earlier records of a task, the best, that a resumed run shows TVM again."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,6 @@ class Setting:
     options: Options
     work_dir: Path
     target: Any
-    database: Any
     context: ForkServerContext
 
 
@@ -50,55 +48,34 @@ class Batch:
     candidates: list[Any] = field(default_factory=list)
     built: list[int] = field(default_factory=list)
     """Indices of the candidates whose build went well, in the order in which TVM sends them to the runner."""
-    replayed: list[list[float]] | None = None
-    """`run_secs` when the candidates were measured by an earlier process."""
 
 
 class Search:
     """What strategy, builder and runner share."""
 
-    def __init__(self, trials: Trials, index: dict[str, int], target: Any, history: list[list[Any]]) -> None:
+    def __init__(self, trials: Trials, index: dict[str, int], target: Any, past: Past) -> None:
         self.trials = trials
         self.index = index
         """Task by name."""
         self.target = target
         self.batch = Batch()
         """What is being built or sent to the runner; others may be waiting for their measurement."""
-        self._history = history
-        """Records of earlier processes by task, until TVM was shown them."""
-
-    @property
-    def to_replay(self) -> int:
-        """Records that TVM will count as trials although they are none."""
-        return sum(map(len, self._history))
+        self.past = past
 
     def next_batch(self, task: int, generate: Callable[[], Any]) -> list[Any] | None:
-        """Candidates of the task, not more than the budget has left; None when it shall have no more."""
-        left = self.trials.left_of(task)
-        if not left:
-            return None
-        if self._history[task]:
-            return self._replay(task)
-        self.trials.phase("searching", task)
-        candidates = generate()
-        if candidates is None:
-            return None
-        self.batch = Batch(task, list(candidates)[:left])
-        self.trials.handed_out(len(self.batch.candidates))
-        return self.batch.candidates
+        """Candidates of the task, not more than its share; None when nothing is left to try.
 
-    def _replay(self, task: int) -> list[Any]:
-        """Earlier records as a batch of their own.
-
-        They teach the cost model, and tell the task scheduler that the task had its turn: otherwise a run that is
-        often resumed would tune its first tasks only.
+        What an earlier run found best comes first and alone: its latency must be this run's own.
         """
-        records, self._history[task] = self._history[task], []
-        self.batch = Batch(
-            task,
-            [record.as_measure_candidate() for record in records],
-            replayed=[[seconds.value for seconds in record.run_secs] for record in records],
-        )
+        share, first = self.trials.share(task), self.past.first(task)
+        if first is None:
+            self.trials.phase("searching", task)
+        candidates: Any = generate() if first is None else [first]
+        if candidates is None:
+            self.trials.allotment.standings[task].exhausted = True
+            return None
+        self.batch = Batch(task, list(candidates)[:share])
+        self.trials.handed_out(task, len(self.batch.candidates))
         return self.batch.candidates
 
 
@@ -111,7 +88,6 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         self._inner = inner
         self._search = search
         self._task = 0
-        self._batch = Batch()
         self._mod: Any = None
         self._database: Any = None
 
@@ -131,8 +107,9 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         """The task's design spaces are known."""
         self._database = database
         self._inner.pre_tuning(max_trials, num_trials_per_iter, design_spaces, database, cost_model)
-        if self._task + 1 < len(self._search.index):
-            self._search.trials.phase("design_spaces", self._task + 1)
+        following = [task for task in self._search.trials.allotment.chosen if task > self._task]
+        if following:
+            self._search.trials.phase("design_spaces", following[0])
 
     def post_tuning(self) -> None:
         """The task is done with."""
@@ -140,15 +117,12 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     def generate_measure_candidates(self) -> Any:
         """A batch of candidates, or None when the task shall have no more."""
-        candidates = self._search.next_batch(self._task, self._inner.generate_measure_candidates)
-        self._batch = self._search.batch
-        return candidates
+        return self._search.next_batch(self._task, self._inner.generate_measure_candidates)
 
     def notify_runner_results(self, measure_candidates: Any, results: Any) -> None:
         """The batch was measured."""
-        if self._batch.replayed is None:
-            self._remember(measure_candidates, results)
-            self._inner.notify_runner_results(measure_candidates, results)
+        self._remember(measure_candidates, results)
+        self._inner.notify_runner_results(measure_candidates, results)
 
     def _remember(self, measure_candidates: Any, results: Any) -> None:
         """Commit to the database that the search reads; only here, on the thread that searches."""
@@ -178,9 +152,6 @@ class TrialBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
     def build(self, build_inputs: Any) -> list[Any]:
         """A result for each input, once all have one."""
         search, batch = self._search, self._search.batch
-        if batch.replayed is not None:
-            batch.built = list(range(len(batch.candidates)))
-            return [ms.builder.BuilderResult("", None) for _ in batch.candidates]
         search.trials.phase("building", batch.task)
         outcomes: dict[int, Path | Failure] = {}
         mods = [tvm.ir.save_json(given.mod) for given in build_inputs]
@@ -231,8 +202,6 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
     def run(self, runner_inputs: Any) -> list[Any]:
         """A future for each input; finished ones without lanes."""
         batch = self._search.batch
-        if batch.replayed is not None:
-            return [_finished(Timing(run_secs)) for run_secs in batch.replayed]
         if runner_inputs:
             self._search.trials.phase("measuring", batch.task)
         given = zip(batch.built, runner_inputs, strict=True)
@@ -274,51 +243,38 @@ def _finished(outcome: Timing | Failure) -> Any:
 
 
 def tune(extracted: list[Any], search: Search, setting: Setting) -> None:
-    """TVM's `tune_tasks` over the extracted tasks until the run's budget is used up or nothing is left to try."""
+    """TVM's `tune_tasks` over the chosen tasks until the run's budget is used up or nothing is left to try."""
     options, work_dir = setting.options, str(setting.work_dir)
     seed = _seed(options, search.trials.done)
+    chosen = search.trials.allotment.chosen
     strategy = Strategy(evolution.strategy(options), search)
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
-        extracted, work_dir, strategy=strategy, num_threads=cores(), seed=seed
+        [extracted[task] for task in chosen], work_dir, strategy=strategy, num_threads=cores(), seed=seed
     )
     runner, lanes = _runner(setting)
-    search.trials.phase("design_spaces", 0)
-    budget = search.trials.left + search.to_replay
+    cost_model = evolution.cost_model(options, seed)
+    search.past.teach(cost_model, dict(zip(chosen, tasks, strict=True)))
+    search.trials.phase("design_spaces", chosen[0])
     ms.tune.tune_tasks(
         tasks=tasks,
         task_weights=weights,
         work_dir=work_dir,
-        max_trials_global=budget,
-        max_trials_per_task=budget,
+        max_trials_global=NO_LIMIT,
+        max_trials_per_task=NO_LIMIT,
         num_trials_per_iter=options.trials_per_batch,
         builder=TrialBuilder(search, _builder(setting)),
         runner=TrialRunner(search, runner, lanes),
-        database=_in_memory(setting.database),
-        cost_model=evolution.cost_model(options, seed),
+        database=search.past.database,
+        cost_model=cost_model,
         # No AddToDatabase: each trial is committed when it ends. No RemoveBuildArtifact: the runner removes them.
         measure_callbacks=[ms.measure_callback.UpdateCostModel()],
-        task_scheduler=_task_scheduler(options, seed),
+        task_scheduler=Scheduler(search.trials),
     )
-
-
-def _in_memory(recorded: Any) -> Any:
-    """What was recorded, for the search alone: trials that end while it reads are written to the run's own database."""
-    database = ms.database.MemoryDatabase()
-    for record in recorded.get_all_tuning_records():
-        database.commit_workload(record.workload.mod)
-        database.commit_tuning_record(record)
-    return database
 
 
 def _seed(options: Options, done: int) -> int | None:
     """A resumed run that drew the same numbers again would measure the same candidates again."""
     return None if options.seed is None else (options.seed + done) % 2**31
-
-
-def _task_scheduler(options: Options, seed: int | None) -> Any:
-    if options.task_scheduler == "round-robin":
-        return ms.task_scheduler.RoundRobin()
-    return ms.task_scheduler.GradientBased(seed=ms.utils.fork_seed(seed, 1)[0])
 
 
 def _builder(setting: Setting) -> measuring.Builder:

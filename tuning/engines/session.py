@@ -11,10 +11,11 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
 from . import extraction, intrinsics, networks, records, warm
+from .earlier import Past
 from .errors import Impossible, Refused
 from .outbox import Inbox, Outbox
 from .protocol import Phase, Start, TasksExtracted
-from .search import REPLAYED, Search, Setting, tune
+from .search import Search, Setting, tune
 from .targets import Resolved, TargetRefused, kind_of, knows_float16, resolve
 from .trials import Trials
 
@@ -32,17 +33,32 @@ def run(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
     _check_dtype(start, target)
     outbox.send(Phase("extracting"))
     extracted = _extracted(start, target)
-    infos = [extraction.describe(index, task) for index, task in enumerate(extracted)]
+    chosen = _chosen(start, len(extracted))
+    infos = [extraction.describe(index, task, chosen=index in chosen) for index, task in enumerate(extracted)]
     outbox.send(TasksExtracted(resolved.target, infos))
     trials = Trials(start, infos, outbox, inbox.began)
+    earlier = inbox.earlier.get().records if start.earlier_follow else []
     inbox.on_stop = trials.stop
+    trials.limit_time(start.time_limit_s)
+    inbox.hear_extensions(trials.extend)
     database, workloads = _database(start, work_dir, extracted, trials)
     if trials.left:
         index = {info.name: info.index for info in infos}
-        history = [list(database.get_top_k(workload, REPLAYED)) for workload in workloads]
-        setting = Setting(start.options, work_dir, target, database, context)
-        tune(extracted, Search(trials, index, target, history), setting)
-    trials.finish("exhausted" if trials.left else "budget")
+        own = [list(database.get_top_k(workload, len(database))) for workload in workloads]
+        past = Past([task.dispatched[0] for task in extracted], own, earlier)
+        if past.warm_started.tasks:
+            outbox.send(past.warm_started)
+        tune(extracted, Search(trials, index, target, past), Setting(start.options, work_dir, target, context))
+    trials.finish(trials.why_no_more())
+
+
+def _chosen(start: Start, tasks: int) -> set[int]:
+    chosen = set(start.options.tasks if start.options.tasks is not None else range(tasks))
+    if beyond := sorted(chosen - set(range(tasks))):
+        raise Impossible(
+            f"{start.network.name} has no task {', '.join(map(str, beyond))}: it has {tasks}, numbered from 0.", "tasks"
+        )
+    return chosen
 
 
 def _fork_server(start: Start) -> ForkServerContext:

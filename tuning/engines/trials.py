@@ -17,9 +17,21 @@ from typing import Any, NoReturn
 from tvm.s_tir import meta_schedule as ms
 
 from . import records
+from .allotment import Allotment
 from .measuring import ARTIFACTS, Failure
 from .outbox import Outbox
-from .protocol import Failed, Finished, FinishReason, Phase, PhaseName, Start, TaskInfo, TrialMeasured
+from .protocol import (
+    Extend,
+    Failed,
+    Finished,
+    FinishReason,
+    Phase,
+    PhaseName,
+    Plateaued,
+    Start,
+    TaskInfo,
+    TrialMeasured,
+)
 from .workers import Timing
 
 logger = logging.getLogger("tuneboard")
@@ -30,33 +42,64 @@ class Trials:
 
     def __init__(self, start: Start, tasks: list[TaskInfo], outbox: Outbox, began: float) -> None:
         self.done = start.trials_done
-        self.of_task = [0] * len(tasks)
+        self.budget = start.trials_budget
+        self.allotment = Allotment(
+            [task.weight for task in tasks], [task.index for task in tasks if task.chosen], start.options
+        )
         self._start = start
         self._tasks = tasks
         self._outbox = outbox
         self._began = began
         self._best: list[list[float]] = [[] for _ in tasks]  # Heaps of the best k, negated so that the worst is on top.
-        self._fastest = [float("inf")] * len(tasks)
         self._lock = threading.RLock()
         self._measuring = False
-        self._stop_wanted = False
-        self._under_way = 0
+        self._end_wanted: FinishReason | None = None
+        self._timer: threading.Timer | None = None
 
     @property
     def left(self) -> int:
-        """Trials of the budget that aren't done."""
-        return max(0, self._start.trials_budget - self.done)
-
-    def left_of(self, task: int) -> int:
-        """Trials that the task may still have."""
+        """Trials of the budget that are neither done nor under way."""
         with self._lock:
-            left, limit = self.left - self._under_way, self._start.options.max_trials_per_task
-            return max(0, left if limit is None else min(left, limit - self.of_task[task]))
+            return max(0, self.budget - self.done - self.allotment.under_way)
 
-    def handed_out(self, candidates: int) -> None:
+    def next_task(self) -> int | None:
+        """The task to tune; None when nobody shall have any more trials, as it looks now."""
+        with self._lock:
+            return self.allotment.next(self.left)
+
+    def share(self, task: int) -> int:
+        """Candidates of the task's next batch, at most."""
+        with self._lock:
+            return self.allotment.share(task, self.left)
+
+    def handed_out(self, task: int, candidates: int) -> None:
         """So many candidates are being built or measured, or wait for it: each will be a trial of the budget."""
         with self._lock:
-            self._under_way += candidates
+            self.allotment.standings[task].under_way += candidates
+
+    def why_no_more(self) -> FinishReason:
+        """Why no task shall have any more trials."""
+        if self.done >= self.budget:
+            return "budget"
+        return "plateau" if self.allotment.gave_up else "exhausted"
+
+    def extend(self, extension: Extend) -> None:
+        """Go on up to another budget and time limit; from any thread."""
+        with self._lock:
+            self.budget = extension.trials_budget
+            self.limit_time(extension.time_limit_s)
+
+    def limit_time(self, limit_s: float | None) -> None:
+        """End the run when its tuning took this long."""
+        if self._timer:
+            self._timer.cancel()
+        if limit_s is not None:
+            self._timer = threading.Timer(max(0.0, limit_s - self._elapsed_s()), self.stop, ("time_limit",))
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _elapsed_s(self) -> float:
+        return self._start.elapsed_s + time.monotonic() - self._began
 
     def open(self, work_dir: Path, database: Any, workloads: list[Any]) -> None:
         """Take the record file that new trials are appended to; `workloads` are the tasks' in the database."""
@@ -68,9 +111,7 @@ class Trials:
         """Count the trials of the record file (task and line), and report those that the supervisor never heard of."""
         for number, (task, line) in enumerate(earlier[: self._start.trials_budget], start=1):
             if not line.lost:
-                self.of_task[task] += 1
-            if line.latency_s is not None:
-                self._fastest[task] = min(self._fastest[task], line.latency_s)
+                self.allotment.earlier(task, line.latency_s)
             if number > self._start.trials_done:
                 self.done = number
                 self._outbox.send(self._recovered(task, line))
@@ -100,12 +141,12 @@ class Trials:
         yield
         with self._lock:
             self._measuring = False
-            if self._stop_wanted:
-                self.finish("stopped")
+            if self._end_wanted:
+                self.finish(self._end_wanted)
 
     def slow_s(self, task: int) -> float | None:
         """The latency in seconds from which on a candidate of the task is clearly slower than its best; None at first."""
-        best = self._fastest[task] * self._start.options.race_margin
+        best = self.allotment.standings[task].best * self._start.options.race_margin
         return best if best < float("inf") else None
 
     def ended(self, task: int, candidate: Any, outcome: Timing | Failure, target: Any) -> None:
@@ -121,22 +162,23 @@ class Trials:
             )
             text = self._text.appended()
             self.done += 1
-            self._under_way -= 1
-            self.of_task[task] += 1
             latency = None if failed else fmean(run_secs)
+            plateaued = self.allotment.ended(task, latency)
             self._log(task, latency, outcome)
             keep = latency is not None and not short and self._among_best(task, latency)
             self._outbox.send(
                 TrialMeasured(
                     task=task,
                     latency_s=latency,
-                    at_s=self._start.elapsed_s + time.monotonic() - self._began,
+                    at_s=self._elapsed_s(),
                     error_kind=outcome.kind if isinstance(outcome, Failure) else None,
                     error=outcome.text if isinstance(outcome, Failure) else None,
                     record=text if keep else None,
                     short=short,
                 )
             )
+            if plateaued:
+                self._outbox.send(Plateaued(task))
 
     def _among_best(self, task: int, latency: float) -> bool:
         best = self._best[task]
@@ -145,21 +187,21 @@ class Trials:
 
     def _log(self, task: int, latency: float | None, outcome: Timing | Failure) -> None:
         info = self._tasks[task]
-        head = f"[Task #{task}: {info.name}] Trial #{self.of_task[task]}"
+        standing = self.allotment.standings[task]
+        head = f"[Task #{task}: {info.name}] Trial #{standing.trials}"
         if latency is None:
             assert isinstance(outcome, Failure)
             logger.info("%s: Error in %s:\n%s", head, outcome.kind, outcome.text)
             return
-        self._fastest[task] = min(self._fastest[task], latency)
-        speed, best = (info.flop / seconds / 1e9 for seconds in (latency, self._fastest[task]))
+        speed, best = (info.flop / seconds / 1e9 for seconds in (latency, standing.best))
         logger.info("%s: GFLOPs: %.4f. Time: %.4f us. Best GFLOPs: %.4f", head, speed, latency * 1e6, best)
 
-    def stop(self) -> None:
+    def stop(self, reason: FinishReason = "stopped") -> None:
         """End the process now, or after the measurement under way; from any thread."""
         with self._lock:
             if not self._measuring:
-                self.finish("stopped")
-            self._stop_wanted = True
+                self.finish(reason)
+            self._end_wanted = reason
 
     def fail(self, error: str) -> NoReturn:
         """Say why the run can't go on, and end the process; from any thread."""
@@ -173,7 +215,7 @@ class Trials:
         """Say so and end the process. Nothing is left to do, since every trial was committed when it ended."""
         with self._lock:
             self._clean_up()
-            logger.info("Finished (%s): %d of %d trials.", reason, self.done, self._start.trials_budget)
+            logger.info("Finished (%s): %d of %d trials.", reason, self.done, self.budget)
             sys.stdout.flush()
             self._outbox.close_with(Finished(reason))
 

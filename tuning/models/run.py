@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from django.conf import settings
 from django.db import IntegrityError, models, transaction
@@ -23,6 +23,14 @@ LEASE = timedelta(seconds=30)
 """A supervisor that hasn't renewed its lease for this long is taken for dead."""
 TELL_AGAIN = timedelta(seconds=30)
 """A queued run on an idle device is announced to the workers again after this long."""
+
+
+class Renewed(NamedTuple):
+    """What users wish of a live run now."""
+
+    status: str
+    trials_budget: int
+    time_limit_s: float | None
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -68,6 +76,7 @@ class Run(models.Model):
 
     LIVE: ClassVar[tuple[str, ...]] = (Status.RUNNING, Status.STOPPING)
     RESUMABLE: ClassVar[tuple[str, ...]] = (Status.STOPPED, Status.FAILED, Status.INTERRUPTED)
+    ENDED: ClassVar[tuple[str, ...]] = (Status.FINISHED, *RESUMABLE)
 
     name = models.CharField(max_length=200)
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
@@ -80,11 +89,17 @@ class Run(models.Model):
     options = models.JSONField(default=dict)
     versions = models.JSONField(default=dict)
     trials_budget = models.PositiveIntegerField()
+    time_limit_s = models.FloatField(null=True)
+    """Seconds of tuning after which the run ends; like the budget it can be extended."""
     trials_done = models.PositiveIntegerField(default=0)
     trials_failed = models.PositiveIntegerField(default=0)
     tasks_total = models.PositiveIntegerField(default=0)
+    tasks_chosen = models.PositiveIntegerField(default=0)
+    """How many of the tasks are tuned; the estimate is of these."""
     tasks_measured = models.PositiveIntegerField(default=0)
     estimated_latency_s = models.FloatField(null=True)
+    warm_start = models.JSONField(null=True)
+    """Indices of the tasks that began with records of earlier runs, and the keys of these runs."""
     phase = models.CharField(max_length=20, null=True)
     phase_task = models.PositiveIntegerField(null=True)
     elapsed_s = models.FloatField(default=0.0)
@@ -99,6 +114,8 @@ class Run(models.Model):
     lease = models.CharField(max_length=32, null=True)
     """Names the supervisor that may write measurements; a new one is drawn at each claim."""
     heartbeat_at = models.DateTimeField(null=True)
+    finish_reason = models.CharField(max_length=20, null=True)
+    """Why the engine ended by itself: `FinishReason` of the protocol."""
     error = models.TextField(null=True)
     synthetic = models.BooleanField(default=False)
 
@@ -134,6 +151,11 @@ class Run(models.Model):
         return self.status in self.RESUMABLE and self.trials_done < self.trials_budget
 
     @property
+    def can_extend(self) -> bool:
+        """Whether Extend would do something."""
+        return self.status != self.Status.STOPPING and not self.synthetic
+
+    @property
     def place(self) -> int | None:
         """How many runs the device does first; None when it isn't queued."""
         return Run.objects.ahead_of(self).count() if self.status == self.Status.QUEUED else None
@@ -151,14 +173,12 @@ class Run(models.Model):
         """What the engine, TVM and compilers printed."""
         return self.work_dir / "console.log"
 
-    def move(self, *sources: str, to: str, lease: str | None = None, **values: Any) -> bool:
-        """Change the status if it is one of `sources` still, under this lease if one is given; says whether it did.
+    def move(self, *sources: str, to: str, mine: Mapping[str, Any] | None = None, **values: Any) -> bool:
+        """Change the status if it is one of `sources` still and the run is as `mine` says; says whether it did.
 
         Refreshes this instance if so.
         """
-        candidates = Run.objects.filter(pk=self.pk, status__in=sources)
-        if lease is not None:
-            candidates = candidates.filter(lease=lease)
+        candidates = Run.objects.filter(pk=self.pk, status__in=sources, **(mine or {}))
         moved = candidates.update(status=to, **values) == 1
         if moved:
             self.refresh_from_db(fields=("status", *values))
@@ -176,6 +196,7 @@ class Run(models.Model):
                     heartbeat_at=now,
                     started_at=self.started_at or now,
                     finished_at=None,
+                    finish_reason=None,
                     error=None,
                     phase="loading",
                     phase_task=None,
@@ -185,17 +206,24 @@ class Run(models.Model):
         self.refresh_from_db()
         return claimed == 1
 
-    def renew(self, lease: str, elapsed_s: float) -> str | None:
-        """Renew the lease; gives the status, or None when the run is this supervisor's no longer."""
+    def renew(self, lease: str, elapsed_s: float) -> Renewed | None:
+        """Renew the lease; gives what is wished now, or None when the run is this supervisor's no longer."""
         mine = Run.objects.live().filter(pk=self.pk, lease=lease)
         if not mine.update(heartbeat_at=timezone.now(), elapsed_s=elapsed_s):
             return None
-        return mine.values_list("status", flat=True).first()
+        wishes = mine.values_list(*Renewed._fields).first()
+        return Renewed(*wishes) if wishes else None
+
+    def requeue(self, *sources: str, **values: Any) -> bool:
+        """Queue the run again if its status is one of these still; says whether it did."""
+        now = timezone.now()
+        ended = {"finished_at": None, "finish_reason": None, "error": None}
+        return self.move(*sources, to=self.Status.QUEUED, queued_at=now, enqueued_at=None, **ended, **values)
 
     def alerts(self, tasks: Iterable[Task]) -> list[Alert]:
         """What its user should know now, of the run's tasks."""
         tasks = list(tasks)
-        everyone_had_a_turn = all(task.trials for task in tasks)
+        everyone_had_a_turn = all(task.trials for task in tasks if task.chosen)
         return [alert for task in tasks if (alert := task.alert(everyone_had_a_turn=everyone_had_a_turn))]
 
     def to_dict(self, *, tasks: Iterable[Task]) -> RunDict:
@@ -212,11 +240,14 @@ class Run(models.Model):
             "options": self.options,
             "versions": self.versions,
             "trials_budget": self.trials_budget,
+            "time_limit_s": self.time_limit_s,
             "trials_done": self.trials_done,
             "trials_failed": self.trials_failed,
             "tasks_total": self.tasks_total,
+            "tasks_chosen": self.tasks_chosen,
             "tasks_measured": self.tasks_measured,
             "estimated_latency_s": self.estimated_latency_s,
+            "warm_start": self.warm_start,
             "phase": self.phase,
             "phase_task": self.phase_task,
             "place": self.place,
@@ -225,6 +256,7 @@ class Run(models.Model):
             "created_at": self.created_at.isoformat(),
             "started_at": _iso(self.started_at),
             "finished_at": _iso(self.finished_at),
+            "finish_reason": self.finish_reason,
             "error": self.error,
             "alerts": self.alerts(tasks),
             "synthetic": self.synthetic,

@@ -15,8 +15,15 @@ class Alert(TypedDict):
     message: str
 
 
+class WarmStart(TypedDict):
+    """Indices of the tasks whose search began with records of earlier runs, and the ids of these runs."""
+
+    tasks: list[int]
+    runs: list[int]
+
+
 class TaskDict(TypedDict):
-    """A task; latencies in seconds, `flop` of one execution."""
+    """A task; latencies in seconds, `flop` of one execution. Only chosen tasks are tuned; a plateaued one gains no more."""
 
     index: int
     name: str
@@ -28,10 +35,15 @@ class TaskDict(TypedDict):
     best_latency_s: float | None
     best_trial: int | None
     gflops: float | None
+    chosen: bool
+    plateaued: bool
 
 
 class RunDict(TypedDict):
-    """A run; latencies and `elapsed_s` in seconds, times in ISO 8601 with zone."""
+    """A run; latencies and `elapsed_s` in seconds, times in ISO 8601 with zone.
+
+    The estimate is of the `tasks_chosen` of its `tasks_total`. `finish_reason` says why the engine ended by itself.
+    """
 
     id: int
     name: str
@@ -44,11 +56,14 @@ class RunDict(TypedDict):
     options: dict[str, Any]
     versions: dict[str, str]
     trials_budget: int
+    time_limit_s: float | None
     trials_done: int
     trials_failed: int
     tasks_total: int
+    tasks_chosen: int
     tasks_measured: int
     estimated_latency_s: float | None
+    warm_start: WarmStart | None
     phase: str | None
     phase_task: int | None
     place: int | None
@@ -57,6 +72,7 @@ class RunDict(TypedDict):
     created_at: str
     started_at: str | None
     finished_at: str | None
+    finish_reason: str | None
     error: str | None
     alerts: list[Alert]
     synthetic: bool

@@ -22,6 +22,10 @@ class Task(models.Model):
     workload_hash = models.CharField(max_length=64)
     args = models.JSONField(default=list)
     tensorir = models.TextField(default="")
+    chosen = models.BooleanField(default=True)
+    """Whether the run tunes it."""
+    plateaued = models.BooleanField(default=False)
+    """It gains no more, by the run's own options."""
     trials = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)
     best_latency_s = models.FloatField(null=True)
@@ -41,11 +45,7 @@ class Task(models.Model):
         return self.flop / self.best_latency_s / 1e9 if self.best_latency_s and self.flop else None
 
     def alert(self, *, everyone_had_a_turn: bool) -> Alert | None:
-        """Why this task needs a look, if it does.
-
-        TVM's gradient scheduler doesn't pick a task without a valid measurement again while a measured one lives, so
-        once every task had a turn such a task starves.
-        """
+        """Why this task needs a look, if it does."""
         if self.trials == 0 or self.trials > self.failed:
             return None
         if self.trials >= ALARMING_FAILURES:
@@ -58,7 +58,7 @@ class Task(models.Model):
             return {
                 "kind": "starved",
                 "task": self.index,
-                "message": f"Task {self.index} {self.name} has no valid trial, and the task scheduler may not pick it again.",
+                "message": f"Task {self.index} {self.name} has no valid trial so far. It is tried again while the budget lasts.",
             }
         return None
 
@@ -75,6 +75,8 @@ class Task(models.Model):
             "best_latency_s": self.best_latency_s,
             "best_trial": self.best_trial,
             "gflops": self.gflops,
+            "chosen": self.chosen,
+            "plateaued": self.plateaued,
         }
 
 

@@ -40,7 +40,7 @@ class Command(MigratedCommand):
         parser.add_argument("--target", default="this", help="this machine (`this`), a tag, or a target's JSON")
         parser.add_argument("--name", default="", help="the run's name")
         parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the network")
-        for option in (services.budget_option(), *services.tuning_options()):
+        for option in (*services.budget_options(), *services.tuning_options()):
             parser.add_argument(_flag(option), default="", help=_help(option), metavar=option["type"].upper())
         parser.add_argument("--json", action="store_true", help="print the run as JSON at the end, and nothing else")
 
@@ -60,7 +60,7 @@ class Command(MigratedCommand):
             raise CommandError(f"Run {run.pk} {status}: {shown['error'] or 'no reason recorded'}", returncode=1)
 
     def _launch(self, options: dict[str, Any]) -> Run:
-        named = [option["name"] for option in (services.budget_option(), *services.tuning_options())]
+        named = [option["name"] for option in (*services.budget_options(), *services.tuning_options())]
         data = {name: options[name] for name in ("network", "target", "name", *named)}
         try:
             return services.launch(data | {"network_options": _pairs(options["option"])}, None, enqueue=False)
