@@ -50,6 +50,7 @@ class FigureDict(TypedDict):
 class RunFiguresDict(TypedDict):
     """The run page's figures, complete up to trial `last`; `recent_at_s` are the times of the latest trials.
 
+    `weights` are 0 for tasks that aren't tuned: the estimate is without them.
     `foremost` is how many tasks stand out, those that the estimate owes most to; None: all do.
     """
 
@@ -93,7 +94,8 @@ def run_figures(run: Run, curves: CurvesDict) -> RunFiguresDict:
     """All figures of the run page; `weights` are its tasks', by index."""
     times = recent_times(run)
     end = (curves["last"], times[-1] if times else 0.0)
-    weights = list(run.tasks.order_by("index").values_list("weight", flat=True))
+    rows = run.tasks.order_by("index").values_list("weight", "chosen")
+    weights = [weight if chosen else 0 for weight, chosen in rows]
     return {
         "run": run.pk,
         "last": curves["last"],

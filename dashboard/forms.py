@@ -104,6 +104,16 @@ class LaunchForm(forms.Form):
         return [(option["name"], OPTION.format(network=network, option=option["name"])) for option in options]
 
 
+class ExtensionForm(forms.Form):
+    """How much more a run shall have."""
+
+    def __init__(self) -> None:
+        super().__init__(use_required_attribute=False, label_suffix="")
+        for option in services.extension_options():
+            self.fields[option["name"]] = _field(option)
+            self.fields[option["name"]].widget.attrs["placeholder"] = ""
+
+
 def _field(option: OptionDict) -> forms.Field:
     """Never required and always text: the services judge, so that form, API and shell agree."""
     return forms.CharField(

@@ -19,6 +19,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:pk>/console/", runs.run_console, name="run_console"),
     path("runs/<int:pk>/stop/", runs.run_stop, name="run_stop"),
     path("runs/<int:pk>/resume/", runs.run_resume, name="run_resume"),
+    path("runs/<int:pk>/extend/", runs.run_extend, name="run_extend"),
     path("runs/<int:pk>/tasks/<int:index>/", tasks.task_page, name="task_page"),
     path("runs/<int:pk>/tasks/<int:index>/figures/", tasks.task_figures, name="task_figures"),
     path("sign-in/", session.sign_in, name="sign_in"),

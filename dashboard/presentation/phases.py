@@ -1,8 +1,10 @@
-"""What a run does now, in words. `static/js/phases.js` is the twin."""
+"""What a run does now, how it ended and what it is an estimate of, in words. `static/js/run.js` has the twins."""
 
 from __future__ import annotations
 
 from tuning.models import RunDict
+
+from . import units
 
 DOING = {
     "loading": "loading TVM and the network",
@@ -20,10 +22,46 @@ def sentence(run: RunDict) -> str:
         return _queued(run["place"] or 0)
     if run["status"] == "stopping":
         return "stopping after the trial being measured"
+    if run["status"] == "finished":
+        return ended(run)
     if run["status"] != "running":
         return ""
     doing = DOING.get(run["phase"] or "", run["phase"] or "starting")
     return doing if run["phase_task"] is None else f"{doing} of task {run['phase_task']}"
+
+
+def ended(run: RunDict) -> str:
+    """Why the engine ended by itself; nothing when it didn't."""
+    reason = run["finish_reason"]
+    if reason == "budget":
+        return "ended: the budget is spent"
+    if reason == "time_limit":
+        return f"ended at its time limit of {units.duration(run['time_limit_s'])}"
+    if reason == "plateau":
+        gain, trials = (run["options"].get(f"plateau_{name}") for name in ("percent", "trials"))
+        return f"ended early: no task gained {gain:g} % any more in {trials} trials"
+    return "ended early: nothing was left to try" if reason == "exhausted" else ""
+
+
+def coverage(run: RunDict) -> str:
+    """What the estimated latency is of, and how much of that is measured."""
+    measured, chosen, total = run["tasks_measured"], run["tasks_chosen"], run["tasks_total"]
+    if not total:
+        return "tasks not extracted yet"
+    if chosen == total:
+        return f"{measured} of {total} tasks measured"
+    rest = "" if measured == chosen else f", {measured} measured"
+    return f"estimate of the chosen {chosen} of {total} tasks{rest}"
+
+
+def warm_start(run: RunDict) -> str:
+    """What the run began with, if it began with anything."""
+    warm = run["warm_start"]
+    if not warm:
+        return ""
+    *others, last = map(str, warm["runs"])
+    sources = f"runs {', '.join(others)} and {last}" if others else f"run {last}"
+    return f"{len(warm['tasks'])} of {run['tasks_chosen']} tasks start from records of {sources}"
 
 
 def _queued(place: int) -> str:

@@ -10,8 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from typing_extensions import Self
 
-from dashboard.presentation import units
-from tuning.models import Run, RunDict
+from dashboard.presentation import phases, units
+from tuning.models import Run, RunDict, TaskDict
 
 
 class RunProgress:
@@ -42,7 +42,8 @@ class RunProgress:
     def update(self) -> None:
         """Show what the database holds now."""
         self._run.refresh_from_db()
-        self._progress.update(self._bar, completed=self._run.trials_done, detail=_detail(self._run))
+        done, total = self._run.trials_done, self._run.trials_budget
+        self._progress.update(self._bar, completed=done, total=total, detail=_detail(self._run))
 
 
 def summary(console: Console, run: RunDict) -> None:
@@ -52,6 +53,9 @@ def summary(console: Console, run: RunDict) -> None:
         f"Run {run['id']} {run['status']}: {run['trials_done']} of {run['trials_budget']} trials,"
         f" {run['trials_failed']} failed, in {units.duration(run['elapsed_s'])}."
     )
+    for said in (phases.ended(run), phases.warm_start(run)):
+        if said:
+            console.print(f"{said[0].upper()}{said[1:]}.")
     console.print(f"Estimated latency: {_estimate(run)}")
     for alert in run["alerts"]:
         console.print(f"[yellow]{alert['message']}[/]")
@@ -66,10 +70,15 @@ def _detail(run: Run) -> str:
 
 
 def _estimate(run: RunDict) -> str:
-    measured = f"{run['tasks_measured']} of {run['tasks_total']} tasks measured"
     if run["estimated_latency_s"] is None:
-        return f"not known, {measured}"
-    return f"{units.latency(run['estimated_latency_s'])} ({measured})"
+        return f"not known, {phases.coverage(run)}"
+    return f"{units.latency(run['estimated_latency_s'])} ({phases.coverage(run)})"
+
+
+def _mark(task: TaskDict) -> str:
+    if not task["chosen"]:
+        return " (not tuned)"
+    return " (plateau)" if task["plateaued"] else ""
 
 
 def _table(run: RunDict) -> Table:
@@ -82,7 +91,7 @@ def _table(run: RunDict) -> Table:
         best = task["best_latency_s"]
         table.add_row(
             str(task["index"]),
-            task["name"],
+            task["name"] + _mark(task),
             str(task["weight"]),
             units.flop(task["flop"]),
             units.latency(best),

@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 
 from dashboard.accounts import role_of
 from dashboard.charts import series
-from dashboard.presentation import phases, targets, units
+from dashboard.presentation import targets, units
 from tuning.models import Run, TrialError
 
 register = template.Library()
@@ -94,9 +94,3 @@ def where(error: TrialError) -> str:
 def failed_share(run: Run) -> float | None:
     """Failed trials as a share of those done; None before the first."""
     return run.trials_failed / run.trials_done if run.trials_done else None
-
-
-@register.filter
-def phase(run: Run) -> str:
-    """What the run does now, in a few words."""
-    return phases.sentence(run.to_dict(tasks=()))

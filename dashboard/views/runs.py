@@ -16,6 +16,8 @@ from django_htmx.middleware import HtmxDetails
 
 from dashboard import charts
 from dashboard.accounts import CHANGE
+from dashboard.forms import ExtensionForm
+from dashboard.presentation import phases
 from tuning import services
 from tuning.curves import curves
 from tuning.models import Run, Task
@@ -56,9 +58,13 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     """All about one run; live.js keeps it so."""
     run = _run(pk)
     tasks = list(run.tasks.defer("tensorir"))
+    shown = run.to_dict(tasks=tasks)
     context = {
         "run": run,
-        "alerts": run.alerts(tasks),
+        "phase": phases.sentence(shown),
+        "coverage": phases.coverage(shown),
+        "warm_start": phases.warm_start(shown),
+        "alerts": shown["alerts"],
         "rows": task_rows(run, tasks),
         "speed": (speed := charts.run_speed(run)),
         "average": charts.average_speed(run),
@@ -66,7 +72,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "remaining_of": "at this speed" if run.finished_at is None else "the run has ended",
         "errors": run.errors.all(),
         "console": services.console(run),
-        "place": run.place,
+        "extension": ExtensionForm(),
     }
     return render(request, "runs/page.html", context)
 
@@ -99,6 +105,18 @@ def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
     return _act(request, pk, services.resume)
 
 
+@require_POST
+@may_change
+def run_extend(request: HttpRequest, pk: int) -> HttpResponse:
+    """Give the run more trials or time, and show it."""
+    given = {option["name"]: request.POST.get(option["name"], "") for option in services.extension_options()}
+    try:
+        return _act(request, pk, lambda run: services.extend(run, given))
+    except services.Invalid as invalid:
+        messages.error(request, f"Not extended. {' '.join(invalid.fields.values())}")
+        return redirect("run_page", pk=pk)
+
+
 def task_rows(run: Run, tasks: list[Task]) -> list[dict[str, Any]]:
     """The table's rows; a share of the estimate is known only when the estimate is, `bar` is relative to the largest."""
     total = run.estimated_latency_s
@@ -117,8 +135,11 @@ def task_rows(run: Run, tasks: list[Task]) -> list[dict[str, Any]]:
 
 
 def remaining(run: Run, speed: float | None) -> float | None:
-    """Seconds until the budget is spent at the recent speed."""
-    return (run.trials_budget - run.trials_done) / speed if speed else None
+    """Seconds until the budget is spent at the recent speed, or the time is up."""
+    if not speed:
+        return None
+    spent_s = (run.trials_budget - run.trials_done) / speed
+    return spent_s if run.time_limit_s is None else max(0.0, min(spent_s, run.time_limit_s - run.elapsed_s))
 
 
 def places(runs: list[Run]) -> dict[int, int]:

@@ -59,7 +59,7 @@ async function loadFigures() {
 }
 
 function explain() {
-  const total = run?.tasks_total ?? weights.length;
+  const total = weights.filter((weight) => weight).length;
   const measured = best.filter((value) => value !== undefined).length;
   const first = LIVE.includes(run?.status ?? role("status").dataset.status) ? "The first trial is on its way." : "No trial yet.";
   charts.latency.explain(lastPoint[0] ? "No valid trial so far." : first);
@@ -86,8 +86,8 @@ function collect(columns) {
 }
 
 function estimate() {
-  if (!weights.length || weights.some((_, task) => best[task] === undefined)) return null;
-  return weights.reduce((sum, weight, task) => sum + weight * best[task], 0);
+  if (!weights.length || weights.some((weight, task) => weight && best[task] === undefined)) return null;
+  return weights.reduce((sum, weight, task) => (weight ? sum + weight * best[task] : sum), 0);
 }
 
 /** Of many tasks, let those stand out that the estimate owes most to: in the charts, and by their swatch in the table. */
@@ -140,7 +140,9 @@ function showHeader() {
   bar.dataset.status = run.status;
   text("phase", phase());
   text("estimate", units.latency(run.estimated_latency_s));
-  text("coverage", run.tasks_total ? `${run.tasks_measured} of ${run.tasks_total} tasks measured` : "tasks not extracted yet");
+  text("coverage", coverage());
+  text("warm-start", warmStart());
+  text("elapsed-of", run.time_limit_s === null ? "of tuning" : `of at most ${units.duration(run.time_limit_s)}`);
   text("trials-done", units.count(run.trials_done));
   text("trials-budget", units.count(run.trials_budget));
   text("trials-failed", units.count(run.trials_failed));
@@ -148,7 +150,7 @@ function showHeader() {
   const speed = LIVE.includes(run.status) ? units.recent_speed(recent) : null;
   text("speed", units.speed(speed ?? average()));
   text("speed-of", speed ? "latest trials" : "on average");
-  text("remaining", units.duration(speed ? (run.trials_budget - run.trials_done) / speed : null));
+  text("remaining", units.duration(speed ? remaining(speed) : null));
   text("remaining-of", run.finished_at ? "the run has ended" : "at this speed");
   showElapsed();
   showActions();
@@ -166,9 +168,39 @@ function average() {
 function phase() {
   if (run.status === "queued") return run.place ? `queued: ${run.place} ${run.place === 1 ? "run" : "runs"} ahead on this device` : "queued: next on this device";
   if (run.status === "stopping") return "stopping after the trial being measured";
+  if (run.status === "finished") return ended();
   if (run.status !== "running") return "";
   const doing = DOING[run.phase] ?? run.phase ?? "starting";
   return run.phase_task === null ? doing : `${doing} of task ${run.phase_task}`;
+}
+
+function ended() {
+  switch (run.finish_reason) {
+    case "budget": return "ended: the budget is spent";
+    case "time_limit": return `ended at its time limit of ${units.duration(run.time_limit_s)}`;
+    case "plateau": return `ended early: no task gained ${run.options.plateau_percent} % any more in ${run.options.plateau_trials} trials`;
+    case "exhausted": return "ended early: nothing was left to try";
+    default: return "";
+  }
+}
+
+function coverage() {
+  const { tasks_measured: measured, tasks_chosen: chosen, tasks_total: total } = run;
+  if (!total) return "tasks not extracted yet";
+  if (chosen === total) return `${measured} of ${total} tasks measured`;
+  return `estimate of the chosen ${chosen} of ${total} tasks${measured === chosen ? "" : `, ${measured} measured`}`;
+}
+
+function warmStart() {
+  if (!run.warm_start) return "";
+  const others = run.warm_start.runs.slice(0, -1);
+  const last = run.warm_start.runs.at(-1);
+  return `${run.warm_start.tasks.length} of ${run.tasks_chosen} tasks start from records of ${others.length ? `runs ${others.join(", ")} and` : "run"} ${last}`;
+}
+
+function remaining(speed) {
+  const spent = (run.trials_budget - run.trials_done) / speed;
+  return run.time_limit_s === null ? spent : Math.max(0, Math.min(spent, run.time_limit_s - run.elapsed_s));
 }
 
 function showElapsed() {
@@ -182,7 +214,9 @@ function showActions() {
   if (!stop) return;
   stop.hidden = !["queued", "running"].includes(run.status);
   resume.hidden = !(["stopped", "failed", "interrupted"].includes(run.status) && run.trials_done < run.trials_budget);
+  role("extend").hidden = run.status === "stopping" || run.synthetic;
   if (stop.hidden) role("stop-dialog").close();
+  if (role("extend").hidden) role("extend-dialog").close();
 }
 
 function showError() {
@@ -268,6 +302,8 @@ function fill(row, task, largest) {
   shareCell.querySelector("meter").value = share ? share / largest : 0;
   shareCell.querySelector("span").textContent = units.percent(share);
   row.toggleAttribute("data-all-failed", task.trials > 0 && task.trials === task.failed);
+  row.toggleAttribute("data-plateaued", task.plateaued);
+  row.toggleAttribute("data-unchosen", !task.chosen);
   row.toggleAttribute("data-active", LIVE.includes(run.status) && run.phase_task === task.index);
 }
 
@@ -432,8 +468,10 @@ async function refreshAbout() {
   role("about").replaceWith(role("about", page));
 }
 
-// --- stop
+// --- stop, extend
 
+role("extend")?.addEventListener("click", () => role("extend-dialog").showModal());
+role("extend-cancel")?.addEventListener("click", () => role("extend-dialog").close());
 role("stop")?.addEventListener("click", () => role("stop-dialog").showModal());
 role("stop-cancel")?.addEventListener("click", () => role("stop-dialog").close());
 

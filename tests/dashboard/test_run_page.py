@@ -3,13 +3,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from django.contrib.staticfiles import finders
 from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
-from tests.world import claimed, make_run, make_tasks, make_user, measured_run, record_trials
+from tests.world import TARGET, claimed, make_run, make_tasks, make_user, measured_run, record_trials, task_infos
+from tuning.engines.protocol import Plateaued, TasksExtracted
 from tuning.models import Run
+from tuning.recorder import Recorder
 
 pytestmark = pytest.mark.django_db
 
@@ -109,7 +112,7 @@ def test_it_says_why_it_could_not_stop(operator: Client) -> None:
     assertContains(operator.post(f"/runs/{run.pk}/stop/", follow=True), "only a queued or running one can be stopped")
 
 
-@pytest.mark.parametrize("action", ["stop", "resume"])
+@pytest.mark.parametrize("action", ["stop", "resume", "extend"])
 def test_it_acts_on_a_post_of_an_operator_only(client: Client, action: str) -> None:
     run = measured_run()
     client.force_login(make_user("viewer"))
@@ -143,3 +146,62 @@ def test_it_keeps_plotly_from_inline_styles(operator: Client) -> None:
     assert f'getElementById("{kept_off}")' in plotly
     assert 'id="plotly.js-style-global"' in page
     assert '"plotly.js-style-"' in plotly
+
+
+def test_it_extends_a_run(operator: Client) -> None:
+    run = make_run(status=Run.Status.FINISHED, trials_budget=10, trials_done=10)
+    assertRedirects(operator.post(f"/runs/{run.pk}/extend/", {"trials": "5"}), f"/runs/{run.pk}/")
+    run.refresh_from_db()
+    assert (run.status, run.trials_budget) == (Run.Status.QUEUED, 15)
+
+
+def test_it_says_why_it_could_not_extend(operator: Client) -> None:
+    run = make_run(status=Run.Status.FINISHED)
+    page = operator.post(f"/runs/{run.pk}/extend/", {"trials": "-5"}, follow=True)
+    assertContains(page, "Not extended. Must be a whole number from 1")
+    assertContains(operator.post(f"/runs/{run.pk}/extend/", follow=True), "Say how many trials more")
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("budget", "the budget is spent"),
+        ("time_limit", "ended at its time limit of 1\u00a0min 30\u00a0s"),
+        ("plateau", "no task gained 2.5 % any more in 64 trials"),
+        ("exhausted", "nothing was left to try"),
+    ],
+)
+def test_it_says_why_a_run_ended_by_itself(operator: Client, reason: str, words: str) -> None:
+    options = {"plateau_percent": 2.5, "plateau_trials": 64}
+    run = make_run(status=Run.Status.FINISHED, finish_reason=reason, time_limit_s=90.0, options=options)
+    assertContains(operator.get(f"/runs/{run.pk}/"), words)
+
+
+def test_it_says_what_a_run_began_with(operator: Client) -> None:
+    run = measured_run()
+    assertNotContains(operator.get(f"/runs/{run.pk}/"), "start from records of")
+    for runs, words in (([12], "run 12"), ([12, 15], "runs 12 and 15"), ([3, 12, 15], "runs 3, 12 and 15")):
+        Run.objects.filter(pk=run.pk).update(warm_start={"tasks": [0, 1], "runs": runs})
+        assertContains(operator.get(f"/runs/{run.pk}/"), f"2 of 2 tasks start from records of {words}")
+
+
+def test_the_estimate_of_chosen_tasks_is_called_that(operator: Client) -> None:
+    run = claimed(make_run(options={"tasks": [1]}))
+    first, second = task_infos(2)
+    tasks = [msgspec.structs.replace(first, chosen=False), second]
+    Recorder(run).record([TasksExtracted(TARGET, tasks)])
+    record_trials(run, [(1, 3e-3)])
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, "estimate of the chosen 1 of 2 tasks")
+    assertContains(page, '<span data-role="estimate">6.000\u00a0ms</span>', html=True)
+    assertContains(page, " data-unchosen", 1)
+    assertContains(operator.get("/runs/"), "of the chosen 1 of 2 tasks")
+    figures = operator.get(f"/runs/{run.pk}/figures/").json()
+    assert figures["weights"] == [0, 2], "which is how the page sums up"
+    assert figures["estimate"]["data"][0]["y"][-1] == 6e-3
+
+
+def test_it_marks_a_task_that_gains_no_more(operator: Client) -> None:
+    run = measured_run()
+    Recorder(run).record([Plateaued(1)])
+    assertContains(operator.get(f"/runs/{run.pk}/"), " data-plateaued", 1)

@@ -28,13 +28,13 @@ class Past:
         self._workloads = [self.database.commit_workload(mod) for mod in mods]
         self._records = [[self._of_this(task, record) for record in records] for task, records in enumerate(own)]
         self._first: dict[int, Any] = {}
-        runs = self._take(told)
+        runs = self._take(own, told)
         self.warm_started = WarmStarted(sorted(runs), sorted(set().union(*runs.values())))
         for records in self._records:
             for record in records:
                 self.database.commit_tuning_record(record)
 
-    def _take(self, told: Iterable[EarlierRecord]) -> dict[int, set[int]]:
+    def _take(self, own: list[list[Any]], told: Iterable[EarlierRecord]) -> dict[int, set[int]]:
         """The runs that each task's records are from."""
         runs = defaultdict(set)
         for earlier in told:
@@ -44,7 +44,8 @@ class Past:
             except Exception as error:  # noqa: BLE001  whatever another version wrote is no reason not to tune
                 logger.warning("Passed over a record of run %d for task %d: %s", earlier.run, earlier.task, error)
                 continue
-            self._first.setdefault(earlier.task, candidate)
+            if not own[earlier.task]:
+                self._first.setdefault(earlier.task, candidate)
             self._records[earlier.task].append(record)
             runs[earlier.task].add(earlier.run)
         return runs
