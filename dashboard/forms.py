@@ -114,6 +114,35 @@ class ExtensionForm(forms.Form):
             self.fields[option["name"]].widget.attrs["placeholder"] = ""
 
 
+class ExtractForm(forms.Form):
+    """For which target, and with which options of a built-in network, tasks are extracted."""
+
+    def __init__(self, options: list[OptionDict], data: Mapping[str, Any] | None = None, **more: Any) -> None:
+        super().__init__(data, use_required_attribute=False, label_suffix="", **more)
+        for option in options:
+            self.fields[option["name"]] = _field(option)
+        self.fields["target"] = forms.CharField(
+            label="Target",
+            initial="this",
+            required=False,
+            help_text="<code>this</code> machine, a tag of TVM, or a target’s JSON.",
+        )
+        for name, field in self.fields.items():
+            field.widget.attrs |= {"autocomplete": "off", "spellcheck": "false", "aria-describedby": f"about_{name}"}
+
+    def request(self, network: str) -> dict[str, Any]:
+        """What was entered, as `services.extract_tasks` takes it."""
+        options = {name: self.data.get(name, "") for name in self.fields if name != "target"}
+        return {"network": network, "network_options": options, "target": self.data.get("target", "")}
+
+    def refuse(self, wrong: Mapping[str, str]) -> None:
+        """Put what `services.extract_tasks` refused beside the fields at fault."""
+        self.full_clean()
+        for name, message in wrong.items():
+            field = name.removeprefix("network_options.")
+            self.add_error(field if field in self.fields else None, message)
+
+
 def _field(option: OptionDict) -> forms.Field:
     """Never required and always text: the services judge, so that form, API and shell agree."""
     return forms.CharField(

@@ -6,7 +6,7 @@ from django.urls import URLPattern, URLResolver, path
 from django.views.generic import RedirectView
 
 from .api import api
-from .views import health, launch, runs, session, tasks
+from .views import health, launch, networks, runs, session, tasks
 
 handler500 = "dashboard.views.errors.server_error"
 
@@ -22,6 +22,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:pk>/extend/", runs.run_extend, name="run_extend"),
     path("runs/<int:pk>/tasks/<int:index>/", tasks.task_page, name="task_page"),
     path("runs/<int:pk>/tasks/<int:index>/figures/", tasks.task_figures, name="task_figures"),
+    path("networks/", networks.network_list, name="network_list"),
+    path("networks/builtin/<str:name>/", networks.builtin_page, name="builtin_page"),
+    path("networks/<int:pk>/", networks.network_page, name="network_page"),
+    path("networks/<int:pk>/extract/", networks.network_extract, name="network_extract"),
+    path("networks/<int:pk>/delete/", networks.network_delete, name="network_delete"),
+    path("extractions/<int:pk>/", networks.extraction_panel, name="extraction_panel"),
     path("sign-in/", session.sign_in, name="sign_in"),
     path("sign-out/", session.sign_out, name="sign_out"),
     path("login/", session.one_time_login, name="one_time_login"),

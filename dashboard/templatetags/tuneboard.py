@@ -9,9 +9,13 @@ from typing import Any
 
 from django import template
 from django.contrib.auth.models import User
+from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
 
 from dashboard.accounts import role_of
 from dashboard.charts import series
@@ -57,6 +61,19 @@ def ago(time: datetime | None) -> str | SafeString:
 def first_line(text: str | None) -> str:
     """What stands before the first line break."""
     return (text or "").strip().partition("\n")[0]
+
+
+@register.filter
+def tvmscript(text: str) -> SafeString:
+    """TVMScript, which is Python, with its parts marked by classes."""
+    html: str = highlight(text, PythonLexer(), HtmlFormatter(nowrap=True))
+    return mark_safe(html)  # noqa: S308 - Pygments has escaped it
+
+
+@register.filter
+def bytes_label(size: int | None) -> str:
+    """A file's size; Django's units are powers of 1024."""
+    return units.UNKNOWN if size is None else filesizeformat(size)
 
 
 @register.filter

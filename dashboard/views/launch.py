@@ -22,8 +22,8 @@ from tuning.models import Run
 @require_http_methods(["GET", "POST"])
 @permission_required(LAUNCH, raise_exception=True)
 def launch(request: HttpRequest) -> HttpResponse:
-    """Show the form; on POST, launch the run and show its page, or the form with what is wrong (422)."""
-    form = LaunchForm(request.POST if request.method == "POST" else None)
+    """Show the form, filled with what the URL says; on POST, launch the run and show its page, or the form with what is wrong (422)."""
+    form = LaunchForm(request.POST if request.method == "POST" else None, initial=request.GET.dict())
     if form.is_bound and (run := _launched(request, form)):
         messages.success(request, f"Launched as run {run.pk}.")
         return redirect("run_page", pk=run.pk)

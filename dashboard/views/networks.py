@@ -1,0 +1,158 @@
+"""Networks: the list with the upload, the page of one, and the extraction of its tasks."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import permission_required
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from dashboard.accounts import DELETE_NETWORK, UPLOAD
+from dashboard.forms import OPTION, ExtractForm
+from tuning import services
+from tuning.models import Extraction, Network
+from tuning.services import NetworkDict
+
+RUNS = 10
+
+
+@require_GET
+def network_list(request: HttpRequest) -> HttpResponse:
+    """Models of one's own, with the form that takes another, and the built-in networks by family."""
+    context = {
+        "uploaded": Network.objects.uploaded().with_runs().select_related("uploaded_by"),
+        "families": [
+            (family, list(them)) for family, them in groupby(services.builtin_networks(), itemgetter("family"))
+        ],
+        "limit_mb": settings.UPLOAD_MB,
+        "limit_s": settings.INSPECT_S,
+    }
+    return render(request, "networks/list.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+def builtin_page(request: HttpRequest, name: str) -> HttpResponse:
+    """A built-in network: choose its options and have its tasks extracted."""
+    network = _builtin(name)
+    form = ExtractForm(network["options"], request.POST if request.method == "POST" else None)
+    if form.is_bound and (made := _extracted(request, form, name)):
+        return redirect("network_page", pk=made.network_id)
+    variants = Network.objects.filter(kind=Network.Kind.BUILTIN, name=name).with_runs().order_by("pk")
+    context = {"network": network, "form": form, "variants": variants}
+    return render(request, "networks/builtin.html", context, status=422 if form.is_bound else 200)
+
+
+@require_GET
+def network_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """All about one network, and its tasks for the target that was asked for last, or for `extraction`."""
+    network = _network(pk)
+    return _page(request, network, ExtractForm([], initial={"target": "this"}))
+
+
+@require_POST
+@permission_required(UPLOAD, raise_exception=True)
+def network_extract(request: HttpRequest, pk: int) -> HttpResponse:
+    """Have the network's tasks extracted for a target, and show it."""
+    network = _network(pk)
+    form = ExtractForm([], request.POST)
+    given = {"network": network.name, "network_options": network.options, "target": request.POST.get("target", "")}
+    try:
+        assert isinstance(request.user, User)
+        made = services.extract_tasks(given, request.user)
+    except services.Invalid as invalid:
+        form.refuse(invalid.fields)
+        return _page(request, network, form)
+    return redirect(f"{request.path.removesuffix('extract/')}?extraction={made.pk}#tasks")
+
+
+@require_POST
+@permission_required(DELETE_NETWORK, raise_exception=True)
+def network_delete(request: HttpRequest, pk: int) -> HttpResponse:
+    """Delete one's own model, of which no run was made."""
+    network = _network(pk)
+    try:
+        services.delete_network(network)
+    except services.Invalid as invalid:
+        messages.error(request, " ".join(invalid.fields.values()))
+        return redirect("network_page", pk=pk)
+    messages.success(request, f"Deleted {network.name}.")
+    return redirect("network_list")
+
+
+@require_GET
+def extraction_panel(request: HttpRequest, pk: int) -> HttpResponse:
+    """The state of one extraction, for a page that waits for it."""
+    extraction = get_object_or_404(Extraction.objects.select_related("network"), pk=pk)
+    return render(request, "networks/_extraction.html", _tasks_of(extraction))
+
+
+def _page(request: HttpRequest, network: Network, form: ExtractForm) -> HttpResponse:
+    extractions = list(network.extractions.all())
+    asked = request.GET.get("extraction", "")
+    shown = next((one for one in extractions if str(one.pk) == asked), extractions[0] if extractions else None)
+    context = {
+        "network": network,
+        "form": form,
+        "extractions": extractions,
+        "operators": sorted(network.operators.items(), key=lambda item: (-item[1], item[0])),
+        "operator_count": sum(network.operators.values()) or None,
+        "runs": network.runs.select_related("created_by")[:RUNS],
+        "launch": _launch_values(network),
+        **(_tasks_of(shown) if shown else {}),
+    }
+    return render(request, "networks/page.html", context, status=422 if form.is_bound else 200)
+
+
+def _tasks_of(extraction: Extraction) -> dict[str, Any]:
+    """Its rows, with the share of each task in the network's operations; `bar` is relative to the largest."""
+    tasks = list(extraction.tasks.all())
+    total, largest = sum(task.total_flop for task in tasks), max((task.total_flop for task in tasks), default=0)
+    rows = [
+        {
+            "task": task,
+            "share": task.total_flop / total if total else None,
+            "bar": task.total_flop / largest if largest else 0,
+        }
+        for task in tasks
+    ]
+    launch = _launch_values(extraction.network) | {"target": json.dumps(extraction.target)}
+    return {"extraction": extraction, "rows": rows, "total": total, "launch": launch}
+
+
+def _launch_values(network: Network) -> dict[str, Any]:
+    """Fields of the launch form that stand for this network."""
+    options = {OPTION.format(network=network.name, option=name): value for name, value in network.options.items()}
+    return {"network": network.name, **options}
+
+
+def _extracted(request: HttpRequest, form: ExtractForm, name: str) -> Extraction | None:
+    if not request.user.has_perm(UPLOAD):
+        raise PermissionDenied
+    try:
+        assert isinstance(request.user, User)
+        return services.extract_tasks(form.request(name), request.user)
+    except services.Invalid as invalid:
+        form.refuse(invalid.fields)
+        return None
+
+
+def _builtin(name: str) -> NetworkDict:
+    for network in services.builtin_networks():
+        if network["name"] == name:
+            return network
+    raise Http404
+
+
+def _network(pk: int) -> Network:
+    networks: QuerySet[Network] = Network.objects.select_related("uploaded_by")
+    return get_object_or_404(networks, pk=pk)

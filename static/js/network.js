@@ -1,0 +1,53 @@
+// The page of a network: which of its tasks go into a run, what share of the operations they are, and the dialog that deletes it.
+import * as units from "./units.js";
+
+const role = (name) => document.querySelector(`[data-role=${name}]`);
+
+function boxes() {
+  return [...document.querySelectorAll("[data-role=extracted] tbody input[type=checkbox]")];
+}
+
+function tell() {
+  const form = role("choose-tasks");
+  if (!form || !role("choice")) return;
+  const all = boxes();
+  const chosen = all.filter((box) => box.checked);
+  const flop = chosen.reduce((sum, box) => sum + Number(box.closest("tr").dataset.flop), 0);
+  const total = Number(form.dataset.total);
+  const share = total ? units.percent(flop / total) : "–";
+  role("choice").textContent = chosen.length === all.length ? `All ${all.length} tasks, all of the FLOP.` : `${chosen.length} of ${all.length} tasks, ${share} of the FLOP.`;
+  // All of them is what a run does anyway.
+  role("chosen").value = chosen.length === all.length ? "" : chosen.map((box) => box.value).join(", ");
+  role("launch-chosen").disabled = chosen.length === 0;
+  const every = role("all-tasks");
+  every.checked = chosen.length === all.length;
+  every.indeterminate = chosen.length > 0 && !every.checked;
+}
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-role=all-tasks]")) for (const box of boxes()) box.checked = event.target.checked;
+  if (event.target.closest("[data-role=extracted]")) tell();
+});
+// Browsers restore the boxes of a page that is come back to.
+addEventListener("pageshow", tell);
+
+// Once an extraction ended the figures above it are known as well.
+document.addEventListener("htmx:afterSwap", () => {
+  const status = role("extraction")?.dataset.status;
+  if (status === "finished" || status === "failed") location.reload();
+});
+document.addEventListener("htmx:beforeSwap", (event) => { if (event.detail.xhr.status !== 200) event.detail.shouldSwap = false; });
+document.addEventListener("htmx:beforeOnLoad", (event) => {
+  if (!event.detail.xhr.responseURL.includes("/sign-in/")) return;
+  event.preventDefault();
+  location.reload();
+});
+
+const form = role("extract-form");
+form?.addEventListener("submit", () => {
+  const button = role("extract");
+  button.disabled = true;
+  button.textContent = button.dataset.busy;
+});
+role("delete")?.addEventListener("click", () => role("delete-dialog").showModal());
+role("keep")?.addEventListener("click", () => role("delete-dialog").close());

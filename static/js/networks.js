@@ -1,0 +1,90 @@
+// Uploads a model: shows how far it is, says beside each field what is wrong, and asks for dimensions left open. The
+// file stays chosen meanwhile, which a form that loads a new page couldn't do.
+const role = (name) => document.querySelector(`[data-role=${name}]`);
+const form = role("upload");
+if (form) {
+  const [button, state, dims, fields] = ["upload-submit", "upload-state", "dims", "dims-fields"].map(role);
+  const label = button.textContent;
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    clear();
+    if (!form.elements.file.files.length) return complain("file", "Choose a file.");
+    send();
+  });
+  // Another file has other dimensions.
+  form.elements.file.addEventListener("change", () => { clear(); fields.replaceChildren(); dims.hidden = true; });
+
+  function send() {
+    const body = new FormData();
+    body.append("file", form.elements.file.files[0]);
+    body.append("name", form.elements.name.value);
+    const given = [...fields.querySelectorAll("input")].map((input) => [input.dataset.dim, input.value]);
+    if (given.length) body.append("dims", JSON.stringify(Object.fromEntries(given)));
+    const request = new XMLHttpRequest();
+    request.open("POST", form.dataset.api);
+    request.setRequestHeader("X-CSRFToken", form.elements.csrfmiddlewaretoken.value);
+    request.upload.addEventListener("progress", ({ loaded, total }) => { state.textContent = loaded < total ? `Sending: ${Math.round((loaded / total) * 100)} %` : "Reading the model and finding its tasks…"; });
+    request.addEventListener("load", () => answered(request));
+    request.addEventListener("error", () => done("The connection was lost, or the server takes no file of this size. Nothing was kept."));
+    busy(true);
+    state.textContent = "Sending…";
+    request.send(body);
+  }
+
+  function answered(request) {
+    let answer = {};
+    try { answer = JSON.parse(request.responseText); } catch { /* a proxy's own page */ }
+    if (request.status === 200 || request.status === 201) {
+      location.assign(`${form.dataset.page}${answer.id}/`);
+      return;
+    }
+    const wrong = Object.entries(answer.error?.fields ?? {});
+    done(wrong.length ? "" : answer.error?.message ?? `The server answers ${request.status}. Nothing was kept.`);
+    for (const [field, message] of wrong) field.startsWith("dims.") ? complainOfDim(field.slice(5), message) : complain(field, message);
+    form.querySelector("[aria-invalid=true]")?.focus();
+  }
+
+  function complain(name, message) {
+    const place = form.querySelector(`[data-field="${name}"]`);
+    if (!place) { state.textContent = `${name}: ${message}`; return; }
+    place.textContent = message;
+    place.hidden = false;
+    form.elements[name].setAttribute("aria-invalid", "true");
+  }
+
+  function complainOfDim(name, message) {
+    dims.hidden = false;
+    let input = [...fields.querySelectorAll("input")].find((one) => one.dataset.dim === name);
+    if (!input) {
+      const field = role("dim-template").content.cloneNode(true);
+      input = field.querySelector("input");
+      input.dataset.dim = name;
+      input.id = `id_dim_${fields.children.length}`;
+      field.querySelector("label").textContent = name;
+      field.querySelector("label").htmlFor = input.id;
+      fields.append(field);
+    }
+    input.setAttribute("aria-invalid", "true");
+    const place = input.nextElementSibling;
+    place.textContent = message;
+    place.hidden = false;
+  }
+
+  function clear() {
+    state.textContent = "";
+    for (const place of form.querySelectorAll(".wrong")) place.hidden = true;
+    for (const input of form.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
+  }
+
+  function busy(now) {
+    button.disabled = now;
+    button.textContent = now ? "Uploading…" : label;
+  }
+
+  function done(text) {
+    busy(false);
+    state.textContent = text;
+  }
+  addEventListener("pageshow", () => busy(false));
+}

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from tests import models
+from tuning.models import Network
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.tvm]
+
+
+@pytest.fixture(autouse=True)
+def own_folder(settings: Any, tmp_path: Path) -> None:
+    settings.VAR = tmp_path / "var"
+    settings.VAR.mkdir()
+    (tmp_path / "net.onnx").write_bytes(models.dense("rows").SerializeToString())
+
+
+def add(file: Path, *options: str) -> str:
+    said = io.StringIO()
+    call_command("add_network", str(file), *options, stdout=said)
+    return said.getvalue()
+
+
+def test_it_adds_a_model_once(tmp_path: Path) -> None:
+    assert "Added net." in add(tmp_path / "net.onnx", "--dim", "rows=4")
+    assert "there already: net." in add(tmp_path / "net.onnx", "--dim", "rows=4", "--name", "other")
+    shown = json.loads(add(tmp_path / "net.onnx", "--dim", "rows=8", "--name", "wide", "--json"))
+    assert (shown["name"], shown["dims"], shown["inputs"][0]["shape"]) == ("wide", {"rows": 8}, [8, 16])
+    assert sorted(Network.objects.values_list("name", flat=True)) == ["net", "wide"]
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "said"),
+    [
+        ("none.onnx", [], "No such file"),
+        ("net.onnx", [], "dims.rows: The model leaves it open"),
+        ("net.onnx", ["--dim", "rows=many"], "dims.rows: Must be a whole number"),
+        ("net.onnx", ["--dim", "rows"], "write NAME=N"),
+        ("net.onnx", ["--dim", "rows=1", "--name", "mlp"], "name: A built-in"),
+    ],
+)
+def test_it_says_what_is_wrong(tmp_path: Path, file: str, options: list[str], said: str) -> None:
+    with pytest.raises(CommandError, match=said) as error:
+        add(tmp_path / file, *options)
+    assert error.value.returncode == 2
+    assert not Network.objects.exists()
