@@ -93,7 +93,10 @@ class LaunchForm(forms.Form):
 
     def advanced_changed(self) -> bool:
         """Whether the folded part holds something that its user entered or must correct."""
-        return any(field.errors or str(field.value() or "") != str(field.initial or "") for field in self.advanced())
+        return any(
+            field.errors or str(field.value() or "") != str(self.fields[field.name].initial or "")
+            for field in self.advanced()
+        )
 
     def _choice(self, network: NetworkDict) -> NetworkChoice:
         fields = [self[field] for _, field in self._option_fields(network["name"])]

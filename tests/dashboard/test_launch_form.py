@@ -120,3 +120,15 @@ def test_networks_stand_under_their_families_and_each_once() -> None:
     assert len({family for family, _ in families}) == len(families)
     assert all(choice["network"]["family"] == family for family, choices in families for choice in choices)
     assert sum(choice["chosen"] for _, choices in families for choice in choices) == 1
+
+
+def test_it_is_filled_by_its_url_and_unfolds_what_that_changes(operator: Client) -> None:
+    url = "/runs/new/?network=matmul&network_options.matmul.n=64&target=nvidia%2Fnvidia-a100&tasks=0%2C+2&nonsense=1"
+    form = operator.get(url).context["form"]
+    assert [form[name].value() for name in ("network", "network_options.matmul.n", "target", "tasks")] == [
+        "matmul",
+        "64",
+        "nvidia/nvidia-a100",
+        "0, 2",
+    ]
+    assert form.advanced_changed()
