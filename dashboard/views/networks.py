@@ -93,7 +93,11 @@ def network_delete(request: HttpRequest, pk: int) -> HttpResponse:
 def extraction_panel(request: HttpRequest, pk: int) -> HttpResponse:
     """The state of one extraction, for a page that waits for it."""
     extraction = get_object_or_404(Extraction.objects.select_related("network"), pk=pk)
-    return render(request, "networks/_extraction.html", _tasks_of(extraction))
+    response = render(request, "networks/_extraction.html", _tasks_of(extraction))
+    if not extraction.is_waiting:
+        # What else the page shows of the network is known now, too.
+        response.headers["HX-Refresh"] = "true"
+    return response
 
 
 def _page(request: HttpRequest, network: Network, form: ExtractForm) -> HttpResponse:

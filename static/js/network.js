@@ -31,11 +31,6 @@ document.addEventListener("change", (event) => {
 // Browsers restore the boxes of a page that is come back to.
 addEventListener("pageshow", tell);
 
-// Once an extraction ended the figures above it are known as well.
-document.addEventListener("htmx:afterSwap", () => {
-  const status = role("extraction")?.dataset.status;
-  if (status === "finished" || status === "failed") location.reload();
-});
 document.addEventListener("htmx:beforeSwap", (event) => { if (event.detail.xhr.status !== 200) event.detail.shouldSwap = false; });
 document.addEventListener("htmx:beforeOnLoad", (event) => {
   if (!event.detail.xhr.responseURL.includes("/sign-in/")) return;

@@ -117,6 +117,7 @@ class TestExtracting:
         page = client.get(f"/extractions/{one.pk}/")
         assertContains(page, "No tasks were extracted. It needs more than 4 MiB.")
         assertNotContains(page, "hx-get")
+        assert page.headers["HX-Refresh"] == "true"
 
     def test_a_refused_target_stands_beside_its_field(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(_target: Any) -> Any:
