@@ -6,8 +6,10 @@ process is started again connections wait rather than fail.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
+import threading
 
 import uvicorn
 
@@ -25,8 +27,19 @@ def main(fd: int) -> None:
         proxy_headers=False,
         timeout_graceful_shutdown=3,
     )
+    config.load()  # With it Django is set up.
+    threading.Thread(target=_know_this_machine, name="targets", daemon=True).start()
     # uvicorn's own --fd takes any socket for a Unix one, and asyncio then leaves Nagle's delay on.
     uvicorn.Server(config).run(sockets=[socket.socket(fileno=fd)])
+
+
+def _know_this_machine() -> None:
+    """The first launch needn't wait a second for TVM to tell this machine's target."""
+    from tuning import targets
+    from tuning.validation import Invalid
+
+    with contextlib.suppress(Invalid):  # Who launches is told.
+        targets.resolve("this")
 
 
 if __name__ == "__main__":

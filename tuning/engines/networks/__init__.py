@@ -13,7 +13,6 @@ from typing import Any
 
 from tvm import IRModule, relax
 
-from tuning.engines import uploaded
 from tuning.engines.catalog import Conv2dOptions, ImageOptions, MatmulOptions, MlpOptions, VideoOptions, options_of
 from tuning.engines.protocol import NetworkSpec
 
@@ -54,6 +53,8 @@ def build(spec: NetworkSpec, *, image: int | None = None) -> Network:
     Raises as `catalog.options_of`, and `Refused` for one's own model.
     """
     if spec.file is not None:
+        from tuning.engines import uploaded  # With onnx: 10 MB that warm parents shouldn't keep for others.
+
         own = uploaded.build(spec.file)
         return Network(own.mod, own.parameters, own.operators)
     options: Any = options_of(spec.name, dict(spec.options))
