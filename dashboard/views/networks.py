@@ -43,6 +43,8 @@ def network_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def builtin_page(request: HttpRequest, name: str) -> HttpResponse:
     """A built-in network: choose its options and have its tasks extracted."""
+    if request.method == "POST" and not request.user.has_perm(UPLOAD):
+        raise PermissionDenied
     network = _builtin(name)
     form = ExtractForm(network["options"], request.POST if request.method == "POST" else None)
     if form.is_bound and (made := _extracted(request, form, name)):
@@ -140,10 +142,8 @@ def _launch_values(network: Network) -> dict[str, Any]:
 
 
 def _extracted(request: HttpRequest, form: ExtractForm, name: str) -> Extraction | None:
-    if not request.user.has_perm(UPLOAD):
-        raise PermissionDenied
+    assert isinstance(request.user, User)
     try:
-        assert isinstance(request.user, User)
         return services.extract_tasks(form.request(name), request.user)
     except services.Invalid as invalid:
         form.refuse(invalid.fields)
