@@ -40,6 +40,7 @@ class LaunchForm(forms.Form):
         required=False,
         help_text="<code>this</code> is this machine’s CPU by its name and cores. Or a tag of TVM, as "
         "<code>nvidia/nvidia-a100</code>, or a target’s JSON.",
+        widget=forms.TextInput(attrs={"list": "target-tags"}),
     )
 
     def __init__(self, data: Mapping[str, Any] | None = None, **more: Any) -> None:

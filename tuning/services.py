@@ -13,6 +13,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from . import jobs
+from .advice import CheckDict, check
 from .announce import announce_status
 from .console import ConsoleDict, console
 from .engines.protocol import Options
@@ -23,15 +24,18 @@ from .networks import delete as delete_network
 from .networks import extraction as _extraction
 from .networks import upload as upload_network
 from .orders import MOST_TRIALS, Budget, Extension, Order, network_choice
+from .targets import tags as target_tags
 from .validation import Invalid, OptionDict, convert, options_of
 
 __all__ = (
     "UPLOADED",
+    "CheckDict",
     "Conflict",
     "ConsoleDict",
     "Invalid",
     "NetworkDict",
     "builtin_networks",
+    "check",
     "console",
     "delete_network",
     "extend",
@@ -41,6 +45,7 @@ __all__ = (
     "resume",
     "stop",
     "sweep",
+    "target_tags",
     "trial_columns",
     "tuning_options",
     "upload_network",

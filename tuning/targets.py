@@ -45,11 +45,21 @@ def resolve(target: str | dict[str, Any]) -> TargetDict:
     return resolved
 
 
+@lru_cache(maxsize=1)
+def tags() -> list[str]:
+    """The tags that TVM knows and that can be tuned for; asked once, which takes a few seconds. Raises `Invalid`."""
+    found: list[str] = json.loads(_answer_of("tuning.engines.tags", ""))
+    return found
+
+
 @lru_cache(maxsize=64)
 def _ask(text: str) -> str:
     """Cached: the answer for one machine doesn't change, and each costs the import of TVM. Failures aren't."""
-    command = [sys.executable, "-m", "tuning.engines.targets"]
-    question = json.dumps({"target": text})
+    return _answer_of("tuning.engines.targets", json.dumps({"target": text}))
+
+
+def _answer_of(module: str, question: str) -> str:
+    command = [sys.executable, "-m", module]
     try:
         done = subprocess.run(
             command,

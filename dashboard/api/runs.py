@@ -37,6 +37,17 @@ def launch_run(request: HttpRequest) -> Status[RunDict]:
     return Status(201, run.to_full_dict())
 
 
+@router.post(
+    "runs/check",
+    response={200: services.CheckDict, **ERRORS},
+    auth=needs(LAUNCH),
+    openapi_extra=shapes.launch_schema(),
+)
+def check_launch(request: HttpRequest) -> services.CheckDict:
+    """What a launch of this body would be refused for or warned of; nothing is queued."""
+    return services.check(shapes.json_object(request))
+
+
 @router.get("runs/{int:run_id}", response={200: RunDict, **ERRORS})
 def get_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
     """The run with its tasks."""

@@ -9,9 +9,9 @@ from django.contrib import messages
 from django.contrib.auth.decorators import permission_required
 from django.contrib.auth.models import User
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from dashboard.accounts import LAUNCH
 from dashboard.forms import LaunchForm
@@ -30,13 +30,35 @@ def launch(request: HttpRequest) -> HttpResponse:
     return render(request, "launch.html", {"form": form, "devices": _devices()}, status=422 if form.is_bound else 200)
 
 
+@require_POST
+@permission_required(LAUNCH, raise_exception=True)
+def check(request: HttpRequest) -> JsonResponse:
+    """What the form as it is filled in would be warned of, by the names of its fields; and what its target is."""
+    form = LaunchForm(request.POST)
+    checked = services.check(form.order())
+    return JsonResponse({"warnings": checked["warnings"], "target": checked["target"]})
+
+
+@require_GET
+@permission_required(LAUNCH, raise_exception=True)
+def target_tags(_request: HttpRequest) -> JsonResponse:
+    """The tags that TVM knows, for the form to offer."""
+    try:
+        return JsonResponse({"tags": services.target_tags()})
+    except services.Invalid as invalid:
+        return JsonResponse({"tags": [], "error": invalid.fields["target"]}, status=503)
+
+
 def _launched(request: HttpRequest, form: LaunchForm) -> Run | None:
     assert isinstance(request.user, User)
     try:
-        return services.launch(form.order(), request.user)
+        run = services.launch(form.order(), request.user)
     except services.Invalid as invalid:
         form.refuse(invalid.fields)
         return None
+    for message in services.check(form.order())["warnings"].values():
+        messages.warning(request, message)
+    return run
 
 
 def _devices() -> list[tuple[str, int]]:

@@ -14,3 +14,78 @@ addEventListener("pageshow", () => {
 });
 const wrong = form.querySelector("[aria-invalid=true]");
 wrong?.focus();
+
+// --- the target: this machine, a tag of TVM, or JSON, all of them text of one field
+
+const EXAMPLE = '{"kind": "llvm", "mcpu": "…", "num-cores": 4}';
+const role = (name) => form.querySelector(`[data-role=${name}]`);
+const input = form.elements.target;
+const kinds = role("target-kinds");
+const written = { tag: "", json: "" };
+
+const kindOf = (value) => (value === "this" || value === "" ? "this" : value.trimStart().startsWith("{") ? "json" : "tag");
+
+function showKind(kind) {
+  for (const one of kinds.children) one.setAttribute("aria-pressed", String(one.dataset.target === kind));
+  input.hidden = kind === "this";
+  input.placeholder = kind === "json" ? EXAMPLE : "nvidia/nvidia-a100";
+  if (kind === "json") input.removeAttribute("list"); else input.setAttribute("list", "target-tags");
+  input.classList.toggle("mono", kind === "json");
+  if (kind === "tag") offerTags();
+}
+
+async function offerTags() {
+  const list = document.getElementById("target-tags");
+  if (list.children.length) return;
+  const response = await fetch(form.dataset.tags).catch(() => null);
+  if (!response?.ok) return;
+  const { tags } = await response.json();
+  list.replaceChildren(...tags.map((tag) => Object.assign(document.createElement("option"), { value: tag })));
+}
+
+kinds.hidden = false;
+kinds.addEventListener("click", ({ target }) => {
+  const kind = target.dataset.target;
+  if (!kind) return;
+  const before = kindOf(input.value);
+  if (before in written) written[before] = input.value;
+  input.value = kind === "this" ? "this" : written[kind];
+  showKind(kind);
+  if (kind !== "this") input.focus();
+  checkSoon();
+});
+showKind(kindOf(input.value));
+
+// --- warnings: what may be launched, but is hardly meant
+
+const CHECK_AFTER_MS = 500;
+let timer = null;
+let asked = null;
+
+function checkSoon() {
+  clearTimeout(timer);
+  timer = setTimeout(check, CHECK_AFTER_MS);
+}
+
+async function check() {
+  asked?.abort();
+  asked = new AbortController();
+  const response = await fetch(form.dataset.check, { method: "POST", body: new FormData(form), signal: asked.signal }).catch(() => null);
+  if (!response?.ok) return;
+  const { warnings, target } = await response.json();
+  role("target-label").textContent = target ? `Tunes for ${target}.` : "";
+  for (const shown of form.querySelectorAll("[data-role=warning]")) if (!(shown.dataset.field in warnings)) shown.remove();
+  for (const [field, words] of Object.entries(warnings)) warn(field, words);
+}
+
+function warn(field, words) {
+  const place = form.elements[field]?.closest(".field");
+  if (!place) return;
+  const shown = place.querySelector("[data-role=warning]") ?? place.appendChild(Object.assign(document.createElement("p"), { className: "caution" }));
+  Object.assign(shown.dataset, { role: "warning", field });
+  shown.setAttribute("role", "status");
+  shown.textContent = words;
+}
+
+form.addEventListener("input", checkSoon);
+form.addEventListener("change", checkSoon);

@@ -132,3 +132,23 @@ def test_it_is_filled_by_its_url_and_unfolds_what_that_changes(operator: Client)
         "0, 2",
     ]
     assert form.advanced_changed()
+
+
+def test_it_warns_of_what_is_filled_in(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    warned: targets.TargetDict = {
+        "target": TARGET,
+        "device": "cpu",
+        "label": "znver4",
+        "warning": "It leaves out avx2.",
+    }
+    monkeypatch.setattr(targets, "resolve", lambda _target: warned)
+    checked = operator.post("/runs/new/check/", filled(target="llvm")).json()
+    assert checked == {"warnings": {"target": "It leaves out avx2."}, "target": "znver4"}
+    assert not Run.objects.exists()
+    page = operator.post("/runs/new/", filled(target="llvm"), follow=True)
+    assertContains(page, "It leaves out avx2.")
+
+
+def test_it_offers_the_tags_that_tvm_knows(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "target_tags", lambda: ["arm/rasp4b"])
+    assert operator.get("/runs/new/tags/").json() == {"tags": ["arm/rasp4b"]}

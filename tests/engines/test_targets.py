@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import subprocess
 import sys
 from typing import Any
@@ -8,9 +9,12 @@ from typing import Any
 import pytest
 
 from tests.engines.running import ROOT
-from tuning.engines import targets
+from tuning.engines import tags, targets
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
+
+
+on_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the CPU isn't an x86")
 
 
 def answer(target: Any) -> dict[str, Any]:
@@ -124,3 +128,24 @@ def test_the_command_answers_in_one_line() -> None:
 def _command(text: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tuning.engines.targets"]
     return subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, check=False)
+
+
+@on_x86
+def test_it_says_what_a_baseline_target_leaves_out() -> None:
+    remarks = answer("llvm")
+    assert "avx2" in remarks["warning"]
+    assert remarks["float16"] is False
+    this = answer("this")
+    assert (this["warning"], this["float16"]) == (None, True)
+
+
+def test_it_says_when_not_all_cores_are_used() -> None:
+    host = answer("this")["target"]
+    assert f"for {host['num-cores'] + 1} of this" in answer(host | {"num-cores": host["num-cores"] + 1})["warning"]
+
+
+def test_it_lists_the_tags_that_can_be_tuned_for() -> None:
+    known = tags.tags()
+    assert known == sorted(known)
+    assert {"nvidia/nvidia-a100", "arm/rasp4b"} < set(known)
+    assert not any("vulkan" in tag for tag in known)

@@ -153,3 +153,47 @@ def test_resume_refuses_what_did_not_end_early(status: str) -> None:
 def test_resume_refuses_a_run_whose_budget_is_spent() -> None:
     with pytest.raises(Conflict, match="nothing to resume"):
         services.resume(make_run(status="stopped", trials_done=64))
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"tasks": "0, 3,5"}, {"tasks": [0, 3, 5]}),
+        ({"tasks": [2]}, {"tasks": [2]}),
+        ({"tasks": ""}, {"tasks": None}),
+        ({"warm_start": "false"}, {"warm_start": False}),
+        ({"warm_start": False}, {"warm_start": False}),
+        ({"plateau_trials": "64", "plateau_percent": "2.5"}, {"plateau_trials": 64, "plateau_percent": 2.5}),
+        ({"strategy": "replay-func", "cost_model": "none"}, {"cost_model": "none"}),
+    ],
+)
+def test_it_takes_options_as_forms_and_as_scripts_give_them(given: dict[str, Any], kept: dict[str, Any]) -> None:
+    run = services.launch({"network": "mlp", **given}, None, enqueue=False)
+    assert {name: run.options[name] for name in kept} == kept
+
+
+def test_it_keeps_the_time_limit() -> None:
+    assert services.launch({"network": "mlp", "time_limit_s": "90"}, None, enqueue=False).time_limit_s == 90.0
+    assert services.launch({"network": "mlp"}, None, enqueue=False).time_limit_s is None
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"tasks": []}, "tasks"),
+        ({"tasks": "1, x"}, "tasks"),
+        ({"tasks": [-1]}, "tasks"),
+        ({"tasks": 3}, "tasks"),
+        ({"warm_start": "perhaps"}, "warm_start"),
+        ({"plateau_trials": 0}, "plateau_trials"),
+        ({"plateau_percent": 100}, "plateau_percent"),
+        ({"time_limit_s": 0}, "time_limit_s"),
+        ({"time_limit_s": "nan"}, "time_limit_s"),
+        ({"cost_model": "none"}, "cost_model"),
+        ({"cost_model": "mlp"}, "cost_model"),
+    ],
+)
+def test_it_names_the_option_at_fault(given: dict[str, Any], field: str) -> None:
+    with pytest.raises(services.Invalid) as refused:
+        services.launch({"network": "mlp", **given}, None, enqueue=False)
+    assert list(refused.value.fields) == [field]

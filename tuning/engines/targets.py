@@ -24,6 +24,9 @@ _CODE_FEATURES = re.compile(
 )
 """LLVM features by which code differs. Others (`slow-incdec`, `fast-gather`, `pconfig`) tune, or aren't for compilers."""
 
+_TELLING = ("avx512f", "avx2", "fma", "avx", "sve", "dotprod", "neon")
+"""Features that people know, and that speed owes much to."""
+
 
 class TargetRefused(ValueError):
     """The target can't be tuned for here; the text says why in plain words."""
@@ -172,6 +175,10 @@ def _features(target: Any) -> set[str]:
     return {str(name) for name in codegen.llvm_get_cpu_features(target)}
 
 
+def _code_features(target: Any) -> set[str]:
+    return {name for name in _features(target) if _CODE_FEATURES.match(name)}
+
+
 def _check_cuda() -> None:
     import tvm
 
@@ -215,7 +222,33 @@ def _answer(request: str) -> dict[str, Any]:
         return {"error": str(refused)}
     except Exception as error:  # noqa: BLE001  a form must show something better than a traceback
         return {"error": f"TVM can't use this target: {type(error).__name__}: {error}"}
-    return {"target": resolved.target, "device": resolved.device, "label": resolved.label}
+    return {"target": resolved.target, "device": resolved.device, "label": resolved.label, **_remarks(resolved.target)}
+
+
+def _remarks(resolved: dict[str, Any]) -> dict[str, Any]:
+    """What a launch should know besides: whether float16 has instructions, and why code will be slower than it could be."""
+    from tvm.target import Target
+
+    target = Target(resolved)
+    return {"float16": knows_float16(target), "warning": _slower_than_here(target)}
+
+
+def _slower_than_here(target: Any) -> str | None:
+    """Of a CPU target that this machine can run: what it makes no use of."""
+    from tvm.target import Target
+
+    host = _this_machine()
+    here, given = Target(host), int(dict(target.attrs).get("num-cores", 0))
+    if str(target.kind.name) != "llvm" or _code_features(target) - _code_features(here):
+        return None
+    unused = sorted(_code_features(here) - _code_features(target))
+    if unused:
+        known = [name for name in _TELLING if name in unused] or unused[:3]
+        return (
+            f"It leaves out what this machine's CPU ({host['mcpu']}) has, such as {', '.join(known)}: code tuned for "
+            "`this` can be several times as fast here."
+        )
+    return None if given == host["num-cores"] else f"It is for {given} of this machine's {host['num-cores']} cores."
 
 
 if __name__ == "__main__":

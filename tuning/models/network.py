@@ -31,6 +31,10 @@ class NetworkQuerySet(models.QuerySet["Network"]):
         """Models of one's own, by their names."""
         return self.exclude(kind=Network.Kind.BUILTIN).order_by("name")
 
+    def named(self, name: str, options: dict[str, Any]) -> Network | None:
+        """The built-in network of these options, or else the model of one's own, if it is stored."""
+        return self.filter(fingerprint=fingerprint(name, options)).first() or self.uploaded().filter(name=name).first()
+
     def with_runs(self) -> NetworkQuerySet:
         """Each with `run_count`."""
         return self.annotate(run_count=Count("runs"))

@@ -62,11 +62,15 @@ class Command(MigratedCommand):
     def _launch(self, options: dict[str, Any]) -> Run:
         named = [option["name"] for option in (*services.budget_options(), *services.tuning_options())]
         data = {name: options[name] for name in ("network", "target", "name", *named)}
+        data["network_options"] = _pairs(options["option"])
         try:
-            return services.launch(data | {"network_options": _pairs(options["option"])}, None, enqueue=False)
+            run = services.launch(data, None, enqueue=False)
         except Invalid as error:
             lines = (f"{name}: {message}" for name, message in error.fields.items())
             raise CommandError("\n".join(lines), returncode=2) from error
+        for name, message in services.check(data)["warnings"].items():
+            self.stderr.write(f"{name}: {message}")
+        return run
 
 
 def _console(stream: TextIO) -> Console:
