@@ -15,7 +15,7 @@ from tvm.s_tir import meta_schedule as ms
 from .protocol import Options
 from .targets import cores
 
-DRAWN = 8
+DRAWN = 4
 """Candidates of a generation for each that is measured."""
 LEAST, MOST = 64, 256
 GENERATIONS = 2

@@ -253,7 +253,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="A candidate that a short first measurement shows to be slower than its task's best by this factor "
             "isn't measured at full length. Large: every candidate is.",
         ),
-    ] = 1.5
+    ] = 2.0
     build_timeout_s: Annotated[
         float,
         Meta(gt=0, le=3600, title="Build timeout (s)", description="A candidate that takes longer to build fails."),
