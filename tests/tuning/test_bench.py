@@ -55,7 +55,7 @@ def test_a_quality_that_is_never_reached_is_no_figure() -> None:
     assert never["time_to_quality"] is None
     half = [comparison(FAST, SLOW), comparison(course((1.0, 0, 1.0), (2.0, 1, 1.0)), SLOW, seed=2)]
     assert report.time_to_quality(half, 2) is None
-    assert "reached in 1 of 2" in report.markdown(half, 2)
+    assert "not reached in 1 of 2" in report.markdown(half, 2)
 
 
 def test_its_table_has_medians_and_spread() -> None:
@@ -115,3 +115,8 @@ def test_it_compares_with_stock_tvm(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert [trial.task for trial in kept.stock.trials] == [0, 0]
     call_command("bench_engine", *small, "--json")
     assert json.loads(capsys.readouterr().out) == [shown], "compared once only"
+
+
+def test_it_tells_why_a_figure_is_missing() -> None:
+    early = Comparison("matmul", 16, 1, FAST, SLOW, ours_s=2e-3, stock_s=2.5e-3, stock_then_s=None)
+    assert "stock had no estimate yet in 1 of 1" in report.markdown([early], 2)

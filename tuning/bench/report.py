@@ -17,6 +17,11 @@ GOALS = {
     "streaming": ("Streaming's share", "≤ 0.01"),
 }
 """Title and goal of each figure."""
+LACKING = {
+    "latency_at_equal_time": "stock had no estimate yet in {lacking} of {total}",
+    "time_to_quality": "not reached in {lacking} of {total}",
+}
+"""Why a figure is missing."""
 
 
 def rows(comparisons: Sequence[Comparison], cores: int) -> list[list[str]]:
@@ -28,7 +33,12 @@ def rows(comparisons: Sequence[Comparison], cores: int) -> list[list[str]]:
     return [
         header,
         *(
-            [name, str(batch), str(len(found)), *(_spread([each[figure] for each in found]) for figure in GOALS)]
+            [
+                name,
+                str(batch),
+                str(len(found)),
+                *(_spread(figure, [each[figure] for each in found]) for figure in GOALS),
+            ]
             for (name, batch), found in groups.items()
         ),
         ["Goal", "", "", *(goal for _, goal in GOALS.values())],
@@ -66,10 +76,11 @@ def _absolute(comparisons: Iterable[Comparison]) -> list[str]:
     return lines
 
 
-def _spread(values: list[float | None]) -> str:
+def _spread(figure: str, values: list[float | None]) -> str:
     known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return f"reached in {len(known)} of {len(values)}"
+    if lacking := len(values) - len(known):
+        why = LACKING.get(figure, "a task had no valid trial in {lacking} of {total}")
+        return why.format(lacking=lacking, total=len(values))
     digits = max(2, 2 - math.floor(math.log10(max(known)))) if max(known) < 1 else 2
     least, middle, most = (f"{value:.{digits}f}" for value in (min(known), median(known), max(known)))
     return middle if len(known) == 1 else f"{middle} ({least} to {most})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -57,13 +58,27 @@ def ours(pair: Pair) -> tuple[Course, Best, dict[str, Any]]:
         services.stop(run)
         raise Broken(f"{run.device} is busy with another run: nothing can be compared meanwhile.")
     cpu, began = _cpu_s(), time.monotonic()
-    status = supervise(run, threading.Event())
+    with _ending_gently() as wanted:
+        status = supervise(run, wanted)
     wall_s, streaming_s = time.monotonic() - began, _cpu_s() - cpu
     watcher.close()
     run.refresh_from_db()
     if status != Run.Status.FINISHED or not watcher.first:
         raise Broken(f"Run {run.pk} {status}: {run.error}. Its log is {run.console_log}.")
     return _course_of(run, watcher, began, wall_s, streaming_s), _records_of(run), run.target
+
+
+@contextmanager
+def _ending_gently() -> Iterator[threading.Event]:
+    """Ctrl-C ends the run as a worker's is ended, before it ends the benchmark."""
+    wanted = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: wanted.set())
+    try:
+        yield wanted
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if wanted.is_set():
+        raise KeyboardInterrupt
 
 
 def stock(pair: Pair, folder: Path) -> tuple[Course, Best]:
@@ -122,7 +137,8 @@ def _order(pair: Pair) -> dict[str, Any]:
 
 
 def _options(pair: Pair) -> dict[str, Any]:
-    return {"trials_per_batch": pair.batch, "seed": pair.seed}
+    """Stock TVM knows no earlier runs, and its builders take so long to start that a busy machine would lose builds."""
+    return {"trials_per_batch": pair.batch, "seed": pair.seed, "warm_start": False, "build_timeout_s": 300.0}
 
 
 def _course_of(run: Run, watcher: _Watcher, began: float, wall_s: float, streaming_s: float) -> Course:

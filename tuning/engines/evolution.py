@@ -26,11 +26,11 @@ LEARNT = 32
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
-def strategy(options: Options) -> Any:
-    """The search strategy that the options name."""
+def strategy(options: Options, share: int) -> Any:
+    """The search strategy that the options name, for batches that the budget may make smaller: a task's `share` of it."""
     if options.strategy != "evolutionary":
         return ms.search_strategy.SearchStrategy.create(options.strategy)
-    population = max(LEAST, min(MOST, DRAWN * options.trials_per_batch))
+    population = max(LEAST, min(MOST, DRAWN * min(options.trials_per_batch, share)))
     return ms.search_strategy.EvolutionarySearch(
         population_size=population, init_min_unmeasured=population // 2, genetic_num_iters=GENERATIONS
     )

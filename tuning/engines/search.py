@@ -247,7 +247,7 @@ def tune(extracted: list[Any], search: Search, setting: Setting) -> None:
     options, work_dir = setting.options, str(setting.work_dir)
     seed = _seed(options, search.trials.done)
     chosen = search.trials.allotment.chosen
-    strategy = Strategy(evolution.strategy(options), search)
+    strategy = Strategy(evolution.strategy(options, search.trials.left // len(chosen)), search)
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
         [extracted[task] for task in chosen], work_dir, strategy=strategy, num_threads=cores(), seed=seed
     )

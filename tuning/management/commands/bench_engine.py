@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import time
 from argparse import ArgumentParser
@@ -40,6 +42,9 @@ class Command(MigratedCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Compare, and say each result as it comes."""
         began = time.monotonic()
+        # So that Valkey and the engines end with it; also where a shell started it with Ctrl-C ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
         planned = _planned(options)
         path = options["into"] or settings.VAR / "bench" / time.strftime("%Y%m%d-%H%M%S.json")
         path.parent.mkdir(parents=True, exist_ok=True)
