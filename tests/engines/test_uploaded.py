@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from tests import models
@@ -87,6 +87,77 @@ def test_a_function_of_the_file_itself_is_known(read: Read) -> None:
     model.functions.append(twice)
     model.opset_import.append(helper.make_opsetid("own", 1))
     assert read(model).operators == {"Add": 1}
+
+
+def viewed() -> onnx.ModelProto:
+    """`x.view(x.size(0), -1) @ w`, as PyTorch writes it down for an open batch."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "zero"], ["n"], axis=0),
+        helper.make_node("Unsqueeze", ["n", "zeros"], ["first"]),
+        helper.make_node("Concat", ["first", "rest"], ["flat"], axis=0),
+        helper.make_node("Reshape", ["x", "flat"], ["r"]),
+        helper.make_node("Shape", ["r"], ["again"], start=1),
+        helper.make_node("Concat", ["first", "again"], ["same"], axis=0),
+        helper.make_node("Reshape", ["r", "same"], ["s"]),
+        helper.make_node("MatMul", ["s", "w"], ["y"]),
+    ]
+    weight = np.random.default_rng(0).standard_normal((16, 8)).astype("float32")
+    constants = {"zero": np.array(0), "zeros": np.array([0]), "rest": np.array([-1]), "w": weight}
+    return models.onnx_model(nodes, {"x": ["N", 4, 4]}, {"y": ["N", 8]}, **constants)
+
+
+def test_arithmetic_on_shapes_is_done_beforehand(read: Read) -> None:
+    x = np.random.default_rng(1).standard_normal((3, 4, 4)).astype("float32")
+    own = read(viewed(), N=3)
+    expected = np.asarray(next(iter(ReferenceEvaluator(viewed()).run(None, {"x": x}))))
+    np.testing.assert_allclose(computed(own.mod, x), expected, atol=1e-5)
+    assert own.operators["Shape"] == 2, "the file's operators, not what is left of them"
+
+
+def branching() -> onnx.ModelProto:
+    branches = [
+        helper.make_graph(
+            [helper.make_node(name, ["m"], [name])],
+            name,
+            [],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 8])],
+        )
+        for name in ("Relu", "Neg")
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        helper.make_node("Greater", ["sum", "zero"], ["c"]),
+        helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1]),
+    ]
+    weight, zero = np.ones((16, 8), "float32"), np.array(0, "float32")
+    return models.onnx_model(nodes, {"x": [4, 16]}, {"y": [4, 8]}, w=weight, zero=zero)
+
+
+def ranked() -> onnx.ModelProto:
+    """With an operator that TVM doesn't tune, and two outputs."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("TopK", ["m", "k"], ["largest", "places"]),
+        helper.make_node("Softmax", ["m"], ["soft"]),
+    ]
+    outputs: dict[str, list[Any]] = {"largest": [4, 3], "soft": [4, 8]}
+    return models.onnx_model(nodes, {"x": [4, 16]}, outputs, w=np.ones((16, 8), "float32"), k=np.array([3]))
+
+
+@pytest.mark.parametrize(
+    ("make", "tasks"),
+    [(branching, {"matmul", "sum", "greater", "relu", "tir_negative"}), (ranked, {"matmul", "softmax"})],
+)
+def test_tasks_of_branches_and_beside_what_is_not_tuned(read: Read, make: Any, tasks: set[str]) -> None:
+    import tvm
+
+    from tuning.engines import extraction
+
+    target = tvm.target.Target({"kind": "llvm", "num-cores": 1})
+    found = extraction.extract(extraction.legalized(read(make()).mod, target), target)
+    assert {extraction.describe(0, task).name for task in found} == tasks
 
 
 def unsupported() -> onnx.ModelProto:
@@ -195,6 +266,16 @@ def prints() -> bytes:
     return saved(bb.get())
 
 
+def takes_a_shape() -> bytes:
+    from tvm import relax
+
+    x, shape = relax.Var("x", relax.TensorType((4,), "float32")), relax.Var("shape", relax.ShapeType([4]))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x, shape]):
+        bb.emit_func_output(bb.emit(relax.op.nn.relu(x)))
+    return saved(bb.get())
+
+
 def renamed() -> bytes:
     return models.relax_json(models.dense()).replace(b'"main"', b'"forward"')
 
@@ -219,6 +300,7 @@ def of_another_tvm() -> bytes:
         (legalized, ["aren't Relax's", "matmul (PrimFunc)"]),
         (calls_out, ["external functions", "os.system"]),
         (prints, ["relax.print"]),
+        (takes_a_shape, ["inputs must be tensors", "shape is a ShapeType"]),
     ],
 )
 def test_it_says_what_is_wrong_with_a_module(read: Read, make: Callable[[], bytes], words: list[str]) -> None:

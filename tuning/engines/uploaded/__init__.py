@@ -56,11 +56,17 @@ def _prepared(mod: IRModule) -> IRModule:
 
 
 def _check_static(mod: IRModule) -> None:
-    """Every tensor has a shape of numbers: no schedule can be measured for one of letters."""
+    """Inputs are tensors, and every tensor has a shape of numbers: no schedule can be measured for one of letters."""
+    if strange := [f"{one.name} is a {type(one.ty).__name__}" for one in mod["main"].params if not _is_tensor(one)]:
+        raise Refused(f"Its inputs must be tensors: {', '.join(strange)}.")
     dynamic = list(dict.fromkeys(_dynamic(mod["main"])))
     if dynamic:
         named = ", ".join(dynamic[:12]) + (f" and {len(dynamic) - 12} more" if len(dynamic) > 12 else "")
         raise Refused(f"Some shapes depend on the input's values, which can't be tuned: {named}.")
+
+
+def _is_tensor(variable: Any) -> bool:
+    return isinstance(variable.ty, relax.TensorType)
 
 
 def _dynamic(main: Any) -> Iterator[str]:

@@ -19,6 +19,7 @@ from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
 from tuning.engines.errors import Refused
 
+from . import shapes
 from .wording import check_dims, check_memory, listed
 
 STANDARD = ("", "ai.onnx")
@@ -36,8 +37,9 @@ def read(data: bytes, dims: dict[str, int]) -> tuple[IRModule, int, dict[str, in
         model = inline_local_functions(model)
     nodes = list(_nodes(model.graph))
     _check_operators(nodes)
+    parameters, operators = _parameters(model.graph, nodes), dict(Counter(node.op_type for node in nodes))
     _fix(model.graph, dims)
-    return _imported(model), _parameters(model.graph, nodes), dict(Counter(node.op_type for node in nodes))
+    return _imported(model), parameters, operators
 
 
 def _parsed(data: bytes) -> ModelProto:
@@ -123,6 +125,7 @@ def _imported(model: ModelProto) -> IRModule:
     try:
         with contextlib.redirect_stdout(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            shapes.fold(model)
             return from_onnx(model, keep_params_in_input=False)
     except Exception as error:
         check_memory(error)
