@@ -19,7 +19,10 @@ Status = Extraction.Status
 
 
 def extract(extraction: Extraction, shutdown: threading.Event) -> str:
-    """Carry out a claimed extraction and give the status in which it ended; at shutdown it is queued again."""
+    """Carry out a claimed extraction and give the status in which it ended; at shutdown it is queued again.
+
+    One that was deleted meanwhile, with its network, is `gone`.
+    """
     spec, lease = extraction.network.spec(), extraction.lease
 
     def go_on(step: str) -> bool:
@@ -34,8 +37,7 @@ def extract(extraction: Extraction, shutdown: threading.Event) -> str:
     except Exception as error:
         _fail(extraction, f"Tuneboard's own fault: {error!r}")
         raise
-    extraction.refresh_from_db(fields=("status",))
-    return extraction.status
+    return Extraction.objects.filter(pk=extraction.pk).values_list("status", flat=True).first() or "gone"
 
 
 def _store(extraction: Extraction, found: Inspected) -> None:

@@ -159,7 +159,8 @@ def summary(found: Inspected) -> dict[str, Any]:
 def tidy() -> int:
     """Remove files that belong to no network, as a crash in the middle of an upload leaves them; gives their number."""
     left = [*networks_dir().glob("*"), *Path(settings.FILE_UPLOAD_TEMP_DIR).glob("*.upload*")]
-    old = [path for path in left if _is_old(path) and not Network.objects.filter(sha256=path.stem).exists()]
+    known = set(Network.objects.uploaded().values_list("sha256", flat=True))
+    old = [path for path in left if path.stem not in known and _is_old(path)]
     for path in old:
         path.unlink(missing_ok=True)
     return len(old)

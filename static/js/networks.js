@@ -9,7 +9,10 @@ if (form) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     clear();
-    if (!form.elements.file.files.length) return complain("file", "Choose a file.");
+    const [file] = form.elements.file.files;
+    if (!file) return complain("file", "Choose a file.");
+    // The server refuses it too, but by then much of it has been sent.
+    if (file.size > form.dataset.limitMb * 2 ** 20) return complain("file", `Larger than the ${form.dataset.limitMb} MiB that are taken.`);
     send();
   });
   // Another file has other dimensions.

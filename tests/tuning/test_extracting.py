@@ -123,6 +123,15 @@ def test_who_lost_the_lease_stores_nothing(queued: Extraction, plays: Script) ->
     assert not queued.tasks.exists()
 
 
+def test_one_that_is_deleted_meanwhile_is_given_up(queued: Extraction, plays: Script) -> None:
+    def deleted(on_step: Any) -> Inspected:
+        networks.delete(queued.network)
+        return found(on_step)
+
+    plays(deleted)
+    assert carried_out(queued) == "gone"
+
+
 def test_only_one_job_takes_it(queued: Extraction) -> None:
     assert queued.claim()
     assert not Extraction.objects.get().claim()
@@ -160,6 +169,13 @@ def test_tasks_before_a_run_are_the_tasks_of_the_run(settings: Any, tmp_path: An
     assert supervise(run, threading.Event()) == "finished", run.error
     columns = ("index", "name", "weight", "flop", "workload_hash", "args")
     assert list(before.tasks.values_list(*columns)) == list(run.tasks.values_list(*columns))
+
+
+@pytest.mark.tvm
+def test_a_file_that_is_gone_is_named(queued: Extraction) -> None:
+    assert carried_out(queued) == "failed"
+    queued.refresh_from_db()
+    assert queued.error == "The model's file can't be read: No such file or directory."
 
 
 @pytest.mark.tvm

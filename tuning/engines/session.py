@@ -97,7 +97,7 @@ def _extracted(start: Start, target: Target) -> list[Any]:
 def _built(start: Start) -> Any:
     try:
         return networks.build(start.network).mod
-    except (Refused, OSError) as error:
+    except Refused as error:
         raise Impossible(f"{start.network.name}: {error}", "network") from error
 
 

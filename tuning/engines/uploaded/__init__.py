@@ -32,7 +32,10 @@ class Uploaded:
 
 def build(file: ModelFile) -> Uploaded:
     """Read the file, with its open dimensions as given. Raises `Refused` in words, which name the dimensions left open."""
-    data = Path(file.path).read_bytes()
+    try:
+        data = Path(file.path).read_bytes()
+    except OSError as error:
+        raise Refused(f"The model's file can't be read: {error.strerror}.") from error
     if not data:
         raise Refused("The file is empty.")
     read = onnx_files.read if file.format == "onnx" else modules.read
