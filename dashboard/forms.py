@@ -19,6 +19,8 @@ OPTION = "network_options.{network}.{option}"
 """A network's option in the form: networks may have options of one name."""
 PLAIN = ("trials_per_batch", "seed")
 """Options that most users set; the others are folded away."""
+CHOSEN_FOR_YOU = ("seed", "build_workers")
+"""Options that have a value all the same when none is given."""
 
 
 class NetworkChoice(TypedDict):
@@ -175,7 +177,7 @@ def _number(option: OptionDict) -> forms.Widget:
     attributes = {name: f"{bound:.16g}" for name, bound in bounds.items() if bound is not None}
     attributes["step"] = "1" if option["type"] == "integer" else "any"
     if option["optional"]:
-        attributes["placeholder"] = "automatic"
+        attributes["placeholder"] = "automatic" if option["name"] in CHOSEN_FOR_YOU else "none"
     return forms.NumberInput(attrs=attributes)
 
 

@@ -246,7 +246,7 @@ def _slower_than_here(target: Any) -> str | None:
         known = [name for name in _TELLING if name in unused] or unused[:3]
         return (
             f"It leaves out what this machine's CPU ({host['mcpu']}) has, such as {', '.join(known)}: code tuned for "
-            "`this` can be several times as fast here."
+            "this machine can be several times as fast here."
         )
     return None if given == host["num-cores"] else f"It is for {given} of this machine's {host['num-cores']} cores."
 
