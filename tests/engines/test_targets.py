@@ -87,6 +87,20 @@ def test_it_refuses_instructions_that_the_cpu_lacks(monkeypatch: pytest.MonkeyPa
     assert "error" not in answer({"kind": "llvm", "mcpu": oldest})
 
 
+def away(target: Any) -> dict[str, Any]:
+    return targets._answer(json.dumps({"target": target, "remote": True}))
+
+
+def test_for_a_device_elsewhere_it_need_only_be_built_here() -> None:
+    board = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}
+    assert "can't run on this machine" in answer(board)["error"] or not _is_x86()
+    assert away(board)["target"]["mcpu"] == "cortex-a72"
+    assert away("raspberry-pi/4b-aarch64")["target"]["num-cores"] == 4
+    assert 'no CPU "cortex-z80"' in away(board | {"mcpu": "cortex-z80"})["error"]
+    assert "how many cores" in away({"kind": "llvm", "mtriple": "aarch64-linux-gnu"})["error"]
+    assert away("nvidia/nvidia-a100")["target"]["arch"] == "sm_80"
+
+
 def _is_x86() -> bool:
     from tvm.target import codegen
 

@@ -10,9 +10,16 @@ import importlib
 import importlib.util
 import platform
 import sys
+from typing import Any
 
 PACKAGE = "tvm.s_tir.tensor_intrin"
 _OF_CPU = {"x86_64": ["x86"], "AMD64": ["x86"], "aarch64": ["arm_cpu"], "arm64": ["arm_cpu"], "riscv64": ["riscv_cpu"]}
+
+
+def kind_for(kind: str, target: Any) -> str:
+    """What `load` takes: everything ("any") for a CPU that isn't of this machine's sort, as a device elsewhere may have."""
+    triple = target.get("mtriple") if isinstance(target, dict) else None
+    return kind if not triple or str(triple).partition("-")[0] == platform.machine() else "any"
 
 
 def load(kind: str) -> None:

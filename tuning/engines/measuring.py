@@ -91,8 +91,7 @@ class Runner:
     ) -> None:
         self._context = context
         self._config = config
-        _, repeat, min_repeat_ms = config
-        self._races = repeat * min_repeat_ms >= race.WORTHWHILE_MS
+        self._races = race.is_worthwhile(config)
         self._timeout_s = timeout_s
         self._threads = threads
         self._pool: ProcessPool | None = None

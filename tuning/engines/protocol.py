@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal, Union
 import msgspec
 from msgspec import Meta
 
+from .tracker import Address
+
 VERSION = 2
 
 FinishReason = Literal["budget", "stopped", "exhausted", "time_limit", "plateau"]
@@ -147,6 +149,18 @@ class NetworkSpec(msgspec.Struct, frozen=True):
 
 
 TaskIndex = Annotated[int, Meta(ge=0, le=100_000)]
+
+
+class Remote(msgspec.Struct, frozen=True):
+    """Devices of one key at a TVM RPC tracker, which measure in place of this machine's."""
+
+    tracker: Address
+    key: str
+    patience_s: float = 60.0
+    """The run ends when no device could be used for this long."""
+
+    def __str__(self) -> str:
+        return f"{self.key} at {self.tracker}"
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -294,6 +308,8 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     """Seconds of tuning, those of earlier processes included, after which the run ends."""
     earlier_follow: bool = False
     """Whether `Earlier` answers `TasksExtracted`, so that the engine is to wait for it."""
+    remote: Remote | None = None
+    """Where to measure; None: on this machine."""
 
 
 class Stop(msgspec.Struct, tag="stop", frozen=True):

@@ -33,3 +33,9 @@ def lost(laps: Laps, limit_s: float, at_least: int) -> list[float] | None:
 def _lacking(run: list[float]) -> int:
     enough = math.ceil(LONG_S / max(min(run), LAP_MS / 1e3))
     return max(0, min(LAPS, enough) - len(run))
+
+
+def is_worthwhile(config: tuple[int, int, int]) -> bool:
+    """Whether a full measurement of this number, repeat and min_repeat_ms takes long enough to be cut short."""
+    _, repeat, min_repeat_ms = config
+    return repeat * min_repeat_ms >= WORTHWHILE_MS

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerContext
@@ -19,11 +20,11 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 
-from . import evolution, measuring, records
+from . import evolution, measuring, records, remote
 from .earlier import Past
 from .errors import Impossible
 from .measuring import Failure
-from .protocol import Options
+from .protocol import Options, Remote
 from .scheduler import NO_LIMIT, Scheduler
 from .targets import cores
 from .trials import Trials
@@ -38,6 +39,7 @@ class Setting:
     work_dir: Path
     target: Any
     context: ForkServerContext
+    remote: Remote | None = None
 
 
 @dataclass
@@ -169,6 +171,16 @@ class TrialBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
         ]
 
 
+@dataclass(frozen=True)
+class Lanes:
+    """Measurements beside the search."""
+
+    number: int
+    """At a time, at most."""
+    wait: bool = False
+    """The search waits for each batch all the same."""
+
+
 @derived_object
 class LateResult(ms.runner.PyRunnerFuture):  # type: ignore[misc]
     """A measurement that may be under way still, or wait for its device."""
@@ -190,14 +202,15 @@ class LateResult(ms.runner.PyRunnerFuture):  # type: ignore[misc]
 class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
     """Measures what was built, and reports each trial when it ends.
 
-    With `lanes` that many are measured at a time, in threads, while TVM searches and builds for other tasks.
+    With lanes many are measured at a time, in threads, while TVM searches and builds for other tasks.
     """
 
-    def __init__(self, search: Search, runner: measuring.Measuring, lanes: int | None) -> None:
+    def __init__(self, search: Search, runner: measuring.Measuring, lanes: Lanes | None) -> None:
         super().__init__()
         self._search = search
         self._runner = runner
-        self._lanes = ThreadPoolExecutor(lanes, "lane") if lanes else None
+        self._wait = lanes is not None and lanes.wait
+        self._threads = ThreadPoolExecutor(lanes.number, "lane") if lanes else None
 
     def run(self, runner_inputs: Any) -> list[Any]:
         """A future for each input; finished ones without lanes."""
@@ -205,9 +218,12 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
         if runner_inputs:
             self._search.trials.phase("measuring", batch.task)
         given = zip(batch.built, runner_inputs, strict=True)
-        if self._lanes is None:
+        if self._threads is None:
             return [_finished(self._measured(batch, index, *_job(one))) for index, one in given]
-        return [LateResult(self._lanes.submit(self._measured_late, batch, index, *_job(one))) for index, one in given]
+        late = [self._threads.submit(self._measured_late, batch, index, *_job(one)) for index, one in given]
+        if self._wait:
+            futures.wait(late)
+        return [LateResult(one) for one in late]
 
     def _measured(self, batch: Batch, index: int, path: Path, device: str, args: list[Any]) -> Timing | Failure:
         search = self._search
@@ -251,7 +267,7 @@ def tune(extracted: list[Any], search: Search, setting: Setting) -> None:
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
         [extracted[task] for task in chosen], work_dir, strategy=strategy, num_threads=cores(), seed=seed
     )
-    runner, lanes = _runner(setting)
+    runner, lanes = _runner(setting, search.trials)
     cost_model = evolution.cost_model(options, seed)
     search.past.teach(cost_model, dict(zip(chosen, tasks, strict=True)))
     search.trials.phase("design_spaces", chosen[0])
@@ -277,29 +293,42 @@ def _seed(options: Options, done: int) -> int | None:
     return None if options.seed is None else (options.seed + done) % 2**31
 
 
+def _suffix(setting: Setting) -> str:
+    """The form in which candidates are handed over, by the suffix of its file."""
+    if setting.remote is not None:
+        return remote.suffix(setting.target)
+    # LLVM's text is compiled when it is loaded: no linker, none of its time, and the same code.
+    return ".ll" if _on_cpu(setting.target) else ".so"
+
+
 def _builder(setting: Setting) -> measuring.Builder:
     return measuring.Builder(
         setting.context,
         setting.work_dir / measuring.ARTIFACTS,
         max_workers=setting.options.build_workers or cores(),
         timeout_s=setting.options.build_timeout_s,
-        # LLVM's text is compiled when it is loaded: no linker, none of its time, and the same code.
-        suffix=".ll" if _on_cpu(setting.target) else ".so",
+        suffix=_suffix(setting),
     )
 
 
-def _runner(setting: Setting) -> tuple[measuring.Measuring, int | None]:
-    """The runner, and how many of its measurements go on beside the search; None when the search waits for them."""
+def _runner(setting: Setting, trials: Trials) -> tuple[measuring.Measuring, Lanes | None]:
+    """The runner, and the lanes in which it measures; None when the search's own thread does."""
     options, threads = setting.options, setting.target.attrs.get("num-cores")
+    config = (options.number, options.repeat, options.min_repeat_ms)
+    if setting.remote:
+        away = remote.RemoteRunner(
+            setting.context, setting.remote, config=config, timeout_s=options.run_timeout_s, give_up=trials.fail
+        )
+        return away, Lanes(remote.LANES, wait=options.overlap == "off")
     on_cpu = _on_cpu(setting.target)
     runner = measuring.Runner(
         setting.context,
-        config=(options.number, options.repeat, options.min_repeat_ms),
+        config=config,
         timeout_s=options.run_timeout_s,
         threads=min(int(threads), cores()) if threads and on_cpu else None,
     )
     overlap = options.overlap == "on" or (options.overlap == "auto" and not on_cpu)
-    return runner, 1 if overlap else None
+    return runner, Lanes(1) if overlap else None
 
 
 def _on_cpu(target: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
-from . import extraction, intrinsics, networks, records, warm
+from . import cuda, extraction, intrinsics, networks, records, warm
 from .earlier import Past
 from .errors import Impossible, Refused
 from .outbox import Inbox, Outbox
@@ -48,7 +48,8 @@ def run(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
         past = Past([task.dispatched[0] for task in extracted], own, earlier)
         if past.warm_started.tasks:
             outbox.send(past.warm_started)
-        tune(extracted, Search(trials, index, target, past), Setting(start.options, work_dir, target, context))
+        setting = Setting(start.options, work_dir, target, context, start.remote)
+        tune(extracted, Search(trials, index, target, past), setting)
     trials.finish(trials.why_no_more())
 
 
@@ -64,15 +65,17 @@ def _chosen(start: Start, tasks: int) -> set[int]:
 def _fork_server(start: Start) -> ForkServerContext:
     """Forked before a thread is started or a GPU touched: CUDA, once in use, doesn't work in a forked process."""
     try:
-        intrinsics.load(kind_of(start.target))
+        kind = kind_of(start.target)
     except TargetRefused as refused:
         raise Impossible(str(refused), "target") from refused
+    intrinsics.load(intrinsics.kind_for(kind, start.target))
+    cuda.choose_compiler()
     return warm.start_fork_server()
 
 
 def _resolved(start: Start) -> Resolved:
     try:
-        return resolve(start.target)
+        return resolve(start.target, remote=start.remote is not None)
     except TargetRefused as refused:
         raise Impossible(str(refused), "target") from refused
 

@@ -1,6 +1,6 @@
 """Which target a run is tuned for, and whether this machine can build and run it.
 
-`python -m tuning.engines.targets` reads one JSON object `{"target": …}` and writes one: the resolved target, the
+`python -m tuning.engines.targets` reads one JSON object `{"target": …, "remote": …}` and writes one: the resolved target, the
 device that it occupies and a label, or `{"error": …}` in plain words.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from . import versions
+from . import cuda, versions
 
 _CODE_FEATURES = re.compile(
     r"(sse|ssse|avx|amx|fma|f16c|xop|bmi|tbm|lzcnt|popcnt|movbe|adx|gfni|aes|vaes|pclmul|vpclmul|sha|cx16|"
@@ -34,23 +34,29 @@ class TargetRefused(ValueError):
 
 @dataclass(frozen=True)
 class Resolved:
-    """A target that this machine can build and run."""
+    """A target that this machine can build, and run unless it is for a remote device."""
 
     target: dict[str, Any]
     device: str
-    """What a run occupies while it measures: `cpu` or `cuda:0`."""
+    """What of its machine a run occupies while it measures: `cpu` or `cuda:0`."""
     label: str
 
 
-def resolve(asked: dict[str, Any] | str) -> Resolved:
-    """`this` machine's CPU, a tag, a target's dict or its JSON text. Raises `TargetRefused`."""
+def resolve(asked: dict[str, Any] | str, *, remote: bool = False) -> Resolved:
+    """`this` machine's CPU, a tag, a target's dict or its JSON text. Raises `TargetRefused`.
+
+    For a `remote` device it need only be built here, and says itself how many cores that device has.
+    """
     target = _parse(_this_machine() if asked == "this" else asked)
     kind = str(target.kind.name)
     if kind == "llvm":
-        target = _with_cores(target)
-        _check_cpu(target)
+        target = _with_cores(target, remote=remote)
+        _check_known(target)
+        if not remote:
+            _check_runs_here(target)
     elif kind == "cuda":
-        _check_cuda()
+        if not remote:
+            _check_cuda()
     else:
         raise TargetRefused(f"Targets of kind {kind} can't be tuned yet, only llvm and cuda.")
     return Resolved(_plain(target.export()), "cpu" if kind == "llvm" else "cuda:0", _label(target))
@@ -85,10 +91,7 @@ def knows_float16(target: Any) -> bool:
     An x86 CPU without one calls a function for every number: of 8 random schedules of a 64 × 64 product the best took
     2.5 ms, where it took 20 µs with one, and another was stopped after 30 s.
     """
-    from tvm.target import codegen
-
-    triple = str(dict(target.attrs).get("mtriple", codegen.llvm_get_system_triple()))
-    x86 = str(target.kind.name) == "llvm" and triple.startswith(("x86_64", "i386", "i686"))
+    x86 = str(target.kind.name) == "llvm" and _triple(target).startswith(("x86_64", "i386", "i686"))
     return not x86 or "f16c" in _features(target)
 
 
@@ -133,21 +136,22 @@ def _in_plain_words(asked: dict[str, Any] | str, error: Exception) -> str:
     return f"TVM can't read this target: {reason}"
 
 
-def _with_cores(target: Any) -> Any:
+def _with_cores(target: Any, *, remote: bool) -> Any:
     """A CPU target that names no cores is for all of this machine's: MetaSchedule makes no design space without."""
     if "num-cores" in dict(target.attrs):
         return target
+    if remote:
+        raise TargetRefused('Say how many cores the device has, as JSON: {"kind": "llvm", …, "num-cores": 4}.')
     return _parse(_plain(target.export()) | {"num-cores": cores()})
 
 
-def _check_cpu(target: Any) -> None:
-    from tvm.target import Target, codegen
+def _check_known(target: Any) -> None:
+    """LLVM can generate this code."""
+    from tvm.target import codegen
 
-    attrs, here = dict(target.attrs), str(codegen.llvm_get_system_triple())
-    triple = str(attrs.get("mtriple", here))
+    attrs = dict(target.attrs)
+    triple = _triple(target)
     arch = triple.partition("-")[0]
-    if arch != here.partition("-")[0] or ("linux" in here and "linux" not in triple):
-        raise TargetRefused(f"Code for {triple} can't run on this machine, which is {here}.")
     if int(attrs.get("num-cores", 1)) < 1:
         raise TargetRefused("num-cores must be at least 1.")
     mcpu = attrs.get("mcpu")
@@ -159,13 +163,31 @@ def _check_cpu(target: Any) -> None:
     ]
     if unknown:
         raise TargetRefused(f"LLVM knows no CPU feature {', '.join(unknown)} for {arch}.")
+
+
+def _check_runs_here(target: Any) -> None:
+    from tvm.target import Target, codegen
+
+    triple, here = _triple(target), str(codegen.llvm_get_system_triple())
+    if triple.partition("-")[0] != here.partition("-")[0] or ("linux" in here and "linux" not in triple):
+        raise TargetRefused(
+            f"Code for {triple} can't run on this machine, which is {here}. "
+            "To tune for another, choose a device of a tracker to measure on."
+        )
     host = _this_machine()
-    missing = sorted(name for name in enabled - _features(Target(host)) if _CODE_FEATURES.match(name))
+    missing = sorted(name for name in _features(target) - _features(Target(host)) if _CODE_FEATURES.match(name))
     if missing:
-        asked = mcpu or "this target"
+        asked = dict(target.attrs).get("mcpu") or "this target"
         raise TargetRefused(
             f"Code for {asked} can't run here: this machine's CPU ({host['mcpu']}) lacks {', '.join(missing)}."
         )
+
+
+def _triple(target: Any) -> str:
+    """What code is for: this machine, unless the target says otherwise."""
+    from tvm.target import codegen
+
+    return str(dict(target.attrs).get("mtriple", codegen.llvm_get_system_triple()))
 
 
 def _features(target: Any) -> set[str]:
@@ -184,6 +206,8 @@ def _check_cuda() -> None:
 
     if not tvm.cuda(0).exist:
         raise TargetRefused("This machine has no usable CUDA GPU, so that nothing could be measured.")
+    if cuda.compiler() is None:
+        raise TargetRefused("This machine has nothing that compiles CUDA: install nvcc, or the package cuda-python.")
 
 
 def _label(target: Any) -> str:
@@ -209,7 +233,8 @@ def _plain(value: Any) -> Any:
 
 def _answer(request: str) -> dict[str, Any]:
     try:
-        asked = json.loads(request)["target"]
+        given = json.loads(request)
+        asked, remote = given["target"], bool(given.get("remote"))
     except (ValueError, TypeError, KeyError):
         return {"error": 'The request is no JSON object {"target": …}.'}
     if not isinstance(asked, (str, dict)):
@@ -217,7 +242,7 @@ def _answer(request: str) -> dict[str, Any]:
     if trouble := versions.problem():
         return {"error": trouble}
     try:
-        resolved = resolve(asked)
+        resolved = resolve(asked, remote=remote)
     except TargetRefused as refused:
         return {"error": str(refused)}
     except Exception as error:  # noqa: BLE001  a form must show something better than a traceback

@@ -72,12 +72,20 @@ def measure(
     from tvm.s_tir.meta_schedule.runner.local_runner import default_alloc_argument, default_run_evaluator
 
     device = tvm.runtime.device(device_type, 0)
-    number, repeat, min_repeat_ms = config
     module = tvm.runtime.load_module(path)
     arguments = default_alloc_argument(device, args_info, 1)
 
     def run_secs(config: EvaluatorConfig) -> list[float]:
         return [float(seconds) for seconds in default_run_evaluator(module, device, config, arguments)]
+
+    return raced(run_secs, config, limit_s)
+
+
+def raced(run_secs: Callable[[Any], list[float]], config: tuple[int, int, int], limit_s: float | None) -> Timing:
+    """Measure by what takes an `EvaluatorConfig`: shortly when it is slower than the limit, else in full."""
+    from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
+
+    number, repeat, min_repeat_ms = config
 
     def laps(repeat: int) -> list[float]:
         return run_secs(EvaluatorConfig(number=1, repeat=repeat, min_repeat_ms=race.LAP_MS))
