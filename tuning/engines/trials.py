@@ -193,8 +193,8 @@ class Trials:
             assert isinstance(outcome, Failure)
             logger.info("%s: Error in %s:\n%s", head, outcome.kind, outcome.text)
             return
-        speed, best = (info.flop / seconds / 1e9 for seconds in (latency, standing.best))
-        logger.info("%s: GFLOPs: %.4f. Time: %.4f us. Best GFLOPs: %.4f", head, speed, latency * 1e6, best)
+        speed, best = (_gflops(info.flop, seconds) for seconds in (latency, standing.best))
+        logger.info("%s: GFLOPs: %s. Time: %.4f us. Best GFLOPs: %s", head, speed, latency * 1e6, best)
 
     def stop(self, reason: FinishReason = "stopped") -> None:
         """End the process now, or after the measurement under way; from any thread."""
@@ -221,3 +221,8 @@ class Trials:
 
     def _clean_up(self) -> None:
         shutil.rmtree(Path(self._start.work_dir, ARTIFACTS), ignore_errors=True)
+
+
+def _gflops(flop: float, seconds: float) -> str:
+    """TVM counts no operations in some functions."""
+    return f"{flop / seconds / 1e9:.4f}" if flop else "not recorded"
