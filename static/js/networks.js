@@ -29,7 +29,7 @@ if (form) {
     request.setRequestHeader("X-CSRFToken", form.elements.csrfmiddlewaretoken.value);
     request.upload.addEventListener("progress", ({ loaded, total }) => { state.textContent = loaded < total ? `Sending: ${Math.round((loaded / total) * 100)} %` : "Reading the model and finding its tasks…"; });
     request.addEventListener("load", () => answered(request));
-    request.addEventListener("error", () => done("The connection was lost, or the server takes no file of this size. Nothing was kept."));
+    request.addEventListener("error", () => done("The connection was lost. Reload this page to see whether the model was taken."));
     busy(true);
     state.textContent = "Sending…";
     request.send(body);
@@ -43,7 +43,7 @@ if (form) {
       return;
     }
     const wrong = Object.entries(answer.error?.fields ?? {});
-    done(wrong.length ? "" : answer.error?.message ?? `The server answers ${request.status}. Nothing was kept.`);
+    done(wrong.length ? "" : answer.error?.message ?? `The server answers ${request.status}. Reload this page to see whether the model was taken.`);
     for (const [field, message] of wrong) field.startsWith("dims.") ? complainOfDim(field.slice(5), message) : complain(field, message);
     form.querySelector("[aria-invalid=true]")?.focus();
   }
