@@ -16,7 +16,7 @@ from tests.engine_fixtures import Play
 from tests.threads import when
 from tests.world import claimed, extracted, make_run, trial
 from tuning import targets
-from tuning.engines.protocol import VERSION, Failed, Finished, Hello
+from tuning.engines.protocol import VERSION, Failed, Finished, Hello, Plateaued, WarmStarted
 from tuning.models import Run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -53,6 +53,31 @@ def test_it_prints_the_run_as_json_and_nothing_else(play: Play, capsys: pytest.C
     assert [task["trials"] for task in run["tasks"]] == [1, 1]
 
 
+def test_a_networks_own_options_have_names_of_their_own(play: Play) -> None:
+    play(*BEGINNING, Finished("budget"))
+    call_command("tune", "mobilenet", "--layout", "NCHW", "--batch", "2", "--trials", "2")
+    assert Run.objects.get().network.options == {"batch": 2, "layout": "NCHW", "dtype": "float32"}
+
+
+def test_it_says_how_the_run_ended_and_what_it_began_with(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
+    play(HELLO, extracted(), WarmStarted([0], [7]), trial(0), trial(1), Plateaued(1), Finished("time_limit"))
+    call_command("tune", "mlp", "--trials", "64", "--time-limit-s", "90")
+    said = capsys.readouterr().out
+    assert "Ended at its time limit of 1\u00a0min 30\u00a0s." in said
+    assert "1 of 2 tasks start from records of run 7." in said
+    assert "fused_matmul1 (plateau)" in said
+
+
+def test_it_warns_on_stderr(play: Play, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    slow: targets.TargetDict = {"target": {"kind": "llvm"}, "device": "cpu", "label": "", "warning": "It is slow."}
+    monkeypatch.setattr(targets, "resolve", lambda _target: slow)
+    play(*BEGINNING, Finished("budget"))
+    call_command("tune", "mlp", "--trials", "2", "--json")
+    said = capsys.readouterr()
+    assert "target: It is slow." in said.err
+    assert json.loads(said.out)["status"] == "finished"
+
+
 def test_it_exits_with_1_when_no_trial_was_valid(play: Play) -> None:
     play(HELLO, extracted(1), trial(0, None), Finished("budget"))
     with pytest.raises(CommandError, match="None of the 1 trials was valid") as failed:
@@ -70,6 +95,8 @@ def test_it_exits_with_1_when_the_engine_failed(play: Play) -> None:
     ("arguments", "says"),
     [
         (["resnet-99"], "network: There is no network"),
+        (["mlp", "--layout", "NCHW"], "network_options.layout: There is no such option"),
+        (["mlp", "--tasks", "a"], "tasks: Must be one or more whole numbers"),
         (["mlp", "--trials", "0"], "trials: Must be a whole number from 1"),
         (["mlp", "--trials-per-batch", "x"], "trials_per_batch: Must be"),
         (["matmul", "--option", "n"], "write NAME=VALUE"),

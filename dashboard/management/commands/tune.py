@@ -26,6 +26,8 @@ from tuning.validation import Invalid, OptionDict
 
 POLL_S = 0.5
 FILE_WIDTH = 140
+NETWORK = "network_"
+"""Begins the names under which argparse keeps a network's own options."""
 
 
 class Command(MigratedCommand):
@@ -39,7 +41,12 @@ class Command(MigratedCommand):
         parser.add_argument("network", help=f"one of: {names}, or the name of an uploaded one")
         parser.add_argument("--target", default="this", help="this machine (`this`), a tag, or a target's JSON")
         parser.add_argument("--name", default="", help="the run's name")
-        parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of the network")
+        for name, owners in _network_options().items():
+            about = f"of {', '.join(owners)}"
+            parser.add_argument(f"--{name}", dest=NETWORK + name, default="", help=about, metavar=name.upper())
+        parser.add_argument(
+            "--option", action="append", default=[], metavar="NAME=VALUE", help="of the network, as well"
+        )
         for option in (*services.budget_options(), *services.tuning_options()):
             parser.add_argument(_flag(option), default="", help=_help(option), metavar=option["type"].upper())
         parser.add_argument("--json", action="store_true", help="print the run as JSON at the end, and nothing else")
@@ -62,15 +69,15 @@ class Command(MigratedCommand):
     def _launch(self, options: dict[str, Any]) -> Run:
         named = [option["name"] for option in (*services.budget_options(), *services.tuning_options())]
         data = {name: options[name] for name in ("network", "target", "name", *named)}
-        data["network_options"] = _pairs(options["option"])
+        given = {name: options[NETWORK + name] for name in _network_options() if options[NETWORK + name]}
+        data["network_options"] = given | _pairs(options["option"])
+        for name, message in services.check(data)["warnings"].items():
+            self.stderr.write(f"{name}: {message}")
         try:
-            run = services.launch(data, None, enqueue=False)
+            return services.launch(data, None, enqueue=False)
         except Invalid as error:
             lines = (f"{name}: {message}" for name, message in error.fields.items())
             raise CommandError("\n".join(lines), returncode=2) from error
-        for name, message in services.check(data)["warnings"].items():
-            self.stderr.write(f"{name}: {message}")
-        return run
 
 
 def _console(stream: TextIO) -> Console:
@@ -142,6 +149,15 @@ def _help(option: OptionDict) -> str:
     default = "" if option["default"] is None else f" [{option['default']}]"
     choices = f" {' | '.join(option['choices'])}." if option["choices"] else ""
     return (option["description"] + choices + default).replace("%", "%%")
+
+
+def _network_options() -> dict[str, list[str]]:
+    """The networks that have an option, by the option's name."""
+    owners: dict[str, list[str]] = {}
+    for network in services.builtin_networks():
+        for option in network["options"]:
+            owners.setdefault(option["name"], []).append(network["name"])
+    return owners
 
 
 def _pairs(given: list[str]) -> dict[str, str]:
