@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -45,6 +46,25 @@ def test_it_tunes_a_matmul() -> None:
     assert best is not None
     assert (best.latency_s, best.trial) == (task.best_latency_s, task.best_trial)
     assert records_of(run) == 8
+
+
+def test_a_second_run_starts_from_the_records_of_the_first_and_can_be_extended() -> None:
+    first, second = tune(launch()), tune(launch())
+    assert second.warm_start == {"tasks": [0], "runs": [first.pk]}
+    assert (second.trials_done, records_of(second)) == (8, 8), "what it was shown are no trials of its own"
+    best = first.tasks.get().records.first()
+    again = second.tasks.get().records.filter(trial=1).first()
+    assert best is not None
+    assert again is None or trace_of(again.text) == trace_of(best.text), "its first trial is the first run's best"
+    services.extend(second, {"trials": 2})
+    assert tune(second).status == "finished"
+    assert (second.trials_done, records_of(second), second.finish_reason) == (10, 10, "budget")
+    off = tune(services.launch(SMALL | {"warm_start": False, "trials": 1}, None, enqueue=False))
+    assert off.warm_start is None
+
+
+def trace_of(record: str) -> str:
+    return json.dumps(json.loads(record)[1][0])
 
 
 def test_a_killed_engine_leaves_nothing_behind_and_resumes_to_exactly_its_budget() -> None:
