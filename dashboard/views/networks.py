@@ -57,8 +57,7 @@ def builtin_page(request: HttpRequest, name: str) -> HttpResponse:
 @require_GET
 def network_page(request: HttpRequest, pk: int) -> HttpResponse:
     """All about one network, and its tasks for the target that was asked for last, or for `extraction`."""
-    network = _network(pk)
-    return _page(request, network, ExtractForm([], initial={"target": "this"}))
+    return _page(request, _network(pk))
 
 
 @require_POST
@@ -102,13 +101,13 @@ def extraction_panel(request: HttpRequest, pk: int) -> HttpResponse:
     return response
 
 
-def _page(request: HttpRequest, network: Network, form: ExtractForm) -> HttpResponse:
+def _page(request: HttpRequest, network: Network, form: ExtractForm | None = None) -> HttpResponse:
     extractions = list(network.extractions.all())
     asked = request.GET.get("extraction", "")
     shown = next((one for one in extractions if str(one.pk) == asked), extractions[0] if extractions else None)
     context = {
         "network": network,
-        "form": form,
+        "form": form or ExtractForm([], initial={"target": _next_target(shown)}),
         "extractions": extractions,
         "operators": sorted(network.operators.items(), key=lambda item: (-item[1], item[0])),
         "operator_count": sum(network.operators.values()) or None,
@@ -116,7 +115,12 @@ def _page(request: HttpRequest, network: Network, form: ExtractForm) -> HttpResp
         "launch": _launch_values(network),
         **(_tasks_of(shown) if shown else {}),
     }
-    return render(request, "networks/page.html", context, status=422 if form.is_bound else 200)
+    return render(request, "networks/page.html", context, status=422 if form else 200)
+
+
+def _next_target(shown: Extraction | None) -> str:
+    """What to ask for next: a failed one again."""
+    return json.dumps(shown.target) if shown and shown.status == Extraction.Status.FAILED else "this"
 
 
 def _tasks_of(extraction: Extraction) -> dict[str, Any]:

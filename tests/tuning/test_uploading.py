@@ -6,6 +6,7 @@ import io
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,38 @@ def test_a_refusal_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         upload()
     assert refused.value.fields == {"file": "No."}
     assert nothing_was_kept()
+
+
+@pytest.fixture
+def meanwhile(believed: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have somebody else upload this while the next upload is being read."""
+    inspect = inspection.inspect
+
+    def play(data: bytes, name: str) -> None:
+        def slowly(*args: Any) -> Inspected:
+            monkeypatch.setattr(inspection, "inspect", inspect)
+            upload(data, name=name)
+            return inspect(*args)
+
+        monkeypatch.setattr(inspection, "inspect", slowly)
+
+    return play
+
+
+def test_of_one_file_uploaded_twice_at_once_one_is_stored(meanwhile: Callable[..., None]) -> None:
+    meanwhile(b"model", "theirs")
+    network, new = networks.upload(io.BytesIO(b"model"), "net.onnx", None, name="mine")
+    assert (network.name, new) == ("theirs", False)
+    assert (files(), Network.objects.count()) == ([network.file], 1)
+
+
+def test_of_two_files_of_one_name_at_once_one_is_stored(meanwhile: Callable[..., None]) -> None:
+    meanwhile(b"another", "mine")
+    with pytest.raises(Invalid) as refused:
+        upload(name="mine")
+    assert list(refused.value.fields) == ["name"]
+    assert files() == [Network.objects.get().file]
+    assert files()[0].read_bytes() == b"another"
 
 
 def test_a_failure_while_it_is_stored_keeps_nothing(
