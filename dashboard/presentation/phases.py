@@ -16,6 +16,10 @@ DOING = {
 }
 
 
+EARLY = {"time_limit": "ended at its time limit", "plateau": "ended on a plateau", "exhausted": "nothing left to try"}
+"""Why a run ended before its budget was spent, in a list's few words."""
+
+
 def sentence(run: RunDict) -> str:
     """One line below the progress bar."""
     if run["status"] == "queued":

@@ -19,7 +19,7 @@ from pygments.lexers import PythonLexer
 
 from dashboard.accounts import role_of
 from dashboard.charts import series
-from dashboard.presentation import targets, units
+from dashboard.presentation import phases, targets, units
 from tuning.models import Run, TrialError
 
 register = template.Library()
@@ -43,6 +43,7 @@ for _figure in (
     register.filter(_figure.__name__, _of_nothing(_figure))
 
 register.filter("series", series)
+register.filter("early", lambda run: phases.EARLY.get(run.finish_reason, "") if run.status == "finished" else "")
 register.filter("shape", targets.shape)
 register.filter("target_label", targets.label)
 register.filter("options_label", targets.options_label)

@@ -88,5 +88,9 @@ function warn(field, words) {
   shown.textContent = words;
 }
 
-form.addEventListener("input", checkSoon);
+form.addEventListener("input", ({ target }) => {
+  // TVM is asked about whole targets only, not at each letter.
+  if (target === input) role("target-label").textContent = "";
+  else checkSoon();
+});
 form.addEventListener("change", checkSoon);

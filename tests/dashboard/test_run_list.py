@@ -103,3 +103,11 @@ def test_it_asks_the_same_of_the_database_however_many_runs_there_are(
         operator.get("/runs/", {"status": "stopped"}, headers=POLL)
     with django_assert_max_num_queries(7):  # … and places
         operator.get("/runs/", headers=POLL)
+
+
+@pytest.mark.parametrize(("reason", "shown"), [("time_limit", True), ("plateau", True), ("budget", False)])
+def test_it_says_which_runs_ended_early(client: Client, reason: str, shown: bool) -> None:
+    client.force_login(make_user("viewer"))
+    make_run(status="finished", finish_reason=reason)
+    page = client.get("/runs/").content.decode()
+    assert ("ended at its time limit" in page or "ended on a plateau" in page) is shown
