@@ -14,9 +14,11 @@ from typing import IO
 from django.conf import settings
 from typing_extensions import Self
 
+from .engines import parent
+
 logger = logging.getLogger(__name__)
-START_S = 15.0
-"""For which a parent may take to load TVM and fork. Well below a lease, which nobody renews meanwhile."""
+WAIT_S = 12.0
+"""For which a run waits until a parent has loaded, and until it has forked. Below a lease, which nobody renews meanwhile."""
 
 
 class ForkedEngine:
@@ -56,6 +58,7 @@ class WarmParent:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
+        self._ready = False
 
     @property
     def pid(self) -> int | None:
@@ -70,20 +73,22 @@ class WarmParent:
     def fork(self, console: int, events: int) -> ForkedEngine | None:
         """An engine; None when there is none to be had, so that it must be started without. File descriptors stay open.
 
-        A parent that is gone, or that ends because it is out of date, is replaced first.
+        A parent that is gone, or that ends because it is out of date, is replaced first. One that loads still, longer
+        than most do, is left to it; one that hangs is ended.
         """
         with self._lock:
-            for _ in range(2):
-                self._start()
-                try:
-                    if engine := self._ask(console, events):
+            try:
+                for _ in range(2):
+                    self._start()
+                    if self._loaded() and (engine := self._ask(console, events)):
                         return engine
-                except TimeoutError:
-                    logger.warning("The warm parent of engines didn't answer within %g s, and is ended.", START_S)
                     self._end()
-                    return None
-                self._end()
-        logger.warning("There is no warm parent of engines: the run starts without.")
+                said = "can't be had"
+            except TimeoutError:
+                said = f"doesn't answer within {WAIT_S:g} s" if self._ready else f"isn't loaded within {WAIT_S:g} s"
+                if self._ready:
+                    self._end()
+        logger.warning("The warm parent of engines %s: the run starts without.", said)
         return None
 
     def stop(self) -> None:
@@ -106,6 +111,14 @@ class WarmParent:
                 env=environment(),
             )
 
+    def _loaded(self) -> bool:
+        """Wait until the parent is ready; False when it ended instead. Raises `TimeoutError`."""
+        assert self._requests
+        self._requests.settimeout(WAIT_S)
+        with contextlib.suppress(ConnectionResetError):
+            self._ready = self._ready or self._requests.recv(16) == parent.READY
+        return self._ready
+
     def _ask(self, console: int, events: int) -> ForkedEngine | None:
         """None when the parent ended. Raises `TimeoutError`."""
         assert self._requests
@@ -116,7 +129,7 @@ class WarmParent:
             undo.enter_context(status)
             with theirs, os.fdopen(stdin, "rb"), contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 socket.send_fds(self._requests, [b"engine"], [stdin, console, events, theirs.fileno()])
-            if not (pid := _line(status, START_S)):
+            if not (pid := _line(status, WAIT_S)):
                 return None
             undo.pop_all()
         return ForkedEngine(int(pid), writer, status)
@@ -128,6 +141,7 @@ class WarmParent:
         if self._requests:
             self._requests.close()
         self._process = self._requests = None
+        self._ready = False
 
 
 def environment() -> dict[str, str]:

@@ -160,17 +160,20 @@ def test_a_run_starts_without_a_parent_that_cannot_load(
     assert "the run starts without" in caplog.text
 
 
+@pytest.mark.parametrize("ready", [False, True])
 def test_a_run_starts_without_a_parent_that_hangs(
-    play: Play, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    play: Play, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, ready: bool
 ) -> None:
     play(*BEGINNING, Finished("budget"))
     hanging = WarmParent(FAKE, "llvm")
-    hanging._command = [sys.executable, "-c", "import time; time.sleep(600)"]
-    monkeypatch.setattr("tuning.warm_parent.START_S", 0.5)
+    says = "end = socket.socket(fileno=int(sys.argv[-1])); end.send(b'ready')" if ready else "pass"
+    hanging._command = [sys.executable, "-c", f"import socket, sys, time; {says}; time.sleep(600)"]
+    monkeypatch.setattr("tuning.warm_parent.WAIT_S", 2.0)
     monkeypatch.setitem(engine_process.WARM, FAKE, hanging)
     assert tune(trials_budget=1).status == "finished"
-    assert "is ended" in caplog.text
-    assert hanging.pid is None
+    assert ("doesn't answer" if ready else "isn't loaded") in caplog.text
+    assert (hanging.pid is None) == ready
+    hanging.stop()
 
 
 WORKER = """

@@ -3,7 +3,7 @@
 It has the engine's MODULE and TVM loaded for targets of that KIND, runs nothing itself, and forks an engine for each
 request. So a run begins with no import, and with nothing of the runs before.
 
-FD is a Unix socket of packets. A request is any packet with four file descriptors: the engine's stdin, its console
+FD is a Unix socket of packets. The parent sends `READY` once it has loaded. A request is any packet with four file descriptors: the engine's stdin, its console
 log, its events, and a stream socket on which a line tells the engine's process id, and another its exit status
 (negative: the signal that killed it) once it has ended. The parent ends with the other end of the socket, and when
 what it has loaded isn't what is installed any more.
@@ -28,6 +28,7 @@ import psutil
 
 from . import versions, warm
 
+READY = b"ready"
 _MADV_DONTNEED = 4
 Main = Callable[[Sequence[str]], None]
 
@@ -61,6 +62,7 @@ def _unmap_clean_pages() -> None:
 
 
 def _serve(requests: socket.socket, engine: Main, loaded: object) -> None:
+    requests.send(READY)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # The kernel forgets minders as they end.
     while True:
         request, fds, _, _ = socket.recv_fds(requests, 64, 4)
