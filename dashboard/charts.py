@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from dashboard.presentation.units import recent_speed
 from tuning.curves import CurvesDict, TaskCurves
 from tuning.models import Run, Task
+from tuning.services import TrackerDict
 
 SERIES = 8
 """Colours before they repeat with another dash; app.css has as many variables."""
@@ -131,6 +132,31 @@ def task_figure(task: Task, rows: Iterable[TrialRow], end: Point) -> FigureDict:
         ],
         "layout": {**layout, "showlegend": True},
     }
+
+
+def tracker_figure(tracker: TrackerDict) -> FigureDict:
+    """A tracker's last hour: of each key the devices in use, and dotted the requests that wait. Gaps: not recorded."""
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": f"{history['key']} {words}",
+            "x": tracker["at"],
+            "y": values,
+            "meta": {"task": index, "dash": line_dash},
+            "line": {"shape": "hv"},
+            "connectgaps": False,
+            "hovertemplate": f"%{{y}} {words}<br>%{{x|%H:%M:%S}} UTC<extra>{history['key']}</extra>",
+        }
+        for index, history in enumerate(tracker["history"])
+        for values, words, line_dash in (
+            (history["in_use"], "in use", "solid"),
+            (history["pending"], "pending", "dot"),
+        )
+    ]
+    whole = {"title": {"text": "Devices, requests"}, "rangemode": "tozero", "tickformat": "d", "minallowed": 0}
+    xaxis = {"title": {"text": "Time (UTC)"}, "type": "date"}
+    return {"data": data, "layout": {"meta": {"title": "Devices in use"}, "xaxis": xaxis, "yaxis": whole}}
 
 
 def _latency(curves: CurvesDict, end: Point) -> FigureDict:

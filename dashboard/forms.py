@@ -50,6 +50,15 @@ class LaunchForm(forms.Form):
         self.networks = services.networks()
         self.options = services.tuning_options()
         self.fields["network"].initial = self.networks[0]["name"]
+        choices = services.device_choices()
+        self.fields["device"] = forms.CharField(
+            label="Measured on",
+            required=False,
+            initial=choices[0],
+            widget=forms.TextInput(attrs={"list": "device-choices"}),
+            help_text="<code>this machine</code>, or <code>rpc:TRACKER/KEY</code> of a tracker. For a device elsewhere give its own target.",
+        )
+        self.device_choices = choices
         for option in (*services.budget_options(), *self.options):
             self.fields[option["name"]] = _field(option)
         for network in self.networks:
@@ -62,7 +71,7 @@ class LaunchForm(forms.Form):
         """What was entered, as `services.launch` takes it."""
         network = self.data.get("network", "")
         options = (*services.budget_options(), *self.options)
-        names = ("name", "target", *(option["name"] for option in options))
+        names = ("name", "target", "device", *(option["name"] for option in options))
         return {
             "network": network,
             "network_options": {option: self.data.get(field, "") for option, field in self._option_fields(network)},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from environs import Env, EnvError, ValidationError, validate
 from redis.connection import parse_url
 
 from tuning import valkey
+from tuning.engines.tracker import Address
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Env()
@@ -29,6 +31,22 @@ def _some(pattern: str, example: str) -> Callable[[list[str]], None]:
             entry(value)
 
     return check
+
+
+def _trackers() -> dict[str, Address]:
+    """Name to address of each tracker. Raises `EnvError`."""
+    entries: list[str] = env.list("TUNEBOARD_TRACKERS", [])
+    found: dict[str, Address] = {}
+    for entry in entries:
+        match = re.fullmatch(r"([a-z0-9][a-z0-9-]{0,19})=(?:\[([0-9a-fA-F:]+)\]|([^\s:=/]+)):(\d{1,5})", entry.strip())
+        if not match or not 0 < int(match[4]) < 65536:
+            raise EnvError(
+                f'Environment variable "TUNEBOARD_TRACKERS" invalid: {entry!r}: write it like lab=10.0.0.5:9190'
+            )
+        if match[1] in found:
+            raise EnvError(f'Environment variable "TUNEBOARD_TRACKERS" invalid: there are two trackers {match[1]!r}')
+        found[match[1]] = Address(match[2] or match[3], int(match[4]))
+    return found
 
 
 def _redis_url(value: str) -> None:
@@ -61,6 +79,13 @@ INSPECT_MEMORY_MB: int = env.int("TUNEBOARD_INSPECT_MEMORY_MB", 4096, validate=v
 """MiB of address space in which a model is read and its tasks are extracted."""
 INSPECT_S: int = env.int("TUNEBOARD_INSPECT_S", 180, validate=validate.Range(min=10, max=3600))
 """Seconds, of time and of a processor, that this may take."""
+
+TRACKERS: dict[str, Address] = _trackers()
+"""TVM RPC trackers whose devices may measure; no other address is ever connected to."""
+DEVICE_PATIENCE_S: float = env.float("TUNEBOARD_DEVICE_PATIENCE", 60.0, validate=validate.Range(min=1))
+"""A run that measures elsewhere ends when it had no device for so many seconds."""
+REMOTE_RUNS: int = env.int("TUNEBOARD_REMOTE_RUNS", 2, validate=validate.Range(min=1, max=64))
+"""Runs at once, in this machine's worker, that measure elsewhere: their searches and builds share its cores."""
 
 
 def _kept_secret_key() -> str:

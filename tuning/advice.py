@@ -32,6 +32,10 @@ def check(data: Mapping[str, Any]) -> CheckDict:
 def warnings(order: Order) -> dict[str, str]:
     """Of a launch that may be made."""
     found = {"target": order.target.get("warning") or "", **_of_tasks(order)}
+    if order.guessed:
+        found["target"] = (
+            f"`this` is this machine's CPU ({order.target['label']}), which {order.device} may not have: name the device's."
+        )
     return {field: words for field, words in found.items() if words}
 
 

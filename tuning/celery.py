@@ -38,5 +38,5 @@ def _keep_engines_warm(sender: Any, **_: Any) -> None:
 
 
 def queue_of(device: str) -> str:
-    """The name of the device's queue."""
-    return f"device.{device}"
+    """The name of the device's queue; one for all that are elsewhere."""
+    return f"device.{device.partition(':')[0] if device.startswith('rpc:') else device}"

@@ -10,6 +10,7 @@ from kombu.exceptions import OperationalError as BrokerError
 from redis.exceptions import RedisError
 
 from .celery import EXTRACT_QUEUE, app, queue_of, shutdown
+from .devices import is_remote
 from .extracting import extract
 from .models import Extraction, Run
 from .supervisor import claim, supervise
@@ -22,10 +23,18 @@ def tune(run_id: int) -> None:
     """Tune a queued run; one that was deleted, stopped or taken meanwhile is left alone."""
     try:
         run = Run.objects.filter(pk=run_id).first()
-        if run is not None and claim(run, shutdown):
+        # A thread that waited for a device elsewhere would keep runs of other devices from theirs.
+        if run is not None and claim(run, shutdown, wait=not is_remote(run.device)):
             logger.info("Run %s ended %s.", run_id, supervise(run, shutdown))
+            if is_remote(run.device) and not shutdown.is_set():
+                _tell_of_next(run.device)
     except (OperationalError, InterfaceError) as error:
         logger.warning("Run %s waits for the database: %s", run_id, str(error).strip())
+
+
+def _tell_of_next(device: str) -> None:
+    if following := Run.objects.filter(device=device, status=Run.Status.QUEUED).order_by("queued_at", "pk").first():
+        enqueue(following)
 
 
 @app.task(name="tuning.extract")

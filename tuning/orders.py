@@ -10,7 +10,7 @@ import msgspec
 from django.conf import settings
 from msgspec import Meta
 
-from . import targets
+from . import devices, targets
 from .engines.catalog import BUILTIN
 from .engines.protocol import Options
 from .models import Network
@@ -54,22 +54,27 @@ class NoOptions(msgspec.Struct):
 
 
 class Order:
-    """A checked launch: `network` and `network_options`, `target`, `budget`, `name`, and `options` with a seed."""
+    """A checked launch: `network` and `network_options`, `target`, `device`, `budget`, `name`, and `options` with a seed."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         wrong: dict[str, str] = {}
-        own = {"network", "network_options", "target", "name", *Budget.__struct_fields__}
+        own = {"network", "network_options", "target", "device", "name", *Budget.__struct_fields__}
         self.network = _checked(wrong, _network_name, data.get("network"))
         self.network_options = _checked(wrong, _network_options, self.network, data.get("network_options"))
         budget = {name: data.get(name, "") for name in Budget.__struct_fields__}
         self.budget = _checked(wrong, convert, Budget, budget)
         self.name = _checked(wrong, _name, data.get("name"), self.network, self.network_options)
         self.options = _checked(wrong, _options, {key: data[key] for key in data.keys() - own})
-        self.target = _checked(wrong, _target, data.get("target"))
-        if self.target and self.network_options:
+        elsewhere = _checked(wrong, devices.chosen, data.get("device"))
+        if "device" not in wrong:
+            self.target = _checked(wrong, _target, data.get("target"), elsewhere is not None)
+        if not wrong and self.network_options:
             _checked(wrong, _check_dtype, self.network_options, self.target)
         if wrong:
             raise Invalid(wrong)
+        self.device = elsewhere or self.target["device"]
+        self.guessed = bool(elsewhere) and data.get("target", "") in ("", "this", None)
+        """Whether the device is another machine's and the target this one's."""
         if self.options.seed is None:
             self.options = msgspec.structs.replace(self.options, seed=secrets.randbelow(SEEDS))
 
@@ -143,11 +148,12 @@ def _default_name(network: str, options: dict[str, Any]) -> str:
     return " ".join([network, *unusual])
 
 
-def _target(given: Any) -> targets.TargetDict:
+def _target(given: Any, remote: bool) -> targets.TargetDict:  # noqa: FBT001
     if not isinstance(given, (str, dict, type(None))):
         raise Invalid({"target": "Must be `this`, a tag, or a target's JSON."})
-    resolved = targets.resolve("this" if given in (None, "") else given)
-    if resolved["device"] not in settings.DEVICES:
+    resolve = targets.resolve_elsewhere if remote else targets.resolve
+    resolved = resolve("this" if given in (None, "") else given)
+    if not remote and resolved["device"] not in settings.DEVICES:
         served = ", ".join(settings.DEVICES)
         raise Invalid({"target": f"It runs on {resolved['device']}, and no worker serves that. Served: {served}."})
     return resolved

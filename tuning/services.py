@@ -16,7 +16,10 @@ from . import jobs
 from .advice import CheckDict, check
 from .announce import announce_status
 from .console import ConsoleDict, console
+from .devices import HERE
 from .engines.protocol import Options
+from .farm import DevicesDict, TrackerDict, devices, sample
+from .farm import choices as remote_choices
 from .models import Extraction, Run, TrialColumns
 from .models import trial_columns as columns_of
 from .networks import UPLOADED, NetworkDict, builtin_networks, networks, stored, tidy
@@ -32,17 +35,21 @@ __all__ = (
     "CheckDict",
     "Conflict",
     "ConsoleDict",
+    "DevicesDict",
     "Invalid",
     "NetworkDict",
+    "TrackerDict",
     "builtin_networks",
     "check",
     "console",
     "delete_network",
+    "devices",
     "extend",
     "extract_tasks",
     "launch",
     "networks",
     "resume",
+    "sample",
     "stop",
     "sweep",
     "target_tags",
@@ -72,6 +79,11 @@ def extension_options() -> list[OptionDict]:
     return options_of(Extension)
 
 
+def device_choices() -> list[str]:
+    """Where a run can measure, as far as is known."""
+    return [HERE, *remote_choices()]
+
+
 def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) -> Run:
     """Store a queued run and, unless `enqueue` is off, tell the workers.
 
@@ -84,7 +96,7 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
             name=order.name,
             network=stored(order.network, order.network_options),
             target=order.target["target"],
-            device=order.target["device"],
+            device=order.device,
             options=msgspec.to_builtins(order.options),
             trials_budget=order.budget.trials,
             time_limit_s=order.budget.time_limit_s,

@@ -13,6 +13,7 @@ import msgspec
 from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
+from . import devices
 from .announce import announce, announce_status
 from .earlier import earlier_records
 from .endings import death_notice, nothing_valid
@@ -45,9 +46,11 @@ RETRY_S = 2.0
 NO_PHASE = {"phase": None, "phase_task": None}
 
 
-def claim(run: Run, shutdown: threading.Event, poll_s: float = 1.0) -> bool:
+def claim(run: Run, shutdown: threading.Event, poll_s: float = 1.0, *, wait: bool = True) -> bool:
     """Wait until the device is free and take the run; False when somebody else did, or at shutdown."""
     while not run.claim():
+        if not wait:
+            return False
         run.refresh_from_db(fields=("status",))
         if run.status != Run.Status.QUEUED or shutdown.wait(poll_s):
             return False
@@ -102,6 +105,8 @@ class _Supervision:
                 exit_status = None if trouble or self._overdue() else engine.wait(STOP_GRACE_S)
         except OSError as error:
             return Run.Status.FAILED, f"The engine could not be started: {error}."
+        except devices.NotAllowed as error:
+            return Run.Status.FAILED, str(error)
         return (Run.Status.FAILED, trouble) if trouble else self._verdict(exit_status)
 
     def _start(self) -> Start:
@@ -116,6 +121,7 @@ class _Supervision:
             elapsed_s=self._elapsed_s(),
             work_dir=str(run.work_dir),
             time_limit_s=run.time_limit_s,
+            remote=devices.remote_of(run.device),
             earlier_follow=self._warm_start,
         )
 

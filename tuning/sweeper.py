@@ -14,13 +14,17 @@ from .reachable import one_line
 EVERY_S = 5.0
 """A run whose worker died shows as interrupted after its lease and at most this long."""
 
+SAMPLE_S = 15.0
+"""How often trackers are asked for their queues."""
+
 
 class Sweeper:
-    """Calls `services.sweep` when it is due; says a trouble once, not at each try."""
+    """Calls `services.sweep`, and now and then `services.sample`, when due; says a trouble once, not at each try."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
         self.due = 0.0
+        self.sample_due = 0.0
         self.trouble: str | None = None
         self.usable_at = time.time()
 
@@ -32,11 +36,17 @@ class Sweeper:
         try:
             if self._usable_all_along():
                 services.sweep()
+                self._sample()
         except Error as error:
             connection.close()
             self._note(f"The sweep can't use the database: {one_line(error)} It goes on trying.")
         else:
             self._note(None)
+
+    def _sample(self) -> None:
+        if time.monotonic() >= self.sample_due:
+            self.sample_due = time.monotonic() + SAMPLE_S
+            services.sample()
 
     def _usable_all_along(self) -> bool:
         """If the database was away or locked, or the machine slept, supervisors first get the time to renew their leases."""

@@ -32,13 +32,22 @@ class TargetDict(TypedDict):
 
 def resolve(target: str | dict[str, Any]) -> TargetDict:
     """The target for TVM of `this`, a tag, JSON text or a dict. Raises `Invalid` with the reason for `target`."""
+    return _resolved(target, remote=False)
+
+
+def resolve_elsewhere(target: str | dict[str, Any]) -> TargetDict:
+    """The same for a device that isn't this machine's: it need only be built here."""
+    return _resolved(target, remote=True)
+
+
+def _resolved(target: str | dict[str, Any], *, remote: bool) -> TargetDict:
     try:
         text = target if isinstance(target, str) else json.dumps(target)
     except RecursionError as error:
         raise Invalid({"target": "It is nested too deeply."}) from error
     if len(text) > LONGEST:
         raise Invalid({"target": f"Must be at most {LONGEST:,} characters long."})
-    answer = json.loads(_ask(text.strip()))
+    answer = json.loads(_ask(text.strip(), remote=remote))
     if "error" in answer:
         raise Invalid({"target": answer["error"]})
     resolved: TargetDict = answer
@@ -53,9 +62,9 @@ def tags() -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _ask(text: str) -> str:
+def _ask(text: str, *, remote: bool) -> str:
     """Cached: the answer for one machine doesn't change, and each costs the import of TVM. Failures aren't."""
-    return _answer_of("tuning.engines.targets", json.dumps({"target": text}))
+    return _answer_of("tuning.engines.targets", json.dumps({"target": text, "remote": remote}))
 
 
 def _answer_of(module: str, question: str) -> str:

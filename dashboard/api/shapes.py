@@ -141,6 +141,12 @@ def launch_schema() -> dict[str, Any]:
             "default": "this",
             "description": "`this` machine's CPU, a tag of TVM (`nvidia/nvidia-a100`), or a target as an object.",
         },
+        "device": {
+            "type": "string",
+            "default": "this machine",
+            "description": "Where to measure: `this machine`, or `rpc:TRACKER/KEY` for the devices of a key at an "
+            "allowed TVM RPC tracker (see GET /api/v1/devices).",
+        },
         "name": {"type": "string", "description": "Without it, the network's name and options."},
     } | {option["name"]: _json_schema(option) for option in options}
     schema = {

@@ -8,15 +8,17 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from django.conf import settings
+from django import conf
 
 from tests.engine_fixtures import Play
 from tests.world import extracted, make_run, trial
 from tuning import jobs, services
 from tuning.celery import app, queue_of
 from tuning.engines.protocol import VERSION, Finished, Hello
+from tuning.engines.tracker import Address
 from tuning.models import Run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,7 +47,7 @@ def worker(
         options = ["worker", "--pool=threads", "--concurrency=1", "--loglevel=warning", "-Q", queue_of("cpu")]
         command = [sys.executable, "-c", WORKER, *options, "--without-gossip", "--without-mingle"]
         with (tmp_path / "worker.log").open("ab") as log:
-            started.append(subprocess.Popen(command, env=env, cwd=settings.BASE_DIR, stdout=log, stderr=log))
+            started.append(subprocess.Popen(command, env=env, cwd=conf.settings.BASE_DIR, stdout=log, stderr=log))
         return started[-1]
 
     yield start
@@ -130,3 +132,32 @@ def test_a_run_stays_queued_when_the_broker_is_away(
     run.refresh_from_db()
     assert (run.status, run.enqueued_at) == ("queued", None)
     assert [record.getMessage() for record in caplog.records if "stays queued" in record.getMessage()]
+
+
+def test_runs_elsewhere_share_a_worker_and_none_waits_there_for_a_key(
+    play: Play, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.TRACKERS = {"lab": Address("127.0.0.1", 9)}
+    told: list[int] = []
+    monkeypatch.setattr(jobs.tune, "apply_async", lambda args, queue, retry: told.append(args[0]))
+    play(HELLO, Finished("stopped"))
+    holder, second, third = (make_run(device="rpc:lab/board") for _ in range(3))
+    assert queue_of(holder.device) == queue_of("rpc:other/key") == "device.rpc"
+    assert holder.claim()
+    jobs.tune(second.pk)
+    second.refresh_from_db()
+    assert second.status == "queued", "it went on at once"
+    holder.move("running", to="stopped")
+    jobs.tune(second.pk)
+    second.refresh_from_db()
+    assert second.status == "failed"
+    assert told == [third.pk]
+
+
+def test_a_run_whose_tracker_isnt_allowed_any_more_fails(play: Play) -> None:
+    play(HELLO, Finished("budget"))
+    run = make_run(device="rpc:lab/board")
+    jobs.tune(run.pk)
+    run.refresh_from_db()
+    assert run.status == "failed"
+    assert run.error == "There is no tracker 'lab'. None is allowed: see TUNEBOARD_TRACKERS."

@@ -14,6 +14,7 @@ from .shapes import (
     TrialColumns,
 )
 from .task import Record, Task
+from .tracker import TrackerSample
 from .trial import Trial, TrialError, TrialQuerySet, level_of_detail, trial_columns
 
 __all__ = (
@@ -33,6 +34,7 @@ __all__ = (
     "RunQuerySet",
     "Task",
     "TaskDict",
+    "TrackerSample",
     "Trial",
     "TrialColumns",
     "TrialError",

@@ -40,6 +40,7 @@ class Command(MigratedCommand):
         names = ", ".join(network["name"] for network in services.builtin_networks())
         parser.add_argument("network", help=f"one of: {names}, or the name of an uploaded one")
         parser.add_argument("--target", default="this", help="this machine (`this`), a tag, or a target's JSON")
+        parser.add_argument("--device", default="", help="where to measure: this machine, or rpc:TRACKER/KEY")
         parser.add_argument("--name", default="", help="the run's name")
         for name, owners in _network_options().items():
             about = f"of {', '.join(owners)}"
@@ -68,7 +69,7 @@ class Command(MigratedCommand):
 
     def _launch(self, options: dict[str, Any]) -> Run:
         named = [option["name"] for option in (*services.budget_options(), *services.tuning_options())]
-        data = {name: options[name] for name in ("network", "target", "name", *named)}
+        data = {name: options[name] for name in ("network", "target", "device", "name", *named)}
         given = {name: options[NETWORK + name] for name in _network_options() if options[NETWORK + name]}
         data["network_options"] = given | _pairs(options["option"])
         for name, message in services.check(data)["warnings"].items():

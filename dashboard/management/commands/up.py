@@ -20,6 +20,7 @@ from dashboard.accounts import first_admin, one_time_login_url
 from dashboard.hosting import Address, SiteLock, Unavailable
 from tuning import services, valkey
 from tuning.celery import EXTRACT_QUEUE, queue_of
+from tuning.devices import REMOTE
 from tuning.management.migrated import migrate
 from tuning.models import Run
 from tuning.processes import Child, stop
@@ -78,6 +79,8 @@ class Command(BaseCommand):
         commands = {"valkey": valkey.command(settings.VAR)} if _embeds_valkey() else {}
         commands["web"] = [sys.executable, "-m", "dashboard.serve", str(address.socket.fileno())]
         commands |= {f"worker-{device}": _worker(device, queue_of(device)) for device in settings.DEVICES}
+        if settings.TRACKERS:
+            commands["worker-remote"] = _worker("remote", queue_of(f"{REMOTE}:"), settings.REMOTE_RUNS)
         commands[f"worker-{EXTRACT_QUEUE}"] = _worker(EXTRACT_QUEUE, EXTRACT_QUEUE)
         inherited = {"web": (address.socket.fileno(),)}
         logs = settings.VAR / "logs"
@@ -215,8 +218,8 @@ def _allowed_hosts(address: Address) -> list[str]:
     return list(dict.fromkeys([*settings.ALLOWED_HOSTS, *address.names]))
 
 
-def _worker(name: str, queue: str) -> list[str]:
-    options = ["--pool", "threads", "--concurrency", "1", "--queues", queue, "--hostname", f"{name}@%h"]
+def _worker(name: str, queue: str, concurrency: int = 1) -> list[str]:
+    options = ["--pool", "threads", "--concurrency", str(concurrency), "--queues", queue, "--hostname", f"{name}@%h"]
     return [
         *(sys.executable, "-m", "celery", "--app", "tuning.celery", "worker", "--loglevel", "INFO"),
         *("--without-gossip", "--without-mingle", "--without-heartbeat"),

@@ -1,0 +1,23 @@
+"""Where runs measure: this machine's devices and those of trackers."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from dashboard import charts
+from tuning import services
+
+
+@require_GET
+def device_page(request: HttpRequest) -> HttpResponse:
+    """The devices; only their part of the page when htmx asks."""
+    part = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
+    return render(request, "devices/_devices.html" if part else "devices/page.html", {"devices": services.devices()})
+
+
+@require_GET
+def device_figures(_request: HttpRequest) -> JsonResponse:
+    """A Plotly figure for each tracker, by its name: the last hour."""
+    return JsonResponse({one["name"]: charts.tracker_figure(one) for one in services.devices()["trackers"]})

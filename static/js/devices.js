@@ -1,0 +1,41 @@
+// The page of devices: htmx asks for the tables again, and this for the charts of the last hour.
+import { Chart } from "./charts.js";
+
+const EVERY_MS = 15_000;
+const charts = new Map([...document.querySelectorAll("[data-role=tracker-history]")].map((section) => {
+  const { tracker } = section.dataset;
+  const [plot, empty] = [`chart-${tracker}`, `empty-${tracker}`].map((role) => section.querySelector(`[data-role="${role}"]`));
+  plot.dataset.about = `tracker ${tracker}`;
+  return [tracker, new Chart(plot, empty, { file: `tuneboard-tracker-${tracker}` })];
+}));
+
+async function draw() {
+  if (document.hidden) return;
+  const section = document.querySelector("[data-role=tracker-history]");
+  const response = await fetch(section.dataset.figures).catch(() => null);
+  if (!response?.ok) return;
+  for (const [tracker, figure] of Object.entries(await response.json())) {
+    const chart = charts.get(tracker);
+    await chart?.draw(figure);
+    chart?.explain("Not recorded: no device was registered within the last hour, or nobody asked.");
+  }
+}
+
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (document.hidden) event.preventDefault();
+});
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (event.detail.xhr.status !== 200) event.detail.shouldSwap = false;
+});
+// Signed out meanwhile: the answer is the sign-in page, which belongs to the whole window.
+document.addEventListener("htmx:beforeOnLoad", (event) => {
+  if (!event.detail.xhr.responseURL.includes("/sign-in/")) return;
+  event.preventDefault();
+  location.reload();
+});
+document.addEventListener("themechange", () => charts.forEach((chart) => chart.restyle()));
+
+if (charts.size) {
+  setInterval(draw, EVERY_MS);
+  draw();
+}

@@ -1,0 +1,181 @@
+"""The devices as they are: this machine's and the trackers', what uses them, and how busy trackers were lately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from django.conf import settings
+from django.db.models import Q
+from typing_extensions import TypedDict
+
+from .devices import REMOTE
+from .engines import tracker
+from .engines.tracker import Address, Queue, TrackerTrouble
+from .models import Run, TrackerSample
+
+ASK_S = 1.0
+"""For which a tracker may take to answer: a page waits for it."""
+
+
+class RunOnDevice(TypedDict):
+    """A run that is at work on a device, or waits for it."""
+
+    id: int
+    name: str
+    status: str
+
+
+class DeviceDict(TypedDict):
+    """Something that does one run at a time; `runs` are at work on it, `queued` wait in their order."""
+
+    device: str
+    runs: list[RunOnDevice]
+    queued: list[RunOnDevice]
+
+
+class KeyDict(DeviceDict):
+    """The devices of one key at a tracker; the counts are None when it has none and isn't asked for any, or doesn't answer."""
+
+    key: str
+    total: int | None
+    free: int | None
+    pending: int | None
+
+
+class HistoryDict(TypedDict):
+    """Of one key, at the moments of `at`: devices, those in use, requests that wait; None where nothing was recorded."""
+
+    key: str
+    total: list[int | None]
+    in_use: list[int | None]
+    pending: list[int | None]
+
+
+class TrackerDict(TypedDict):
+    """An allowed tracker; `error` says why it isn't reachable, `error_since` since when as far as is recorded."""
+
+    name: str
+    address: str
+    error: str | None
+    error_since: str | None
+    keys: list[KeyDict]
+    at: list[str]
+    """When it was asked within the last hour, ISO 8601."""
+    history: list[HistoryDict]
+
+
+class DevicesDict(TypedDict):
+    """Where runs measure."""
+
+    local: list[DeviceDict]
+    trackers: list[TrackerDict]
+
+
+def devices() -> DevicesDict:
+    """All devices, as they are now; asks each tracker."""
+    busy = Q(status__in=Run.LIVE) | Q(status=Run.Status.QUEUED)
+    runs = list(Run.objects.filter(busy).order_by("queued_at", "pk"))
+    return {
+        "local": [_device(name, runs) for name in _local(runs)],
+        "trackers": [_tracker(name, address, runs) for name, address in settings.TRACKERS.items()],
+    }
+
+
+def sample() -> None:
+    """Record what each tracker says now, and forget what is older than an hour."""
+    for name, address in settings.TRACKERS.items():
+        queues, error = _asked(address)
+        kept = {queue.key: msgspec.to_builtins(queue) for queue in queues}
+        TrackerSample.objects.create(tracker=name, queues=kept, error=error)
+    TrackerSample.objects.outdated().delete()
+
+
+def choices() -> list[str]:
+    """What a launch may name as its device, as far as is recorded; this machine is no part of it."""
+    latest = {name: TrackerSample.objects.recent(name).last() for name in settings.TRACKERS}
+    return [
+        f"{REMOTE}:{name}/{key}"
+        for name, last in latest.items()
+        if last
+        for key, queue in last.queues.items()
+        if queue["total"]
+    ]
+
+
+def _local(runs: Iterable[Run]) -> list[str]:
+    """Those that workers serve, and those that runs are on all the same."""
+    used = sorted({run.device for run in runs} - set(settings.DEVICES))
+    return [*settings.DEVICES, *(name for name in used if not name.startswith(f"{REMOTE}:"))]
+
+
+def _device(name: str, runs: Iterable[Run]) -> DeviceDict:
+    mine = [run for run in runs if run.device == name]
+    return {
+        "device": name,
+        "runs": [_run(run) for run in mine if run.is_live],
+        "queued": [_run(run) for run in mine if not run.is_live],
+    }
+
+
+def _run(run: Run) -> RunOnDevice:
+    return {"id": run.pk, "name": run.name, "status": run.status}
+
+
+def _asked(address: Address) -> tuple[list[Queue], str | None]:
+    try:
+        return tracker.summary(address, ASK_S).queues, None
+    except TrackerTrouble as trouble:
+        return [], str(trouble)
+
+
+def _tracker(name: str, address: Address, runs: list[Run]) -> TrackerDict:
+    queues, error = _asked(address)
+    samples = list(TrackerSample.objects.recent(name))
+    prefix = f"{REMOTE}:{name}/"
+    used = {run.device.removeprefix(prefix) for run in runs if run.device.startswith(prefix)}
+    known = {queue.key: queue for queue in queues}
+    recorded = sorted({key for one in samples for key in one.queues})
+    return {
+        "name": name,
+        "address": str(address),
+        "error": error,
+        "error_since": _since(samples).isoformat() if error and samples and samples[-1].error else None,
+        "keys": [_key(prefix, key, known.get(key), runs) for key in sorted(used | known.keys())],
+        "at": [one.at.isoformat() for one in samples],
+        "history": [_history(key, samples) for key in recorded],
+    }
+
+
+def _key(prefix: str, key: str, queue: Queue | None, runs: list[Run]) -> KeyDict:
+    return {
+        **_device(prefix + key, runs),
+        "key": key,
+        "total": queue.total if queue else None,
+        "free": queue.free if queue else None,
+        "pending": queue.pending if queue else None,
+    }
+
+
+def _since(samples: list[TrackerSample]) -> datetime:
+    """The first of the samples that failed at the end."""
+    first = samples[-1].at
+    for one in reversed(samples):
+        if not one.error:
+            break
+        first = one.at
+    return first
+
+
+def _history(key: str, samples: list[TrackerSample]) -> HistoryDict:
+    """A key that a tracker which answered doesn't name has no devices."""
+    none = {"total": 0, "free": 0, "pending": 0}
+    queues: list[dict[str, Any] | None] = [None if one.error else one.queues.get(key, none) for one in samples]
+    return {
+        "key": key,
+        "total": [queue["total"] if queue else None for queue in queues],
+        "in_use": [max(0, queue["total"] - queue["free"]) if queue else None for queue in queues],
+        "pending": [queue["pending"] if queue else None for queue in queues],
+    }
