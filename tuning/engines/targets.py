@@ -247,15 +247,16 @@ def _answer(request: str) -> dict[str, Any]:
         return {"error": str(refused)}
     except Exception as error:  # noqa: BLE001  a form must show something better than a traceback
         return {"error": f"TVM can't use this target: {type(error).__name__}: {error}"}
-    return {"target": resolved.target, "device": resolved.device, "label": resolved.label, **_remarks(resolved.target)}
+    remarks = _remarks(resolved.target, remote=remote)
+    return {"target": resolved.target, "device": resolved.device, "label": resolved.label, **remarks}
 
 
-def _remarks(resolved: dict[str, Any]) -> dict[str, Any]:
+def _remarks(resolved: dict[str, Any], *, remote: bool) -> dict[str, Any]:
     """What a launch should know besides: whether float16 has instructions, and why code will be slower than it could be."""
     from tvm.target import Target
 
     target = Target(resolved)
-    return {"float16": knows_float16(target), "warning": _slower_than_here(target)}
+    return {"float16": knows_float16(target), "warning": None if remote else _slower_than_here(target)}
 
 
 def _slower_than_here(target: Any) -> str | None:
