@@ -20,7 +20,7 @@ from tests.engine_fixtures import Play
 from tests.live import LiveSite
 from tests.threads import when
 from tests.world import claimed, extracted, make_run, trial
-from tuning import engine_process
+from tuning import engine_process, services
 from tuning.engines import parent
 from tuning.engines.protocol import VERSION, Finished, Hello, NetworkSpec, Options, Start
 from tuning.models import Run
@@ -42,6 +42,13 @@ def warm(play: Play) -> Iterator[WarmParent]:
     engine_process.keep_warm("llvm")
     yield engine_process.WARM[FAKE]
     engine_process.WARM.pop(FAKE).stop()
+
+
+@pytest.fixture
+def really_warm() -> Iterator[WarmParent]:
+    engine_process.keep_warm("llvm")
+    yield engine_process.WARM["tuning.engines.meta_schedule"]
+    engine_process.WARM.pop("tuning.engines.meta_schedule").stop()
 
 
 def tune(**values: Any) -> Run:
@@ -200,14 +207,8 @@ def test_it_ends_with_its_worker_however_that_ends(database_env: dict[str, str],
 
 
 @pytest.mark.tvm
-def test_twenty_runs_leave_no_memory_in_the_parent(tmp_path: Path) -> None:
-    engine_process.keep_warm("llvm")
-    warm = engine_process.WARM["tuning.engines.meta_schedule"]
-    try:
-        memory = [memory_after_run(warm, tmp_path / str(number)) for number in range(20)]
-    finally:
-        engine_process.WARM.clear()
-        warm.stop()
+def test_twenty_runs_leave_no_memory_in_the_parent(really_warm: WarmParent, tmp_path: Path) -> None:
+    memory = [memory_after_run(really_warm, tmp_path / str(number)) for number in range(20)]
     megabyte = 2**20
     assert max(memory[1:]) - memory[0] < megabyte, [f"{size / megabyte:.1f} MB" for size in memory]
 
@@ -227,6 +228,33 @@ def memory_after_run(warm: WarmParent, work_dir: Path) -> int:
     assert psutil.Process(warm.pid).num_threads() == 1
     memory = psutil.Process(warm.pid).memory_info()
     return int(memory.rss - memory.shared)  # Without what is mapped from files, which comes and goes.
+
+
+@pytest.mark.tvm
+@pytest.mark.parametrize("whom", ["engine", "parent"])
+def test_a_kill_in_mid_run_leaves_no_process_and_loses_no_trial(really_warm: WarmParent, whom: str) -> None:
+    small = {"network": "matmul", "network_options": {"n": 64}, "trials": 8, "trials_per_batch": 4, "seed": 1}
+    run = services.launch(small | {"strategy": "replay-trace", "min_repeat_ms": 200}, None, enqueue=False)
+    family: list[psutil.Process] = []
+
+    def kill() -> None:
+        family.extend(below(really_warm))
+        (engine,) = (process.pid for process in family if os.getsid(process.pid) == process.pid)
+        os.kill(engine if whom == "engine" else really_warm.pid or 0, signal.SIGKILL)
+
+    killer = when(Run.objects.filter(trials_done__gte=2).exists, kill)
+    supervise(claimed(run), threading.Event())
+    killer.join(60)
+    run.refresh_from_db()
+    assert ended(family)
+    if whom == "engine":
+        assert (run.status, run.trials_done < 8) == ("failed", True)
+        assert "killed by SIGKILL" in str(run.error)
+        services.resume(run)
+        supervise(claimed(run), threading.Event())
+        run.refresh_from_db()
+    assert (run.status, run.trials_done) == ("finished", 8)
+    assert list(run.trials.values_list("number", flat=True)) == list(range(1, 9))
 
 
 @pytest.mark.tvm
