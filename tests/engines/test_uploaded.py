@@ -182,6 +182,14 @@ def without_rank() -> onnx.ModelProto:
     return models.onnx_model([helper.make_node("Relu", ["x"], ["y"])], {"x": None}, {"y": [4]})
 
 
+def from_nowhere() -> onnx.ModelProto:
+    return models.onnx_model([helper.make_node("Relu", ["nothing"], ["y"])], {"x": [4]}, {"y": [4]})
+
+
+def badly_named() -> bytes:
+    return bytes(models.dense().SerializeToString()).replace(b"MatMul", b"Mat\xfful")
+
+
 def mismatched() -> onnx.ModelProto:
     weight = np.zeros((17, 8), "float32")
     return models.onnx_model([helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": [4, 16]}, {"y": [4, 8]}, w=weight)
@@ -200,6 +208,8 @@ def mismatched() -> onnx.ModelProto:
         (shaped_by_values(), ["depend on the input's values", "nonzero"]),
         (without_rank(), ["input x", "rank"]),
         (mismatched(), ["gave up", "MatMul"]),
+        (from_nowhere(), ["gave up", "ONNX's own checker says", "nothing"]),
+        (badly_named(), ["UTF-8"]),
         (models.dense(0), ["Dimensions left open: x.0"]),
         (unnamed(), ["Dimensions left open: x.0"]),
     ],
@@ -292,6 +302,7 @@ def of_another_tvm() -> bytes:
         (lambda: b"", ["empty"]),
         (lambda: b"{", ["save_json"]),
         (lambda: b"[1, 2]", ["save_json"]),
+        (lambda: b'{"root_index": 0, "nodes": ' + b"[" * 1_000_000, ["save_json"]),
         (lambda: b"\xff\xfe", ["save_json"]),
         (lambda: models.relax_json()[:5000], ["save_json"]),
         (of_another_tvm, ["TVM 0.21.0"]),

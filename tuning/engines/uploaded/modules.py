@@ -47,7 +47,7 @@ def read(data: bytes, dims: dict[str, int]) -> tuple[IRModule, int, dict[str, in
 def _check_version(data: bytes) -> None:
     try:
         saved = msgspec.json.decode(data, type=_Saved)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise Refused(f"This is no IRModule as tvm.ir.save_json writes it: {error}.") from error
     made_by, here = saved.metadata.get("tvm_version", "an unnamed version"), versions.in_use()["apache-tvm"]
     if made_by.split(".")[:2] != here.split(".")[:2]:

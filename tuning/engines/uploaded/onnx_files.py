@@ -13,6 +13,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+from onnx.checker import check_model
 from onnx.inliner import inline_local_functions
 from tvm import IRModule
 from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
@@ -33,6 +34,8 @@ def read(data: bytes, dims: dict[str, int]) -> tuple[IRModule, int, dict[str, in
     """The module, its number of parameters, and its operators by ONNX's names. Raises `Refused`."""
     model = _parsed(data)
     _check_whole(model)
+    if not all(isinstance(name, str) for name in _names(model.graph)):
+        raise Refused("This is no ONNX model, or a broken one: it has names that aren't text in UTF-8.")
     if model.functions:
         model = inline_local_functions(model)
     nodes = list(_nodes(model.graph))
@@ -81,6 +84,13 @@ def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
         yield node
         for inner in _subgraphs([node]):
             yield from _nodes(inner)
+
+
+def _names(graph: GraphProto) -> Iterator[Any]:
+    yield from (one.name for one in (*graph.input, *graph.output, *graph.initializer))
+    for node in _nodes(graph):
+        yield from (node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
 
 
 def _subgraphs(nodes: Any) -> Iterator[GraphProto]:
@@ -132,7 +142,17 @@ def _imported(model: ModelProto) -> IRModule:
         at = re.search(r"Error converting operator (\w+)", printed.getvalue())
         where = f" at the operator {at[1]}" if at else ""
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        raise Refused(f"TVM's ONNX importer gave up{where}: {type(error).__name__}: {reason[:500]}") from error
+        broken = _checkers_verdict(model)
+        raise Refused(f"TVM's ONNX importer gave up{where}: {type(error).__name__}: {reason[:500]}{broken}") from error
+
+
+def _checkers_verdict(model: ModelProto) -> str:
+    """What ONNX's own checker finds wrong: a file may break the format's rules."""
+    try:
+        check_model(model)
+    except Exception as error:  # noqa: BLE001  it has several, and the file is refused anyway
+        return f" (ONNX's own checker says: {str(error).strip().partition(chr(10))[0][:300]})"
+    return ""
 
 
 def _parameters(graph: GraphProto, nodes: list[NodeProto]) -> int:
