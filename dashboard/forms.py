@@ -140,7 +140,7 @@ class ExtractForm(forms.Form):
             label="Target",
             initial="this",
             required=False,
-            help_text="<code>this</code> machine, a tag of TVM, or a target’s JSON.",
+            help_text="<code>this</code> machine, a tag of TVM, or a target’s JSON; its device needn’t be here.",
         )
         for name, field in self.fields.items():
             field.widget.attrs |= {"autocomplete": "off", "spellcheck": "false", "aria-describedby": f"about_{name}"}

@@ -138,12 +138,20 @@ def extraction(network: Network, target: Any, user: User | None) -> tuple[Extrac
     asked = "this" if target in (None, "") else target
     if not isinstance(asked, (str, dict)):
         raise Invalid({"target": "Must be `this`, a tag, or a target's JSON."})
-    resolved = targets.resolve(asked)["target"]
+    resolved = _resolved(asked)
     made, new = Extraction.objects.get_or_create(
         network=network, fingerprint=fingerprint(resolved), defaults={"target": resolved, "created_by": user}
     )
     again = made.move(Extraction.Status.FAILED, to=Extraction.Status.QUEUED, error=None, finished_at=None, step="")
     return made, new or again
+
+
+def _resolved(asked: str | dict[str, Any]) -> dict[str, Any]:
+    """As runs on this machine have it, or else for a device that is elsewhere: nothing is run for it here."""
+    try:
+        return targets.resolve(asked)["target"]
+    except Invalid:
+        return targets.resolve_elsewhere(asked)["target"]
 
 
 def summary(found: Inspected) -> dict[str, Any]:

@@ -123,7 +123,8 @@ class TestExtracting:
         def refuse(_target: Any) -> Any:
             raise services.Invalid({"target": "There is no such tag."})
 
-        monkeypatch.setattr(targets, "resolve", refuse)
+        for name in ("resolve", "resolve_elsewhere"):
+            monkeypatch.setattr(targets, name, refuse)
         network = make_network()
         page = client_of("operator").post(f"/networks/{network.pk}/extract/", {"target": "nvidia/none"})
         assert page.status_code == 422

@@ -20,6 +20,7 @@ from tuning.engines.protocol import TensorInfo
 from tuning.extracting import extract
 from tuning.models import Extraction
 from tuning.supervisor import supervise
+from tuning.validation import Invalid
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Status = Extraction.Status
@@ -186,3 +187,16 @@ def test_a_built_in_network_is_inspected_too() -> None:
     assert made.network.parameters == 784 * 128 + 128 + 1280 + 10
     assert made.network.operators == {"matmul": 2, "add": 2, "nn.relu": 1}
     assert [task.weight for task in made.tasks.all()] == [1, 1]
+
+
+@pytest.mark.tvm
+def test_it_needs_no_device_of_the_target() -> None:
+    network = networks.stored("mlp", {"batch": 1, "dtype": "float32"})
+    made, due = networks.extraction(network, "nvidia/nvidia-a100", None)
+    assert due
+    assert made.target["kind"] == "cuda"
+    assert carried_out(made) == "finished", made.error
+    assert made.tasks.count() == 2
+    with pytest.raises(Invalid) as refused:
+        networks.extraction(network, "nvidia/no-such-card", None)
+    assert list(refused.value.fields) == ["target"]
