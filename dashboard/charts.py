@@ -146,6 +146,7 @@ def tracker_figure(tracker: TrackerDict) -> FigureDict:
             "meta": {"task": index, "dash": line_dash},
             "line": {"shape": "hv"},
             "connectgaps": False,
+            "customdata": [],
             "hovertemplate": f"%{{y}} {words}<br>%{{x|%H:%M:%S}} UTC<extra>{history['key']}</extra>",
         }
         for index, history in enumerate(tracker["history"])

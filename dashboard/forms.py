@@ -50,15 +50,7 @@ class LaunchForm(forms.Form):
         self.networks = services.networks()
         self.options = services.tuning_options()
         self.fields["network"].initial = self.networks[0]["name"]
-        choices = services.device_choices()
-        self.fields["device"] = forms.CharField(
-            label="Measured on",
-            required=False,
-            initial=choices[0],
-            widget=forms.TextInput(attrs={"list": "device-choices"}),
-            help_text="<code>this machine</code>, or <code>rpc:TRACKER/KEY</code> of a tracker. For a device elsewhere give its own target.",
-        )
-        self.device_choices = choices
+        self.fields["device"] = self._device_field()
         for option in (*services.budget_options(), *self.options):
             self.fields[option["name"]] = _field(option)
         for network in self.networks:
@@ -108,6 +100,18 @@ class LaunchForm(forms.Form):
         return any(
             field.errors or str(field.value() or "") != str(self.fields[field.name].initial or "")
             for field in self.advanced()
+        )
+
+    def _device_field(self) -> forms.Field:
+        """With what was entered among the choices: a tracker may have lost that key meanwhile."""
+        given = self.data.get("device") or self.initial.get("device")
+        self.devices = list(dict.fromkeys([*services.device_choices(), *([given] if given else [])]))
+        return forms.CharField(
+            label="Measured on",
+            required=False,
+            initial=self.devices[0],
+            widget=forms.Select(choices=[(device, device) for device in self.devices]),
+            help_text="A device elsewhere wants its own target: a tag or JSON.",
         )
 
     def _choice(self, network: NetworkDict) -> NetworkChoice:

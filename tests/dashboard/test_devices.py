@@ -152,5 +152,5 @@ def test_the_form_offers_trackers_only_where_one_is_allowed(client: Client, sile
     client.force_login(make_user())
     assert 'name="device"' not in client.get("/runs/new/").content.decode()
     recorded(5, queues=queue(1, 1))
-    assert f'<option value="rpc:lab/{KEY}">' in client.get("/runs/new/").content.decode()
+    assert f'<option value="rpc:lab/{KEY}">rpc:lab/{KEY}</option>' in client.get("/runs/new/").content.decode()
     assert farm.choices() == [f"rpc:lab/{KEY}"]
