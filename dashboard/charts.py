@@ -22,6 +22,8 @@ SERIES = 8
 DASHES = ("solid", "dash", "dot", "dashdot")
 MANY = 20
 """With more tasks than this, which a legend has room for, only the foremost have a colour."""
+MANY_DEVICES = 10
+"""Below, each number has its own line."""
 RECENT = 32
 """Trials over which the speed is taken."""
 
@@ -155,7 +157,17 @@ def tracker_figure(tracker: TrackerDict) -> FigureDict:
             (history["pending"], "pending", "dot"),
         )
     ]
-    whole = {"title": {"text": "Devices, requests"}, "rangemode": "tozero", "tickformat": "d", "minallowed": 0}
+    whole: dict[str, Any] = {
+        "title": {"text": "Devices, requests"},
+        "rangemode": "tozero",
+        "tickformat": "d",
+        "minallowed": 0,
+    }
+    most = max(
+        (value or 0 for history in tracker["history"] for value in history["total"] + history["pending"]), default=0
+    )
+    if most < MANY_DEVICES:
+        whole["dtick"] = 1
     xaxis = {"title": {"text": "Time (UTC)"}, "type": "date"}
     return {"data": data, "layout": {"meta": {"title": "Devices in use"}, "xaxis": xaxis, "yaxis": whole}}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -18,6 +18,10 @@ from .models import Run, TrackerSample
 
 ASK_S = 1.0
 """For which a tracker may take to answer: a page waits for it."""
+
+SAMPLED_EVERY = timedelta(seconds=15)
+GAP = 2 * SAMPLED_EVERY
+"""Moments farther apart than this have something unknown between them."""
 
 
 class RunOnDevice(TypedDict):
@@ -63,7 +67,7 @@ class TrackerDict(TypedDict):
     error_since: str | None
     keys: list[KeyDict]
     at: list[str]
-    """When it was asked within the last hour, ISO 8601."""
+    """When it was asked within the last hour, ISO 8601, and where nobody asked."""
     history: list[HistoryDict]
 
 
@@ -134,6 +138,7 @@ def _asked(address: Address) -> tuple[list[Queue], str | None]:
 def _tracker(name: str, address: Address, runs: list[Run]) -> TrackerDict:
     queues, error = _asked(address)
     samples = list(TrackerSample.objects.recent(name))
+    shown = list(_with_gaps(samples))
     prefix = f"{REMOTE}:{name}/"
     used = {run.device.removeprefix(prefix) for run in runs if run.device.startswith(prefix)}
     known = {queue.key: queue for queue in queues}
@@ -144,9 +149,17 @@ def _tracker(name: str, address: Address, runs: list[Run]) -> TrackerDict:
         "error": error,
         "error_since": _since(samples).isoformat() if error and samples and samples[-1].error else None,
         "keys": [_key(prefix, key, known.get(key), runs) for key in sorted(used | known.keys())],
-        "at": [one.at.isoformat() for one in samples],
-        "history": [_history(key, samples) for key in recorded],
+        "at": [one.at.isoformat() for one in shown],
+        "history": [_history(key, shown) for key in recorded],
     }
+
+
+def _with_gaps(samples: list[TrackerSample]) -> Iterator[TrackerSample]:
+    """With a failed one wherever nobody recorded any: what was between two moments far apart isn't known."""
+    for earlier, one in zip([None, *samples], samples, strict=False):
+        if earlier and one.at - earlier.at > GAP:
+            yield TrackerSample(at=earlier.at + SAMPLED_EVERY, error="not recorded")
+        yield one
 
 
 def _key(prefix: str, key: str, queue: Queue | None, runs: list[Run]) -> KeyDict:

@@ -18,7 +18,7 @@ from .announce import announce_status
 from .console import ConsoleDict, console
 from .devices import HERE
 from .engines.protocol import Options
-from .farm import DevicesDict, TrackerDict, devices, sample
+from .farm import SAMPLED_EVERY, DevicesDict, TrackerDict, devices, sample
 from .farm import choices as remote_choices
 from .models import Extraction, Run, TrialColumns
 from .models import trial_columns as columns_of
@@ -31,6 +31,7 @@ from .targets import tags as target_tags
 from .validation import Invalid, OptionDict, convert, options_of
 
 __all__ = (
+    "SAMPLED_EVERY",
     "UPLOADED",
     "CheckDict",
     "Conflict",

@@ -14,9 +14,6 @@ from .reachable import one_line
 EVERY_S = 5.0
 """A run whose worker died shows as interrupted after its lease and at most this long."""
 
-SAMPLE_S = 15.0
-"""How often trackers are asked for their queues."""
-
 
 class Sweeper:
     """Calls `services.sweep`, and now and then `services.sample`, when due; says a trouble once, not at each try."""
@@ -45,7 +42,7 @@ class Sweeper:
 
     def _sample(self) -> None:
         if time.monotonic() >= self.sample_due:
-            self.sample_due = time.monotonic() + SAMPLE_S
+            self.sample_due = time.monotonic() + services.SAMPLED_EVERY.total_seconds()
             services.sample()
 
     def _usable_all_along(self) -> bool:

@@ -85,6 +85,14 @@ def test_a_tracker_that_is_down_is_said_with_since_when(viewer: Client, silent: 
     assert [trace["y"] for trace in figure["data"]] == [[1, None, None], [0, None, None]]
 
 
+def test_the_chart_has_a_gap_where_nobody_asked(viewer: Client, silent: Address) -> None:
+    for ago_s in (900, 885, 30, 15):
+        recorded(ago_s, queues=queue(2, 0))
+    (trace, _) = viewer.get("/devices/figures/").json()["lab"]["data"]
+    assert trace["y"] == [2, 2, None, 2, 2]
+    assert not trace["connectgaps"]
+
+
 def test_something_else_at_that_address_is_no_tracker(viewer: Client, settings: Any) -> None:
     with socket.socket() as listener:
         listener.bind((NOBODY, 0))
@@ -99,7 +107,7 @@ def test_something_else_at_that_address_is_no_tracker(viewer: Client, settings: 
 def test_it_shows_a_trackers_queue_now_and_lately(viewer: Client, lab: Farm) -> None:
     run = claimed(make_run(device=f"rpc:lab/{KEY}"))
     recorded(4000, queues=queue(7, 7))
-    recorded(30, error="refused")
+    recorded(10, error="refused")
     services.sample()
     (tracker,) = viewer.get("/api/v1/devices").json()["trackers"]
     (key,) = tracker["keys"]
