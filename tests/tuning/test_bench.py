@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from tests.world import measured_run
 from tuning.bench import plan, report
 from tuning.bench.compare import Journal
 from tuning.bench.course import Comparison, Course, Measured
+from tuning.models import Run
 
 
 def course(*trials: tuple[float, int, float | None], short: bool = False, first_s: float = 2.0) -> Course:
@@ -91,10 +94,27 @@ def test_nothing_measured_is_lost_or_measured_twice(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def sets_it_beside_onnxruntime(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("bench_engine", "--onnxruntime", str(Run.objects.latest("pk").pk), "--json")
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert (shown["scheduled"], shown["functions"]) == (1, 1)
+    assert shown["max_abs_error"] < 1e-4 * shown["largest"]
+    assert min(shown["tuned_s"] + shown["onnxruntime_s"]) > 0
+
+
 @pytest.mark.django_db(transaction=True)
 def test_it_refuses_a_plan_of_nothing() -> None:
     with pytest.raises(CommandError, match="at least 1"):
         call_command("bench_engine", "--repeats", "0")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_sets_only_runs_with_all_tasks_beside_onnxruntime() -> None:
+    run = measured_run([(0, 2e-3)])
+    with pytest.raises(CommandError, match="measured 1 of its 2 tasks"):
+        call_command("bench_engine", "--onnxruntime", str(run.pk))
+    with pytest.raises(CommandError, match=f"no run {run.pk + 1}"):
+        call_command("bench_engine", "--onnxruntime", str(run.pk), str(run.pk + 1))
 
 
 @pytest.mark.tvm
@@ -111,6 +131,8 @@ def test_it_compares_with_stock_tvm(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert shown[side]["estimate_s"] > 0
         assert shown[f"{side}_s"] > 0, "measured side by side"
     assert 0 < shown["ratios"]["streaming"] < 1
+    if importlib.util.find_spec("onnxruntime"):
+        sets_it_beside_onnxruntime(capsys)
     (kept,) = Journal(path).comparisons
     assert [trial.task for trial in kept.stock.trials] == [0, 0]
     call_command("bench_engine", *small, "--json")

@@ -67,6 +67,20 @@ def build(spec: NetworkSpec, *, image: int | None = None) -> Network:
     return Network(layers.bb.get(), layers.weights.parameters)
 
 
+def to_onnx(spec: NetworkSpec, *, image: int | None = None) -> bytes:
+    """A built-in network as an ONNX file with the same weights: float32, channels first whatever its layout."""
+    from .onnx_layers import OnnxLayers, Tensor
+
+    options: Any = options_of(spec.name, dict(spec.options))
+    layout = getattr(options, "layout", "")
+    layers = OnnxLayers()
+    inputs = [
+        Tensor(name, (shape[0], shape[-1], *shape[1:-1]) if layout.endswith("C") else shape)
+        for name, shape in shapes(spec.name, options, image).items()
+    ]
+    return layers.model(inputs, BODIES[spec.name](layers, *inputs))
+
+
 def shapes(name: str, options: Any, image: int | None = None) -> dict[str, tuple[int, ...]]:
     """The shapes of a network's inputs by their names, in the layout that the options ask for."""
     if isinstance(options, MatmulOptions):

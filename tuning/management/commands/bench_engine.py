@@ -11,15 +11,17 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from django.conf import settings
 from django.core.management import CommandError
 
-from tuning.bench import plan, report
+from tuning.bench import beside, plan, report
 from tuning.bench.compare import Journal, compare
 from tuning.bench.plan import BATCHES, WORKLOADS, Pair
 from tuning.bench.sides import Broken, own_channel_layer
 from tuning.engines.targets import cores
 from tuning.management.migrated import MigratedCommand
+from tuning.models import Run
 
 
 class Command(MigratedCommand):
@@ -36,11 +38,21 @@ class Command(MigratedCommand):
         parser.add_argument("--quick", action="store_true", help="64 trials of the matmul at 16 a batch, once")
         parser.add_argument("--minutes", type=float, help="begin nothing that would end later")
         parser.add_argument("--into", type=Path, help="the results' file; one that exists is added to")
+        parser.add_argument(
+            "--onnxruntime",
+            nargs="+",
+            type=int,
+            metavar="RUN",
+            help="compare nothing, but set these finished runs of built-in networks beside ONNX Runtime",
+        )
         parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
         parser.add_argument("--markdown", action="store_true", help="print the tables as docs/benchmarks.md has them")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Compare, and say each result as it comes."""
+        if options["onnxruntime"]:
+            self._set_beside(options)
+            return
         began = time.monotonic()
         # So that Valkey and the engines end with it; also where a shell started it with Ctrl-C ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -60,6 +72,21 @@ class Command(MigratedCommand):
             self._say(f"Interrupted. --into {path} goes on from here.")
         finally:
             self._print(journal, options)
+
+    def _set_beside(self, options: dict[str, Any]) -> None:
+        runs = {run.pk: run for run in Run.objects.select_related("network").filter(pk__in=options["onnxruntime"])}
+        if unknown := set(options["onnxruntime"]) - runs.keys():
+            raise CommandError(f"--onnxruntime: there is no run {', '.join(map(str, sorted(unknown)))}", returncode=2)
+        try:
+            found = [(runs[key], beside.outcome(runs[key])) for key in options["onnxruntime"]]
+        except Broken as broken:
+            raise CommandError(str(broken)) from broken
+        if options["json"]:
+            self.stdout.write(
+                json.dumps([{"run": run.pk} | msgspec.to_builtins(each) for run, each in found], indent=1)
+            )
+        else:
+            self.stdout.write(beside.markdown(found))
 
     def _compare(self, planned: list[Pair], journal: Journal, until: float) -> None:
         pace = 1.0

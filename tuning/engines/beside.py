@@ -1,0 +1,149 @@
+"""A tuned network beside ONNX Runtime: `python -m tuning.engines.beside` reads a `Beside` and prints an `Outcome`.
+
+Both run the same network with the same weights and inputs on the same cores, in turn, in one process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from . import intrinsics
+from .protocol import NetworkSpec
+
+ROUNDS = 7
+ROUND_S = 1.0
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """A network and what tuning gave for it."""
+
+    network: NetworkSpec
+    target: dict[str, Any]
+    records: list[str]
+    """As in `TrialMeasured.record`, the best of each task."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Seconds of one inference in each round."""
+
+    tuned_s: list[float]
+    onnxruntime_s: list[float]
+    max_abs_error: float
+    """The largest difference of the two outputs."""
+    largest: float
+    """The largest absolute value of ONNX Runtime's output."""
+    scheduled: int
+    """Functions that a record was applied to."""
+    functions: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times ONNX Runtime's time the tuned network takes."""
+        return median(self.tuned_s) / median(self.onnxruntime_s)
+
+
+def main() -> None:
+    """Measure both, with as many threads as the target has cores."""
+    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Beside)
+    threads = int(asked.target.get("num-cores") or os.cpu_count() or 1)
+    os.environ["TVM_NUM_THREADS"] = str(threads)
+    intrinsics.load(str(asked.target["kind"]))
+    outcome = _compared(asked, threads)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(msgspec.json.encode(outcome) + b"\n")
+
+
+def _compared(asked: Beside, threads: int) -> Outcome:
+    import numpy as np
+
+    from .catalog import options_of
+    from .networks import shapes
+
+    shape_of = shapes(asked.network.name, options_of(asked.network.name, dict(asked.network.options)))
+    random = np.random.default_rng(0)
+    inputs = {name: random.standard_normal(shape, dtype=np.float32) for name, shape in shape_of.items()}
+    tuned, scheduled, functions = _tuned(asked, inputs)
+    reference = _onnxruntime(asked.network, inputs, threads)
+    expected, given = reference(), tuned().numpy()
+    rounds = [(_seconds(tuned), _seconds(reference)) for _ in range(ROUNDS)]
+    return Outcome(
+        [ours for ours, _ in rounds],
+        [theirs for _, theirs in rounds],
+        float(np.abs(expected - given).max()),
+        float(np.abs(expected).max()),
+        scheduled,
+        functions,
+    )
+
+
+def _tuned(asked: Beside, inputs: dict[str, Any]) -> tuple[Callable[[], Any], int, int]:
+    """The network with its records applied, and to how many of its functions they were."""
+    import tvm
+    from tvm import relax
+    from tvm.target import Target
+
+    from . import extraction, networks
+
+    target = Target(asked.target)
+    mod = extraction.legalized(networks.build(asked.network).mod, target)
+    with target, _database(asked.records):
+        mod = relax.transform.MetaScheduleApplyDatabase()(mod)
+    functions = [function for function in mod.functions.values() if not isinstance(function, relax.Function)]
+    scheduled = sum(bool(function.attrs.get("tirx.is_scheduled", False)) for function in functions)
+    machine = relax.VirtualMachine(relax.build(mod, target), tvm.cpu(0))
+    arguments = [tvm.runtime.tensor(array) for array in inputs.values()]
+    return lambda: machine["main"](*arguments), scheduled, len(functions)
+
+
+def _database(records: list[str]) -> Any:
+    from tvm.s_tir import meta_schedule as ms
+
+    database = ms.database.MemoryDatabase()
+    for text in records:
+        shared, record = msgspec.json.decode(text)
+        workload = database.commit_workload(ms.database.Workload.from_json(shared).mod)
+        database.commit_tuning_record(ms.database.TuningRecord.from_json(record, workload))
+    return database
+
+
+def _onnxruntime(network: NetworkSpec, inputs: dict[str, Any], threads: int) -> Callable[[], Any]:
+    import numpy as np
+    import onnxruntime
+
+    from .networks import to_onnx
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    session = onnxruntime.InferenceSession(to_onnx(network), options, providers=["CPUExecutionProvider"])
+    first = str(network.options.get("layout", "NHWC")).index("C") == 1
+    given = {
+        name: array if array.ndim < 4 or first else np.ascontiguousarray(np.moveaxis(array, -1, 1))
+        for name, array in inputs.items()
+    }
+
+    def run() -> Any:
+        (output,) = session.run(None, given)
+        # Of networks that end in an image, as conv2d: back into the order of ours.
+        return np.moveaxis(output, 1, -1) if output.ndim > 3 and not first else output
+
+    return run
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    """Of one execution, the mean of all that a round has time for."""
+    count, began = 0, time.perf_counter()
+    while (elapsed := time.perf_counter() - began) < ROUND_S:
+        run()
+        count += 1
+    return elapsed / count
+
+
+if __name__ == "__main__":
+    main()
