@@ -27,7 +27,6 @@ const kindOf = (value) => (value === "this" || value === "" ? "this" : value.tri
 
 function showKind(kind) {
   for (const one of kinds.children) one.setAttribute("aria-pressed", String(one.dataset.target === kind));
-  input.hidden = kind === "this";
   input.placeholder = kind === "json" ? EXAMPLE : "nvidia/nvidia-a100";
   if (kind === "json") input.removeAttribute("list"); else input.setAttribute("list", "target-tags");
   input.classList.toggle("mono", kind === "json");
@@ -90,7 +89,8 @@ function warn(field, words) {
 
 form.addEventListener("input", ({ target }) => {
   // TVM is asked about whole targets only, not at each letter.
-  if (target === input) role("target-label").textContent = "";
-  else checkSoon();
+  if (target !== input) return checkSoon();
+  role("target-label").textContent = "";
+  showKind(kindOf(input.value));
 });
 form.addEventListener("change", checkSoon);

@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.tvm]
 def test_a_target_is_chosen_and_warned_of(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/new/")
-    expect(page.locator("#id_target")).to_be_hidden()
+    expect(page.locator("#id_target")).to_have_value("this")
+    expect(page.get_by_role("button", name="This machine")).to_have_attribute("aria-pressed", "true")
     page.get_by_role("button", name="A tag").click()
     page.locator("#id_target").fill("llvm")
     page.locator("#id_target").blur()

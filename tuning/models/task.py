@@ -58,7 +58,8 @@ class Task(models.Model):
             return {
                 "kind": "starved",
                 "task": self.index,
-                "message": f"Task {self.index} {self.name} has no valid trial so far. It is tried again while the budget lasts.",
+                "message": f"Task {self.index} {self.name} has no valid trial, so there is no estimate. "
+                "It is tried again while the budget lasts.",
             }
         return None
 
