@@ -221,3 +221,12 @@ def test_a_model_goes_from_upload_to_a_finished_run(live_site: LiveSite, signed_
     role(page, "launch-submit").click()
     page.wait_for_url(re.compile(r"/runs/\d+/$"), timeout=LONG_MS)
     expect(role(page, "status")).to_have_text("finished", timeout=LONG_MS)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("path", ["/networks/", "/networks/builtin/resnet-18/", "/runs/new/", "/runs/"])
+def test_it_is_no_wider_than_a_phone(live_site: LiveSite, signed_in: Page, path: str) -> None:
+    signed_in.set_viewport_size({"width": 390, "height": 800})
+    signed_in.goto(f"{live_site.url}{path}")
+    assert signed_in.evaluate("document.documentElement.scrollWidth") == 390
+    expect(role(signed_in, "theme")).to_be_in_viewport()
