@@ -43,7 +43,6 @@ async function offerTags() {
 }
 
 kinds.hidden = false;
-document.getElementById("about_target").hidden = true; // The buttons say it.
 kinds.addEventListener("click", ({ target }) => {
   const kind = target.dataset.target;
   if (!kind) return;
