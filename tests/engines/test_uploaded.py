@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 
 from tests import models
 from tuning.engines.errors import Refused
-from tuning.engines.protocol import ModelFile
+from tuning.engines.protocol import ModelFile, NetworkSpec
 
 pytestmark = pytest.mark.tvm
 Read = Callable[..., Any]
@@ -87,6 +87,22 @@ def test_a_function_of_the_file_itself_is_known(read: Read) -> None:
     model.functions.append(twice)
     model.opset_import.append(helper.make_opsetid("own", 1))
     assert read(model).operators == {"Add": 1}
+
+
+def test_a_whole_network_as_onnx_has_the_tasks_that_it_has_when_built_in(read: Read) -> None:
+    import tvm
+
+    from tuning.engines import extraction, networks
+
+    target = tvm.target.Target({"kind": "llvm", "num-cores": 1})
+
+    def work(mod: Any) -> list[tuple[float, int]]:
+        tasks = extraction.extract(extraction.legalized(mod, target), target)
+        infos = [extraction.describe(index, task) for index, task in enumerate(tasks)]
+        return [(info.flop, info.weight) for info in infos]
+
+    own = read(networks.to_onnx(NetworkSpec("resnet-18")))
+    assert work(own.mod) == work(networks.build(NetworkSpec("resnet-18", {"layout": "NCHW"})).mod)
 
 
 def viewed() -> onnx.ModelProto:
