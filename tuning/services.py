@@ -49,6 +49,7 @@ __all__ = (
     "extract_tasks",
     "launch",
     "networks",
+    "remote_choices",
     "resume",
     "sample",
     "stop",

@@ -62,7 +62,7 @@ def _launched(request: HttpRequest, form: LaunchForm) -> Run | None:
 
 
 def _devices() -> list[tuple[str, int]]:
-    """Each device that a worker serves, and how many runs it does or has waiting."""
+    """Each device that a run may be given, and how many runs it does or has waiting."""
     busy = Run.objects.filter(Q(status__in=Run.LIVE) | Q(status=Run.Status.QUEUED)).values_list("device", flat=True)
     runs = Counter(busy)
-    return [(device, runs[device]) for device in settings.DEVICES]
+    return [(device, runs[device]) for device in (*settings.DEVICES, *services.remote_choices())]

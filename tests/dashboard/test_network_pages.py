@@ -224,7 +224,7 @@ def test_a_model_goes_from_upload_to_a_finished_run(live_site: LiveSite, signed_
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("path", ["/networks/", "/networks/builtin/resnet-18/", "/runs/new/", "/runs/"])
+@pytest.mark.parametrize("path", ["/networks/", "/networks/builtin/resnet-18/", "/runs/new/", "/runs/", "/devices/"])
 def test_it_is_no_wider_than_a_phone(live_site: LiveSite, signed_in: Page, path: str) -> None:
     signed_in.set_viewport_size({"width": 390, "height": 800})
     signed_in.goto(f"{live_site.url}{path}")
