@@ -10,6 +10,7 @@ import threading
 import psutil
 import pytest
 
+from tests.family import descendants
 from tests.threads import when
 from tuning import services
 from tuning.models import Run
@@ -93,15 +94,7 @@ def kill_engines() -> None:
 
 
 def engines() -> list[psutil.Process]:
-    """The engine among our children."""
-    found = []
-    for child in psutil.Process().children(recursive=True):
-        try:
-            if "tuning.engines.meta_schedule" in " ".join(child.cmdline()):
-                found.append(child)
-        except psutil.NoSuchProcess:
-            continue
-    return found
+    return descendants("tuning.engines.meta_schedule")
 
 
 def records_of(run: Run) -> int:

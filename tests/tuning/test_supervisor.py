@@ -7,11 +7,11 @@ import threading
 from itertools import pairwise
 from typing import Any
 
-import psutil
 import pytest
 from django.db import OperationalError
 
 from tests.engine_fixtures import Play
+from tests.family import descendants
 from tests.world import claimed, extracted, make_run, trial
 from tuning import processes, supervisor
 from tuning.engines.protocol import VERSION, Failed, Finished, Hello, Phase
@@ -31,10 +31,6 @@ def tune(run: Run, shutdown: threading.Event | None = None) -> Run:
     return run
 
 
-def descendants() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children(recursive=True) if "fake_engine" in " ".join(child.cmdline())]
-
-
 def test_it_finishes_when_the_budget_is_spent(play: Play) -> None:
     play(*BEGINNING, {"do": "print", "text": "hello from TVM"}, Finished("budget"))
     run = tune(make_run(trials_budget=2))
@@ -44,7 +40,7 @@ def test_it_finishes_when_the_budget_is_spent(play: Play) -> None:
     assert run.finished_at is not None
     assert run.elapsed_s > 0
     assert run.console_log.read_text() == "hello from TVM\n"
-    assert descendants() == []
+    assert descendants("fake_engine") == []
 
 
 def test_it_fails_when_no_trial_was_ever_valid(play: Play) -> None:
@@ -103,7 +99,7 @@ def test_it_ends_an_engine_that_breaks_the_protocol(play: Play, wrong: Any, says
     assert run.status == "failed"
     assert says in str(run.error)
     assert run.trials_done == 2
-    assert descendants() == []
+    assert descendants("fake_engine") == []
 
 
 def when_recorded(monkeypatch: pytest.MonkeyPatch, trials: int, do: Any) -> None:
@@ -132,7 +128,7 @@ def test_an_engine_that_does_not_stop_is_killed(play: Play, monkeypatch: pytest.
     run = make_run()
     when_recorded(monkeypatch, 2, lambda: stop(Run.objects.get(pk=run.pk)))
     assert tune(run).status == "stopped"
-    assert descendants() == []
+    assert descendants("fake_engine") == []
 
 
 def test_a_run_that_reached_its_budget_while_it_was_told_to_stop_is_finished(
@@ -165,7 +161,7 @@ def test_a_run_that_was_taken_away_is_left_alone(play: Play, monkeypatch: pytest
     assert supervise(run, threading.Event()) == "running"
     run.refresh_from_db()
     assert (run.lease, run.error, run.trials_done) == ("another supervisor's", None, 2)
-    assert descendants() == []
+    assert descendants("fake_engine") == []
 
 
 def test_it_waits_for_a_database_that_is_away_and_says_so_once(
@@ -216,7 +212,7 @@ def test_an_engine_that_goes_on_at_shutdown_is_killed_before_the_worker_is(
     when_recorded(monkeypatch, 2, shutdown.set)
     assert tune(make_run(), shutdown).status == "interrupted"
     assert supervisor.SHUTDOWN_GRACE_S < processes.GRACE_S
-    assert descendants() == []
+    assert descendants("fake_engine") == []
 
 
 def test_a_fault_of_our_own_is_told_at_the_run(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +226,7 @@ def test_a_fault_of_our_own_is_told_at_the_run(play: Play, monkeypatch: pytest.M
     assert "ZeroDivisionError" in str(run.error)
     assert run.finished_at is not None
     assert run.phase is None
-    assert descendants() == []
+    assert descendants("fake_engine") == []
 
 
 def test_it_announces_every_trial_once_and_in_order(
