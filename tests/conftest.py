@@ -45,6 +45,11 @@ hypothesis.settings.load_profile("tuneboard")
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A second round on another database repeats only the tests that touch the database."""
+    if torn := [
+        item.nodeid for item in items if item.get_closest_marker("browser") and item.get_closest_marker("django_db")
+    ]:
+        # Playwright's event loop gives the test another connection than its fixtures have, and nobody closes the first.
+        raise pytest.UsageError(f"Browser tests use the site's database, not the test's own: {', '.join(torn)}")
     if "TUNEBOARD_TEST_DATABASE_URL" not in os.environ:
         return
     touching = [item for item in items if touches_database(item)]

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
-from playwright.sync_api import Page, expect
 
 from tests.engines.trackers import KEY, Farm, free_port
-from tests.live import LiveSite
 from tests.world import claimed, make_run, make_user
 from tuning import farm, services
 from tuning.engines.tracker import Address
@@ -164,16 +162,3 @@ def test_the_form_offers_trackers_only_where_one_is_allowed(client: Client, sile
     recorded(5, queues=queue(1, 1))
     assert f'<option value="rpc:lab/{KEY}">rpc:lab/{KEY}</option>' in client.get("/runs/new/").content.decode()
     assert farm.choices() == [f"rpc:lab/{KEY}"]
-
-
-@pytest.mark.browser
-def test_the_page_asks_again_and_again(live_site: LiveSite, signed_in: Page) -> None:
-    said: list[str] = []
-    signed_in.on("console", lambda message: said.append(message.text))
-    signed_in.goto(f"{live_site.url}/devices/")
-    for _ in range(2):
-        with signed_in.expect_response(lambda answer: "hx-request" in answer.request.headers) as asked:
-            pass
-        assert asked.value.ok
-        expect(signed_in.locator("tr[data-device=cpu]")).to_be_visible()
-    assert said == []

@@ -94,3 +94,15 @@ def test_the_first_wrong_field_has_the_focus_and_says_why(live_site: LiveSite, s
     expect(field).to_be_focused()
     expect(field).to_be_in_viewport()
     expect(field).to_have_accessible_description(re.compile(re.escape(message.inner_text())))
+
+
+def test_the_page_of_devices_asks_again_and_again(live_site: LiveSite, signed_in: Page) -> None:
+    said: list[str] = []
+    signed_in.on("console", lambda message: said.append(message.text))
+    signed_in.goto(f"{live_site.url}/devices/")
+    for _ in range(2):
+        with signed_in.expect_response(lambda answer: "hx-request" in answer.request.headers) as asked:
+            pass
+        assert asked.value.ok
+        expect(signed_in.locator("tr[data-device=cpu]")).to_be_visible()
+    assert said == []
