@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 
-import msgspec
 from django.db import transaction
 from django.utils import timezone
 
 from . import inspection, networks
 from .engines.errors import Refused
 from .engines.inspecting import Inspected
-from .models import ExtractedTask, Extraction
+from .models import ExtractedTask, Extraction, Network
 
 logger = logging.getLogger(__name__)
 Status = Extraction.Status
@@ -47,12 +46,10 @@ def _store(extraction: Extraction, found: Inspected) -> None:
         if not extraction.move(Status.RUNNING, to=Status.FINISHED, lease=extraction.lease, **ended):
             logger.warning("Extraction %s was taken away before it ended.", extraction.pk)
             return
-        rows = (msgspec.to_builtins(task) for task in found.tasks)
-        names = ("index", "name", "weight", "flop", "workload_hash", "args", "tensorir")
         ExtractedTask.objects.bulk_create(
-            ExtractedTask(extraction=extraction, **{name: row[name] for name in names}) for row in rows
+            ExtractedTask(extraction=extraction, **ExtractedTask.described(task)) for task in found.tasks
         )
-        type(extraction.network).objects.filter(pk=extraction.network_id).update(**networks.summary(found))
+        Network.objects.filter(pk=extraction.network_id).update(**networks.summary(found))
 
 
 def _fail(extraction: Extraction, error: str) -> None:

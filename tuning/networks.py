@@ -135,10 +135,7 @@ def extraction(network: Network, target: Any, user: User | None) -> tuple[Extrac
 
     Raises `Invalid` for `target`. A failed one is tried again.
     """
-    asked = "this" if target in (None, "") else target
-    if not isinstance(asked, (str, dict)):
-        raise Invalid({"target": "Must be `this`, a tag, or a target's JSON."})
-    resolved = _resolved(asked)
+    resolved = _resolved(targets.asked(target))
     made, new = Extraction.objects.get_or_create(
         network=network, fingerprint=fingerprint(resolved), defaults={"target": resolved, "created_by": user}
     )

@@ -149,10 +149,8 @@ def _default_name(network: str, options: dict[str, Any]) -> str:
 
 
 def _target(given: Any, remote: bool) -> targets.TargetDict:  # noqa: FBT001
-    if not isinstance(given, (str, dict, type(None))):
-        raise Invalid({"target": "Must be `this`, a tag, or a target's JSON."})
     resolve = targets.resolve_elsewhere if remote else targets.resolve
-    resolved = resolve("this" if given in (None, "") else given)
+    resolved = resolve(targets.asked(given))
     if not remote and resolved["device"] not in settings.DEVICES:
         served = ", ".join(settings.DEVICES)
         raise Invalid({"target": f"It runs on {resolved['device']}, and no worker serves that. Served: {served}."})

@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 
-import msgspec
 from django.db import transaction
 from django.utils import timezone
 
@@ -239,17 +238,7 @@ def error_digest(kind: str, text: str) -> str:
 
 
 def _task(run: Run, info: TaskInfo) -> Task:
-    return Task(
-        run=run,
-        index=info.index,
-        name=info.name,
-        weight=info.weight,
-        flop=info.flop,
-        workload_hash=info.workload_hash,
-        args=[msgspec.to_builtins(arg) for arg in info.args],
-        tensorir=info.tensorir,
-        chosen=info.chosen,
-    )
+    return Task(run=run, chosen=info.chosen, **Task.described(info))
 
 
 def _refuse_other_tasks(known: dict[int, Task], infos: Sequence[TaskInfo]) -> None:

@@ -30,6 +30,15 @@ class TargetDict(TypedDict):
     """Why code for it will be slower on its device than it could be."""
 
 
+def asked(given: Any) -> str | dict[str, Any]:
+    """The target that a request names; `this` when it names none. Raises `Invalid`."""
+    if given in (None, ""):
+        return "this"
+    if not isinstance(given, (str, dict)):
+        raise Invalid({"target": "Must be `this`, a tag, or a target's JSON."})
+    return given
+
+
 def resolve(target: str | dict[str, Any]) -> TargetDict:
     """The target for TVM of `this`, a tag, JSON text or a dict. Raises `Invalid` with the reason for `target`."""
     return _resolved(target, remote=False)

@@ -12,7 +12,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from tests.engines.trackers import KEY, Farm, free_port
+from tests.engines.trackers import KEY, Farm
+from tests.live import free_port
 from tests.world import claimed, make_run, make_user
 from tuning import farm, services
 from tuning.engines.tracker import Address

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
@@ -19,15 +18,6 @@ from tuning.engines.workers import Timing
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 ARGUMENTS = [["TENSOR", "float32", [8]], ["TENSOR", "float32", [8]]]
-
-
-@pytest.fixture(scope="module")
-def context() -> Iterator[ForkServerContext]:
-    # Pytest's own process isn't fit to be forked.
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["tests.engines.preloaded"])
-    yield server
-    forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
 def builder(context: ForkServerContext, folder: Path, **changes: Any) -> Builder:

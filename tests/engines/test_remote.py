@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
@@ -60,15 +58,6 @@ def test_it_says_why_it_ends_when_no_device_is_left(farm: Farm, tmp_path: Path) 
         last = engine.to_the_end()
     assert isinstance(last, Failed)
     assert last.error == f"No device could be used for 2 s. The tracker at {farm.address} has none of key {KEY}."
-
-
-@pytest.fixture(scope="module")
-def context() -> Iterator[ForkServerContext]:
-    # Pytest's own process isn't fit to be forked.
-    server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["tests.engines.preloaded"])
-    yield server
-    forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
 class GaveUp(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
@@ -12,18 +11,12 @@ from pathlib import Path
 import psutil
 from typing_extensions import Self
 
+from tests.live import free_port
 from tuning.engines import tracker
 from tuning.engines.tracker import Address, TrackerTrouble
 
 KEY = "board"
 PATIENCE_S = 60.0
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-    return port
 
 
 class Farm:

@@ -219,7 +219,7 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
             self._search.trials.phase("measuring", batch.task)
         given = zip(batch.built, runner_inputs, strict=True)
         if self._threads is None:
-            return [_finished(self._measured(batch, index, *_job(one))) for index, one in given]
+            return [_finished(self._measured_now(batch, index, *_job(one))) for index, one in given]
         late = [self._threads.submit(self._measured_late, batch, index, *_job(one)) for index, one in given]
         if self._wait:
             futures.wait(late)
@@ -227,23 +227,24 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
 
     def _measured(self, batch: Batch, index: int, path: Path, device: str, args: list[Any]) -> Timing | Failure:
         search = self._search
-        with search.trials.measurement():
-            outcome = self._runner.run(path, device, args, search.trials.slow_s(batch.task))
-            search.trials.ended(batch.task, batch.candidates[index], outcome, search.target)
+        outcome = self._runner.run(path, device, args, search.trials.slow_s(batch.task))
+        search.trials.ended(batch.task, batch.candidates[index], outcome, search.target)
         return outcome
 
-    def _measured_late(self, batch: Batch, index: int, path: Path, device: str, args: list[Any]) -> Timing | Failure:
+    def _measured_now(self, *job: Any) -> Timing | Failure:
+        """In the search's own thread; a stop waits for it."""
+        with self._search.trials.measurement():
+            return self._measured(*job)
+
+    def _measured_late(self, *job: Any) -> Timing | Failure:
         """In a lane's thread; what goes wrong there ends the run at once, not when TVM asks for the result."""
-        search = self._search
         try:
-            outcome = self._runner.run(path, device, args, search.trials.slow_s(batch.task))
-            search.trials.ended(batch.task, batch.candidates[index], outcome, search.target)
+            return self._measured(*job)
         except Impossible as impossible:
-            search.trials.fail(str(impossible))
+            self._search.trials.fail(str(impossible))
         except Exception as error:  # noqa: BLE001  the supervisor must hear of whatever it was
             traceback.print_exc()
-            search.trials.fail(f"{type(error).__name__}: {error}")
-        return outcome
+            self._search.trials.fail(f"{type(error).__name__}: {error}")
 
 
 def _job(given: Any) -> tuple[Path, str, list[Any]]:

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from .network import Network, fingerprint
 from .shapes import ExtractedTaskDict, ExtractionDict
+from .subgraph import Subgraph
 
 LEASE = timedelta(seconds=30)
 """A job that hasn't renewed its lease for this long is taken for dead."""
@@ -119,25 +120,13 @@ class Extraction(models.Model):
         }
 
 
-class ExtractedTask(models.Model):
+class ExtractedTask(Subgraph):
     """One fused subgraph of the network, as a run for the target would number it."""
 
     extraction = models.ForeignKey(Extraction, on_delete=models.CASCADE, related_name="tasks")
-    index = models.PositiveIntegerField()
-    name = models.CharField(max_length=500)
-    weight = models.PositiveIntegerField()
-    flop = models.FloatField()
-    """Of one execution."""
-    workload_hash = models.CharField(max_length=64)
-    args = models.JSONField(default=list)
-    tensorir = models.TextField(default="")
 
-    class Meta:
-        ordering = ("index",)
+    class Meta(Subgraph.Meta):
         constraints = (models.UniqueConstraint(fields=("extraction", "index"), name="task_index_once_an_extraction"),)
-
-    def __str__(self) -> str:
-        return self.name
 
     @property
     def total_flop(self) -> float:

@@ -6,22 +6,16 @@ from django.db import models
 
 from .run import Run
 from .shapes import Alert, TaskDict
+from .subgraph import Subgraph
 
 ALARMING_FAILURES = 16
 """A task whose first trials failed this often gets an alert."""
 
 
-class Task(models.Model):
+class Task(Subgraph):
     """One fused subgraph of a run's network, with its counters."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tasks")
-    index = models.PositiveIntegerField()
-    name = models.CharField(max_length=500)
-    weight = models.PositiveIntegerField()
-    flop = models.FloatField()
-    workload_hash = models.CharField(max_length=64)
-    args = models.JSONField(default=list)
-    tensorir = models.TextField(default="")
     chosen = models.BooleanField(default=True)
     """Whether the run tunes it."""
     plateaued = models.BooleanField(default=False)
@@ -31,13 +25,9 @@ class Task(models.Model):
     best_latency_s = models.FloatField(null=True)
     best_trial = models.PositiveIntegerField(null=True)
 
-    class Meta:
-        ordering = ("index",)
+    class Meta(Subgraph.Meta):
         constraints = (models.UniqueConstraint(fields=("run", "index"), name="task_index_once_a_run"),)
         indexes = (models.Index(fields=("workload_hash",)),)
-
-    def __str__(self) -> str:
-        return self.name
 
     @property
     def gflops(self) -> float | None:
