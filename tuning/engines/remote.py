@@ -235,7 +235,7 @@ class RemoteRunner:
         while True:
             try:
                 with Tracker(self._remote.tracker, timeout_s=5.0) as connection:
-                    return connection.request(self._remote.key, lambda: None)
+                    return connection.request(self._remote.key)
             except TrackerTrouble as trouble:
                 logger.warning("%s", trouble)
                 time.sleep(POLL_S)

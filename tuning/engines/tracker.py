@@ -10,7 +10,6 @@ import select
 import socket
 import struct
 from collections import Counter
-from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -117,11 +116,10 @@ class Tracker:
         queues = [queue for queue in queues if queue.total or queue.free or queue.pending]
         return Summary(queues, servers)
 
-    def request(self, key: str, waiting: Callable[[], None]) -> Server:
-        """The next free device of the key; `waiting` is called every second until there is one."""
+    def request(self, key: str) -> Server:
+        """The next free device of the key, once there is one."""
         self._send([_REQUEST, key, "", _PRIORITY])
-        while not select.select([self._socket], [], [], 1.0)[0]:
-            waiting()
+        select.select([self._socket], [], [])  # Without the limit that answers have: others may use it for hours.
         server: Server = self._answer(tuple[Literal[0], Server])[1]
         return server
 
