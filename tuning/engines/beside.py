@@ -90,27 +90,13 @@ def _tuned(asked: Beside, inputs: dict[str, Any]) -> tuple[Callable[[], Any], in
     from tvm.target import Target
 
     from . import extraction, networks
+    from .applying import applied
 
     target = Target(asked.target)
-    mod = extraction.legalized(networks.build(asked.network).mod, target)
-    with target, _database(asked.records):
-        mod = relax.transform.MetaScheduleApplyDatabase()(mod)
-    functions = [function for function in mod.functions.values() if not isinstance(function, relax.Function)]
-    scheduled = sum(bool(function.attrs.get("tirx.is_scheduled", False)) for function in functions)
-    machine = relax.VirtualMachine(relax.build(mod, target), tvm.cpu(0))
+    found = applied(extraction.legalized(networks.build(asked.network).mod, target), target, asked.records)
+    machine = relax.VirtualMachine(relax.build(found.mod, target), tvm.cpu(0))
     arguments = [tvm.runtime.tensor(array) for array in inputs.values()]
-    return lambda: machine["main"](*arguments), scheduled, len(functions)
-
-
-def _database(records: list[str]) -> Any:
-    from tvm.s_tir import meta_schedule as ms
-
-    database = ms.database.MemoryDatabase()
-    for text in records:
-        shared, record = msgspec.json.decode(text)
-        workload = database.commit_workload(ms.database.Workload.from_json(shared).mod)
-        database.commit_tuning_record(ms.database.TuningRecord.from_json(record, workload))
-    return database
+    return lambda: machine["main"](*arguments), len(found.tuned), len(found.tuned) + len(found.untuned)
 
 
 def _onnxruntime(network: NetworkSpec, inputs: dict[str, Any], threads: int) -> Callable[[], Any]:
