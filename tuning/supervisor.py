@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 RENEW_S = 1.0
 """How often the lease is renewed, and with it the wish to stop read."""
-PACE_S = 0.05
+PACE_S = 0.1
 """Least time between two transactions: what arrives meanwhile becomes one batch."""
 STOP_GRACE_S = 15.0
 """An engine that was told to stop is killed after this long. Nothing is lost: each trial is recorded as it ends."""
@@ -133,6 +133,7 @@ class _Supervision:
         """Read and record until the engine ends; gives what the engine did wrong, if anything."""
         try:
             while not engine.ended and not self._overdue():
+                time.sleep(max(0.0, self.paced + PACE_S - time.monotonic()))
                 events = engine.read(timeout_s=RENEW_S / 2)
                 self._record(events)
                 self._answer(engine, events)
@@ -151,7 +152,6 @@ class _Supervision:
             if isinstance(event, (Finished, Failed)):
                 self.last = event
         if events:
-            time.sleep(max(0.0, self.paced + PACE_S - time.monotonic()))
             delta = self._patiently(lambda: self.recorder.record(events))
             self.paced = time.monotonic()
             announce(self.run.pk, delta)
