@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
+from tests import models
 from tests.engines.running import ROOT, Engine, options, start
 from tuning.engines import protocol
-from tuning.engines.protocol import Failed, NetworkSpec
+from tuning.engines.protocol import Failed, ModelFile, NetworkSpec
 
 pytestmark = pytest.mark.tvm
 X86 = {"kind": "llvm", "mcpu": "x86-64", "num-cores": 1}
@@ -46,6 +49,25 @@ def test_it_names_the_field_at_fault(changes: dict[str, Any], field: str, words:
     assert failed.field == field
     assert words in failed.error
     assert "Traceback" not in (tmp_path / "console").read_text()
+
+
+@on_x86
+def test_it_refuses_a_file_that_computes_in_float16_as_well(tmp_path: Path) -> None:
+    halves = [
+        helper.make_node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16),
+        helper.make_node("MatMul", ["h", "w"], ["y"]),
+    ]
+    model = models.onnx_model(halves, {"x": [8, 8]}, {}, w=np.ones((8, 8), "float16"))
+    model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT16, [8, 8]))
+    path = tmp_path / "halves.onnx"
+    path.write_bytes(model.SerializeToString())
+    network = NetworkSpec("halves", file=ModelFile("onnx", str(path), {}))
+    with Engine(start(tmp_path / "work", network=network, target=X86), tmp_path / "console") as engine:
+        failed = engine.to_the_end()
+    assert isinstance(failed, Failed)
+    assert failed.field == "target"
+    assert "f16c" in failed.error
+    assert "halves" in failed.error
 
 
 @pytest.mark.parametrize("line", [b"{\n", b'{"type":"stop"}\n', b'{"type":"later"}\n'])

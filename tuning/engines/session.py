@@ -14,7 +14,7 @@ from . import cuda, extraction, intrinsics, networks, records, warm
 from .earlier import Past
 from .errors import Impossible, Refused
 from .outbox import Inbox, Outbox
-from .protocol import Phase, Start, TasksExtracted
+from .protocol import Phase, Start, TaskInfo, TasksExtracted
 from .search import Search, Setting, tune
 from .targets import Resolved, TargetRefused, kind_of, knows_float16, resolve
 from .trials import Trials
@@ -30,11 +30,11 @@ def run(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
     inbox.watch()
     resolved = _resolved(start)
     target = Target(resolved.target)
-    _check_dtype(start, target)
     outbox.send(Phase("extracting"))
     extracted = _extracted(start, target)
     chosen = _chosen(start, len(extracted))
     infos = [extraction.describe(index, task, chosen=index in chosen) for index, task in enumerate(extracted)]
+    _check_float16(start, infos, target)
     outbox.send(TasksExtracted(resolved.target, infos))
     trials = Trials(start, infos, outbox, inbox.began)
     earlier = inbox.earlier.get().records if start.earlier_follow else []
@@ -80,13 +80,15 @@ def _resolved(start: Start) -> Resolved:
         raise Impossible(str(refused), "target") from refused
 
 
-def _check_dtype(start: Start, target: Target) -> None:
-    if start.network.options.get("dtype") == "float16" and not knows_float16(target):
-        raise Impossible(
-            "The target's CPU has no instruction for float16 (f16c), as a bare llvm target hasn't: name the CPU "
-            "(mcpu), or choose float32.",
-            "network_options.dtype",
-        )
+def _check_float16(start: Start, infos: list[TaskInfo], target: Target) -> None:
+    if knows_float16(target) or not any("float16" in info.tensorir for info in infos):
+        return
+    without = (
+        "The target's CPU has no instruction for float16 (f16c), as a bare llvm target hasn't: name the CPU (mcpu)"
+    )
+    if start.network.file:
+        raise Impossible(f"{without}; {start.network.name} computes in it.", "target")
+    raise Impossible(f"{without}, or choose float32.", "network_options.dtype")
 
 
 def _extracted(start: Start, target: Target) -> list[Any]:
