@@ -8,7 +8,7 @@ import threading
 from django.db import transaction
 from django.utils import timezone
 
-from . import inspection, networks
+from . import inspection, limited, networks
 from .engines.errors import Refused
 from .engines.inspecting import Inspected
 from .models import ExtractedTask, Extraction, Network
@@ -29,7 +29,7 @@ def extract(extraction: Extraction, shutdown: threading.Event) -> str:
 
     try:
         _store(extraction, inspection.inspect(spec, extraction.target, go_on))
-    except inspection.Abandoned:
+    except limited.Abandoned:
         extraction.move(Status.RUNNING, to=Status.QUEUED, lease=lease, enqueued_at=None, step="")
     except Refused as refused:
         _fail(extraction, str(refused))

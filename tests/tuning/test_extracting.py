@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from tests import models
 from tests.world import make_extraction, make_network, task_infos
-from tuning import inspection, jobs, networks, services
+from tuning import inspection, jobs, limited, networks, services
 from tuning.engines.errors import Refused
 from tuning.engines.inspecting import Inspected
 from tuning.engines.protocol import TensorInfo
@@ -44,7 +44,7 @@ def plays(monkeypatch: pytest.MonkeyPatch) -> Script:
 
 def found(on_step: Any) -> Inspected:
     if not on_step("Legalising"):
-        raise inspection.Abandoned
+        raise limited.Abandoned
     return Inspected([TensorInfo("x", [1], "float32")], 7, {"Conv": 2}, task_infos())
 
 
