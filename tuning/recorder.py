@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from .engines.protocol import Event, Hello, Phase, Plateaued, TaskInfo, TasksExtracted, TrialMeasured, WarmStarted
-from .models import Record, Run, RunDelta, Task, Trial, TrialError, level_of_detail, trial_columns
+from .models import Record, Run, RunDelta, Task, Trial, TrialError, fingerprint, level_of_detail, trial_columns
 
 KEEP_BEST = 8
 """Records kept of each task; a run's whole record log stays in its work directory."""
@@ -112,7 +112,7 @@ class _Batch:
         return task
 
     def _take_tasks(self, event: TasksExtracted) -> None:
-        self.run.target = event.target
+        self.run.target, self.run.target_fingerprint = event.target, fingerprint(event.target)
         known = self.recorder.tasks
         if known:
             _refuse_other_tasks(known, event.tasks)
@@ -216,6 +216,7 @@ class _Batch:
             "phase",
             "phase_task",
             "target",
+            "target_fingerprint",
             "versions",
             "heartbeat_at",
         ]

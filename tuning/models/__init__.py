@@ -13,7 +13,7 @@ from .shapes import (
     TaskDict,
     TrialColumns,
 )
-from .task import Record, Task
+from .task import Doubt, Record, Task, TaskQuerySet, doubt
 from .tracker import TrackerSample
 from .trial import Trial, TrialError, TrialQuerySet, level_of_detail, trial_columns
 
@@ -21,6 +21,7 @@ __all__ = (
     "LEASE",
     "TELL_AGAIN",
     "Alert",
+    "Doubt",
     "ErrorDict",
     "ExtractedTask",
     "Extraction",
@@ -34,11 +35,13 @@ __all__ = (
     "RunQuerySet",
     "Task",
     "TaskDict",
+    "TaskQuerySet",
     "TrackerSample",
     "Trial",
     "TrialColumns",
     "TrialError",
     "TrialQuerySet",
+    "doubt",
     "fingerprint",
     "level_of_detail",
     "networks_dir",

@@ -13,7 +13,7 @@ from django.db import IntegrityError, models, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from .network import Network
+from .network import Network, fingerprint
 from .shapes import Alert, RunDict
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class Run(models.Model):
     network = models.ForeignKey(Network, on_delete=models.PROTECT, related_name="runs")
     target = models.JSONField()
     """As asked until the engine has resolved it, then the target's dict."""
+    target_fingerprint = models.CharField(max_length=64)
+    """Digest of the target: databases differ in how they compare JSON."""
     device = models.CharField(max_length=60)
     """What the run occupies while it measures: one run at a time on each."""
     options = models.JSONField(default=dict)
@@ -134,6 +136,11 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """The fingerprint is always the target's."""
+        self.target_fingerprint = fingerprint(self.target)
+        super().save(*args, **kwargs)
 
     @property
     def is_live(self) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Case, F, Value, When, Window
+from django.db.models.functions import RowNumber
 
 from .run import Run
 from .shapes import Alert, TaskDict
@@ -10,6 +12,43 @@ from .subgraph import Subgraph
 
 ALARMING_FAILURES = 16
 """A task whose first trials failed this often gets an alert."""
+
+
+class Doubt(models.IntegerChoices):
+    """How far a measurement is to be believed here: of two that are known, the less doubtful one comes first."""
+
+    NONE = 0, "measured with the installed TVM"
+    OTHER_TVM = 1, "measured with another TVM, or one that isn't recorded"
+    SYNTHETIC = 2, "never measured"
+
+
+def doubt(run: str, tvm: str | None) -> Case:
+    """The `Doubt` about what a run measured, as an expression; `run` is the way to the run, `tvm` the installed version."""
+    return Case(
+        When(**{f"{run}__synthetic": True}, then=Value(Doubt.SYNTHETIC)),
+        When(**{f"{run}__versions__apache-tvm": tvm or ""}, then=Value(Doubt.NONE)),
+        default=Value(Doubt.OTHER_TVM),
+        output_field=models.IntegerField(),
+    )
+
+
+class TaskQuerySet(models.QuerySet["Task"]):
+    """Reads of tasks."""
+
+    def measured(self) -> TaskQuerySet:
+        """Those with a valid trial."""
+        return self.filter(best_latency_s__isnull=False)
+
+    def best_known(self, tvm: str | None) -> TaskQuerySet:
+        """Of each workload and target the one task that holds the best, over all runs; `doubt` says how far to believe it."""
+        place = Window(
+            RowNumber(),
+            partition_by=[F("workload_hash"), F("run__target_fingerprint")],
+            order_by=[doubt("run", tvm), F("best_latency_s"), F("pk")],
+        )
+        # Ranked in the index alone, since rows are long.
+        first = self.measured().annotate(place=place).filter(place=1).values("pk")
+        return Task.objects.filter(pk__in=first).annotate(doubt=doubt("run", tvm))
 
 
 class Task(Subgraph):
@@ -25,9 +64,12 @@ class Task(Subgraph):
     best_latency_s = models.FloatField(null=True)
     best_trial = models.PositiveIntegerField(null=True)
 
+    objects = TaskQuerySet.as_manager()
+
     class Meta(Subgraph.Meta):
         constraints = (models.UniqueConstraint(fields=("run", "index"), name="task_index_once_a_run"),)
-        indexes = (models.Index(fields=("workload_hash",)),)
+        # Holds all that the library ranks by: rows are long.
+        indexes = (models.Index(fields=("workload_hash", "run", "best_latency_s")),)
 
     @property
     def gflops(self) -> float | None:
