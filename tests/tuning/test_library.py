@@ -8,7 +8,7 @@ import pytest
 
 from tests.world import TARGET, make_run, measured_run, task_infos
 from tuning.library import Known, known_records, tvm
-from tuning.models import Run, Task, fingerprint
+from tuning.models import Run, Task, doubt, fingerprint
 
 pytestmark = pytest.mark.django_db
 FIRST, SECOND = (info.workload_hash for info in task_infos(2))
@@ -27,7 +27,7 @@ def best(shash: str = FIRST) -> Known:
 
 def champion() -> tuple[int, int]:
     """The run that holds the best of the first workload, and the doubt about it."""
-    found = Task.objects.filter(workload_hash=FIRST).best_known(tvm())
+    found = Task.objects.filter(workload_hash=FIRST).best_known(tvm()).annotate(doubt=doubt("run", tvm()))
     return found.values_list("run", "doubt").get(run__target_fingerprint=fingerprint(TARGET))
 
 

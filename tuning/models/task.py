@@ -40,7 +40,7 @@ class TaskQuerySet(models.QuerySet["Task"]):
         return self.filter(best_latency_s__isnull=False)
 
     def best_known(self, tvm: str | None) -> TaskQuerySet:
-        """Of each workload and target the one task that holds the best, over all runs; `doubt` says how far to believe it."""
+        """Of each workload and target the one task that holds the best, over all runs: the least doubtful, and of these the fastest."""
         place = Window(
             RowNumber(),
             partition_by=[F("workload_hash"), F("run__target_fingerprint")],
@@ -48,7 +48,7 @@ class TaskQuerySet(models.QuerySet["Task"]):
         )
         # Ranked in the index alone, since rows are long.
         first = self.measured().annotate(place=place).filter(place=1).values("pk")
-        return Task.objects.filter(pk__in=first).annotate(doubt=doubt("run", tvm))
+        return Task.objects.filter(pk__in=first)
 
 
 class Task(Subgraph):
