@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from tuning.engines.protocol import Event, TaskInfo, TasksExtracted, TensorInfo, TrialMeasured
+from tuning.engines.records import FAILED_RUN_SECS, RECORDS, WORKLOADS
 from tuning.models import ExtractedTask, Extraction, Network, Run, RunDelta, Task
 from tuning.recorder import Recorder
 
@@ -99,8 +100,32 @@ def trial(task: int = 0, latency_s: float | None = 1e-3, **values: Any) -> Trial
     if latency_s is None:
         defaults |= {"error_kind": "run", "error": "CUDA error: too many resources"}
     else:
-        defaults |= {"record": f'["{latency_s}"]'}
+        defaults |= {"record": record_text(task, latency_s)}
     return TrialMeasured(task=task, latency_s=latency_s, **(defaults | values))
+
+
+def record_text(task: int, latency_s: float | None) -> str:
+    """A record in MetaSchedule's serial form, whose workload and trace are none that TVM knows."""
+    return f"[{workload_text(task)},{record_line(latency_s)}]"
+
+
+def workload_text(task: int) -> str:
+    return f'["{task}","module of task {task}"]'
+
+
+def record_line(latency_s: float | None) -> str:
+    run_secs = FAILED_RUN_SECS if latency_s is None else latency_s
+    return f'[[[["GetSBlock",[],["matmul","main"],["b0"]]],[]],[{run_secs}],{{"kind":"llvm"}},[]]'
+
+
+def write_record_files(run: Run) -> None:
+    """The two files that the engine would have written for the run's trials."""
+    run.work_dir.mkdir(parents=True, exist_ok=True)
+    tasks = run.tasks.values_list("index", flat=True)
+    (run.work_dir / WORKLOADS).write_text("".join(f"{workload_text(task)}\n" for task in tasks))
+    trials = run.trials.order_by("number").values_list("task__index", "latency_s")
+    lines = (f"[{task},{record_line(latency_s)}]\n" for task, latency_s in trials.iterator())
+    (run.work_dir / RECORDS).write_text("".join(lines))
 
 
 def make_tasks(run: Run, count: int = 2) -> list[Task]:

@@ -12,8 +12,10 @@ from pydantic import ValidationInfo, model_validator
 from typing_extensions import TypedDict
 
 from tuning import services
+from tuning.downloads import RecordsFormat, Which
 from tuning.models import ErrorDict as RunErrorDict
 from tuning.models import RunDict, Task, TaskDict
+from tuning.recorder import KEEP_BEST
 from tuning.services import Invalid
 from tuning.validation import OptionDict
 
@@ -74,6 +76,20 @@ class ConsoleQuery(Query):
     """From where."""
 
     after: int | None = Field(None, ge=0, le=2**63 - 1, description="Byte offset; without it, the end of the log.")
+
+
+class TaskQuery(Query):
+    """Of which task."""
+
+    task: int | None = Field(None, ge=0, le=MAX_NUMBER, description="The task's index; without it, all tasks.")
+
+
+class RecordQuery(TaskQuery):
+    """Which records, and how."""
+
+    format: RecordsFormat = Field("native", description="`native`: a zip of MetaSchedule's two files.")
+    which: Which = Field("best", description="The best of each task, or those of all trials.")
+    k: int | None = Field(None, ge=1, le=KEEP_BEST, description=f"Best records of each task; else {KEEP_BEST}.")
 
 
 class RunPage(TypedDict):

@@ -17,6 +17,14 @@ def label(target: Any) -> str:
     return " · ".join(str(part) for part in parts if part)
 
 
+def short(target: Any) -> str:
+    """What tells one target from another in a word: its tag, processor or architecture, else its kind."""
+    if not isinstance(target, dict):
+        return str(target)
+    words = (target.get(key) for key in ("tag", "mcpu", "arch", "kind"))
+    return next((str(word) for word in words if word), "target")
+
+
 def options_label(options: dict[str, Any]) -> str:
     """A network's options on one line."""
     return ", ".join(f"{name}={value}" for name, value in options.items())

@@ -16,7 +16,7 @@ from dashboard.api.errors import CODES
 from dashboard.api.paging import Order
 from dashboard.models import ApiToken
 from tests.live import LiveSite
-from tests.world import make_extraction, make_user, measured_run
+from tests.world import make_extraction, make_user, measured_run, write_record_files
 from tuning import services
 from tuning.models import Run
 
@@ -94,6 +94,8 @@ def test_it_describes_the_launch_as_the_services_take_it(schema: Any) -> None:
 @pytest.mark.django_db
 def test_answers_are_as_described(schema: Any) -> None:
     run = measured_run(latencies=[(0, None), (1, 2e-3), (0, 1e-3)])
+    write_record_files(run)
+    run.console_log.write_text("printed")
     extraction = make_extraction(run.network)
     client = Client()
     client.force_login(make_user("viewer"))
@@ -101,8 +103,12 @@ def test_answers_are_as_described(schema: Any) -> None:
         method, path = name.split()
         if method == "GET":
             keys = {"run_id": run.pk, "index": 0, "network_id": run.network_id, "extraction_id": extraction.pk}
-            answer = client.get(path.format(**keys)).json()
-            described = resolved(schema, operation["responses"]["200"]["content"]["application/json"]["schema"])
+            response = client.get(path.format(**keys))
+            content = operation["responses"]["200"]["content"]
+            assert response.headers["Content-Type"].partition(";")[0] in content, name
+            if response.streaming:
+                continue
+            answer, described = response.json(), resolved(schema, content["application/json"]["schema"])
             assert set(described["required"]) <= answer.keys() <= described["properties"].keys(), name
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine_fixtures import Play
 from tests.tuning.test_supervisor import HELLO, tune
-from tests.world import TARGET, extracted, make_run, measured_run, task_infos, trial
+from tests.world import TARGET, extracted, make_run, measured_run, record_text, task_infos, trial
 from tuning.earlier import MOST, earlier_records
 from tuning.engines.protocol import EarlierRecord, Finished, Start, WarmStarted
 from tuning.models import Run
@@ -32,11 +32,11 @@ def told(run: Run, tasks: int = 2) -> list[EarlierRecord]:
 def test_it_gives_the_fastest_records_of_the_same_workloads_first() -> None:
     first, second = ended(), ended(latencies=[(0, 0.5e-3), (1, 9e-3)])
     assert [(one.task, one.run, one.text) for one in told(make_run())] == [
-        (0, second.pk, '["0.0005"]'),
-        (0, first.pk, '["0.001"]'),
-        (0, first.pk, '["0.002"]'),
-        (1, first.pk, '["0.003"]'),
-        (1, second.pk, '["0.009"]'),
+        (0, second.pk, record_text(0, 0.0005)),
+        (0, first.pk, record_text(0, 0.001)),
+        (0, first.pk, record_text(0, 0.002)),
+        (1, first.pk, record_text(1, 0.003)),
+        (1, second.pk, record_text(1, 0.009)),
     ]
 
 
@@ -79,7 +79,7 @@ def test_the_engine_is_told_and_what_it_uses_is_kept(play: Play) -> None:
     play(HELLO, extracted(), {"do": "earlier"}, used, trial(0), trial(1), Finished("budget"))
     run = tune(make_run(trials_budget=2))
     assert run.status == "finished"
-    assert f"EarlierRecord(task=0, run={earlier.pk}, text='[\"0.001\"]')" in run.console_log.read_text()
+    assert repr(EarlierRecord(0, earlier.pk, record_text(0, 0.001))) in run.console_log.read_text()
     assert run.warm_start == {"tasks": [0, 1], "runs": [earlier.pk]}
     assert run.trials_done == 2
 

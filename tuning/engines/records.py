@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
@@ -93,6 +95,20 @@ def latest(work_dir: Path, count: int) -> list[str]:
     """The last lines of the record file, each as JSON `[workload, record]`, which needs no other file."""
     workloads = _lines(work_dir / WORKLOADS)
     return [_whole(line, workloads) for line in _lines(work_dir / RECORDS)[-count:]]
+
+
+def entries(work_dir: Path, count: int) -> Iterator[tuple[bytes, bytes] | None]:
+    """Workload and record, each as JSON, of one line after another, `count` at most; None for a lost record.
+
+    The file may grow meanwhile: a last line that lacks its end isn't given.
+    """
+    workloads = (work_dir / WORKLOADS).read_bytes().split(b"\n")[:-1]
+    with (work_dir / RECORDS).open("rb") as file:
+        for line in islice(file, count):
+            if not line.endswith(b"\n"):
+                return
+            index, _, record = line.strip().removeprefix(b"[").partition(b",")
+            yield None if line.strip() == LOST.encode() else (workloads[int(index)], record[:-1].strip())
 
 
 def _whole(line: str, workloads: list[str]) -> str:

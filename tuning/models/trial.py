@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from django.db import models
 from django.db.models import Q
@@ -45,11 +46,21 @@ class TrialError(models.Model):
 
 
 class TrialQuerySet(models.QuerySet["Trial"]):
-    """Reads of trials. None of them reads all trials of a run."""
+    """Reads of trials. None of them holds all trials of a run at once."""
 
     def after(self, number: int, limit: int) -> TrialQuerySet:
         """The next `limit` trials of a run by number."""
         return self.filter(number__gt=number).order_by("number")[:limit]
+
+    def piecewise(self, *columns: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
+        """All of them by number, at most `size` rows of number and `columns` at a time.
+
+        Each piece is a query of its own: however slowly they are taken, no snapshot is held open meanwhile.
+        """
+        number = 0
+        while rows := list(self.after(number, size).values_list("number", *columns)):
+            yield rows
+            number = rows[-1][0]
 
     def improvements(self) -> TrialQuerySet:
         """The trials that were their task's best when measured: exact best-so-far curves from few rows."""

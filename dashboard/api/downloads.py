@@ -1,0 +1,67 @@
+"""What a run has given, as files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
+from ninja import Query, Router
+
+from dashboard.downloads import response
+from tuning import downloads
+from tuning.models import Run
+
+from . import shapes
+from .shapes import ERRORS
+
+router = Router(tags=["downloads"])
+V = TypeVar("V", bound=Callable[..., HttpResponseBase])
+
+
+def download(path: str, *content_types: str) -> Callable[[V], V]:
+    """A view of a file, by GET and HEAD."""
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    ok = {"description": "The file", "content": dict.fromkeys(content_types, binary)}
+
+    def routed(view: V) -> V:
+        router.api_operation(["HEAD"], path, response=ERRORS, include_in_schema=False)(view)
+        router.get(path, response=ERRORS, openapi_extra={"responses": {200: ok}})(view)
+        return view
+
+    return routed
+
+
+@download("runs/{int:run_id}/records", "application/zip", "application/jsonl")
+def get_records(request: HttpRequest, run_id: int, query: Query[shapes.RecordQuery]) -> HttpResponseBase:
+    """Records: a zip of MetaSchedule's two files, which stock TVM reads, or JSON lines. 409 when there are none yet."""
+    run = _run(run_id)
+    found = downloads.record_file(run, query.format, query.which, k=query.k, task=query.task)
+    return response(request, run, found)
+
+
+@download("runs/{int:run_id}/trials.csv", "text/csv")
+def get_trials_csv(request: HttpRequest, run_id: int, query: Query[shapes.TaskQuery]) -> HttpResponseBase:
+    """All trials as CSV, one row each: latencies and times in seconds, what wasn't measured is empty."""
+    run = _run(run_id)
+    return response(request, run, downloads.trial_file(run, "csv", task=query.task))
+
+
+@download("runs/{int:run_id}/trials.parquet", "application/vnd.apache.parquet")
+def get_trials_parquet(request: HttpRequest, run_id: int, query: Query[shapes.TaskQuery]) -> HttpResponseBase:
+    """All trials as Parquet, with the columns of the CSV and the run, network and target as metadata."""
+    run = _run(run_id)
+    return response(request, run, downloads.trial_file(run, "parquet", task=query.task))
+
+
+@download("runs/{int:run_id}/console.log", "text/plain")
+def get_console_log(request: HttpRequest, run_id: int) -> HttpResponseBase:
+    """All that the engine, TVM and compilers have printed so far."""
+    run = _run(run_id)
+    return response(request, run, downloads.console_file(run))
+
+
+def _run(run_id: int) -> Run:
+    return get_object_or_404(Run.objects.select_related("network"), pk=run_id)

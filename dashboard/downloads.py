@@ -1,0 +1,54 @@
+"""Files of a run as responses: named, streamed, and not sent again to who has them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.cache import get_conditional_response
+from django.utils.http import content_disposition_header
+
+from dashboard.presentation import targets
+from tuning.downloads import File
+from tuning.models import Run
+
+
+class Streamed(StreamingHttpResponse):
+    """Takes the next piece when the client has taken the last: under ASGI Django would gather all of them first."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        # Thread-sensitive: all steps in the request's own thread, where its database connection is.
+        content: Any = self.streaming_content
+        step: Any = sync_to_async(next, thread_sensitive=True)
+        while (piece := await step(content, None)) is not None:
+            yield piece
+
+
+def response(request: HttpRequest, run: Run, file: File) -> HttpResponseBase:
+    """The file as an attachment; only its head for HEAD, 304 for who has it already."""
+    answer: Any = Streamed(() if request.method == "HEAD" else file.pieces, content_type=file.content_type)
+    answer.headers["Content-Disposition"] = content_disposition_header(True, f"{stem(run)}_{file.name}") or ""  # noqa: FBT003
+    answer.headers["Cache-Control"] = "private, no-cache"
+    if file.size is not None:
+        answer.headers["Content-Length"] = str(file.size)
+    # Weak: a zip made anew has the same files and another time in it.
+    etag = f'W/"{sha256(f"{run.pk} {run.created_at} {file.version}".encode()).hexdigest()[:32]}"'
+    answer.headers["ETag"] = etag
+    return get_conditional_response(request, etag=etag, response=answer) or answer
+
+
+def stem(run: Run) -> str:
+    """What names of a run's files begin with: `resnet-18_znver4_run-12`."""
+    return f"{_plain(run.network.name) or 'network'}_{_plain(targets.short(run.target)) or 'target'}_run-{run.pk}"
+
+
+def _plain(text: str) -> str:
+    """Letters, digits, dots and hyphens that any file system and shell takes."""
+    ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9.]+", "-", ascii_only).strip("-.")[:60]
