@@ -6,7 +6,7 @@ from django.urls import URLPattern, URLResolver, path
 from django.views.generic import RedirectView
 
 from .api import api
-from .views import devices, health, launch, networks, runs, session, tasks
+from .views import devices, health, launch, library, networks, runs, session, tasks
 
 handler500 = "dashboard.views.errors.server_error"
 
@@ -30,6 +30,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("networks/<int:pk>/extract/", networks.network_extract, name="network_extract"),
     path("networks/<int:pk>/delete/", networks.network_delete, name="network_delete"),
     path("extractions/<int:pk>/", networks.extraction_panel, name="extraction_panel"),
+    path("library/", library.library_page, name="library"),
+    path("library/<slug:shash>/", library.workload_page, name="workload_page"),
     path("devices/", devices.device_page, name="device_page"),
     path("devices/figures/", devices.device_figures, name="device_figures"),
     path("sign-in/", session.sign_in, name="sign_in"),

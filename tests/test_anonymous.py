@@ -40,9 +40,9 @@ def routes(resolver: URLResolver, before: str = "") -> Iterator[str]:
 
 
 def filled(route: str) -> str:
-    """The route with 1 for each number and x for other parts, and without the marks of a regular expression."""
+    """The route with 1 for each number or slug and x for other parts, and without the marks of a regular expression."""
     assert not re.search(r"\(\?P|\\", route), f"{route}: teach this test regular expressions"
-    return re.sub(r"<(\w+):\w+>", lambda kind: "1" if kind[1] == "int" else "x", route)
+    return re.sub(r"<(\w+):\w+>", lambda kind: "1" if kind[1] in ("int", "slug") else "x", route)
 
 
 def every_path() -> list[str]:

@@ -13,6 +13,8 @@ from typing_extensions import TypedDict
 
 from tuning import services
 from tuning.downloads import RecordsFormat, Which
+from tuning.library import Order as LibraryOrder
+from tuning.library import Wanted
 from tuning.models import ErrorDict as RunErrorDict
 from tuning.models import RunDict, Task, TaskDict
 from tuning.recorder import KEEP_BEST
@@ -70,6 +72,21 @@ class CurveQuery(Query):
     points: int = Field(
         2000, ge=10, le=20_000, description="Trials in the scatter, at most. Best-so-far is always exact."
     )
+
+
+class LibraryQuery(Query):
+    """Which workloads."""
+
+    q: str = Field("", max_length=200, pattern=NO_NUL, description="Words in the name of a task or network, or a hash.")
+    network: str = Field("", max_length=100, pattern=NO_NUL, description="Only workloads that this network has.")
+    target: str = Field("", max_length=64, pattern=NO_NUL, description="Only this target, by its `target_fingerprint`.")
+    order: LibraryOrder = Field("name", description="`run`: by the run that holds the best.")
+    offset: int = Field(0, ge=0, le=MAX_NUMBER)
+    limit: int = Field(50, ge=1, le=200)
+
+    def wanted(self) -> Wanted:
+        """As the library takes it."""
+        return Wanted(self.q, self.network, self.target, self.order)
 
 
 class ConsoleQuery(Query):

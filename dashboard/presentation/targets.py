@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -33,6 +34,16 @@ def options_label(options: dict[str, Any]) -> str:
 def shape(arg: dict[str, Any]) -> str:
     """A tensor's shape and type as TVMScript would write them: `(1, 56, 56, 64) float32`."""
     return f"({', '.join(str(size) for size in arg['shape'])}) {arg['dtype']}"
+
+
+def signature(args: Sequence[dict[str, Any]]) -> str:
+    """A function's tensors on one line, the output last: `(1, 784) × (128, 784) → (1, 128) float32`."""
+    if not args:
+        return "arguments not recorded"
+    dtypes = {arg["dtype"] for arg in args}
+    alike = f" {dtypes.pop()}" if len(dtypes) == 1 else ""
+    *inputs, output = [f"({', '.join(map(str, arg['shape']))})" if alike else shape(arg) for arg in args]
+    return f"{' × '.join(inputs)} → {output}{alike}" if inputs else f"{output}{alike}"
 
 
 def _cores(number: Any) -> str | None:

@@ -45,15 +45,18 @@ for _figure in (
 register.filter("series", series)
 register.filter("early", lambda run: phases.EARLY.get(run.finish_reason, "") if run.status == "finished" else "")
 register.filter("shape", targets.shape)
+register.filter("signature", targets.signature)
 register.filter("target_label", targets.label)
 register.filter("options_label", targets.options_label)
 
 
 @register.filter
-def ago(time: datetime | None) -> str | SafeString:
-    """How long ago, with the exact time as its title."""
+def ago(time: datetime | str | None) -> str | SafeString:
+    """How long ago, with the exact time as its title; of a time in ISO 8601, too."""
     if time is None:
         return units.UNKNOWN
+    if isinstance(time, str):
+        time = datetime.fromisoformat(time)
     text = units.age((timezone.now() - time).total_seconds())
     return format_html('<time datetime="{}" title="{}">{}</time>', time.isoformat(), units.moment(time), text)
 

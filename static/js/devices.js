@@ -1,5 +1,6 @@
 // The page of devices: htmx asks for the tables again, and this for the charts of the last hour.
 import { Chart } from "./charts.js";
+import "./htmx.js";
 
 const EVERY_MS = 15_000;
 const charts = new Map([...document.querySelectorAll("[data-role=tracker-history]")].map((section) => {
@@ -23,15 +24,6 @@ async function draw() {
 
 document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden) event.preventDefault();
-});
-document.addEventListener("htmx:beforeSwap", (event) => {
-  if (event.detail.xhr.status !== 200) event.detail.shouldSwap = false;
-});
-// Signed out meanwhile: the answer is the sign-in page, which belongs to the whole window.
-document.addEventListener("htmx:beforeOnLoad", (event) => {
-  if (!event.detail.xhr.responseURL.includes("/sign-in/")) return;
-  event.preventDefault();
-  location.reload();
 });
 document.addEventListener("themechange", () => charts.forEach((chart) => chart.restyle()));
 

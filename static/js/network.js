@@ -1,4 +1,5 @@
 // The page of a network: which of its tasks go into a run, what share of the operations they are, and the dialog that deletes it.
+import "./htmx.js";
 import * as units from "./units.js";
 
 const role = (name) => document.querySelector(`[data-role=${name}]`);
@@ -30,13 +31,6 @@ document.addEventListener("change", (event) => {
 });
 // Browsers restore the boxes of a page that is come back to.
 addEventListener("pageshow", tell);
-
-document.addEventListener("htmx:beforeSwap", (event) => { if (event.detail.xhr.status !== 200) event.detail.shouldSwap = false; });
-document.addEventListener("htmx:beforeOnLoad", (event) => {
-  if (!event.detail.xhr.responseURL.includes("/sign-in/")) return;
-  event.preventDefault();
-  location.reload();
-});
 
 const form = role("extract-form");
 form?.addEventListener("submit", () => {

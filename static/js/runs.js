@@ -1,4 +1,6 @@
 // The list of runs: htmx asks for it again while something is going on, and this keeps that unnoticeable.
+import "./htmx.js";
+
 let shown = null;
 
 // Nobody looks, or a menu of the row is in use: the next poll will do.
@@ -8,14 +10,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 });
 // The same answer again: leave the page as it is.
 document.addEventListener("htmx:beforeSwap", (event) => {
-  if (event.detail.target.id !== "runs") return;
-  if (event.detail.xhr.status !== 200) event.detail.shouldSwap = false;
-  else if (event.detail.serverResponse === shown) event.detail.shouldSwap = false;
+  if (event.detail.target.id !== "runs" || event.detail.xhr.status !== 200) return;
+  if (event.detail.serverResponse === shown) event.detail.shouldSwap = false;
   shown = event.detail.serverResponse;
-});
-// Signed out meanwhile: the answer is the sign-in page, which belongs to the whole window.
-document.addEventListener("htmx:beforeOnLoad", (event) => {
-  if (!event.detail.xhr.responseURL.includes("/sign-in/")) return;
-  event.preventDefault();
-  location.reload();
 });

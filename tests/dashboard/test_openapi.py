@@ -102,7 +102,13 @@ def test_answers_are_as_described(schema: Any) -> None:
     for name, operation in operations(schema).items():
         method, path = name.split()
         if method == "GET":
-            keys = {"run_id": run.pk, "index": 0, "network_id": run.network_id, "extraction_id": extraction.pk}
+            keys: dict[str, Any] = {
+                "run_id": run.pk,
+                "index": 0,
+                "network_id": run.network_id,
+                "extraction_id": extraction.pk,
+            }
+            keys["workload_hash"] = run.tasks.values_list("workload_hash", flat=True)[0]
             response = client.get(path.format(**keys))
             content = operation["responses"]["200"]["content"]
             assert response.headers["Content-Type"].partition(";")[0] in content, name

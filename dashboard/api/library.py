@@ -1,0 +1,40 @@
+"""The tuning library."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpRequest
+from ninja import Query, Router
+from typing_extensions import TypedDict
+
+from tuning.library import EntryDict, WorkloadDict, workload
+
+from . import shapes
+from .shapes import ERRORS
+
+router = Router(tags=["library"])
+
+
+class LibraryPage(TypedDict):
+    """Some workloads on a target each, how many there are in all, and the offset of those that follow, if any do."""
+
+    items: list[EntryDict]
+    total: int
+    next: int | None
+
+
+@router.get("library", response={200: LibraryPage, **ERRORS})
+def list_library(request: HttpRequest, query: Query[shapes.LibraryQuery]) -> LibraryPage:  # noqa: ARG001
+    """The best record known of each workload on each target, over all runs."""
+    wanted = query.wanted()
+    found, total = wanted.entries(query.offset, query.limit), wanted.count()
+    after = query.offset + len(found)
+    return {"items": found, "total": total, "next": after if found and after < total else None}
+
+
+@router.get("library/{slug:workload_hash}", response={200: WorkloadDict, **ERRORS})
+def get_workload(request: HttpRequest, workload_hash: str) -> WorkloadDict:  # noqa: ARG001
+    """One workload: its function, and what each run measured of it, by target."""
+    found = workload(workload_hash)
+    if found is None:
+        raise Http404
+    return found
