@@ -15,6 +15,9 @@ VIEW = "tuning.view_run"
 LAUNCH = "tuning.add_run"
 CHANGE = "tuning.change_run"
 """Stop and resume."""
+COMPILE = "tuning.add_compilation"
+CHANGE_COMPILATION = "tuning.change_compilation"
+"""Cancel, and benchmark again."""
 UPLOAD = "tuning.add_network"
 """Upload a model, and have tasks extracted."""
 DELETE_NETWORK = "tuning.delete_network"
@@ -22,7 +25,13 @@ DELETE_NETWORK = "tuning.delete_network"
 ROLES = {
     "viewer": Q(content_type__app_label="tuning", codename__startswith="view_"),
     "operator": Q(content_type__app_label="tuning", codename__startswith="view_")
-    | Q(content_type__app_label="tuning", codename__in=("add_run", "change_run", "add_network")),
+    | Q(
+        content_type__app_label="tuning",
+        codename__in=(
+            *("add_run", "change_run", "add_network"),
+            *("add_compilation", "change_compilation"),
+        ),
+    ),
     "admin": Q(content_type__app_label__in=("tuning", "dashboard", "auth")),
 }
 """Each role is a group of that name with these permissions."""

@@ -14,13 +14,18 @@ from django.urls import path, re_path
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 pages = get_asgi_application()
 
-from .consumers import RunConsumer  # noqa: E402  models can be imported only now
+from .consumers import CompilationConsumer, RunConsumer  # noqa: E402  models can be imported only now
 from .gate import BodyGate, SocketGate  # noqa: E402
 
 # Django's types know only views here.
 run_socket: Any = RunConsumer.as_asgi()
+compilation_socket: Any = CompilationConsumer.as_asgi()
 no_such_socket: Any = WebsocketDenier.as_asgi()
-sockets: list[Any] = [path("ws/runs/<int:pk>/", run_socket), re_path("", no_such_socket)]
+sockets: list[Any] = [
+    path("ws/runs/<int:pk>/", run_socket),
+    path("ws/compilations/<int:pk>/", compilation_socket),
+    re_path("", no_such_socket),
+]
 
 application = ProtocolTypeRouter(
     {"http": BodyGate(pages), "websocket": SocketGate(AuthMiddlewareStack(URLRouter(sockets)))}

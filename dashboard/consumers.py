@@ -1,4 +1,4 @@
-"""The socket of a run's page: its state on joining, then what changes. A hint only: the database is the truth."""
+"""Sockets of pages that go on: the state on joining, then what changes. A hint only: the database is the truth."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from django.conf import settings
 from redis.exceptions import ConnectionError as RedisAway
 from redis.exceptions import TimeoutError as RedisSilent
 
-from tuning.announce import group_name
-from tuning.models import Run
+from tuning.announce import compilation_group, group_name
+from tuning.models import Compilation, Run
 
 from .accounts import VIEW
 from .gate import TRY_AGAIN_LATER
@@ -28,11 +28,19 @@ RECHECK_S = 30.0
 """A session that ended, or a role that was taken away, shows no more than this long of a run."""
 
 
-class RunConsumer(AsyncWebsocketConsumer):
-    """Forwards a run's deltas. What the browser sends is ignored."""
+class StateConsumer(AsyncWebsocketConsumer):
+    """Forwards the deltas of one thing. What the browser sends is ignored."""
 
     group: str | None = None
     accepted = False
+
+    def group_of(self, key: int) -> str:
+        """The group that the deltas are sent to."""
+        raise NotImplementedError
+
+    def state_of(self, key: int) -> str | None:
+        """The state as text; None when there is no such thing."""
+        raise NotImplementedError
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Without Redis there is nothing to forward: give the state and have the browser come back."""
@@ -50,11 +58,11 @@ class RunConsumer(AsyncWebsocketConsumer):
 
     async def connect(self) -> None:
         """Join first: what is announced between joining and reading the state waits, and is sent after it."""
-        run_id = self.scope["url_route"]["kwargs"]["pk"]
+        group = self.group_of(self._key)
         if not await self._may_view():
             await self._end(None)
-        await self.channel_layer.group_add(group_name(run_id), self.channel_name)
-        self.group = group_name(run_id)
+        await self.channel_layer.group_add(group, self.channel_name)
+        self.group = group
         await self._show_state()
 
     async def run_delta(self, message: dict[str, str]) -> None:
@@ -69,11 +77,15 @@ class RunConsumer(AsyncWebsocketConsumer):
             with suppress(*OUTAGES):
                 await self.channel_layer.group_discard(self.group, self.channel_name)
 
+    @property
+    def _key(self) -> int:
+        return int(self.scope["url_route"]["kwargs"]["pk"])
+
     async def _show_state(self) -> None:
         if not self.accepted:
             await self.accept()
             self.accepted = True
-        state = await database_sync_to_async(_state)(self.scope["url_route"]["kwargs"]["pk"])
+        state = await database_sync_to_async(self.state_of)(self._key)
         if state is None:
             await self._end(NO_SUCH_RUN)
         else:
@@ -91,6 +103,33 @@ class RunConsumer(AsyncWebsocketConsumer):
         await self.disconnect(code or 1000)
         await self.close(code)
         raise StopConsumer
+
+
+class RunConsumer(StateConsumer):
+    """Of a run's page."""
+
+    def group_of(self, key: int) -> str:
+        """The run's."""
+        return group_name(key)
+
+    def state_of(self, key: int) -> str | None:
+        """The run with its tasks."""
+        return _state(key)
+
+
+class CompilationConsumer(StateConsumer):
+    """Of a compilation's page."""
+
+    def group_of(self, key: int) -> str:
+        """The compilation's."""
+        return compilation_group(key)
+
+    def state_of(self, key: int) -> str | None:
+        """The compilation with its benchmarks."""
+        compilation = Compilation.objects.shown().filter(pk=key).first()
+        if compilation is None:
+            return None
+        return msgspec.json.encode({"type": "state", "compilation": compilation.to_dict()}).decode()
 
 
 def _state(run_id: int) -> str | None:

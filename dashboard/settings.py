@@ -80,6 +80,13 @@ INSPECT_MEMORY_MB: int = env.int("TUNEBOARD_INSPECT_MEMORY_MB", 4096, validate=v
 INSPECT_S: int = env.int("TUNEBOARD_INSPECT_S", 180, validate=validate.Range(min=10, max=3600))
 """Seconds, of time and of a processor, that this may take."""
 
+COMPILE_MEMORY_MB: int = env.int("TUNEBOARD_COMPILE_MEMORY_MB", 8192, validate=validate.Range(min=1024))
+"""MiB of address space in which a library is built, and proven unless that needs a GPU."""
+COMPILE_S: int = env.int("TUNEBOARD_COMPILE_S", 1800, validate=validate.Range(min=10, max=86400))
+"""Seconds that building may take, and proving."""
+BENCHMARK_S: float = env.float("TUNEBOARD_BENCHMARK_S", 60.0, validate=validate.Range(min=1, max=3600))
+"""Seconds for the rounds of a benchmark."""
+
 TRACKERS: dict[str, Address] = _trackers()
 """TVM RPC trackers whose devices may measure; no other address is ever connected to."""
 DEVICE_PATIENCE_S: float = env.float("TUNEBOARD_DEVICE_PATIENCE", 60.0, validate=validate.Range(min=1))

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from tuning.engines.protocol import Event, TaskInfo, TasksExtracted, TensorInfo, TrialMeasured
 from tuning.engines.records import FAILED_RUN_SECS, RECORDS, WORKLOADS
-from tuning.models import ExtractedTask, Extraction, Network, Run, RunDelta, Task
+from tuning.models import Benchmark, Compilation, ExtractedTask, Extraction, Network, Run, RunDelta, Task
 from tuning.recorder import Recorder
 
 TARGET = {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}
@@ -65,6 +65,43 @@ def make_extraction(network: Network, count: int = 2, **values: Any) -> Extracti
         fields = {field.name: values[field.name] for field in ExtractedTask._meta.fields if field.name in values}
         ExtractedTask.objects.create(extraction=extraction, **fields)
     return extraction
+
+
+def make_compilation(run: Run | None = None, **values: Any) -> Compilation:
+    """A finished compilation, proven and benchmarked once, whose files aren't there."""
+    run = run or measured_run(status=Run.Status.QUEUED)
+    defaults: dict[str, Any] = {
+        "status": Compilation.Status.FINISHED,
+        "stage": Compilation.Stage.PROVE,
+        "queued_at": timezone.now(),
+        "finished_at": timezone.now(),
+        "versions": {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post1"},
+        "estimate_s": 7e-3,
+        "used": [{"function": "fused_matmul0", "run": run.pk, "trial": 3, "latency_s": 1e-3}],
+        "untuned": ["fused_matmul1"],
+        "inputs": [{"name": "x", "shape": [1, 784], "dtype": "float32"}],
+        "outputs": [{"name": "output", "shape": [1, 10], "dtype": "float32"}],
+        "size": 417_000,
+        "sha256": "ab" * 32,
+        "verified": True,
+        "max_abs_error": 3e-7,
+        "max_rel_error": 2e-7,
+        "tolerance": {"dtype": "float32", "rtol": 1e-3, "atol": 1e-4},
+    }
+    compilation = Compilation.objects.create(run=run, **(defaults | values))
+    if compilation.verified is not None:
+        rounds = {"tuned": [8e-3, 9e-3, 10e-3], "untuned": [80e-3, 90e-3, 100e-3]}
+        why = "ONNX Runtime isn't installed."
+        Benchmark.objects.create(compilation=compilation, rounds=rounds, without_onnxruntime=why)
+    return compilation
+
+
+def publish(compilation: Compilation) -> None:
+    """Write its files, which aren't what they are called."""
+    compilation.artifact.mkdir(parents=True)
+    for path in (compilation.library, compilation.untuned_library):
+        path.write_bytes(b"\x7fELF, almost")
+    compilation.manifest.write_text('{"format": 1}')
 
 
 def claimed(run: Run) -> Run:

@@ -7,11 +7,12 @@ import logging
 import threading
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 from channels.layers import get_channel_layer
 
-from .models import Run, RunDelta, trial_columns
+from .models import Compilation, Run, RunDelta, trial_columns
 
 logger = logging.getLogger(__name__)
 TIMEOUT_S = 2.0
@@ -22,10 +23,25 @@ def group_name(run_id: int) -> str:
     return f"run.{run_id}"
 
 
+def compilation_group(compilation_id: int) -> str:
+    """The same of a compilation's."""
+    return f"compilation.{compilation_id}"
+
+
 def announce(run_id: int, delta: RunDelta) -> None:
     """Send the delta to the run's group, in order. Never raises: tuning doesn't depend on being watched."""
+    _send(group_name(run_id), delta)
+
+
+def announce_compilation(compilation_id: int) -> None:
+    """Send the compilation as the database has it, if it is there still."""
+    if compilation := Compilation.objects.shown().filter(pk=compilation_id).first():
+        _send(compilation_group(compilation_id), {"type": "delta", "compilation": compilation.to_dict()})
+
+
+def _send(group: str, message: Any) -> None:
     try:
-        _announcer().send(group_name(run_id), msgspec.json.encode(delta).decode())
+        _announcer().send(group, msgspec.json.encode(message).decode())
     except Exception as error:  # noqa: BLE001 - the channel layer raises whatever its client does
         _log_once_an_outage(error)
     else:

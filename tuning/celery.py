@@ -1,4 +1,4 @@
-"""The Celery app: one queue for each device, so that measurements on it don't disturb each other, and one for extractions."""
+"""The Celery app: a queue for each device, so that measurements on it don't disturb each other, and queues for what needs none."""
 
 from __future__ import annotations
 
@@ -26,13 +26,17 @@ def _set_shutdown(**_: Any) -> None:
 
 EXTRACT_QUEUE = "extract"
 """Of what must not wait until a device is free: the extraction of tasks."""
+COMPILE_QUEUE = "compile"
+"""The same, of the building of libraries; they are proven in the device's queue."""
 
 
 @worker_ready.connect
 def _keep_engines_warm(sender: Any, **_: Any) -> None:
     from .engine_process import keep_warm
 
-    devices = [name.removeprefix(queue_of("")) for name in sender.app.amqp.queues.consume_from if name != EXTRACT_QUEUE]
+    devices = [
+        name.removeprefix(queue_of("")) for name in sender.app.amqp.queues.consume_from if name.startswith(queue_of(""))
+    ]
     if devices:
         keep_warm("cuda" if any(device.startswith("cuda") for device in devices) else "llvm")
 

@@ -1,12 +1,21 @@
-"""The console log of a run: what its engine, TVM and compilers printed."""
+"""The console log of a run or a compilation: what its process, TVM and compilers printed."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Protocol
+
 from typing_extensions import TypedDict
 
-from .models import Run
-
 TAIL_BYTES = 64 * 1024
+
+
+class Printed(Protocol):
+    """What has a console log."""
+
+    @property
+    def console_log(self) -> Path:
+        """Its file, which may not be there yet."""
 
 
 class ConsoleDict(TypedDict):
@@ -17,10 +26,10 @@ class ConsoleDict(TypedDict):
     end: int
 
 
-def console(run: Run, *, after: int | None = None, limit: int = TAIL_BYTES) -> ConsoleDict:
+def console(source: Printed, *, after: int | None = None, limit: int = TAIL_BYTES) -> ConsoleDict:
     """At most `limit` bytes from the offset `after`, or the end of the log, from the start of a line."""
     try:
-        with run.console_log.open("rb") as log:
+        with source.console_log.open("rb") as log:
             size = log.seek(0, 2)
             start = max(0, size - limit) if after is None else min(after, size)
             log.seek(start)
@@ -34,9 +43,9 @@ def console(run: Run, *, after: int | None = None, limit: int = TAIL_BYTES) -> C
     return {"text": whole.decode(errors="replace"), "start": start, "end": start + len(whole)}
 
 
-def last_lines(run: Run, count: int) -> str:
+def last_lines(source: Printed, count: int) -> str:
     """The last lines of the log that aren't blank."""
-    lines = [line for line in console(run)["text"].splitlines() if line.strip()]
+    lines = [line for line in console(source)["text"].splitlines() if line.strip()]
     return "\n".join(lines[-count:])
 
 

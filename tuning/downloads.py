@@ -18,8 +18,7 @@ from zipstream import ZipStream
 from .engines import records
 from .models import Record, Run, Task
 from .recorder import KEEP_BEST
-from .services import Conflict
-from .validation import Invalid
+from .validation import Conflict, Invalid
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,7 +94,7 @@ def console_file(run: Run) -> File:
         raise Conflict("Nothing was printed so far.") from None
     version = f"console {found.st_size} {found.st_mtime_ns}"
     return File(
-        "console.log", "text/plain; charset=utf-8", version, _bytes(run.console_log, found.st_size), found.st_size
+        "console.log", "text/plain; charset=utf-8", version, file_pieces(run.console_log, found.st_size), found.st_size
     )
 
 
@@ -261,7 +260,7 @@ class _Sink:
         return b"".join(parts)
 
 
-def _bytes(path: Path, size: int) -> Pieces:
+def file_pieces(path: Path, size: int) -> Pieces:
     """As many bytes of a file that grows, or fewer should it have become shorter."""
     with path.open("rb") as file:
         while size and (piece := file.read(min(PIECE_BYTES, size))):

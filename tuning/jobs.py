@@ -9,10 +9,11 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 from redis.exceptions import RedisError
 
-from .celery import EXTRACT_QUEUE, app, queue_of, shutdown
+from .celery import COMPILE_QUEUE, EXTRACT_QUEUE, app, queue_of, shutdown
+from .compiling import carry_out
 from .devices import is_remote
 from .extracting import extract
-from .models import Extraction, Run
+from .models import Compilation, Extraction, Run
 from .supervisor import claim, supervise
 
 logger = logging.getLogger(__name__)
@@ -33,8 +34,47 @@ def tune(run_id: int) -> None:
 
 
 def _tell_of_next(device: str) -> None:
-    if following := Run.objects.filter(device=device, status=Run.Status.QUEUED).order_by("queued_at", "pk").first():
-        enqueue(following)
+    """The first of the runs and proofs that wait for the device."""
+    runs = Run.objects.filter(device=device, status=Run.Status.QUEUED).order_by("queued_at", "pk")[:1]
+    proofs = Compilation.objects.waiting_for(device).order_by("queued_at", "pk")[:1]
+    if following := min([*runs, *proofs], key=lambda one: one.queued_at, default=None):
+        (enqueue if isinstance(following, Run) else enqueue_compilation)(following)
+
+
+@app.task(name="tuning.compile")
+def compile_library(compilation_id: int) -> None:
+    """Do the next stage of a queued compilation; one that was deleted, cancelled or taken meanwhile is left alone."""
+    try:
+        compilation = Compilation.objects.shown().filter(pk=compilation_id).first()
+        if compilation is None:
+            return
+        device = compilation.run.device
+        if compilation.wait_and_claim(shutdown, wait=not is_remote(device)):
+            logger.info("Compilation %s ended %s.", compilation_id, carry_out(compilation, shutdown))
+            _go_on(compilation_id, device)
+    except (OperationalError, InterfaceError) as error:
+        logger.warning("Compilation %s waits for the database: %s", compilation_id, str(error).strip())
+
+
+def _go_on(compilation_id: int, device: str) -> None:
+    if shutdown.is_set():
+        return
+    if built := Compilation.objects.filter(pk=compilation_id, status=Compilation.Status.QUEUED).first():
+        enqueue_compilation(built)
+    elif is_remote(device):
+        _tell_of_next(device)
+
+
+def enqueue_compilation(compilation: Compilation) -> None:
+    """Tell the worker that builds, or that of the run's device. When the broker can't be reached the sweep tells it later."""
+    building = compilation.stage == Compilation.Stage.BUILD
+    queue = COMPILE_QUEUE if building else queue_of(compilation.run.device)
+    try:
+        compile_library.apply_async(args=(compilation.pk,), queue=queue, retry=False)
+    except (BrokerError, RedisError, OSError) as error:
+        logger.warning("Compilation %s stays queued until the broker answers again: %s", compilation.pk, error)
+    else:
+        Compilation.objects.filter(pk=compilation.pk).update(enqueued_at=timezone.now())
 
 
 @app.task(name="tuning.extract")

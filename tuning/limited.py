@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
-from typing import IO, TypeVar, Union
+from typing import IO, Any, NamedTuple, TypeVar, Union
 
 import msgspec
 from django.conf import settings
@@ -30,24 +30,52 @@ class Abandoned(Exception):
     """Who asked wants no answer any more."""
 
 
-def limits() -> dict[str, int]:
+class Died(Refused):
+    """The process ended without a word of its own."""
+
+
+class Limits(NamedTuple):
+    """For how long a process may take, in seconds, and how the variables that say so begin."""
+
+    seconds: int
+    variable: str
+
+
+def limits() -> dict[str, Any]:
     """What a `Question` says of them."""
     return {"memory_mb": settings.INSPECT_MEMORY_MB, "cpu_s": settings.INSPECT_S}
 
 
-def ask(
-    module: str, question: Question, kind: type[Answer], on_step: Callable[[str], bool] = lambda _step: True
+def ask(  # noqa: PLR0913 - what differs between questions
+    module: str,
+    question: Question,
+    kind: type[Answer],
+    on_step: Callable[[str], bool] = lambda _step: True,
+    *,
+    limits: Limits | None = None,
+    printed: IO[bytes] | None = None,
 ) -> Generator[Answer, None, None]:
-    """The answers, of that kind, of `python -m MODULE`.
+    """The answers, of that kind, of `python -m MODULE`; what it prints goes to `printed`, if that is of interest.
 
     `on_step` hears what goes on, and stops it by False. Raises `Refused` with the reason in words, and `Abandoned`.
     The process ends when the iterator is closed.
     """
-    with tempfile.TemporaryFile() as printed, _started(module, printed) as process:
-        try:
-            yield from _answers(process, question, _decoder(kind), on_step, printed)
-        finally:
-            process.kill()
+    limits = limits or Limits(settings.INSPECT_S, "TUNEBOARD_INSPECT")
+    with tempfile.TemporaryFile() as nowhere:
+        printed = printed or nowhere
+        with _started(module, printed) as process:
+            try:
+                yield from _answers(process, question, _decoder(kind), on_step, limits)
+            except _Ended as ended:
+                raise Died(_death(ended, question, limits, printed)) from None
+            finally:
+                process.kill()
+
+
+class _Ended(Exception):
+    def __init__(self, status: int, doing: str) -> None:
+        super().__init__(status)
+        self.status, self.doing = status, doing
 
 
 def _started(module: str, printed: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -66,14 +94,14 @@ def _answers(
     question: Question,
     decoder: msgspec.json.Decoder[Answer | Step | Refusal],
     on_step: Callable[[str], bool],
-    printed: IO[bytes],
+    limits: Limits,
 ) -> Generator[Answer, None, None]:
     assert process.stdin
     with contextlib.suppress(BrokenPipeError):  # Its end says more.
         process.stdin.write(msgspec.json.encode(question))
         process.stdin.close()
     doing, answered = "Starting", False
-    for line in _lines(process):
+    for line in _lines(process, limits):
         answer = decoder.decode(line) if line else Step(doing)
         if isinstance(answer, Refusal):
             raise Refused(answer.error, answer.dims)
@@ -85,13 +113,13 @@ def _answers(
         if not on_step(doing):
             raise Abandoned
     if (status := process.wait()) or not answered:
-        raise Refused(_death(status, doing, printed))
+        raise _Ended(status, doing)
 
 
-def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
+def _lines(process: subprocess.Popen[bytes], limits: Limits) -> Iterator[bytes]:
     """What it writes, line by line, and an empty one at each pulse. Raises `Refused` when the time is up."""
     assert process.stdout
-    deadline, rest = time.monotonic() + settings.INSPECT_S, b""
+    deadline, rest = time.monotonic() + limits.seconds, b""
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while time.monotonic() < deadline:
@@ -103,17 +131,18 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
                 return
             *lines, rest = (rest + data).split(b"\n")
             yield from lines
-    raise Refused(f"It took longer than the {settings.INSPECT_S} s that it may take here (TUNEBOARD_INSPECT_S).")
+    raise Refused(f"It took longer than the {limits.seconds} s that it may take here ({limits.variable}_S).")
 
 
-def _death(status: int, doing: str, printed: IO[bytes]) -> str:
+def _death(ended: _Ended, question: Question, limits: Limits, printed: IO[bytes]) -> str:
     """Why there was no answer, by the exit status and what was printed last."""
     printed.seek(0)
     lines = printed.read().decode(errors="replace").strip().splitlines()
+    status, doing = ended.status, ended.doing
     if any("bad_alloc" in line or "out of memory" in line or "MemoryError" in line for line in lines[-20:]):
-        return f"{doing} needed more than the {settings.INSPECT_MEMORY_MB:,} MiB of memory that it may take here."
+        return f"{doing} needed more than the {question.memory_mb:,} MiB of memory that it may take here."
     if status in (-24, 128 + 24):  # SIGXCPU
-        return f"{doing} took more than {settings.INSPECT_S} s of processor time (TUNEBOARD_INSPECT_S)."
+        return f"{doing} took more than {question.cpu_s} s of processor time ({limits.variable}_S)."
     how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
     last = f" Its last line: {lines[-1][:300]}" if lines else ""
     return f"TVM broke down over it while it was at “{doing}”: its process {how}.{last}"

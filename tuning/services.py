@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from . import jobs
+from . import compilations, jobs
 from .advice import CheckDict, check
 from .announce import announce_status
 from .console import ConsoleDict, console
@@ -28,7 +28,7 @@ from .networks import extraction as _extraction
 from .networks import upload as upload_network
 from .orders import MOST_TRIALS, Budget, Extension, Order, network_choice
 from .targets import tags as target_tags
-from .validation import Invalid, OptionDict, convert, options_of
+from .validation import Conflict, Invalid, OptionDict, convert, options_of
 
 __all__ = (
     "SAMPLED_EVERY",
@@ -60,10 +60,6 @@ __all__ = (
     "upload_network",
 )
 logger = logging.getLogger(__name__)
-
-
-class Conflict(Exception):
-    """The run's status doesn't allow it; the message says why."""
 
 
 def tuning_options() -> list[OptionDict]:
@@ -222,6 +218,7 @@ def sweep() -> int:
     for run in Run.objects.forgotten():
         jobs.enqueue(run)
     _sweep_extractions()
+    compilations.sweep()
     tidy()
     return len(marked)
 

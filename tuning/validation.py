@@ -21,6 +21,10 @@ class Invalid(Exception):
         self.fields = dict(fields)
 
 
+class Conflict(Exception):
+    """The present state doesn't allow it; the message says why."""
+
+
 Type = Literal["integer", "integers", "number", "boolean", "choice"]
 
 

@@ -11,7 +11,7 @@ from ninja.renderers import BaseRenderer
 
 from dashboard.accounts import VIEW
 
-from . import devices, downloads, library, networks, runs
+from . import compilations, devices, downloads, library, networks, runs
 from .auth import needs
 from .errors import handle_errors
 
@@ -38,5 +38,6 @@ api.add_router("", networks.router)
 api.add_router("", runs.router)
 api.add_router("", downloads.router)
 api.add_router("", library.router)
+api.add_router("", compilations.router)
 api.add_router("", devices.router)
 handle_errors(api)

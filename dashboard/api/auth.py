@@ -10,12 +10,14 @@ from ninja.errors import HttpError
 from ninja.security import HttpBearer
 from ninja.security import SessionAuth as NinjaSessionAuth
 
-from dashboard.accounts import CHANGE, DELETE_NETWORK, LAUNCH, UPLOAD, VIEW
+from dashboard.accounts import CHANGE, CHANGE_COMPILATION, COMPILE, DELETE_NETWORK, LAUNCH, UPLOAD, VIEW
 
 WHAT = {
     VIEW: "look at runs",
     LAUNCH: "launch runs",
     CHANGE: "stop and resume runs",
+    COMPILE: "compile runs",
+    CHANGE_COMPILATION: "cancel and benchmark compilations",
     UPLOAD: "upload models and extract tasks",
     DELETE_NETWORK: "delete models",
 }

@@ -11,8 +11,8 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
 from dashboard.downloads import response
-from tuning import downloads
-from tuning.models import Run
+from tuning import compilations, downloads
+from tuning.models import Compilation, Run
 
 from . import shapes
 from .shapes import ERRORS
@@ -61,6 +61,24 @@ def get_console_log(request: HttpRequest, run_id: int) -> HttpResponseBase:
     """All that the engine, TVM and compilers have printed so far."""
     run = _run(run_id)
     return response(request, run, downloads.console_file(run))
+
+
+@download("compilations/{int:compilation_id}/artifact", "application/octet-stream")
+def get_artifact(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
+    """The shared library of a compilation. 409 when there is none."""
+    compilation = _compilation(compilation_id)
+    return response(request, compilation.run, compilations.library_file(compilation))
+
+
+@download("compilations/{int:compilation_id}/manifest", "application/json")
+def get_manifest(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
+    """What the library is: versions, target, inputs, outputs, the record of each function, checksums."""
+    compilation = _compilation(compilation_id)
+    return response(request, compilation.run, compilations.manifest_file(compilation))
+
+
+def _compilation(key: int) -> Compilation:
+    return get_object_or_404(Compilation.objects.select_related("run__network"), pk=key)
 
 
 def _run(run_id: int) -> Run:

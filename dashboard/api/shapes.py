@@ -11,12 +11,13 @@ from ninja.errors import HttpError
 from pydantic import ValidationInfo, model_validator
 from typing_extensions import TypedDict
 
-from tuning import services
+from dashboard.presentation.snippets import SnippetDict
+from tuning import compilations, services
 from tuning.downloads import RecordsFormat, Which
 from tuning.library import Order as LibraryOrder
 from tuning.library import Wanted
+from tuning.models import CompilationDict, RunDict, Task, TaskDict
 from tuning.models import ErrorDict as RunErrorDict
-from tuning.models import RunDict, Task, TaskDict
 from tuning.recorder import KEEP_BEST
 from tuning.services import Invalid
 from tuning.validation import OptionDict
@@ -116,6 +117,18 @@ class RunPage(TypedDict):
     next: str | None
 
 
+class CompilationList(TypedDict):
+    """The compilations of a run, newest first."""
+
+    items: list[CompilationDict]
+
+
+class SnippetList(TypedDict):
+    """How to use a library."""
+
+    items: list[SnippetDict]
+
+
 class ErrorList(TypedDict):
     """The distinct errors of a run, the most frequent first."""
 
@@ -202,6 +215,13 @@ def extraction_schema() -> dict[str, Any]:
         "additionalProperties": False,
         "example": {"network": "resnet-18", "network_options": {"batch": 4}, "target": "this"},
     }
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def compile_schema() -> dict[str, Any]:
+    """The body of a compilation for the OpenAPI page."""
+    properties = {option["name"]: _json_schema(option) for option in compilations.compile_options()}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False, "example": {"source": "run"}}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 

@@ -198,7 +198,7 @@ class Source:
 @pytest.mark.django_db(transaction=True)
 async def test_it_sends_a_piece_before_it_makes_the_next(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source(5)
-    monkeypatch.setattr(downloads, "_bytes", source.pieces)
+    monkeypatch.setattr(downloads, "file_pieces", source.pieces)
     run = await asyncio.to_thread(prepared, client)
     stream = Stream(client, f"/api/v1/runs/{run.pk}/console.log")
     made: list[int] = []
@@ -217,7 +217,7 @@ async def test_it_sends_a_piece_before_it_makes_the_next(client: Client, monkeyp
 @pytest.mark.django_db(transaction=True)
 async def test_it_stops_when_the_client_hangs_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source(1_000_000_000)
-    monkeypatch.setattr(downloads, "_bytes", source.pieces)
+    monkeypatch.setattr(downloads, "file_pieces", source.pieces)
     run = await asyncio.to_thread(prepared, client)
     await Stream(client, f"/api/v1/runs/{run.pk}/console.log", hang_up=True).run()
     assert source.closed

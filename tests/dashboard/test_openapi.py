@@ -16,7 +16,7 @@ from dashboard.api.errors import CODES
 from dashboard.api.paging import Order
 from dashboard.models import ApiToken
 from tests.live import LiveSite
-from tests.world import make_extraction, make_user, measured_run, write_record_files
+from tests.world import make_compilation, make_extraction, make_user, measured_run, publish, write_record_files
 from tuning import services
 from tuning.models import Run
 
@@ -96,7 +96,8 @@ def test_answers_are_as_described(schema: Any) -> None:
     run = measured_run(latencies=[(0, None), (1, 2e-3), (0, 1e-3)])
     write_record_files(run)
     run.console_log.write_text("printed")
-    extraction = make_extraction(run.network)
+    extraction, compilation = make_extraction(run.network), make_compilation(run)
+    publish(compilation)
     client = Client()
     client.force_login(make_user("viewer"))
     for name, operation in operations(schema).items():
@@ -107,6 +108,7 @@ def test_answers_are_as_described(schema: Any) -> None:
                 "index": 0,
                 "network_id": run.network_id,
                 "extraction_id": extraction.pk,
+                "compilation_id": compilation.pk,
             }
             keys["workload_hash"] = run.tasks.values_list("workload_hash", flat=True)[0]
             response = client.get(path.format(**keys))

@@ -28,6 +28,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """Address space, in MiB."""
     cpu_s: Annotated[int, Meta(ge=1)]
     """Seconds of processor time."""
+    quietly: bool = True
+    """Whether what is being measured meanwhile goes first; not if it is this process that measures."""
 
 
 class Step(msgspec.Struct, tag="step", frozen=True):
@@ -85,7 +87,8 @@ def _limit(question: Question) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (space, space))
     resource.setrlimit(resource.RLIMIT_CPU, (question.cpu_s, question.cpu_s + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.nice(10)
+    if question.quietly:
+        os.nice(10)
 
 
 def _refusal(error: Exception, memory_mb: int, failing: str) -> Refusal:

@@ -1,12 +1,18 @@
 """What is stored, and the typed shapes in which it is shown."""
 
+from .compilation import Benchmark, Compilation
+from .device import DeviceTurn, deciding
 from .extraction import ExtractedTask, Extraction
 from .network import Network, fingerprint, networks_dir
 from .run import LEASE, TELL_AGAIN, Run, RunQuerySet
 from .shapes import (
     Alert,
+    BenchmarkDict,
+    CompilationDict,
+    CoverageDict,
     ErrorDict,
     ExtractionDict,
+    LatencyDict,
     NetworkDetail,
     RunDelta,
     RunDict,
@@ -21,11 +27,18 @@ __all__ = (
     "LEASE",
     "TELL_AGAIN",
     "Alert",
+    "Benchmark",
+    "BenchmarkDict",
+    "Compilation",
+    "CompilationDict",
+    "CoverageDict",
+    "DeviceTurn",
     "Doubt",
     "ErrorDict",
     "ExtractedTask",
     "Extraction",
     "ExtractionDict",
+    "LatencyDict",
     "Network",
     "NetworkDetail",
     "Record",
@@ -41,6 +54,7 @@ __all__ = (
     "TrialColumns",
     "TrialError",
     "TrialQuerySet",
+    "deciding",
     "doubt",
     "fingerprint",
     "level_of_detail",

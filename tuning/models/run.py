@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from django.conf import settings
-from django.db import IntegrityError, models, transaction
+from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
 
+from .device import deciding
 from .network import Network, fingerprint
 from .shapes import Alert, RunDict
 
@@ -40,13 +41,22 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Runs whose supervisor should be alive."""
         return self.filter(status__in=Run.LIVE)
 
+    def occupying(self) -> RunQuerySet:
+        """Runs for which a device is in use: they are tuned, or a library of theirs is measured."""
+        proving = Q(compilations__stage="prove", compilations__status__in=("running", "cancelling"))
+        return self.filter(Q(status__in=Run.LIVE) | proving)
+
+    def device_is_free(self, device: str) -> bool:
+        """Whether nothing is measured on it; ask within `deciding` to take it."""
+        return not self.occupying().filter(device=device).exists()
+
     def abandoned(self) -> RunQuerySet:
         """Live runs whose supervisor has not renewed its lease in time."""
         return self.live().filter(heartbeat_at__lt=timezone.now() - LEASE)
 
     def forgotten(self) -> RunQuerySet:
         """Queued runs that no worker was told of lately, on devices that do nothing."""
-        busy = Run.objects.live().values("device")
+        busy = Run.objects.occupying().values("device")
         told_long_ago = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=timezone.now() - TELL_AGAIN)
         return self.filter(told_long_ago, status=Run.Status.QUEUED).exclude(device__in=busy).order_by("queued_at", "pk")
 
@@ -195,21 +205,20 @@ class Run(models.Model):
         """Take the queued run and its device; False when the run isn't queued any more or the device is taken."""
         now = timezone.now()
         queued = Run.objects.filter(pk=self.pk, status=self.Status.QUEUED)
-        try:
-            with transaction.atomic():
-                claimed = queued.update(
-                    status=self.Status.RUNNING,
-                    lease=uuid.uuid4().hex,
-                    heartbeat_at=now,
-                    started_at=self.started_at or now,
-                    finished_at=None,
-                    finish_reason=None,
-                    error=None,
-                    phase="loading",
-                    phase_task=None,
-                )
-        except IntegrityError:  # one_live_run_a_device
-            return False
+        with deciding(self.device):
+            if not Run.objects.device_is_free(self.device):
+                return False
+            claimed = queued.update(
+                status=self.Status.RUNNING,
+                lease=uuid.uuid4().hex,
+                heartbeat_at=now,
+                started_at=self.started_at or now,
+                finished_at=None,
+                finish_reason=None,
+                error=None,
+                phase="loading",
+                phase_task=None,
+            )
         self.refresh_from_db()
         return claimed == 1
 

@@ -169,3 +169,78 @@ class ExtractionDict(TypedDict):
     created_at: str
     finished_at: str | None
     tasks: list[ExtractedTaskDict]
+
+
+class CoverageDict(TypedDict):
+    """How many of a compiled network's functions a record was applied to; the others are named."""
+
+    functions: int
+    tuned: int
+    untuned: list[str]
+
+
+class LatencyDict(TypedDict):
+    """Seconds of one inference, over the rounds of a benchmark; the deviation is that of all rounds."""
+
+    mean_s: float
+    median_s: float
+    max_s: float
+    min_s: float
+    std_s: float
+
+
+class BenchmarkDict(TypedDict):
+    """One benchmark; `without_onnxruntime` says why that one wasn't measured."""
+
+    id: int
+    at: str
+    created_by: str | None
+    rounds: int
+    tuned: LatencyDict | None
+    untuned: LatencyDict | None
+    onnxruntime: LatencyDict | None
+    onnxruntime_version: str | None
+    without_onnxruntime: str | None
+    speedup: float | None
+
+
+class CompilationDict(TypedDict):
+    """A compilation; what isn't known yet is null.
+
+    `used` has, for each function that was scheduled by a record: `function`, and the record's `run`, `trial` and `latency_s`.
+    There is a library once `sha256` is there. `verified`, the errors and `tolerance` are of the last proof, `measured_s` and
+    `speedup` of the last benchmark. `waits_for` is the device that a queued proof waits for.
+    """
+
+    id: int
+    run: int
+    run_name: str
+    network: str
+    target: Any
+    device: str
+    source: str
+    status: str
+    stage: str
+    phase: str | None
+    progress: float | None
+    waits_for: str | None
+    error: str | None
+    created_by: str | None
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    versions: dict[str, str]
+    coverage: CoverageDict | None
+    used: list[dict[str, Any]]
+    inputs: list[dict[str, Any]]
+    outputs: list[dict[str, Any]]
+    size: int | None
+    sha256: str | None
+    verified: bool | None
+    max_abs_error: float | None
+    max_rel_error: float | None
+    tolerance: dict[str, Any] | None
+    estimate_s: float | None
+    measured_s: float | None
+    speedup: float | None
+    benchmarks: list[BenchmarkDict]

@@ -19,7 +19,7 @@ from django.urls import reverse
 from dashboard.accounts import first_admin, one_time_login_url
 from dashboard.hosting import Address, SiteLock, Unavailable
 from tuning import services, valkey
-from tuning.celery import EXTRACT_QUEUE, queue_of
+from tuning.celery import COMPILE_QUEUE, EXTRACT_QUEUE, queue_of
 from tuning.devices import REMOTE
 from tuning.management.migrated import migrate
 from tuning.models import Run
@@ -33,7 +33,7 @@ START_S = 120.0
 
 
 class Command(BaseCommand):
-    """Migrates, starts what isn't configured, the web, a worker a device and one for extractions; Ctrl-C stops all of it."""
+    """Migrates, starts what isn't configured, the web, a worker a device and those that need none; Ctrl-C stops all of it."""
 
     help = __doc__
 
@@ -81,7 +81,7 @@ class Command(BaseCommand):
         commands |= {f"worker-{device}": _worker(device, queue_of(device)) for device in settings.DEVICES}
         if settings.TRACKERS:
             commands["worker-remote"] = _worker("remote", queue_of(f"{REMOTE}:"), settings.REMOTE_RUNS)
-        commands[f"worker-{EXTRACT_QUEUE}"] = _worker(EXTRACT_QUEUE, EXTRACT_QUEUE)
+        commands |= {f"worker-{queue}": _worker(queue, queue) for queue in (EXTRACT_QUEUE, COMPILE_QUEUE)}
         inherited = {"web": (address.socket.fileno(),)}
         logs = settings.VAR / "logs"
         return {

@@ -1,0 +1,353 @@
+"""Compilations: a run's best records made into a library, the proof that it is right, and how fast it was each time."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import uuid
+from datetime import timedelta
+from pathlib import Path
+from statistics import fmean, median, pstdev
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from tuning.engines.compile_protocol import LIBRARY, MANIFEST, UNTUNED
+
+from .device import deciding
+from .run import Run
+from .shapes import BenchmarkDict, CompilationDict, CoverageDict, LatencyDict
+
+LEASE = timedelta(seconds=30)
+"""A job that hasn't renewed its lease for this long is taken for dead."""
+TELL_AGAIN = timedelta(seconds=30)
+
+
+class CompilationQuerySet(models.QuerySet["Compilation"]):
+    """Reads of compilations."""
+
+    def shown(self) -> CompilationQuerySet:
+        """With what `to_dict` reads."""
+        return self.select_related("run__network", "created_by").prefetch_related("benchmarks__created_by")
+
+    def live(self) -> CompilationQuerySet:
+        """Those that a job should be at work on."""
+        return self.filter(status__in=Compilation.LIVE)
+
+    def waiting_for(self, device: str) -> CompilationQuerySet:
+        """Those whose proof waits for the device."""
+        return self.filter(status=Compilation.Status.QUEUED, stage=Compilation.Stage.PROVE, run__device=device)
+
+    def abandoned(self) -> CompilationQuerySet:
+        """Live ones whose job has not renewed its lease in time."""
+        return self.live().filter(heartbeat_at__lt=timezone.now() - LEASE)
+
+    def forgotten(self) -> CompilationQuerySet:
+        """Queued ones that no worker was told of lately, and that needn't wait for a device."""
+        told_long_ago = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=timezone.now() - TELL_AGAIN)
+        waiting = {"stage": Compilation.Stage.PROVE, "run__device__in": Run.objects.occupying().values("device")}
+        return self.filter(told_long_ago, status=Compilation.Status.QUEUED).exclude(**waiting)
+
+
+class Compilation(models.Model):
+    """One library of a run's network. It is built in one job; another one, whose device is quiet then, proves it."""
+
+    class Status(models.TextChoices):
+        """`queued → running → (cancelling →) finished | failed | cancelled`; queued again between build and proof."""
+
+        QUEUED = "queued"
+        RUNNING = "running"
+        CANCELLING = "cancelling"
+        FINISHED = "finished"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+
+    class Stage(models.TextChoices):
+        """What its job does: build the library, or compare and benchmark it on the run's device."""
+
+        BUILD = "build"
+        PROVE = "prove"
+
+    class Source(models.TextChoices):
+        """Whose records: this run's, or the best of all runs for each workload."""
+
+        RUN = "run"
+        LIBRARY = "library"
+
+    LIVE: ClassVar[tuple[str, ...]] = (Status.RUNNING, Status.CANCELLING)
+    ENDED: ClassVar[tuple[str, ...]] = (Status.FINISHED, Status.FAILED, Status.CANCELLED)
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="compilations")
+    source = models.CharField(max_length=10, choices=Source.choices, default=Source.RUN)
+    status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
+    stage = models.CharField(max_length=6, choices=Stage.choices, default=Stage.BUILD)
+    phase = models.CharField(max_length=20, null=True)
+    """`PhaseName` of the protocol, while a job is at work."""
+    progress = models.FloatField(null=True)
+    """Of the phase, from 0 to 1, where it can be told."""
+    error = models.TextField(null=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    """Who wants the benchmark that is queued or measured."""
+    created_at = models.DateTimeField(auto_now_add=True)
+    queued_at = models.DateTimeField()
+    enqueued_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    lease = models.CharField(max_length=32, null=True)
+    heartbeat_at = models.DateTimeField(null=True)
+    versions = models.JSONField(default=dict)
+    """Of what built it."""
+    estimate_s = models.FloatField(null=True)
+    """Σ latency of the record × weight, over all tasks; null when one of them has no record."""
+    used = models.JSONField(default=list)
+    """`Used` of the protocol, one for each function that a record was applied to."""
+    untuned = models.JSONField(default=list)
+    """Names of the other functions."""
+    inputs = models.JSONField(default=list)
+    outputs = models.JSONField(default=list)
+    size = models.PositiveBigIntegerField(null=True)
+    """Bytes of the library, once it is published."""
+    sha256 = models.CharField(max_length=64, null=True)
+    verified = models.BooleanField(null=True)
+    max_abs_error = models.FloatField(null=True)
+    max_rel_error = models.FloatField(null=True)
+    tolerance = models.JSONField(null=True)
+
+    objects = CompilationQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-created_at", "-pk")
+        indexes = (models.Index(fields=("status", "stage")),)
+
+    def __str__(self) -> str:
+        return f"compilation {self.pk} of run {self.run_id}"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a job should be at work on it."""
+        return self.status in self.LIVE
+
+    @property
+    def is_published(self) -> bool:
+        """Whether there is a library to take away."""
+        return self.sha256 is not None
+
+    @property
+    def can_cancel(self) -> bool:
+        """Whether Cancel would do something."""
+        return self.status in (self.Status.QUEUED, self.Status.RUNNING)
+
+    @property
+    def can_benchmark(self) -> bool:
+        """Whether it can be proven and benchmarked (again)."""
+        return self.is_published and self.status in self.ENDED
+
+    @property
+    def waits_for(self) -> str | None:
+        """The device that its proof waits for."""
+        waits = self.status == self.Status.QUEUED and self.stage == self.Stage.PROVE
+        return self.run.device if waits else None
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are; with the time of creation, since a new database beside old files begins with 1 again."""
+        return Path(settings.VAR) / "compilations" / f"{self.pk}-{self.created_at:%Y%m%dT%H%M%S.%f}"
+
+    @property
+    def unpublished(self) -> Path:
+        """The folder in which its files are made."""
+        return self.folder / "building"
+
+    @property
+    def artifact(self) -> Path:
+        """The folder that appears whole when the build has succeeded."""
+        return self.folder / "artifact"
+
+    @property
+    def library(self) -> Path:
+        """The shared library."""
+        return self.artifact / LIBRARY
+
+    @property
+    def untuned_library(self) -> Path:
+        """What it is compared with."""
+        return self.artifact / UNTUNED
+
+    @property
+    def manifest(self) -> Path:
+        """What the library is, as JSON."""
+        return self.artifact / MANIFEST
+
+    @property
+    def console_log(self) -> Path:
+        """What TVM, compilers and linker printed."""
+        return self.folder / "console.log"
+
+    @property
+    def latest(self) -> Benchmark | None:
+        """The last benchmark."""
+        return next(iter(self.benchmarks.all()), None)
+
+    @property
+    def coverage(self) -> CoverageDict | None:
+        """How many functions a record was applied to; None before it is built."""
+        if not self.is_published:
+            return None
+        return {"functions": len(self.used) + len(self.untuned), "tuned": len(self.used), "untuned": self.untuned}
+
+    def move(self, *sources: str, to: str, lease: str | None = None, **values: Any) -> bool:
+        """Change the status if it is one of `sources` still, under this lease if one is given; says whether it did."""
+        candidates = Compilation.objects.filter(pk=self.pk, status__in=sources)
+        if lease is not None:
+            candidates = candidates.filter(lease=lease)
+        moved = candidates.update(status=to, **values) == 1
+        if moved:
+            self.refresh_from_db(fields=("status", *values))
+        return moved
+
+    def claim(self) -> bool:
+        """Take the queued compilation and, to prove it, the device; False when either is taken or it isn't queued any more."""
+        with deciding(self.run.device):
+            needs_device = self.stage == self.Stage.PROVE
+            if needs_device and not Run.objects.device_is_free(self.run.device):
+                self.refresh_from_db(fields=("status",))
+                return False
+            now = timezone.now()
+            queued = Compilation.objects.filter(pk=self.pk, status=self.Status.QUEUED, stage=self.stage)
+            claimed = queued.update(
+                status=self.Status.RUNNING,
+                lease=uuid.uuid4().hex,
+                heartbeat_at=now,
+                started_at=self.started_at or now,
+                phase="loading",
+                progress=None,
+                error=None,
+            )
+        self.refresh_from_db()
+        return claimed == 1
+
+    def wait_and_claim(self, shutdown: threading.Event, poll_s: float = 1.0, *, wait: bool = True) -> bool:
+        """Wait until the device is free, if it needs one, and take it; False when somebody else did, or at shutdown."""
+        while not self.claim():
+            if not wait or self.status != self.Status.QUEUED or shutdown.wait(poll_s):
+                return False
+        return True
+
+    def remove_unpublished(self) -> None:
+        """What a build left that didn't end well."""
+        shutil.rmtree(self.unpublished, ignore_errors=True)
+
+    def renew(self) -> str | None:
+        """Renew the lease; gives the status, or None when it is this job's no longer."""
+        mine = Compilation.objects.live().filter(pk=self.pk, lease=self.lease)
+        if not mine.update(heartbeat_at=timezone.now()):
+            return None
+        return mine.values_list("status", flat=True).first()
+
+    def requeue(self, *sources: str, stage: str, **values: Any) -> bool:
+        """Queue it for a stage if its status is one of these still; says whether it did."""
+        now = timezone.now()
+        waits = {"phase": None, "progress": None, "error": None, "finished_at": None}
+        return self.move(
+            *sources, to=self.Status.QUEUED, stage=stage, queued_at=now, enqueued_at=None, **waits, **values
+        )
+
+    def to_dict(self) -> CompilationDict:
+        """The compilation as API and socket show it, its benchmarks newest first."""
+        latest = self.latest
+        return {
+            "id": self.pk,
+            "run": self.run_id,
+            "run_name": self.run.name,
+            "network": self.run.network.name,
+            "target": self.run.target,
+            "device": self.run.device,
+            "source": self.source,
+            "status": self.status,
+            "stage": self.stage,
+            "phase": self.phase,
+            "progress": self.progress,
+            "waits_for": self.waits_for,
+            "error": self.error,
+            "created_by": self.created_by.get_username() if self.created_by else None,
+            "created_at": self.created_at.isoformat(),
+            "started_at": self.started_at.isoformat() if self.started_at else None,
+            "finished_at": self.finished_at.isoformat() if self.finished_at else None,
+            "versions": self.versions,
+            "coverage": self.coverage,
+            "used": self.used,
+            "inputs": self.inputs,
+            "outputs": self.outputs,
+            "size": self.size,
+            "sha256": self.sha256,
+            "verified": self.verified,
+            "max_abs_error": self.max_abs_error,
+            "max_rel_error": self.max_rel_error,
+            "tolerance": self.tolerance,
+            "estimate_s": self.estimate_s,
+            "measured_s": latest.median_s("tuned") if latest else None,
+            "speedup": latest.speedup if latest else None,
+            "benchmarks": [benchmark.to_dict() for benchmark in self.benchmarks.all()],
+        }
+
+
+class Benchmark(models.Model):
+    """Tuned, untuned and where installed ONNX Runtime, measured in turn, round by round."""
+
+    compilation = models.ForeignKey(Compilation, on_delete=models.CASCADE, related_name="benchmarks")
+    at = models.DateTimeField(default=timezone.now)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    rounds = models.JSONField()
+    """By side (`Side` of the protocol): the seconds of one inference in each round."""
+    onnxruntime = models.CharField(max_length=30, null=True)
+    """Its version."""
+    without_onnxruntime = models.TextField(null=True)
+    """Why it wasn't measured."""
+
+    class Meta:
+        ordering = ("-at", "-pk")
+
+    def __str__(self) -> str:
+        return f"benchmark {self.pk} of compilation {self.compilation_id}"
+
+    def median_s(self, side: str) -> float | None:
+        """Seconds of one inference; None when this side wasn't measured."""
+        return median(self.rounds[side]) if self.rounds.get(side) else None
+
+    @property
+    def speedup(self) -> float | None:
+        """How many times the tuned library's time the untuned one takes, by the medians."""
+        tuned, untuned = self.median_s("tuned"), self.median_s("untuned")
+        return untuned / tuned if tuned and untuned else None
+
+    def latency(self, side: str) -> LatencyDict | None:
+        """What a side's rounds give."""
+        seconds = self.rounds.get(side)
+        if not seconds:
+            return None
+        return {
+            "mean_s": fmean(seconds),
+            "median_s": median(seconds),
+            "max_s": max(seconds),
+            "min_s": min(seconds),
+            "std_s": pstdev(seconds),
+        }
+
+    def to_dict(self) -> BenchmarkDict:
+        """The benchmark as API and socket show it."""
+        return {
+            "id": self.pk,
+            "at": self.at.isoformat(),
+            "created_by": self.created_by.get_username() if self.created_by else None,
+            "rounds": len(self.rounds["tuned"]),
+            "tuned": self.latency("tuned"),
+            "untuned": self.latency("untuned"),
+            "onnxruntime": self.latency("onnxruntime"),
+            "onnxruntime_version": self.onnxruntime,
+            "without_onnxruntime": self.without_onnxruntime,
+            "speedup": self.speedup,
+        }

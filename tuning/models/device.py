@@ -1,0 +1,26 @@
+"""Devices, as far as their turns are concerned: one run or one proof of a library at a time on each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import models, transaction
+
+
+class DeviceTurn(models.Model):
+    """A row for each device, locked while it is decided who comes next: that depends on two tables."""
+
+    device = models.CharField(max_length=60, primary_key=True)
+
+    def __str__(self) -> str:
+        return self.device
+
+
+@contextmanager
+def deciding(device: str) -> Iterator[None]:
+    """A transaction in which nobody else decides about the device."""
+    with transaction.atomic():
+        DeviceTurn.objects.get_or_create(device=device)
+        DeviceTurn.objects.select_for_update().get(device=device)
+        yield
