@@ -92,7 +92,8 @@ def test_everything_in_the_lock_is_exact(project_root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "CONTRIBUTING.md", "docs/settings.md", "docs/commands.md", "docs/design.md"]
+    "name",
+    ["README.md", "CONTRIBUTING.md", "docs/settings.md", "docs/commands.md", "docs/design.md", "docs/stock_tvm.md"],
 )
 def test_every_link_leads_somewhere(project_root: Path, name: str) -> None:
     path = project_root / name
