@@ -76,7 +76,7 @@ DEVICES: list[str] = env.list("TUNEBOARD_DEVICES", ["cpu"], validate=_some(r"(cp
 UPLOAD_MB: int = env.int("TUNEBOARD_UPLOAD_MB", 512, validate=validate.Range(min=1, max=2047))
 """MiB of an uploaded model. A protobuf can't be larger than 2 GiB."""
 INSPECT_MEMORY_MB: int = env.int("TUNEBOARD_INSPECT_MEMORY_MB", 4096, validate=validate.Range(min=1024))
-"""MiB of address space in which a model is read and its tasks are extracted."""
+"""MiB of address space in which a model is read, its tasks are extracted, or a record is shown."""
 INSPECT_S: int = env.int("TUNEBOARD_INSPECT_S", 180, validate=validate.Range(min=10, max=3600))
 """Seconds, of time and of a processor, that this may take."""
 

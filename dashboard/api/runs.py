@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from django.contrib.auth.models import User
 from django.db.models import Prefetch, Q, QuerySet
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
 from dashboard.accounts import CHANGE, LAUNCH
-from tuning import services
+from tuning import services, showing
 from tuning.curves import CurvesDict, curves
 from tuning.models import Run, RunDict, Task, TrialColumns
 from tuning.services import ConsoleDict
@@ -99,6 +99,25 @@ def list_errors(request: HttpRequest, run_id: int) -> shapes.ErrorList:  # noqa:
 def get_task(request: HttpRequest, run_id: int, index: int) -> shapes.TaskDetail:  # noqa: ARG001
     """One task with its TensorIR before scheduling, and its best records."""
     return shapes.task_detail(get_object_or_404(_run(run_id).tasks, index=index))
+
+
+@router.get(
+    "runs/{int:run_id}/tasks/{int:index}/records/{int:trial}",
+    response={(200, 202): shapes.RecordDetail, **ERRORS},
+    url_name="get_record",
+)
+def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Status[shapes.RecordDetail]:  # noqa: ARG001
+    """A best record with its schedule as code, its decisions and the TensorIR that they give.
+
+    The first answers are 202, while a process applies it: ask again after a second.
+    """
+    task = get_object_or_404(_run(run_id).tasks, index=index)
+    records = list(task.records.all())
+    record = next((record for record in records if record.trial == trial), None)
+    if record is None:
+        raise Http404
+    detail = shapes.record_detail(task, record, showing.show([record, *records]))
+    return Status(202 if detail["status"] == "making" else 200, detail)
 
 
 @router.get("runs/{int:run_id}/console", response={200: ConsoleDict, **ERRORS})

@@ -6,20 +6,22 @@ from typing import Any, Literal
 
 import msgspec
 from django.http import HttpRequest
+from django.urls import reverse
 from ninja import Field, Schema
 from ninja.errors import HttpError
 from pydantic import ValidationInfo, model_validator
 from typing_extensions import TypedDict
 
 from dashboard.presentation.snippets import SnippetDict
-from tuning import compilations, services
+from tuning import compilations, services, showing
 from tuning.downloads import RecordsFormat, Which
 from tuning.library import Order as LibraryOrder
 from tuning.library import Wanted
-from tuning.models import CompilationDict, RunDict, Task, TaskDict
+from tuning.models import CompilationDict, Record, RunDict, Task, TaskDict
 from tuning.models import ErrorDict as RunErrorDict
 from tuning.recorder import KEEP_BEST
 from tuning.services import Invalid
+from tuning.showing import Failed, Making, Shown
 from tuning.validation import OptionDict
 
 from .errors import ErrorDict
@@ -136,11 +138,56 @@ class ErrorList(TypedDict):
 
 
 class RecordDict(TypedDict):
-    """One of a task's best trials: its number, its latency in seconds, and the engine's own record (with the trace)."""
+    """One of a task's best trials: its number, its latency in seconds, and the engine's own record (with the trace).
+
+    `url` tells what its schedule does.
+    """
 
     trial: int
     latency_s: float
+    gflops: float | None
+    url: str
     text: str
+
+
+class DecisionDict(TypedDict):
+    """What a sampling instruction chose: TVM's own `decision` (factors from the outermost loop, or a position), and in words.
+
+    `of` is the loop (with its `block` and `extent`), block or annotation that it is about; `among` is what a
+    categorical choice had to choose from.
+    """
+
+    instruction: str
+    of: str
+    block: str | None
+    extent: int | None
+    decision: Any
+    choice: str
+    among: list[str]
+
+
+class ScheduleDict(TypedDict):
+    """A trace as Python `code`, its decisions, and as TVMScript the function that it was applied to.
+
+    `packs` says that blocks of the function pack weights, which is done once, when the network is compiled.
+    """
+
+    code: str
+    decisions: list[DecisionDict]
+    tensorir: str
+    packs: bool
+
+
+class RecordDetail(RecordDict):
+    """A record with its schedule, which is null until `status` is `made`.
+
+    While it is `making`, `step` says what goes on; when it `failed`, `error` says why, once: to ask again is to try again.
+    """
+
+    status: Literal["making", "made", "failed"]
+    step: str | None
+    error: str | None
+    schedule: ScheduleDict | None
 
 
 class TaskDetail(TaskDict):
@@ -152,13 +199,33 @@ class TaskDetail(TaskDict):
 
 def task_detail(task: Task) -> TaskDetail:
     """The task in full."""
-    records = task.records.order_by("latency_s", "trial").values("trial", "latency_s", "text")
+    records = [_record(task, record) for record in task.records.all()]
+    return {**task.to_dict(), "tensorir": task.tensorir, "records": records}
+
+
+def record_detail(task: Task, record: Record, state: showing.State) -> RecordDetail:
+    """The record with as much of its schedule as is known."""
     return {
-        **task.to_dict(),
-        "tensorir": task.tensorir,
-        "records": [
-            {"trial": record["trial"], "latency_s": record["latency_s"], "text": record["text"]} for record in records
-        ],
+        **_record(task, record),
+        "status": "making" if isinstance(state, Making) else "failed" if isinstance(state, Failed) else "made",
+        "step": state.step if isinstance(state, Making) else None,
+        "error": state.error if isinstance(state, Failed) else None,
+        "schedule": _schedule(state) if isinstance(state, Shown) else None,
+    }
+
+
+def _schedule(shown: Shown) -> ScheduleDict:
+    decisions: list[DecisionDict] = msgspec.to_builtins(shown.decisions)
+    return {"code": shown.code, "decisions": decisions, "tensorir": shown.tensorir, "packs": shown.packs}
+
+
+def _record(task: Task, record: Record) -> RecordDict:
+    return {
+        "trial": record.trial,
+        "latency_s": record.latency_s,
+        "gflops": record.gflops,
+        "url": reverse("api:get_record", args=[task.run_id, task.index, record.trial]),
+        "text": record.text,
     }
 
 

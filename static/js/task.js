@@ -1,4 +1,4 @@
-// The page of a task: its own curve, which grows as the run's does.
+// The page of a task: its own curve, which grows as the run's does, and its best records.
 import { Chart } from "./charts.js";
 import { LiveRun } from "./live.js";
 import * as units from "./units.js";
@@ -74,11 +74,13 @@ function show(run, changed = []) {
 setInterval(async () => {
   if (!wantsRecords || document.hidden) return;
   wantsRecords = false;
-  const response = await fetch(location.pathname).catch(() => null);
+  const response = await fetch(location.href).catch(() => null);
   if (!response?.ok) return;
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
   const fresh = page.querySelector("[data-role=records-panel]");
-  if (fresh) role("records-panel").replaceWith(fresh);
+  if (!fresh) return;
+  role("records-panel").replaceWith(fresh);
+  htmx.process(fresh);
 }, 3000);
 
 for (const button of document.querySelectorAll("[data-axis]")) {
@@ -87,6 +89,12 @@ for (const button of document.querySelectorAll("[data-axis]")) {
     chart.against(button.dataset.axis);
   });
 }
+document.addEventListener("htmx:beforeSwap", (event) => { if (event.detail.xhr.status !== 200) event.detail.shouldSwap = false; });
+document.addEventListener("htmx:beforeOnLoad", (event) => {
+  if (!event.detail.xhr.responseURL.includes("/sign-in/")) return;
+  event.preventDefault();
+  location.reload();
+});
 document.addEventListener("themechange", () => chart.restyle());
 
 const live = new LiveRun({

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+import msgspec
 import pytest
 from django.test import Client
 
 from tests.world import make_run, make_user, measured_run
-from tuning import services
+from tuning import services, showing
+from tuning.engines.showing import Decision
 from tuning.models import Record, Run, TrialError
+from tuning.showing import Failed, Making, Shown
 
 pytestmark = pytest.mark.django_db
+DECISION = Decision("sample_perfect_tile", "i1", "matmul", 128, [4, 32], "4 × 32", [])
 
 
 @pytest.fixture
@@ -232,7 +237,53 @@ def test_it_gives_a_task_with_tensorir_and_best_records(client: Client) -> None:
     assert task["name"] == "fused_matmul0"
     assert task["tensorir"].startswith("@T.prim_func")
     assert [(record["trial"], record["latency_s"]) for record in task["records"]] == [(3, 1e-3), (1, 2e-3)]
-    assert task["records"][0]["text"] == Record.objects.get(trial=3).text
+    best = task["records"][0]
+    assert best["text"] == Record.objects.get(trial=3).text
+    assert best["gflops"] == pytest.approx(1.0)
+    assert best["url"] == f"/api/v1/runs/{run.pk}/tasks/0/records/3"
+
+
+def test_it_gives_a_record_s_schedule_when_it_is_made(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = measured_run()
+    path = get(client, f"runs/{run.pk}/tasks/0")["records"][0]["url"]
+    states: list[showing.State] = [Making("Loading TVM"), Shown("code", [DECISION], "def main(): ...", packs=True)]
+    asked: list[list[int]] = []
+
+    def show(records: Sequence[Record]) -> showing.State:
+        asked.append([one.trial for one in records])
+        return states.pop(0)
+
+    monkeypatch.setattr(showing, "show", show)
+    making = client.get(path)
+    assert making.status_code == 202
+    assert (making.json()["status"], making.json()["step"], making.json()["schedule"]) == (
+        "making",
+        "Loading TVM",
+        None,
+    )
+    made = client.get(path)
+    assert made.status_code == 200
+    assert (made.json()["status"], made.json()["step"], made.json()["trial"]) == ("made", None, 3)
+    assert made.json()["schedule"] == {
+        "code": "code",
+        "decisions": [msgspec.to_builtins(DECISION)],
+        "tensorir": "def main(): ...",
+        "packs": True,
+    }
+    assert asked == [[3, 3, 1]] * 2
+
+
+def test_it_says_why_a_record_cannot_be_shown(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = measured_run()
+    monkeypatch.setattr(showing, "show", lambda _: Failed("TVM can't apply it."))
+    record = get(client, f"runs/{run.pk}/tasks/0/records/1")
+    assert (record["status"], record["error"], record["schedule"]) == ("failed", "TVM can't apply it.", None)
+
+
+@pytest.mark.parametrize("trial", ["2", "7", "9" * 40])
+def test_it_has_404_for_a_record_that_is_not_the_task_s(client: Client, trial: str) -> None:
+    run = measured_run()
+    assert client.get(f"/api/v1/runs/{run.pk}/tasks/0/records/{trial}").status_code == 404
 
 
 def test_it_gives_the_console_from_an_offset(client: Client) -> None:
@@ -243,7 +294,7 @@ def test_it_gives_the_console_from_an_offset(client: Client) -> None:
     assert get(client, f"runs/{run.pk}/console", after=4) == {"text": "two\n", "start": 4, "end": 8}
 
 
-@pytest.mark.parametrize("tail", ["", "/trials", "/curves", "/errors", "/console", "/tasks/0"])
+@pytest.mark.parametrize("tail", ["", "/trials", "/curves", "/errors", "/console", "/tasks/0", "/tasks/0/records/1"])
 @pytest.mark.parametrize("number", ["7", "9" * 40])
 def test_it_has_404_for_a_run_that_there_isnt(client: Client, number: str, tail: str) -> None:
     response = client.get(f"/api/v1/runs/{number}{tail}")

@@ -17,7 +17,7 @@ from dashboard.api.paging import Order
 from dashboard.models import ApiToken
 from tests.live import LiveSite
 from tests.world import make_compilation, make_extraction, make_user, measured_run, publish, write_record_files
-from tuning import services
+from tuning import services, showing
 from tuning.models import Run
 
 
@@ -92,7 +92,8 @@ def test_it_describes_the_launch_as_the_services_take_it(schema: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_answers_are_as_described(schema: Any) -> None:
+def test_answers_are_as_described(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(showing, "show", lambda _: showing.Shown("code", [], "tensorir", packs=False))
     run = measured_run(latencies=[(0, None), (1, 2e-3), (0, 1e-3)])
     write_record_files(run)
     run.console_log.write_text("printed")
@@ -106,6 +107,7 @@ def test_answers_are_as_described(schema: Any) -> None:
             keys: dict[str, Any] = {
                 "run_id": run.pk,
                 "index": 0,
+                "trial": 3,
                 "network_id": run.network_id,
                 "extraction_id": extraction.pk,
                 "compilation_id": compilation.pk,

@@ -74,7 +74,11 @@ class Task(Subgraph):
     @property
     def gflops(self) -> float | None:
         """Speed of the best trial in 10⁹ floating-point operations a second; None when unknown or without any."""
-        return self.flop / self.best_latency_s / 1e9 if self.best_latency_s and self.flop else None
+        return self.gflops_at(self.best_latency_s) if self.best_latency_s else None
+
+    def gflops_at(self, latency_s: float) -> float | None:
+        """The speed that a latency means; None for a task without floating-point operations."""
+        return self.flop / latency_s / 1e9 if self.flop else None
 
     def alert(self, *, everyone_had_a_turn: bool) -> Alert | None:
         """Why this task needs a look, if it does."""
@@ -128,3 +132,8 @@ class Record(models.Model):
 
     def __str__(self) -> str:
         return f"record of trial {self.trial}"
+
+    @property
+    def gflops(self) -> float | None:
+        """Its speed in 10⁹ floating-point operations a second; None when its task has none."""
+        return self.task.gflops_at(self.latency_s)

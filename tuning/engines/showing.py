@@ -1,0 +1,180 @@
+"""What a record does, for people: its trace as code, its decisions, and the TensorIR that they give.
+
+`python -m tuning.engines.showing` answers a `Question` with one `Shown` for each record, in their order (see `limited`).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from . import intrinsics, limited
+from .errors import Refused
+
+PACKING = "meta_schedule.layout_rewrite_preproc"
+"""Annotates the blocks that pack the weights."""
+PLACES = {-1: "in loops of its own", -2: "inlined"}
+"""Decisions of `sample_compute_location` that are no loop."""
+
+
+Instruction = tuple[str, list[Any], Any, list[str]]
+"""Kind, inputs, attributes, outputs."""
+Record = tuple[tuple[list[Instruction], list[Any]], Any, dict[str, Any], Any]
+"""`[trace, run_secs, target, args_info]`, the trace being instructions and decisions."""
+
+
+class Question(limited.Question, frozen=True):
+    """Which records, each as in `TrialMeasured.record`."""
+
+    records: list[str]
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What a sampling instruction chose."""
+
+    instruction: str
+    """As the schedule's code calls it."""
+    of: str
+    """The loop or block that it is about, as the function called it just then, or the annotation that it gives a value."""
+    block: str | None
+    """To which the loop belonged."""
+    extent: int | None
+    """Of the loop."""
+    decision: Any
+    """TVM's own: factors from the outermost loop to the innermost, or the position of the choice."""
+    choice: str
+    """The same in words."""
+    among: list[str]
+    """What there was to choose from, where that is a list."""
+
+
+class Shown(msgspec.Struct, frozen=True, tag="shown"):
+    """A record's schedule."""
+
+    code: str
+    """The trace as Python, as TVM's `Trace.show` prints it."""
+    decisions: list[Decision]
+    tensorir: str
+    """The function with the schedule applied, as TVMScript."""
+    packs: bool
+    """Whether blocks of it pack weights: done once, when the network is compiled."""
+
+
+class _Observer:
+    """Watches a trace being applied: just before an instruction runs, what it is about can be asked for its name."""
+
+    def __init__(self, schedule: Any, trace: Any) -> None:
+        self.decisions: list[Decision] = []
+        self._schedule = schedule
+        self._block_of: dict[int, str] = {}
+        """By the hash of a loop's random variable, since its `==` makes an expression."""
+        self._annotation_of = {
+            hash(inst.inputs[1]): str(inst.attrs[0]) for inst in trace.insts if inst.kind.name == "Annotate"
+        }
+        self._place_of: dict[int, int] = {}
+        """Where the decision on a place stands, which the loop's name is added to when it is used."""
+
+    def __call__(self, inst: Any, inputs: Any, attrs: Any, decision: Any) -> Any:
+        """TVM's `decision_provider`; it changes nothing."""
+        kind = str(inst.kind.name)
+        if kind == "GetLoops":
+            block = str(self._schedule.get(inputs[0]).name_hint)
+            self._block_of |= {hash(loop): block for loop in inst.outputs}
+        elif kind in ("ComputeAt", "ReverseComputeAt"):
+            self._name_place(hash(inst.inputs[1]), inputs[1])
+        if decision is not None:
+            self.decisions.append(self._described(kind, inst, inputs, attrs, decision))
+        return decision
+
+    def _described(self, kind: str, inst: Any, inputs: Any, attrs: Any, decision: Any) -> Decision:
+        if kind in ("SamplePerfectTile", "SamplePartitionedTile"):
+            loop = self._schedule.get(inputs[0])
+            factors = [int(factor) for factor in decision]
+            block = self._block_of.get(hash(inst.inputs[0]))
+            choice = " × ".join(map(str, factors))
+            return Decision(_snake(kind), str(loop.loop_var.name), block, int(loop.extent), factors, choice, [])
+        if kind == "SampleCategorical":
+            among = [str(value) for value in attrs[0]]
+            of = self._annotation_of.get(hash(inst.outputs[0]), "")
+            return Decision(_snake(kind), of, None, None, int(decision), among[int(decision)], among)
+        if kind == "SampleComputeLocation":
+            self._place_of[hash(inst.outputs[0])] = len(self.decisions)
+            of, place = str(self._schedule.get(inputs[0]).name_hint), int(decision)
+            return Decision(_snake(kind), of, None, None, place, PLACES.get(place, f"loop {place}"), [])
+        return Decision(_snake(kind), "", None, None, str(decision), str(decision), [])
+
+    def _name_place(self, key: int, loop: Any) -> None:
+        nth = self._place_of.get(key)
+        if nth is not None and self.decisions[nth].decision >= 0:
+            name = str(self._schedule.get(loop).loop_var.name)
+            self.decisions[nth] = msgspec.structs.replace(self.decisions[nth], choice=f"in loop {name}")
+
+
+def show(text: str) -> Shown:
+    """Apply one record to the function that it holds. Raises `Refused`."""
+    from tvm.s_tir.schedule import Schedule
+
+    mod, trace = _applied(text)
+    schedule = Schedule(mod)
+    observer = _Observer(schedule, trace)
+    trace.apply_to_schedule(schedule, remove_postproc=False, decision_provider=observer)
+    tensorir = str(schedule.mod.script())
+    return Shown(str(trace), observer.decisions, tensorir, PACKING in tensorir)
+
+
+def _applied(text: str) -> tuple[Any, Any]:
+    """The function, and the trace once it was applied to it. Raises `Refused`."""
+    from tvm.s_tir.schedule import Schedule, Trace
+
+    mod, instructions, decisions = _read(text)
+    # What TVM renders by default is the whole function, and its own reader of records renders nothing.
+    schedule = Schedule(mod, error_render_level="fast")
+    try:
+        Trace.apply_json_to_schedule([instructions, decisions], schedule)
+    except Exception as error:
+        kind, _inputs, attrs, _outputs = instructions[len(schedule.trace.insts)]
+        raise Refused(f"TVM can't apply its {kind} {json.dumps(attrs)}: {_told(error)}") from error
+    return mod, schedule.trace
+
+
+def _read(text: str) -> tuple[Any, list[Any], list[Any]]:
+    """The function, and the trace's instructions and decisions as written. Raises `Refused`."""
+    from tvm.s_tir import meta_schedule as ms
+
+    try:
+        shared, (trace, _, target, _) = msgspec.json.decode(text, type=tuple[list[Any], Record])
+        if any(kind == "Tensorize" for kind, *_ in trace[0]):
+            intrinsics.load(intrinsics.kind_for(target.get("kind", "any"), target))
+        return ms.database.Workload.from_json(shared).mod, *trace
+    except Exception as error:
+        raise Refused(f"TVM can't read the record: {_told(error)}") from error
+
+
+def _told(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {(lines or [''])[-1][:500].removeprefix('ScheduleError: ')}"
+
+
+def _snake(kind: str) -> str:
+    """`sample_perfect_tile` for `SamplePerfectTile`."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in kind).lstrip("_")
+
+
+def _answer(question: Question, pipe: limited.Pipe) -> None:
+    pipe.step("Loading TVM")
+    import tvm  # noqa: F401
+
+    for text in question.records:
+        pipe.step("Applying the schedule")
+        pipe.send(show(text))
+
+
+def main() -> None:
+    """Answer the one question on stdin."""
+    limited.serve(Question, _answer, "TVM can't show it")
+
+
+if __name__ == "__main__":
+    main()
