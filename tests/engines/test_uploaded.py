@@ -114,12 +114,19 @@ def viewed() -> onnx.ModelProto:
         helper.make_node("Concat", ["first", "rest"], ["flat"], axis=0),
         helper.make_node("Reshape", ["x", "flat"], ["r"]),
         helper.make_node("Shape", ["r"], ["again"], start=1),
-        helper.make_node("Concat", ["first", "again"], ["same"], axis=0),
+        helper.make_node("Reshape", ["again", "ones"], ["tail"]),
+        helper.make_node("Concat", ["first", "tail"], ["same"], axis=0),
         helper.make_node("Reshape", ["r", "same"], ["s"]),
         helper.make_node("MatMul", ["s", "w"], ["y"]),
     ]
     weight = np.random.default_rng(0).standard_normal((16, 8)).astype("float32")
-    constants = {"zero": np.array(0), "zeros": np.array([0]), "rest": np.array([-1]), "w": weight}
+    constants = {
+        "zero": np.array(0),
+        "zeros": np.array([0]),
+        "rest": np.array([-1]),
+        "ones": np.array([1]),
+        "w": weight,
+    }
     return models.onnx_model(nodes, {"x": ["N", 4, 4]}, {"y": ["N", 8]}, **constants)
 
 

@@ -26,6 +26,7 @@ FOLDED = frozenset(
         "Mul",
         "Neg",
         "ReduceProd",
+        "Reshape",
         "Slice",
         "Squeeze",
         "Sub",
