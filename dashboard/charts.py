@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from dashboard.presentation.units import recent_speed
 from tuning.curves import CurvesDict, TaskCurves
-from tuning.models import Run, Task
+from tuning.models import BenchmarkDict, LatencyDict, Run, Task
 from tuning.services import TrackerDict
 
 SERIES = 8
@@ -170,6 +170,41 @@ def tracker_figure(tracker: TrackerDict) -> FigureDict:
         whole["dtick"] = 1
     xaxis = {"title": {"text": "Time (UTC)"}, "type": "date"}
     return {"data": data, "layout": {"meta": {"title": "Devices in use"}, "xaxis": xaxis, "yaxis": whole}}
+
+
+def benchmark_figure(benchmarks: Sequence[BenchmarkDict]) -> FigureDict:
+    """Medians of repeated benchmarks with the range of their rounds, in their order; `benchmarks` newest first."""
+    sides = (("tuned", "Tuned"), ("untuned", "Untuned"), ("onnxruntime", "ONNX Runtime"))
+    data = [
+        _medians(name, [(one["at"], one[side]) for one in reversed(benchmarks)], index)  # type: ignore[literal-required]
+        for index, (side, name) in enumerate(sides)
+    ]
+    layout = _layout("Benchmarks", "Latency", log=True, kind="s")
+    return {"data": data, "layout": {**layout, "xaxis": {"title": {"text": "Time"}, "type": "date"}}}
+
+
+def _medians(name: str, measured: Sequence[tuple[str, LatencyDict | None]], index: int) -> dict[str, Any]:
+    points = [(at, latency) for at, latency in measured if latency is not None]
+    medians = [latency["median_s"] for _, latency in points]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "x": [at for at, _ in points],
+        "y": medians,
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [latency["max_s"] - latency["median_s"] for _, latency in points],
+            "arrayminus": [latency["median_s"] - latency["min_s"] for _, latency in points],
+            "thickness": 1,
+        },
+        "meta": {"task": index, "dash": "solid"},
+        "line": {},
+        "marker": {"size": 7},
+        "customdata": [],
+        "hovertemplate": f"median %{{y:.4s}}s<br>%{{x|%Y-%m-%d %H:%M:%S}} UTC<extra>{name}</extra>",
+    }
 
 
 def _latency(curves: CurvesDict, end: Point) -> FigureDict:

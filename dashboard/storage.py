@@ -13,5 +13,11 @@ class HashedModules(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
 
     patterns = (
         *CompressedManifestStaticFilesStorage.patterns,
-        ("js/*.js", ((r'(?P<matched>from "(?P<url>\./[^"]+)";)', 'from "%(url)s";'),)),
+        (
+            "js/*.js",
+            (
+                (r'(?P<matched>from "(?P<url>\./[^"]+)";)', 'from "%(url)s";'),
+                (r'(?P<matched>import "(?P<url>\./[^"]+)";)', 'import "%(url)s";'),
+            ),
+        ),
     )

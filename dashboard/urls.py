@@ -6,7 +6,7 @@ from django.urls import URLPattern, URLResolver, path
 from django.views.generic import RedirectView
 
 from .api import api
-from .views import devices, health, launch, library, networks, runs, session, tasks
+from .views import compilations, devices, health, launch, library, networks, runs, session, tasks
 
 handler500 = "dashboard.views.errors.server_error"
 
@@ -22,6 +22,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:pk>/stop/", runs.run_stop, name="run_stop"),
     path("runs/<int:pk>/resume/", runs.run_resume, name="run_resume"),
     path("runs/<int:pk>/extend/", runs.run_extend, name="run_extend"),
+    path("runs/<int:pk>/compile/", compilations.compile_run, name="run_compile"),
+    path("compilations/<int:pk>/", compilations.compilation_page, name="compilation_page"),
+    path("compilations/<int:pk>/figures/", compilations.compilation_figures, name="compilation_figures"),
+    path("compilations/<int:pk>/cancel/", compilations.compilation_cancel, name="compilation_cancel"),
+    path("compilations/<int:pk>/benchmark/", compilations.compilation_benchmark, name="compilation_benchmark"),
     path("runs/<int:pk>/tasks/<int:index>/", tasks.task_page, name="task_page"),
     path("runs/<int:pk>/tasks/<int:index>/figures/", tasks.task_figures, name="task_figures"),
     path("networks/", networks.network_list, name="network_list"),

@@ -16,9 +16,10 @@ from django.utils import timezone
 
 from . import jobs
 from .announce import announce_compilation
-from .downloads import File, file_pieces
+from .downloads import File, console_file, file_pieces
 from .engines.compile_protocol import CompileOptions
 from .engines.versions import in_use
+from .library import is_known
 from .models import Compilation, Record, Run
 from .validation import Conflict, OptionDict, convert, options_of
 
@@ -39,7 +40,11 @@ def compile_trouble(run: Run, source: str = Compilation.Source.RUN) -> str | Non
     if run.synthetic:
         return "The run is synthetic: its records can't be compiled."
     if source == Compilation.Source.LIBRARY:
-        return None if run.tasks.exists() else "The run has no tasks yet."
+        return (
+            None
+            if is_known(run)
+            else "No run has a valid record of its workloads for this target by the installed TVM."
+        )
     if not Record.objects.filter(task__run=run).exists():
         return "The run has no valid record yet: there is nothing to compile it with."
     return other_tvm(run.versions)
@@ -106,6 +111,11 @@ def library_file(compilation: Compilation) -> File:
 def manifest_file(compilation: Compilation) -> File:
     """What the library is, as JSON. Raises `Conflict`."""
     return _file(compilation, compilation.manifest, "application/json")
+
+
+def log_file(compilation: Compilation) -> File:
+    """What TVM, compilers and linker printed. Raises `Conflict` when that is nothing."""
+    return console_file(compilation, f"compilation-{compilation.pk}_console.log")
 
 
 def _file(compilation: Compilation, path: Path, kind: str) -> File:

@@ -15,6 +15,7 @@ from zipfile import ZIP_DEFLATED
 import msgspec
 from zipstream import ZipStream
 
+from .console import Printed
 from .engines import records
 from .models import Record, Run, Task
 from .recorder import KEEP_BEST
@@ -86,15 +87,15 @@ def trial_file(run: Run, form: TableFormat, *, task: int | None = None) -> File:
     return File(name, kind, f"{name} {run.trials_done}", _table(run, tasks, form))
 
 
-def console_file(run: Run) -> File:
+def console_file(source: Printed, name: str = "console.log") -> File:
     """The console log as far as it is written. Raises `Conflict` when nothing was printed yet."""
     try:
-        found = run.console_log.stat()
+        found = source.console_log.stat()
     except FileNotFoundError:
         raise Conflict("Nothing was printed so far.") from None
     version = f"console {found.st_size} {found.st_mtime_ns}"
     return File(
-        "console.log", "text/plain; charset=utf-8", version, file_pieces(run.console_log, found.st_size), found.st_size
+        name, "text/plain; charset=utf-8", version, file_pieces(source.console_log, found.st_size), found.st_size
     )
 
 

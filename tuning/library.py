@@ -55,6 +55,15 @@ def known_records(
     return {shash: [texts[key] for key in few] for shash, few in keys.items()}
 
 
+def is_known(run: Run) -> bool:
+    """Whether any run has a record of one of this run's workloads for its target, by the installed TVM."""
+    hashes = run.tasks.values("workload_hash")
+    found = Record.objects.filter(
+        task__workload_hash__in=hashes, task__run__target_fingerprint=fingerprint(run.target)
+    ).annotate(doubt=doubt("task__run", tvm()))
+    return found.filter(doubt=Doubt.NONE).exists()
+
+
 def tvm() -> str | None:
     """The installed apache-tvm's version."""
     return installed("apache-tvm")

@@ -77,6 +77,13 @@ def get_manifest(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
     return response(request, compilation.run, compilations.manifest_file(compilation))
 
 
+@download("compilations/{int:compilation_id}/console.log", "text/plain")
+def get_compile_console_log(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
+    """All that TVM, compilers and linker printed, of a failed compilation too."""
+    compilation = _compilation(compilation_id)
+    return response(request, compilation.run, compilations.log_file(compilation))
+
+
 def _compilation(key: int) -> Compilation:
     return get_object_or_404(Compilation.objects.select_related("run__network"), pk=key)
 

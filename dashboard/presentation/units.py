@@ -5,6 +5,7 @@ Every function takes None for what wasn't measured and shows it as a dash, never
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -48,6 +49,18 @@ def speed(trials_a_second: float | None) -> str:
     if trials_a_second >= 1:
         return f"{_digits(trials_a_second, 3)}{SPACE}/s"
     return f"{_digits(trials_a_second * 60, 3)}{SPACE}/min"
+
+
+def times(factor: float | None) -> str:
+    """How many times, three significant digits."""
+    return UNKNOWN if factor is None else f"{_digits(factor, 3)}×"
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Seconds as a bare number of milliseconds, for a column that names the unit; four significant digits."""
+    if not seconds:
+        return UNKNOWN if seconds is None else "0"
+    return f"{seconds * 1e3:,.{max(3 - math.floor(math.log10(seconds * 1e3)), 0)}f}"
 
 
 def duration(seconds: float | None) -> str:

@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonLexer
+from pygments.lexers import PythonLexer, get_lexer_by_name
 
 from dashboard.accounts import role_of
 from dashboard.charts import series
@@ -37,6 +37,8 @@ for _figure in (
     units.count,
     units.percent,
     units.speed,
+    units.times,
+    units.milliseconds,
     units.duration,
     units.moment,
 ):
@@ -72,6 +74,19 @@ def tvmscript(text: str) -> SafeString:
     """TVMScript, which is Python, with its parts marked by classes."""
     html: str = highlight(text, PythonLexer(), HtmlFormatter(nowrap=True))
     return mark_safe(html)  # noqa: S308 - Pygments has escaped it
+
+
+@register.filter
+def highlighted(text: str, language: str) -> SafeString:
+    """A program with its parts marked by classes."""
+    html: str = highlight(text, get_lexer_by_name(language), HtmlFormatter(nowrap=True))
+    return mark_safe(html)  # noqa: S308 - Pygments has escaped it
+
+
+@register.filter
+def scientific(number: float | None) -> str:
+    """Two digits and a power of ten: `3.0e-07`."""
+    return units.UNKNOWN if number is None else f"{number:.1e}"
 
 
 @register.filter

@@ -22,6 +22,8 @@ from tuning import services
 from tuning.curves import curves
 from tuning.models import Run, Task
 
+from .compilations import compilations_of
+
 PAGE = 50
 
 may_change = permission_required(CHANGE, raise_exception=True)
@@ -73,6 +75,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "errors": run.errors.all(),
         "console": services.console(run),
         "extension": ExtensionForm(),
+        **compilations_of(run),
     }
     return render(request, "runs/page.html", context)
 

@@ -1,5 +1,4 @@
-// Follows a run: the socket hints at what is new, the API tells the truth. Every trial is handed on exactly once and
-// in order, whatever was lost on the way.
+// Follows what goes on: the socket hints at what is new, the API tells the truth.
 
 const PAGE = 1000;
 const FAR_BEHIND = 5000;
@@ -7,16 +6,11 @@ const QUIET_MS = 15000;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 10000;
 
-export class LiveRun {
-  /**
-   * `last` is the number of the last trial that the page shows. `on` has
-   *   trials(columns)   new trials, from last + 1 on, none missing and none twice
-   *   run(run, tasks)   the run as it is now, and those of its tasks that changed
-   *   reload()          the page is far behind: draw anew, and give the new last number
-   *   connection(up)    whether the socket is open
-   */
-  constructor({ socket, api, last, on }) {
-    Object.assign(this, { socketPath: socket, api, last, on, wait: FIRST_WAIT_MS, work: Promise.resolve(), heard: 0 });
+/** Keeps a socket open. Subclasses `receive` its messages in order, and `catchUp` with the API after a gap. */
+class Live {
+  /** `on.connection(up)` hears whether the socket is open. */
+  constructor({ socket, api, on }) {
+    Object.assign(this, { socketPath: socket, api, on, wait: FIRST_WAIT_MS, work: Promise.resolve(), heard: 0 });
   }
 
   start() {
@@ -26,12 +20,26 @@ export class LiveRun {
     setInterval(() => this.#checkQuiet(), QUIET_MS);
   }
 
-  /** Have the page drawn anew, between two messages. */
-  reload() {
-    return this.#inOrder(async () => {
-      this.last = await this.on.reload();
-      await this.#catchUp();
-    });
+  /** Run a step between two messages. */
+  inOrder(step) {
+    return (this.work = this.work.then(step).catch((error) => {
+      console.error(error);
+      // What was missed is fetched after the reconnect.
+      this.socket?.close();
+    }));
+  }
+
+  /** The state that a socket begins with has arrived. */
+  connected() {
+    this.wait = FIRST_WAIT_MS;
+    this.on.connection(true);
+  }
+
+  async get(path) {
+    const response = await fetch(this.api + path, { headers: { Accept: "application/json" } });
+    if (response.status === 401 || response.status === 403) location.reload();
+    if (!response.ok) throw new Error(`${response.status} for ${path}`);
+    return response.json();
   }
 
   #connect() {
@@ -41,7 +49,7 @@ export class LiveRun {
     this.socket = socket;
     socket.addEventListener("message", ({ data }) => {
       this.heard = Date.now();
-      this.#inOrder(() => this.#receive(JSON.parse(data), socket));
+      this.inOrder(() => (socket === this.socket ? this.receive(JSON.parse(data)) : null));
     });
     socket.addEventListener("close", () => this.#lost(socket));
   }
@@ -56,46 +64,71 @@ export class LiveRun {
 
   #retryNow() {
     if (this.socket === null) this.#connect();
-    else this.#inOrder(() => this.#catchUp());
+    else this.inOrder(() => this.catchUp());
   }
 
   // An announcement may get lost without a socket being lost.
   #checkQuiet() {
-    if (this.socket?.readyState === WebSocket.OPEN && !document.hidden && Date.now() - this.heard >= QUIET_MS) this.#inOrder(() => this.#catchUp());
+    if (this.socket?.readyState === WebSocket.OPEN && !document.hidden && Date.now() - this.heard >= QUIET_MS) this.inOrder(() => this.catchUp());
+  }
+}
+
+/** Follows a compilation: `on.compilation(state)` gets it whole each time. */
+export class LiveCompilation extends Live {
+  async receive({ type, compilation }) {
+    await this.on.compilation(compilation);
+    if (type === "state") this.connected();
   }
 
-  #inOrder(step) {
-    return (this.work = this.work.then(step).catch((error) => {
-      console.error(error);
-      // What was missed is fetched after the reconnect.
-      this.socket?.close();
-    }));
+  async catchUp() {
+    await this.on.compilation(await this.get(""));
+  }
+}
+
+/** Follows a run: every trial is handed on exactly once and in order, whatever was lost on the way. */
+export class LiveRun extends Live {
+  /**
+   * `last` is the number of the last trial that the page shows. `on` has
+   *   trials(columns)   new trials, from last + 1 on, none missing and none twice
+   *   run(run, tasks)   the run as it is now, and those of its tasks that changed
+   *   reload()          the page is far behind: draw anew, and give the new last number
+   *   connection(up)    whether the socket is open
+   */
+  constructor({ last, ...rest }) {
+    super(rest);
+    this.last = last;
   }
 
-  async #receive(message, socket) {
-    if (socket !== this.socket) return;
+  /** Have the page drawn anew, between two messages. */
+  reload() {
+    return this.inOrder(async () => {
+      this.last = await this.on.reload();
+      await this.catchUp();
+    });
+  }
+
+  async receive(message) {
     if (message.type === "state") await this.#state(message);
     else if (message.type === "delta") await this.#delta(message);
   }
 
   async #state({ last, run }) {
     this.on.run(run, run.tasks);
-    if (last > this.last) await this.#catchUp(last);
-    this.wait = FIRST_WAIT_MS;
-    this.on.connection(true);
+    if (last > this.last) await this.catchUp(last);
+    this.connected();
   }
 
   async #delta({ after, trials, run, tasks }) {
-    if (after > this.last) return this.#catchUp(after);
+    if (after > this.last) return this.catchUp(after);
     this.#hand(trials);
     this.on.run(run, tasks);
   }
 
-  async #catchUp(target = 0) {
-    const run = await this.#get("");
+  async catchUp(target = 0) {
+    const run = await this.get("");
     if (Math.max(target, run.trials_done) - this.last > FAR_BEHIND) this.last = await this.on.reload();
     for (;;) {
-      const columns = await this.#get(`/trials?after=${this.last}&limit=${PAGE}`);
+      const columns = await this.get(`/trials?after=${this.last}&limit=${PAGE}`);
       if (!columns.number.length) break;
       this.#hand(columns);
     }
@@ -107,13 +140,6 @@ export class LiveRun {
     if (!fresh.number.length) return;
     this.last = fresh.number.at(-1);
     this.on.trials(fresh);
-  }
-
-  async #get(path) {
-    const response = await fetch(this.api + path, { headers: { Accept: "application/json" } });
-    if (response.status === 401 || response.status === 403) location.reload();
-    if (!response.ok) throw new Error(`${response.status} for ${path}`);
-    return response.json();
   }
 }
 

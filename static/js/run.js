@@ -1,13 +1,12 @@
 // The page of a run: applies what live.js hands on, at most once a frame.
 import { Chart, SERIES } from "./charts.js";
 import { LiveRun } from "./live.js";
+import { follow } from "./log.js";
 import * as units from "./units.js";
 
 const RECENT = 32;
 const LIVE = ["running", "stopping"];
 const DRAW_EVERY_MS = 250;
-const CONSOLE_EVERY_MS = 2000;
-const CONSOLE_LIMIT = 300000;
 const DOING = {
   loading: "loading TVM and the network", extracting: "extracting tasks", design_spaces: "generating design spaces",
   searching: "searching candidates", building: "building candidates", measuring: "measuring candidates",
@@ -423,50 +422,40 @@ function showErrors(errors) {
 
 // --- console
 
-const log = role("console");
-let following = true;
-log.addEventListener("scroll", () => {
-  following = log.scrollHeight - log.scrollTop - log.clientHeight < 24;
-  text("console-state", following ? "the end of the log" : "scrolled up: not following");
-});
-const follow = () => { if (following) log.scrollTop = log.scrollHeight; };
-
-async function readConsole() {
-  const response = await fetch(`${article.dataset.console}?after=${log.dataset.end}`).catch(() => null);
-  if (!response?.ok) return;
-  const piece = await response.json();
-  if (!piece.text) return;
-  const whole = log.textContent + piece.text;
-  log.textContent = whole.length > CONSOLE_LIMIT ? whole.slice(whole.indexOf("\n", whole.length - CONSOLE_LIMIT) + 1) : whole;
-  log.dataset.end = piece.end;
-  follow();
-}
-let wasLive = true;
-setInterval(() => {
-  if (document.hidden || !run) return;
-  const live = LIVE.includes(run.status);
-  // Once more after the end, for what the engine said last.
-  if (live || wasLive) readConsole();
-  wasLive = live;
-}, CONSOLE_EVERY_MS);
+follow(article.dataset.console, () => run !== null && LIVE.includes(run.status));
 setInterval(() => document.hidden || showElapsed(), 1000);
-follow();
 
-// --- about: times and versions, which deltas of trials don't change
+// --- parts that deltas of trials don't change: times and versions, compilations and whether there can be one
 
-let aboutShown = null;
+const COMPILING_EVERY_MS = 3000;
+let partsShown = null;
+const hasRecord = () => (tasks.size ? [...tasks.values()].some((task) => task.best_latency_s !== null) : null);
 
-async function refreshAbout() {
-  const wanted = `${run.status} ${run.tasks_total}`;
-  if (aboutShown === wanted) return;
-  const first = aboutShown === null && wanted === `${article.dataset.status} ${body.rows.length}`;
-  aboutShown = wanted;
-  if (first) return;
+async function refreshParts() {
+  const wanted = `${run.status} ${run.tasks_total} ${hasRecord()}`;
+  if (partsShown === wanted) return;
+  const first = partsShown === null && wanted === `${article.dataset.status} ${body.rows.length} ${hasRecord()}`;
+  partsShown = wanted;
+  if (!first) await readParts();
+}
+
+async function readParts() {
   const response = await fetch(location.pathname).catch(() => null);
   if (!response?.ok) return;
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
-  role("about").replaceWith(role("about", page));
+  for (const part of page.querySelectorAll("[data-part]")) {
+    const before = document.querySelector(`[data-part=${part.dataset.part}]`);
+    if (before && !before.querySelector("dialog[open]") && before.outerHTML !== part.outerHTML) before.replaceWith(part);
+  }
 }
+setInterval(() => {
+  if (!document.hidden && document.querySelector("[data-part=compilations]").dataset.waiting === "yes") readParts();
+}, COMPILING_EVERY_MS);
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-role=compile]")) role("compile-dialog").showModal();
+  if (event.target.closest("[data-role=compile-cancel]")) role("compile-dialog").close();
+});
 
 // --- stop, extend
 
@@ -485,7 +474,7 @@ function soon() {
     showHeader();
     showTasks();
     refreshErrors();
-    refreshAbout();
+    refreshParts();
     explain();
     grow();
   });

@@ -1,0 +1,167 @@
+"""Libraries made of runs: compile, watch, prove, take away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import permission_required
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard import charts
+from dashboard.accounts import CHANGE_COMPILATION, COMPILE
+from dashboard.presentation import compilations as words
+from dashboard.presentation.snippets import snippets
+from tuning import compilations, services
+from tuning.models import BenchmarkDict, Compilation, Run
+from tuning.validation import Conflict
+
+LISTED = 50
+may_change = permission_required(CHANGE_COMPILATION, raise_exception=True)
+
+
+@require_POST
+@permission_required(COMPILE, raise_exception=True)
+def compile_run(request: HttpRequest, pk: int) -> HttpResponse:
+    """Queue a compilation of the run, and show it."""
+    run = get_object_or_404(Run.objects.select_related("network"), pk=pk)
+    given = {option["name"]: request.POST.get(option["name"], "") for option in compilations.compile_options()}
+    try:
+        made = compilations.compile_run(run, {name: value for name, value in given.items() if value}, _user(request))
+    except services.Invalid as invalid:
+        messages.error(request, f"Not compiled. {' '.join(invalid.fields.values())}")
+    except Conflict as conflict:
+        messages.error(request, str(conflict))
+    else:
+        return redirect("compilation_page", pk=made.pk)
+    return redirect("run_page", pk=pk)
+
+
+@require_GET
+def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """All about one compilation; the page's script keeps it so."""
+    compilation = _compilation(pk)
+    shown = compilation.to_dict()
+    context = {
+        "compilation": compilation,
+        "run": compilation.run,
+        "shown": shown,
+        "sentence": words.sentence(shown),
+        "steps": _steps(compilation),
+        "doing": words.DOING,
+        "records": words.RECORDS[compilation.source],
+        "coverage": words.coverage(shown),
+        "verdict": words.verdict(shown),
+        "estimate": words.estimate(shown),
+        "nothing_made": not compilation.is_published and compilation.status in Compilation.ENDED,
+        "benchmarks": shown["benchmarks"],
+        "sides": _sides(shown["benchmarks"][0]) if shown["benchmarks"] else [],
+        "functions": _functions(compilation),
+        **_taken(compilation),
+        "console": services.console(compilation),
+    }
+    return render(request, "compilations/page.html", context)
+
+
+@require_GET
+def compilation_figures(_request: HttpRequest, pk: int) -> JsonResponse:
+    """The Plotly figure of its benchmarks, one after another."""
+    return JsonResponse({"history": charts.benchmark_figure(_compilation(pk).to_dict()["benchmarks"])})
+
+
+@require_POST
+@may_change
+def compilation_cancel(request: HttpRequest, pk: int) -> HttpResponse:
+    """End it, and show it."""
+    return _act(request, pk, compilations.cancel)
+
+
+@require_POST
+@may_change
+def compilation_benchmark(request: HttpRequest, pk: int) -> HttpResponse:
+    """Prove and benchmark its library once more, and show it."""
+    return _act(request, pk, lambda compilation: compilations.benchmark(compilation, _user(request)))
+
+
+def compilations_of(run: Run) -> dict[str, Any]:
+    """What the run's page shows of its compilations, and how another can be made."""
+    made = [(one, one.to_dict()) for one in Compilation.objects.shown().filter(run=run)[:LISTED]]
+    choices = [(value, *about, compilations.compile_trouble(run, value)) for value, about in words.SOURCES.items()]
+    possible = [value for value, _, _, trouble in choices if trouble is None]
+    return {
+        "compilations": made,
+        "compiling": any(one.can_cancel or one.is_live for one, _ in made),
+        "compile_sources": {
+            "choices": choices,
+            "chosen": possible[0] if possible else None,
+            "blocked": None if possible else choices[0][3],
+        },
+    }
+
+
+def _act(request: HttpRequest, pk: int, action: Callable[[Compilation], Any]) -> HttpResponse:
+    try:
+        action(_compilation(pk))
+    except Conflict as conflict:
+        messages.error(request, str(conflict))
+    return redirect("compilation_page", pk=pk)
+
+
+def _steps(compilation: Compilation) -> list[dict[str, str]]:
+    """What it goes through, and how far it is."""
+    done = {"build": compilation.is_published, "prove": compilation.verified is not None}
+    return [{"title": title, "state": _state(compilation, stage, done=done[stage])} for stage, title in words.STEPS]
+
+
+def _state(compilation: Compilation, stage: str, *, done: bool) -> str:
+    if compilation.stage == stage and compilation.status != Compilation.Status.FINISHED:
+        return compilation.status
+    return "finished" if done else "to come"
+
+
+def _sides(benchmark: BenchmarkDict) -> list[dict[str, Any]]:
+    """The rows of the benchmark's table; `factor` is the time by that of the tuned library."""
+    rows = (
+        ("tuned", "Tuned", benchmark["tuned"]),
+        ("untuned", "Untuned", benchmark["untuned"]),
+        ("onnxruntime", "ONNX Runtime", benchmark["onnxruntime"]),
+    )
+    tuned_s = benchmark["tuned"]["median_s"] if benchmark["tuned"] else None
+    return [
+        {
+            "key": key,
+            "title": title,
+            "latency": latency,
+            "factor": latency["median_s"] / tuned_s if latency and tuned_s else None,
+        }
+        for key, title, latency in rows
+    ]
+
+
+def _functions(compilation: Compilation) -> list[dict[str, Any]]:
+    """Those without a record first: they are what one looks for."""
+    untuned = [{"function": name} for name in compilation.untuned]
+    return untuned + sorted(compilation.used, key=lambda used: -used["latency_s"])
+
+
+def _taken(compilation: Compilation) -> dict[str, Any]:
+    """How to use the library; or, in words, that its files are gone."""
+    if not compilation.is_published:
+        return {}
+    try:
+        return {"snippets": snippets(compilation)}
+    except Conflict as gone:
+        return {"gone": str(gone)}
+
+
+def _user(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def _compilation(pk: int) -> Compilation:
+    return get_object_or_404(Compilation.objects.shown(), pk=pk)

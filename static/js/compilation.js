@@ -1,0 +1,99 @@
+// The page of a compilation: a line and a bar that follow the job, and its parts read anew when something has changed.
+import { Chart } from "./charts.js";
+import { LiveCompilation } from "./live.js";
+import { follow } from "./log.js";
+
+const role = (name, root = document) => root.querySelector(`[data-role=${name}]`);
+const article = role("compilation");
+const doing = JSON.parse(document.getElementById("doing").textContent);
+const LIVE = ["running", "cancelling"];
+
+// --- what changes all the time
+
+function showPhase(now) {
+  const bar = role("progress");
+  if (!bar || now.status !== "running") return;
+  if (now.progress === null) bar.removeAttribute("value");
+  else bar.value = now.progress;
+  const sentence = doing[now.phase] ?? "starting";
+  if (role("phase").textContent !== sentence) role("phase").textContent = sentence;
+}
+
+// --- what changes now and then
+
+const keyOf = (now) => JSON.stringify([now.status, now.stage, now.error, now.sha256, now.waits_for, now.verified, now.benchmarks.map((one) => one.id)]);
+let shown = null;
+
+async function showAll(now) {
+  const key = keyOf(now);
+  if (key === shown) return;
+  const response = await fetch(location.pathname);
+  if (!response.ok) throw new Error(`${response.status} for the page`);
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  for (const part of page.querySelectorAll("[data-part]")) replace(part);
+  Object.assign(role("status").dataset, { status: now.status });
+  role("status").textContent = now.status;
+  shown = key;
+  await drawHistory();
+}
+
+/** The part as it is now, in place of the one that is shown; what keeps a state of its own moves over. */
+function replace(part) {
+  const before = document.querySelector(`[data-part=${part.dataset.part}]`);
+  if (before.outerHTML === part.outerHTML) return;
+  for (const kept of before.querySelectorAll("[data-keep]")) role(kept.dataset.role, part)?.replaceWith(kept);
+  before.replaceWith(part);
+}
+
+// --- charts
+
+let chart = null;
+
+async function drawHistory() {
+  if (document.querySelector("[data-part=history]").hidden) return;
+  const response = await fetch(article.dataset.figures);
+  if (!response.ok) return;
+  chart ??= new Chart(role("chart-history"), role("empty-history"), { file: `tuneboard-compilation-${article.dataset.compilation}` });
+  await chart.draw((await response.json()).history);
+  chart.explain("Not benchmarked yet.");
+}
+document.addEventListener("themechange", () => chart?.restyle());
+
+// --- snippets
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-role=copy]");
+  if (!button) return;
+  await copy(button.closest("[data-role=snippet]").querySelector("pre"));
+  const label = button.querySelector("span");
+  label.textContent = "Copied";
+  setTimeout(() => { label.textContent = "Copy"; }, 1500);
+});
+
+/** The clipboard is there only on HTTPS and localhost; elsewhere the text is selected and copied as if by hand. */
+async function copy(pre) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(pre.textContent);
+  getSelection().selectAllChildren(pre);
+  document.execCommand("copy");
+}
+
+// --- live
+
+let now = null;
+follow(`${article.dataset.api}/log`, () => now === null || LIVE.includes(now.status));
+
+const live = new LiveCompilation({
+  socket: article.dataset.socket,
+  api: article.dataset.api,
+  on: {
+    compilation: async (state) => {
+      now = state;
+      showPhase(state);
+      await showAll(state);
+      showPhase(state);
+    },
+    connection: (up) => { role("connection").hidden = up; },
+  },
+});
+await drawHistory();
+live.start();
