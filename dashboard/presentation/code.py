@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from html import escape
 from itertools import groupby, zip_longest
+from typing import Union
 
 from django.utils.safestring import SafeString, mark_safe
 from pygments import lex
@@ -22,6 +23,8 @@ MOST_LINES = 2000
 Line = list[tuple[str, str]]
 """Tokens: the class that Pygments gives each, and its text."""
 Numbered = list[tuple[int, Line]]
+Measure = Callable[[str], Union[str, None]]
+"""What lines must have in common to be paired."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,13 @@ class TooLong(Exception):
 def difference(before: str, after: str) -> list[Hunk]:
     """Both texts, line beside line. Raises `TooLong`.
 
-    Lines that differ in numbers only are versions of one line: schedules differ in extents, and the variables of their
-    code are numbered anew from where one has an instruction more.
+    A block is beside that of its name. Lines that differ in numbers only are versions of one line: schedules differ in
+    extents, and the variables of their code are numbered anew from where one has an instruction more.
     """
     left, right = _lines(before), _lines(after)
     if len(left) + len(right) > MOST_LINES:
-        raise TooLong(f"{len(left):,} lines and {len(right):,} are too many to be compared here.")
-    rows = _rows(list(enumerate(left, 1)), list(enumerate(right, 1)), (_shape, _gist))
+        raise TooLong(f"{len(left):,} lines and {len(right):,} are more than can be compared here ({MOST_LINES:,}).")
+    rows = _rows(list(enumerate(left, 1)), list(enumerate(right, 1)), (_block, _shape, _gist))
     runs = [Hunk(list(run), changed) for changed, run in groupby(rows, key=lambda row: row.changed)]
     return [part for nth, run in enumerate(runs) for part in _folded(run, nth > 0, nth < len(runs) - 1)]
 
@@ -83,10 +86,10 @@ def _class(kind: object) -> str:
     return str(STANDARD_TYPES[kind])
 
 
-def _rows(left: Numbered, right: Numbered, alike_by: Sequence[Callable[[str], str]]) -> Iterator[Row]:
+def _rows(left: Numbered, right: Numbered, alike_by: Sequence[Measure]) -> Iterator[Row]:
     """Pairs what is alike by the first of these measures; what is left of both in one place, by those that follow."""
     first, *others = alike_by
-    here, there = ([first(_text(line)) for _, line in side] for side in (left, right))
+    here, there = ([_key(first(_text(line))) for _, line in side] for side in (left, right))
     for kind, i, i_end, j, j_end in SequenceMatcher(None, here, there).get_opcodes():
         gone, come = left[i:i_end], right[j:j_end]
         if kind == "equal":
@@ -97,15 +100,26 @@ def _rows(left: Numbered, right: Numbered, alike_by: Sequence[Callable[[str], st
             yield from (Row(_cell(one), _cell(other), changed=True) for one, other in zip_longest(gone, come))
 
 
+def _key(measured: str | None) -> object:
+    """What a measure has no word for is like nothing else."""
+    return object() if measured is None else measured
+
+
+def _block(text: str) -> str | None:
+    """Which block begins here. What a reduction's update does is what the block did before it was taken apart."""
+    found = re.search(r'T\.sblock\("(.+?)(_update)?"\)', text)
+    return found[1] if found else None
+
+
 def _shape(text: str) -> str:
     """All of a line but its numbers."""
     return re.sub(r"\d+", "0", text)
 
 
 def _gist(text: str) -> str:
-    """That it is a loop, which block it begins, what it assigns, reads or writes: whatever the extents, however deep."""
+    """That it is a loop, or what it assigns, reads or writes: whatever the extents, however deep."""
     line = _shape(text).strip()
-    return "for" if line.startswith("for ") else line if ".sblock(" in line else re.split(r"[(\[]", line)[0]
+    return "for" if line.startswith("for ") else re.split(r"[(\[]", line)[0]
 
 
 def _pair(number: int, line: Line, other_number: int, other: Line) -> Row:
@@ -145,7 +159,7 @@ def _html(line: Line, marked: Container[int] = ()) -> SafeString:
 
 def _token(kind: str, text: str, marked: bool) -> str:  # noqa: FBT001
     shown = f'<span class="{kind}">{escape(text)}</span>' if kind and text.strip() else escape(text)
-    return f"<mark>{shown}</mark>" if marked else shown
+    return f"<mark>{shown}</mark>" if marked and text.strip() else shown
 
 
 def _text(line: Line) -> str:

@@ -69,6 +69,15 @@ def test_what_moved_to_another_depth_pairs_with_itself() -> None:
     assert ("T.reads(a[i, 1])", "T.reads(a[i + j])") in pairs
 
 
+def test_a_block_is_beside_that_of_its_name() -> None:
+    before = 'for i in range(4):\n    with T.sblock("c"):\n        T.reads(a[i])\n'
+    packing = 'for i in range(4):\n    with T.sblock("a_global"):\n        T.reads(a[i])\n'
+    after = f'{packing}for i in range(2):\n    with T.sblock("c_init"):\n        T.reads()\n    with T.sblock("c_update"):\n        T.reads(b[i])\n'
+    pairs = [(text(row.left).strip(), text(row.right).strip()) for row in rows(difference(before, after))]
+    assert ('with T.sblock("c"):', 'with T.sblock("c_update"):') in pairs
+    assert ("", 'with T.sblock("a_global"):') in pairs
+
+
 def test_equal_lines_far_from_a_change_are_folded() -> None:
     lines = [f"x{'y' * nth} = 0" for nth in range(30)]
     hunks = difference("\n".join(lines), "\n".join([*lines[:15], "new()", *lines[15:]]))
