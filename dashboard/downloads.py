@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import AsyncIterator
 from hashlib import sha256
 from typing import Any
@@ -14,7 +12,7 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import get_conditional_response
 from django.utils.http import content_disposition_header
 
-from dashboard.presentation import targets
+from dashboard.presentation.downloads import stem
 from tuning.downloads import File
 from tuning.models import Run
 
@@ -41,14 +39,3 @@ def response(request: HttpRequest, run: Run, file: File) -> HttpResponseBase:
     etag = f'W/"{sha256(f"{run.pk} {run.created_at} {file.version}".encode()).hexdigest()[:32]}"'
     answer.headers["ETag"] = etag
     return get_conditional_response(request, etag=etag, response=answer) or answer
-
-
-def stem(run: Run) -> str:
-    """What names of a run's files begin with: `resnet-18_znver4_run-12`."""
-    return f"{_plain(run.network.name) or 'network'}_{_plain(targets.short(run.target)) or 'target'}_run-{run.pk}"
-
-
-def _plain(text: str) -> str:
-    """Letters, digits, dots and hyphens that any file system and shell takes."""
-    ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
-    return re.sub(r"[^A-Za-z0-9.]+", "-", ascii_only).strip("-.")[:60]

@@ -7,9 +7,10 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from dashboard.downloads import stem
 from tuning.compilations import library_file
 from tuning.models import Compilation
+
+from .downloads import stem
 
 VALUES = {
     "bool": "random.integers(0, 2, {shape}).astype(bool)",

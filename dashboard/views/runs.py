@@ -17,7 +17,7 @@ from django_htmx.middleware import HtmxDetails
 from dashboard import charts
 from dashboard.accounts import CHANGE
 from dashboard.forms import ExtensionForm
-from dashboard.presentation import phases
+from dashboard.presentation import downloads, phases
 from tuning import services
 from tuning.curves import curves
 from tuning.models import Run, Task
@@ -76,6 +76,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "console": services.console(run),
         "extension": ExtensionForm(),
         **compilations_of(run),
+        "downloads": downloads.menu(run),
     }
     return render(request, "runs/page.html", context)
 

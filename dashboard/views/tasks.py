@@ -11,7 +11,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from dashboard import charts
-from dashboard.presentation import code
+from dashboard.presentation import code, downloads
 from tuning import showing
 from tuning.models import Task
 from tuning.showing import Shown
@@ -35,7 +35,7 @@ def task_page(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     if request.htmx and not request.htmx.history_restore_request:  # type: ignore[attr-defined]
         return render(request, "tasks/_opened.html", context)
     alert = next((alert for alert in task.run.alerts(task.run.tasks.defer("tensorir")) if alert["task"] == index), None)
-    return render(request, "tasks/page.html", {**context, "alert": alert})
+    return render(request, "tasks/page.html", {**context, "alert": alert, "downloads": downloads.menu(task.run, task)})
 
 
 @require_GET

@@ -7,13 +7,14 @@ const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10
 const TICKS = 7;
 
 export class Chart {
-  /** `element` takes the plot, `empty` the words while there is nothing to draw, `file` names its PNG. */
+  /** `element` takes the plot, `empty` the words while there is nothing to draw, `file` names its downloads. */
   constructor(element, empty, { file, legend = true }) {
     Object.assign(this, { element, empty, file, legend, axis: "number", scale: null, figure: null, foremost: null });
     new ResizeObserver(() => this.#fit()).observe(element.parentElement);
   }
 
   get drawn() { return this.figure !== null; }
+  get blank() { return !this.drawn || this.#points === 0; }
   get #points() { return this.figure.data.reduce((sum, trace) => sum + trace.x.length, 0); }
 
   /** Draw a whole figure; zoom and legend choice of an earlier one are kept. */
@@ -33,7 +34,7 @@ export class Chart {
   /** Words for a chart without points; hidden as soon as it has some. */
   explain(text) {
     this.empty.textContent = text;
-    this.empty.hidden = this.drawn && this.#points > 0;
+    this.empty.hidden = !this.blank;
     this.element.classList.toggle("blank", !this.empty.hidden);
   }
 
@@ -141,16 +142,20 @@ export class Chart {
       responsive: false,
       // Nobody's measurements leave for Plotly's cloud by a slip of the mouse.
       modeBarButtonsToRemove: ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "toImage"],
-      modeBarButtonsToAdd: [{ name: "png", title: "Download as PNG", icon: Plotly.Icons.camera, click: () => this.download() }],
+      modeBarButtonsToAdd: [
+        { name: "png", title: "Download as PNG", icon: Plotly.Icons.camera, click: () => this.download("png") },
+        { name: "html", title: "Download as HTML", icon: Plotly.Icons.disk, click: () => this.download("html") },
+      ],
     };
   }
 
-  /** A PNG that says by itself what it shows. */
-  download() {
+  /** As it is seen, in a file that says by itself what it shows: a PNG, or HTML that opens offline. */
+  download(kind) {
     const { layout, data } = this.element;
     const title = { text: layout.meta.title, x: 0.02, xanchor: "left", font: { size: 17 } };
     const about = { text: this.element.dataset.about ?? "", xref: "paper", yref: "paper", x: 1, y: 1.02, xanchor: "right", yanchor: "bottom", showarrow: false };
     const whole = { ...layout, title, annotations: [about], margin: { ...layout.margin, t: 56, l: 80, r: 32 }, width: undefined, height: undefined };
+    if (kind === "html") return saveAsHtml({ data, layout: whole }, this.file);
     return Plotly.downloadImage({ data, layout: whole, config: {} }, { format: "png", width: 1200, height: 675, scale: 2, filename: this.file });
   }
 
@@ -186,6 +191,29 @@ function swap(trace) {
   trace.hovertemplate = byTime
     ? trace.hovertemplate.replace("trial %{customdata} · %{x:.1f} s", "trial %{x} · %{customdata:.1f} s")
     : trace.hovertemplate.replace("trial %{x} · %{customdata:.1f} s", "trial %{customdata} · %{x:.1f} s");
+}
+
+/** The figure and all of Plotly, which the page has in its cache, as one file. */
+async function saveAsHtml(figure, file) {
+  const plotly = await fetch(document.querySelector("script[src*='plotly']").src);
+  if (!plotly.ok) throw new Error(`${plotly.status} for Plotly`);
+  const title = document.createElement("title");
+  title.textContent = `${figure.layout.title.text}, ${figure.layout.annotations[0].text}`;
+  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["sendChartToCloud"] };
+  const [data, layout, options] = [figure.data, figure.layout, config].map((part) => JSON.stringify(part).replaceAll("<", "\\u003c"));
+  const page = `<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">${title.outerHTML}
+<style>html, body, #chart { height: 100%; margin: 0; background: ${figure.layout.paper_bgcolor}; }</style>
+<div id="chart"></div>
+<script>${await plotly.text()}</script>
+<script>Plotly.newPlot("chart", ${data}, ${layout}, ${options});</script>
+</html>
+`;
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([page], { type: "text/html" }));
+  link.download = `${file}.html`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 }
 
 /** Ticks at whole seconds, minutes and hours. */

@@ -3,8 +3,8 @@
 const EVERY_MS = 2000;
 const LIMIT = 300000;
 
-/** Have the page's log follow `url`, which gives {text, end} `?after=` a byte, while `isLive` says so and once more after that. */
-export function follow(url, isLive) {
+/** Have the page's log follow `url`, which gives {text, end} `?after=` a byte, while `isLive` says so and once more after that; `heard` is told of more. */
+export function follow(url, isLive, heard = () => {}) {
   const log = document.querySelector("[data-role=console]");
   const state = document.querySelector("[data-role=console-state]");
   const said = state.textContent;
@@ -26,6 +26,7 @@ export function follow(url, isLive) {
     log.textContent = whole.length > LIMIT ? whole.slice(whole.indexOf("\n", whole.length - LIMIT) + 1) : whole;
     log.dataset.end = piece.end;
     toEnd();
+    heard();
   }
 
   setInterval(() => {

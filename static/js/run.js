@@ -1,5 +1,6 @@
 // The page of a run: applies what live.js hands on, at most once a frame.
 import { Chart, SERIES } from "./charts.js";
+import * as downloads from "./downloads.js";
 import { LiveRun } from "./live.js";
 import { follow } from "./log.js";
 import * as units from "./units.js";
@@ -37,9 +38,11 @@ function emptyUpdates() {
 
 const charts = {};
 for (const name of ["latency", "estimate", "allocation"]) {
-  charts[name] = new Chart(role(`chart-${name}`), role(`empty-${name}`), { file: `tuneboard-run-${runId}-${name}`, legend: name === "latency" });
+  charts[name] = new Chart(role(`chart-${name}`), role(`empty-${name}`), { file: `${article.dataset.file}_${name}`, legend: name === "latency" });
   role(`chart-${name}`).dataset.about = `run ${runId} · ${article.dataset.name}`;
 }
+
+downloads.offer(charts);
 
 async function loadFigures() {
   const response = await fetch(article.dataset.figures);
@@ -153,6 +156,7 @@ function showHeader() {
   text("remaining-of", run.finished_at ? "the run has ended" : "at this speed");
   showElapsed();
   showActions();
+  downloads.enable({ best: run.tasks_measured > 0 && !run.synthetic, all: run.trials_done > 0 && !run.synthetic, trials: run.trials_done > 0 });
   showError();
   showAlerts();
   const live = LIVE.includes(run.status);
@@ -422,7 +426,7 @@ function showErrors(errors) {
 
 // --- console
 
-follow(article.dataset.console, () => run !== null && LIVE.includes(run.status));
+follow(article.dataset.console, () => run !== null && LIVE.includes(run.status), () => downloads.enable({ console: true }));
 setInterval(() => document.hidden || showElapsed(), 1000);
 
 // --- parts that deltas of trials don't change: times and versions, compilations and whether there can be one

@@ -1,5 +1,6 @@
 // The page of a task: its own curve, which grows as the run's does, and its best records.
 import { Chart } from "./charts.js";
+import * as downloads from "./downloads.js";
 import { LiveRun } from "./live.js";
 import * as units from "./units.js";
 
@@ -8,7 +9,8 @@ const FAILED_HEIGHT = 0.02;
 const role = (name) => document.querySelector(`[data-role=${name}]`);
 const article = role("task");
 const task = Number(article.dataset.task);
-const chart = new Chart(role("chart-task"), role("empty-task"), { file: `tuneboard-run-${article.dataset.run}-task-${task}` });
+const chart = new Chart(role("chart-task"), role("empty-task"), { file: `${article.dataset.file}_latency` });
+downloads.offer({ task: chart });
 role("chart-task").dataset.about = `run ${article.dataset.run} · ${article.dataset.name}`;
 const text = (name, value) => { const element = role(name); if (element.textContent !== value) element.textContent = value; };
 
@@ -68,6 +70,7 @@ function show(run, changed = []) {
   text("gflops", units.gflops(now.gflops));
   text("trials-done", units.count(now.trials));
   text("trials-failed", units.count(now.failed));
+  downloads.enable({ best: now.best_latency_s !== null && !run.synthetic, all: now.trials > 0 && !run.synthetic, trials: now.trials > 0 });
 }
 
 // Best records carry whole traces, which deltas don't: the server draws their table anew.

@@ -15,12 +15,17 @@
     tell();
   });
   document.addEventListener("click", (event) => {
-    const menu = document.querySelector("[data-role=user-menu][open]");
-    if (menu && !menu.contains(event.target)) menu.open = false;
+    for (const menu of document.querySelectorAll(".menu[open]")) if (!menu.contains(event.target)) menu.open = false;
     if (!event.target.closest("[data-role=theme]")) return;
     const dark = (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
     root.dataset.theme = dark ? "light" : "dark";
     store(root.dataset.theme);
     tell();
+  });
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && document.querySelector(".menu[open]");
+    if (!menu) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
   });
 })();

@@ -13,7 +13,7 @@ import pytest
 from django.test import Client
 
 from dashboard.asgi import application
-from dashboard.downloads import stem
+from dashboard.presentation.downloads import stem
 from tests.world import claimed, make_network, make_run, make_tasks, make_user, measured_run, write_record_files
 from tuning import downloads
 from tuning.models import Run

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,13 +76,52 @@ def test_a_chart_downloads_as_a_large_png_and_goes_nowhere_else(many_tasks: Page
         chart = many_tasks.locator(f"[data-role=chart-{name}]")
         chart.hover()
         buttons = chart.locator(".modebar-btn").evaluate_all("all => all.map(button => button.dataset.title)")
-        assert buttons == ["Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes", "Download as PNG"]
+        assert buttons == ["Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes", "Download as PNG", "Download as HTML"]
         with many_tasks.expect_download() as download:
-            chart.locator(".modebar-btn").last.click()
-        assert download.value.suggested_filename.endswith(f"-{name}.png")
+            chart.locator(".modebar-btn").nth(-2).click()
+        assert re.fullmatch(rf"mlp_znver4_run-\d+_{name}\.png", download.value.suggested_filename)
         head = download.value.path().read_bytes()[:24]
         assert head.startswith(b"\x89PNG")
         assert struct.unpack(">II", head[16:24]) == (2400, 1350)
+
+
+def open_menu(page: Page) -> None:
+    page.locator("[data-role=downloads] summary").click()
+
+
+def test_a_chart_downloads_as_html_that_opens_offline(many_tasks: Page, browser: Any, tmp_path: Path) -> None:
+    many_tasks.get_by_role("button", name="Time").click()
+    open_menu(many_tasks)
+    with many_tasks.expect_download() as download:
+        many_tasks.get_by_role("button", name="Best latency as HTML").click()
+    assert re.fullmatch(r"mlp_znver4_run-\d+_latency\.html", download.value.suggested_filename)
+    download.value.save_as(tmp_path / "chart.html")
+    alone = browser.new_context(offline=True)
+    page, said = alone.new_page(), []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto((tmp_path / "chart.html").as_uri())
+    page.wait_for_function("() => document.querySelector('#chart .scatterlayer path.js-line')")
+    assert page.title().startswith("Best latency of each task, run ")
+    assert page.evaluate("document.querySelector('#chart').data.length") == TASKS
+    assert page.evaluate("document.querySelector('#chart').layout.xaxis.title.text") == "Time since the start"
+    assert said == []
+    alone.close()
+
+
+def test_records_are_downloaded_from_the_menu(many_tasks: Page) -> None:
+    open_menu(many_tasks)
+    many_tasks.get_by_label("How many of the best records").select_option("1")
+    with many_tasks.expect_download() as download:
+        many_tasks.get_by_role("link", name="Best records as zip").click()
+    assert re.fullmatch(r"mlp_znver4_run-\d+_best-1-records\.zip", download.value.suggested_filename)
+    with zipfile.ZipFile(download.value.path()) as archive:
+        assert len(archive.read("database_tuning_record.json").splitlines()) == TASKS
+        assert len(archive.read("database_workload.json").splitlines()) == TASKS
+    expect(many_tasks.locator("[data-missing=best]")).to_be_hidden()
+    expect(many_tasks.locator("[data-missing=console]")).to_be_visible()
+    many_tasks.keyboard.press("Escape")
+    expect(many_tasks.get_by_role("link", name="Best records as zip")).to_be_hidden()
 
 
 def test_the_first_wrong_field_has_the_focus_and_says_why(live_site: LiveSite, signed_in: Page) -> None:

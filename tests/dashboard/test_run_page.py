@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,17 @@ from django.contrib.staticfiles import finders
 from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
-from tests.world import TARGET, claimed, make_run, make_tasks, make_user, measured_run, record_trials, task_infos
+from tests.world import (
+    TARGET,
+    claimed,
+    make_run,
+    make_tasks,
+    make_user,
+    measured_run,
+    record_trials,
+    task_infos,
+    write_record_files,
+)
 from tuning.engines.protocol import Plateaued, TasksExtracted
 from tuning.models import Run
 from tuning.recorder import Recorder
@@ -206,3 +217,37 @@ def test_it_marks_a_task_that_gains_no_more(operator: Client) -> None:
     run = measured_run()
     Recorder(run).record([Plateaued(1)])
     assertContains(operator.get(f"/runs/{run.pk}/"), " data-plateaued", 1)
+
+
+def links(page: Any) -> list[tuple[str, bool]]:
+    """The menu's files, and whether each can be had."""
+    found = re.findall(r'data-url="([^"]+)"( href=)?', page.content.decode())
+    return [(url.replace("&amp;", "&").partition("/runs/")[2].partition("/")[2], bool(href)) for url, href in found]
+
+
+def test_it_offers_what_there_is_to_download(operator: Client) -> None:
+    run = claimed(make_run())
+    make_tasks(run)
+    url = f"/runs/{run.pk}/"
+    nothing = operator.get(url)
+    assert not any(ready for _, ready in links(nothing))
+    assertContains(nothing, '<p class="missing" data-missing="best">No trial was valid', html=False)
+    record_trials(run, [(0, None)])
+    some = dict(links(operator.get(url)))
+    assert [name for name, ready in some.items() if not ready] == [
+        "records?which=best&format=native",
+        "records?which=best&format=jsonl",
+        "console.log",
+    ]
+    record_trials(run, [(1, 1e-3)])
+    write_record_files(run)
+    run.console_log.write_text("printed")
+    for name, ready in links(operator.get(url)):
+        assert ready
+        assert operator.get(f"/api/v1/runs/{run.pk}/{name}").status_code == 200, name
+
+
+def test_it_offers_no_records_of_a_synthetic_run(operator: Client) -> None:
+    page = operator.get(f"/runs/{measured_run(synthetic=True).pk}/")
+    assert [name for name, ready in links(page) if ready] == ["trials.csv", "trials.parquet"]
+    assertContains(page, "A synthetic run has no records.")

@@ -10,7 +10,7 @@ from django.test import Client
 from pytest_django.asserts import assertContains
 
 from dashboard.presentation import code
-from tests.world import claimed, make_run, make_tasks, make_user, measured_run, record_trials
+from tests.world import claimed, make_run, make_tasks, make_user, measured_run, record_trials, write_record_files
 from tuning import showing
 from tuning.engines.showing import Decision
 from tuning.models import Record, Run
@@ -180,3 +180,15 @@ class TestAnOpenedRecord:
     def test_nothing_is_opened_unasked(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(showing, "show", lambda _: 1 / 0)
         assert "record-title" not in opened(viewer, "").replace('aria-labelledby="record-title"', "")
+
+
+def test_it_offers_what_there_is_of_the_task_alone(viewer: Client) -> None:
+    run = measured_run([(0, 1e-3), (0, None)])
+    write_record_files(run)
+    for task, ready in ((0, True), (1, False)):
+        page = viewer.get(f"/runs/{run.pk}/tasks/{task}/").content.decode()
+        links = re.findall(r'data-url="([^"]+)"( href=)?', page)
+        assert len(links) == 6
+        for url, href in links:
+            assert bool(href) is ready
+            assert viewer.get(url.replace("&amp;", "&")).status_code == (200 if ready else 409), url

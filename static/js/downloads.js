@@ -1,0 +1,34 @@
+// The menu of downloads: links know whether there is something behind them, and charts come as they are seen.
+const menu = document.querySelector("[data-role=downloads]");
+
+/** Gives the menu its charts, by name. */
+export function offer(charts) {
+  menu.addEventListener("toggle", () => {
+    for (const button of menu.querySelectorAll("[data-figure]")) button.disabled = charts[button.dataset.figure].blank;
+  });
+  menu.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-figure]");
+    if (button) charts[button.dataset.figure].download(button.dataset.as);
+  });
+  menu.querySelector("[data-role=downloads-k]").addEventListener("change", link);
+}
+
+/** `ready` says of some of best, all, trials and console whether there is any. */
+export function enable(ready) {
+  for (const [what, is] of Object.entries(ready)) {
+    for (const link of menu.querySelectorAll(`[data-needs=${what}]`)) {
+      if (is) link.href = link.dataset.url;
+      else link.removeAttribute("href");
+    }
+    for (const words of menu.querySelectorAll(`[data-missing=${what}]`)) words.hidden = is;
+  }
+}
+
+function link(event) {
+  for (const one of menu.querySelectorAll("[data-needs=best]")) {
+    const url = new URL(one.dataset.url, location.href);
+    url.searchParams.set("k", event.target.value);
+    one.dataset.url = url.pathname + url.search;
+    if (one.hasAttribute("href")) one.href = one.dataset.url;
+  }
+}
