@@ -3,10 +3,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
+from tests import models
 from tests.engines.running import Engine, latencies, options, start
-from tuning.engines.protocol import VERSION, Finished, Hello, NetworkSpec, Phase, TasksExtracted
+from tuning.engines.protocol import VERSION, Finished, Hello, ModelFile, NetworkSpec, Phase, TasksExtracted
 
 pytestmark = pytest.mark.tvm
 
@@ -102,3 +105,17 @@ def test_it_reports_trials_that_fail(tmp_path: Path) -> None:
     assert [(trial.error_kind, trial.latency_s) for trial in engine.trials] == [("run_timeout", None)] * 2
     assert engine.trials[0].error == "Took longer than 0.05 s to run, and was stopped."
     assert latencies(tmp_path / "work") == [None] * 2
+
+
+def test_it_measures_lookups_in_a_table(tmp_path: Path) -> None:
+    """Indices that lie outside of the table would end the measurement."""
+    words = [helper.make_node("Gather", ["table", "x"], ["y"])]
+    model = models.onnx_model(words, {}, {"y": [1, 16, 64]}, table=np.ones((100, 64), "float32"))
+    model.graph.input.append(helper.make_tensor_value_info("x", TensorProto.INT64, [1, 16]))
+    path = tmp_path / "words.onnx"
+    path.write_bytes(model.SerializeToString())
+    given = start(tmp_path / "work", network=NetworkSpec("words", file=ModelFile("onnx", str(path), {})))
+    with Engine(given, tmp_path / "console") as engine:
+        assert engine.to_the_end() == Finished("budget")
+    assert engine.trials
+    assert not [trial.error for trial in engine.trials if trial.error]

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from . import intrinsics
+from .arguments import FILL, allocated
 
 
 class Rematch(msgspec.Struct, frozen=True):
@@ -53,12 +54,12 @@ def main() -> None:
 def _measured(asked: Rematch) -> list[list[float]]:
     import tvm
     from tvm.s_tir import meta_schedule as ms
-    from tvm.s_tir.meta_schedule.runner.local_runner import default_alloc_argument, default_run_evaluator
+    from tvm.s_tir.meta_schedule.runner.local_runner import default_run_evaluator
 
     device = tvm.cpu(0)
     config = ms.runner.EvaluatorConfig(asked.number, 1, asked.min_repeat_ms)
     built = [_built(text, tvm.target.Target(asked.target)) for text in asked.records]
-    arguments = [default_alloc_argument(device, args_info, 1) for _, args_info in built]
+    arguments = [allocated(tvm.get_global_func(FILL), device, args_info) for _, args_info in built]
     return [
         [
             float(default_run_evaluator(module, device, config, given)[0])

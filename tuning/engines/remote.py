@@ -21,6 +21,7 @@ from typing import Any
 from pebble import ProcessExpired, ProcessPool
 
 from . import race, tracker, workers
+from .arguments import FILL, allocated
 from .measuring import Failure
 from .protocol import Remote
 from .tracker import Address, Server, Tracker, TrackerTrouble
@@ -93,12 +94,12 @@ def measure(server: Server, work: Work) -> Timing | Fault | Broken | Unreached:
 
 
 def _measured(session: Any, work: Work) -> Timing:
-    from tvm.s_tir.meta_schedule.runner.rpc_runner import default_alloc_argument, default_run_evaluator
+    from tvm.s_tir.meta_schedule.runner.rpc_runner import default_run_evaluator
 
     device, name = session.device(work.device_type, 0), Path(work.path).name
     session.upload(work.path, name)
     module = session.load_module(name)
-    arguments = default_alloc_argument(session, device, work.args_info, 1)
+    arguments = allocated(session.get_function(FILL), device, work.args_info)
 
     def run_secs(config: Any) -> list[float]:
         return [float(seconds) for seconds in default_run_evaluator(session, module, device, config, arguments)]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from . import race
+from .arguments import FILL, allocated
 from .lifeline import die_with
 
 T = TypeVar("T")
@@ -63,17 +64,17 @@ def build(mod_json: str, target_json: str, path: str) -> None:
 def measure(
     path: str, device_type: str, args_info: list[Any], config: tuple[int, int, int], limit_s: float | None
 ) -> Timing:
-    """Measure on random arguments: `repeat` times the average of `number` executions, or of more in `min_repeat_ms`.
+    """Measure: `repeat` times the average of `number` executions, or of more in `min_repeat_ms`.
 
     A candidate that is slower than the limit is measured in short laps only, more of them than `repeat`.
     """
     import tvm
     from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
-    from tvm.s_tir.meta_schedule.runner.local_runner import default_alloc_argument, default_run_evaluator
+    from tvm.s_tir.meta_schedule.runner.local_runner import default_run_evaluator
 
     device = tvm.runtime.device(device_type, 0)
     module = tvm.runtime.load_module(path)
-    arguments = default_alloc_argument(device, args_info, 1)
+    arguments = allocated(tvm.get_global_func(FILL), device, args_info)
 
     def run_secs(config: EvaluatorConfig) -> list[float]:
         return [float(seconds) for seconds in default_run_evaluator(module, device, config, arguments)]
