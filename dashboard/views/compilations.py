@@ -114,13 +114,15 @@ def _act(request: HttpRequest, pk: int, action: Callable[[Compilation], Any]) ->
 def _steps(compilation: Compilation) -> list[dict[str, str]]:
     """What it goes through, and how far it is."""
     done = {"build": compilation.is_published, "prove": compilation.verified is not None}
-    return [{"title": title, "state": _state(compilation, stage, done=done[stage])} for stage, title in words.STEPS]
+    return [{"title": title, **_state(compilation, stage, done=done[stage])} for stage, title in words.STEPS]
 
 
-def _state(compilation: Compilation, stage: str, *, done: bool) -> str:
+def _state(compilation: Compilation, stage: str, *, done: bool) -> dict[str, str]:
     if compilation.stage == stage and compilation.status != Compilation.Status.FINISHED:
-        return compilation.status
-    return "finished" if done else "to come"
+        return {"status": compilation.status, "state": compilation.status}
+    if stage == "prove" and compilation.verified is False:
+        return {"status": "failed", "state": "outputs differ"}
+    return {"status": "finished", "state": "finished"} if done else {"status": "", "state": "to come"}
 
 
 def _sides(benchmark: BenchmarkDict) -> list[dict[str, Any]]:
