@@ -17,7 +17,7 @@ from dashboard.accounts import CHANGE_COMPILATION, COMPILE
 from dashboard.presentation import compilations as words
 from dashboard.presentation.snippets import snippets
 from tuning import compilations, services
-from tuning.models import BenchmarkDict, Compilation, Run
+from tuning.models import BenchmarkDict, Compilation, Record, Run
 from tuning.validation import Conflict
 
 LISTED = 50
@@ -145,9 +145,14 @@ def _sides(benchmark: BenchmarkDict) -> list[dict[str, Any]]:
 
 
 def _functions(compilation: Compilation) -> list[dict[str, Any]]:
-    """Those without a record first: they are what one looks for."""
+    """Those without a record first: they are what one looks for. `task` is that of the record, if that is kept still."""
     untuned = [{"function": name} for name in compilation.untuned]
-    return untuned + sorted(compilation.used, key=lambda used: -used["latency_s"])
+    used = sorted(compilation.used, key=lambda one: -one["latency_s"])
+    kept = Record.objects.filter(
+        task__run__in={one["run"] for one in used}, trial__in={one["trial"] for one in used}
+    ).values_list("task__run", "trial", "task__index")
+    task_of = {(run, trial): index for run, trial, index in kept}
+    return untuned + [one | {"task": task_of.get((one["run"], one["trial"]))} for one in used]
 
 
 def _taken(compilation: Compilation) -> dict[str, Any]:

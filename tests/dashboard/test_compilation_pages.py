@@ -136,6 +136,14 @@ def test_a_finished_one_shows_its_proof_its_benchmark_and_what_to_take(viewer: C
     assertContains(shown, 'data-part="history" hidden')
 
 
+def test_a_functions_record_leads_to_its_schedule_as_long_as_it_is_kept(viewer: Client) -> None:
+    compilation = make_compilation()
+    link = f"/runs/{compilation.run_id}/tasks/0/?record=3#record"
+    assertContains(page(viewer, compilation), link)
+    compilation.run.tasks.get(index=0).records.all().delete()
+    assertNotContains(page(viewer, compilation), link)
+
+
 def test_what_is_not_known_yet_is_no_figure(viewer: Client) -> None:
     running = make_compilation(**UNBUILT, status="running", phase="building")
     shown = page(viewer, running)
@@ -232,5 +240,5 @@ def test_it_asks_the_same_of_the_database_however_much_there_is(
     run = ended()
     compilation = [make_compilation(run) for _ in range(8)][-1]
     publish(compilation)
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):
         page(viewer, compilation)

@@ -49,7 +49,7 @@ def test_it_shows_the_best_of_all_runs_and_how_it_compares(viewer: Client) -> No
     assert second["trials"] == 3
     page = viewer.get("/library/")
     assertContains(page, "2 runs, slowest +300.0\u00a0%")
-    assertContains(page, f'href="/runs/{fast.pk}/tasks/0/"')
+    assertContains(page, f'href="/runs/{fast.pk}/tasks/0/?record=3#record"')
     assertContains(page, "(1, 784) → (1, 128) float32")
 
 
