@@ -75,3 +75,20 @@ def test_it_gives_each_appended_record_with_its_workload(tmp_path: Path) -> None
         file.write(f"{FAILED}\n{LINE}\n")
     assert json.loads(text.appended()) == [["13", "second"], json.loads(FAILED)[1]]
     assert json.loads(text.appended()) == [["12", "first"], json.loads(LINE)[1]]
+
+
+def test_it_gives_the_latest_records_with_their_workloads(tmp_path: Path) -> None:
+    (tmp_path / records.WORKLOADS).write_text('["12","first"]\n["13","second"]\n')
+    write(tmp_path, f"{LINE}\n{FAILED}\n")
+    assert [json.loads(text)[0] for text in records.latest(tmp_path, 1)] == [["13", "second"]]
+    assert len(records.latest(tmp_path, 2)) == 2
+    assert records.latest(tmp_path, 0) == []
+
+
+def test_it_gives_entries_of_a_file_that_grows(tmp_path: Path) -> None:
+    (tmp_path / records.WORKLOADS).write_text('["12","first"]\n["13","second"]\n')
+    write(tmp_path, f"{LINE}\n{records.LOST}\n{FAILED}\n{LINE}")
+    found = list(records.entries(tmp_path, 9))
+    assert [entry and json.loads(entry[0]) for entry in found] == [["12", "first"], None, ["13", "second"]]
+    assert [entry and json.loads(entry[1]) for entry in found] == [json.loads(LINE)[1], None, json.loads(FAILED)[1]]
+    assert list(records.entries(tmp_path, 1)) == found[:1]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,10 @@ def test_it_goes_on_after_kill_9_with_nothing_lost_or_doubled(tmp_path: Path) ->
     recovered = [trial for trial in second.trials if trial.recovered]
     assert [trial.latency_s for trial in recovered[:2]] == heard[3:5]
     assert all(trial.at_s == 60.0 for trial in recovered)
+    kept = [json.loads(trial.record)[1][1] for trial in recovered if trial.record]
+    assert kept == [[trial.latency_s] for trial in recovered if trial.latency_s and not trial.short], (
+        "with their records"
+    )
     assert all(trial.at_s > 60.0 and not trial.recovered for trial in second.trials[len(recovered) :])
     assert heard[:3] + [trial.latency_s for trial in second.trials] == pytest.approx(latencies(work_dir), rel=1e-12)
     assert 3 + len(second.trials) == 12

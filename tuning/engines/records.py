@@ -94,7 +94,8 @@ def _lines(path: Path) -> list[str]:
 def latest(work_dir: Path, count: int) -> list[str]:
     """The last lines of the record file, each as JSON `[workload, record]`, which needs no other file."""
     workloads = _lines(work_dir / WORKLOADS)
-    return [_whole(line, workloads) for line in _lines(work_dir / RECORDS)[-count:]]
+    lines = _lines(work_dir / RECORDS)
+    return [_whole(line, workloads) for line in lines[len(lines) - count :]]
 
 
 def entries(work_dir: Path, count: int) -> Iterator[tuple[bytes, bytes] | None]:

@@ -109,20 +109,25 @@ class Trials:
 
     def recover(self, earlier: list[tuple[int, records.Recorded]]) -> None:
         """Count the trials of the record file (task and line), and report those that the supervisor never heard of."""
+        unheard = max(0, len(earlier) - self._start.trials_done)
+        texts = iter(records.latest(Path(self._start.work_dir), unheard))
         for number, (task, line) in enumerate(earlier[: self._start.trials_budget], start=1):
             if not line.lost:
                 self.allotment.earlier(task, line.latency_s)
             if number > self._start.trials_done:
                 self.done = number
-                self._outbox.send(self._recovered(task, line))
+                self._outbox.send(self._recovered(task, line, next(texts)))
 
-    def _recovered(self, task: int, line: records.Recorded) -> TrialMeasured:
+    def _recovered(self, task: int, line: records.Recorded, text: str) -> TrialMeasured:
         # When they were measured, and why one failed, died with the earlier process.
         failed = line.latency_s is None
+        short = line.repeats > self._start.options.repeat
+        keep = line.latency_s is not None and not short and self._among_best(task, line.latency_s)
         return TrialMeasured(
             task=task,
             latency_s=line.latency_s,
-            short=line.repeats > self._start.options.repeat,
+            record=text if keep else None,
+            short=short,
             at_s=self._start.elapsed_s,
             error_kind="run" if failed else None,
             error="not recorded" if failed else None,
