@@ -153,7 +153,7 @@ class RecordDict(TypedDict):
 class DecisionDict(TypedDict):
     """What a sampling instruction chose: TVM's own `decision` (factors from the outermost loop, or a position), and in words.
 
-    `of` is the loop (with its `block` and `extent`), block or annotation that it is about; `among` is what a
+    `of` is the loop (with its `block` and `extent`), annotation (of its `block`) or block that it is about; `among` is what a
     categorical choice had to choose from.
     """
 

@@ -2,6 +2,7 @@
 import { Chart } from "./charts.js";
 import { LiveCompilation } from "./live.js";
 import { follow } from "./log.js";
+import "./copy.js";
 
 const role = (name, root = document) => root.querySelector(`[data-role=${name}]`);
 const article = role("compilation");
@@ -58,24 +59,6 @@ async function drawHistory() {
   chart.explain("Not benchmarked yet.");
 }
 document.addEventListener("themechange", () => chart?.restyle());
-
-// --- snippets
-
-document.addEventListener("click", async (event) => {
-  const button = event.target.closest("[data-role=copy]");
-  if (!button) return;
-  await copy(button.closest("[data-role=snippet]").querySelector("pre"));
-  const label = button.querySelector("span");
-  label.textContent = "Copied";
-  setTimeout(() => { label.textContent = "Copy"; }, 1500);
-});
-
-/** The clipboard is there only on HTTPS and localhost; elsewhere the text is selected and copied as if by hand. */
-async function copy(pre) {
-  if (navigator.clipboard) return navigator.clipboard.writeText(pre.textContent);
-  getSelection().selectAllChildren(pre);
-  document.execCommand("copy");
-}
 
 // --- live
 

@@ -1,5 +1,6 @@
 // The page of a task: its own curve, which grows as the run's does, and its best records.
 import { Chart } from "./charts.js";
+import "./copy.js";
 import * as downloads from "./downloads.js";
 import { LiveRun } from "./live.js";
 import * as units from "./units.js";

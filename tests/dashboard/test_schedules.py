@@ -49,6 +49,9 @@ def test_a_record_is_opened_compared_and_linked(live_site: LiveSite, signed_in: 
     assert page.url == f"{live_site.url}{task}/?record={best}"
     expect(role(page, "records-table").locator("[aria-current]")).to_have_text(best)
 
+    role(page, "copy").first.click()
+    expect(role(page, "copy").first).to_have_text("Copied")
+
     page.get_by_role("link", name=f"with trial {second}", exact=True).click()
     expect(role(page, "diff")).to_contain_text(f"Trial {second}")
     role(page, "record").get_by_role("link", name="Schedule").last.click()

@@ -71,7 +71,7 @@ def test_every_decision_of_the_trace_is_there(records: list[str]) -> None:
 def test_it_says_in_words_what_was_chosen(records: list[str]) -> None:
     decisions = [one for text in records for one in show(text).decisions]
     unrolled = [one for one in decisions if one.instruction == "sample_categorical"]
-    assert {one.of for one in unrolled} == {"meta_schedule.unroll_explicit"}
+    assert {(one.of, one.block) for one in unrolled} == {("meta_schedule.unroll_explicit", "root")}
     assert all(one.choice == one.among[one.decision] for one in unrolled)
     places = [one for one in decisions if one.instruction == "sample_compute_location"]
     assert {one.of for one in places} == {"pad_temp"}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -39,7 +40,7 @@ class Decision(msgspec.Struct, frozen=True):
     of: str
     """The loop or block that it is about, as the function called it just then, or the annotation that it gives a value."""
     block: str | None
-    """To which the loop belonged."""
+    """To which the loop or the annotation belongs."""
     extent: int | None
     """Of the loop."""
     decision: Any
@@ -65,51 +66,55 @@ class Shown(msgspec.Struct, frozen=True, tag="shown"):
 class _Observer:
     """Watches a trace being applied: just before an instruction runs, what it is about can be asked for its name."""
 
-    def __init__(self, schedule: Any, trace: Any) -> None:
+    def __init__(self, schedule: Any) -> None:
         self.decisions: list[Decision] = []
         self._schedule = schedule
+        # By the hashes of random variables, since their `==` makes an expression.
         self._block_of: dict[int, str] = {}
-        """By the hash of a loop's random variable, since its `==` makes an expression."""
-        self._annotation_of = {
-            hash(inst.inputs[1]): str(inst.attrs[0]) for inst in trace.insts if inst.kind.name == "Annotate"
-        }
-        self._place_of: dict[int, int] = {}
-        """Where the decision on a place stands, which the loop's name is added to when it is used."""
+        self._decided_by: dict[int, int] = {}
+        """Where the decision on a variable stands."""
 
     def __call__(self, inst: Any, inputs: Any, attrs: Any, decision: Any) -> Any:
         """TVM's `decision_provider`; it changes nothing."""
         kind = str(inst.kind.name)
-        if kind == "GetLoops":
-            block = str(self._schedule.get(inputs[0]).name_hint)
-            self._block_of |= {hash(loop): block for loop in inst.outputs}
-        elif kind in ("ComputeAt", "ReverseComputeAt"):
-            self._name_place(hash(inst.inputs[1]), inputs[1])
         if decision is not None:
+            self._decided_by |= {hash(one): len(self.decisions) for one in inst.outputs}
             self.decisions.append(self._described(kind, inst, inputs, attrs, decision))
+        elif kind == "GetLoops":
+            self._block_of |= dict.fromkeys(map(hash, inst.outputs), self._name(inputs[0]))
+        elif kind == "Annotate":
+            self._complete(inst.inputs[1], lambda _: {"of": str(attrs[0]), "block": self._name(inputs[0])})
+        elif kind in ("ComputeAt", "ReverseComputeAt"):
+            self._complete(inst.inputs[1], lambda place: self._placed(place, inputs[1]))
         return decision
 
     def _described(self, kind: str, inst: Any, inputs: Any, attrs: Any, decision: Any) -> Decision:
+        name = _snake(kind)
         if kind in ("SamplePerfectTile", "SamplePartitionedTile"):
-            loop = self._schedule.get(inputs[0])
-            factors = [int(factor) for factor in decision]
+            extent, factors = int(self._schedule.get(inputs[0]).extent), [int(factor) for factor in decision]
             block = self._block_of.get(hash(inst.inputs[0]))
-            choice = " × ".join(map(str, factors))
-            return Decision(_snake(kind), str(loop.loop_var.name), block, int(loop.extent), factors, choice, [])
+            return Decision(name, self._name(inputs[0]), block, extent, factors, " × ".join(map(str, factors)), [])
         if kind == "SampleCategorical":
             among = [str(value) for value in attrs[0]]
-            of = self._annotation_of.get(hash(inst.outputs[0]), "")
-            return Decision(_snake(kind), of, None, None, int(decision), among[int(decision)], among)
+            return Decision(name, "", None, None, int(decision), among[int(decision)], among)
         if kind == "SampleComputeLocation":
-            self._place_of[hash(inst.outputs[0])] = len(self.decisions)
-            of, place = str(self._schedule.get(inputs[0]).name_hint), int(decision)
-            return Decision(_snake(kind), of, None, None, place, PLACES.get(place, f"loop {place}"), [])
-        return Decision(_snake(kind), "", None, None, str(decision), str(decision), [])
+            place = int(decision)
+            return Decision(name, self._name(inputs[0]), None, None, place, PLACES.get(place, f"loop {place}"), [])
+        return Decision(name, "", None, None, str(decision), str(decision), [])
 
-    def _name_place(self, key: int, loop: Any) -> None:
-        nth = self._place_of.get(key)
-        if nth is not None and self.decisions[nth].decision >= 0:
-            name = str(self._schedule.get(loop).loop_var.name)
-            self.decisions[nth] = msgspec.structs.replace(self.decisions[nth], choice=f"in loop {name}")
+    def _placed(self, place: Decision, loop: Any) -> dict[str, str]:
+        return {"choice": f"in loop {self._name(loop)}"} if place.decision >= 0 else {}
+
+    def _complete(self, variable: Any, told: Callable[[Decision], dict[str, str]]) -> None:
+        """Add to a decision what is only known where it is used."""
+        nth = self._decided_by.get(hash(variable))
+        if nth is not None:
+            self.decisions[nth] = msgspec.structs.replace(self.decisions[nth], **told(self.decisions[nth]))
+
+    def _name(self, variable: Any) -> str:
+        """Of a block or a loop."""
+        found = self._schedule.get(variable)
+        return str(found.loop_var.name if hasattr(found, "loop_var") else found.name_hint)
 
 
 def show(text: str) -> Shown:
@@ -118,7 +123,7 @@ def show(text: str) -> Shown:
 
     mod, trace = _applied(text)
     schedule = Schedule(mod)
-    observer = _Observer(schedule, trace)
+    observer = _Observer(schedule)
     trace.apply_to_schedule(schedule, remove_postproc=False, decision_provider=observer)
     tensorir = str(schedule.mod.script())
     return Shown(str(trace), observer.decisions, tensorir, PACKING in tensorir)
@@ -167,7 +172,7 @@ def _answer(question: Question, pipe: limited.Pipe) -> None:
     import tvm  # noqa: F401
 
     for text in question.records:
-        pipe.step("Applying the schedule")
+        pipe.step("Loading TVM's tensor intrinsics" if '"Tensorize"' in text else "Applying the schedule")
         pipe.send(show(text))
 
 
