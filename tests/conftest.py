@@ -24,7 +24,7 @@ from tests.live import LiveSite, environment
 from tuning import valkey
 from tuning.engines.lifeline import die_with
 
-pytest_plugins = ["tests.engine_fixtures"]
+pytest_plugins = ["tests.engine_fixtures", "tests.compile_fixtures"]
 
 CHROMIUM_ARGS = [
     "--headless",

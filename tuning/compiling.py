@@ -27,13 +27,15 @@ from .models import Benchmark, Compilation, Record, Run, Task
 
 logger = logging.getLogger(__name__)
 Status, Stage = Compilation.Status, Compilation.Stage
+COMPILER, PROVER = "tuning.engines.compiling", "tuning.engines.proving"
+"""Modules that are run."""
 PACE_S = 0.5
 """Least time between two announcements of one phase."""
 TAIL_LINES = 8
 SEEDS = 2**31
 NO_LIMIT_MB = 1 << 24
 """CUDA reserves address space by the terabyte."""
-AT_REST = {"phase": None, "progress": None, "lease": None}
+AT_REST = {"phase": None, "progress": None}
 
 
 def carry_out(compilation: Compilation, shutdown: threading.Event) -> str:
@@ -102,7 +104,7 @@ class _Job:
             raise Refused("No run has a valid record for any of its tasks, by the installed TVM and for this target.")
         compilation.remove_unpublished()
         compilation.unpublished.mkdir(parents=True)
-        built = self._answer("tuning.engines.compiling", self._build_question(records), Built)
+        built = self._answer(COMPILER, self._build_question(records, estimate_s), Built)
         values = {"estimate_s": estimate_s, **_values(built), "untuned": built.untuned, "versions": built.versions}
         with transaction.atomic():
             ready = compilation.requeue(Status.RUNNING, stage=Stage.PROVE, lease=self.lease, **values)
@@ -113,7 +115,7 @@ class _Job:
 
     def prove(self) -> None:
         """Verdict and benchmark are stored together."""
-        proven = self._answer("tuning.engines.proving", self._prove_question(), Proven)
+        proven = self._answer(PROVER, self._prove_question(), Proven)
         verdict = {
             "verified": proven.verified,
             "max_abs_error": proven.max_abs_error,
@@ -162,20 +164,16 @@ class _Job:
             source, to=to, lease=self.lease, **(AT_REST | {"finished_at": timezone.now()} | values)
         )
 
-    def _build_question(self, records: list[BestRecord]) -> Build:
+    def _build_question(self, records: list[BestRecord], estimate_s: float | None) -> Build:
         compilation, run = self.compilation, self.run
+        about = {"compilation": compilation.pk, "run": run.pk, "run_name": run.name, "records_of": compilation.source}
         return Build(
             network=run.network.spec(),
             target=run.target,
             records=records,
             folder=str(compilation.unpublished),
             remote=devices.is_remote(run.device),
-            about={
-                "compilation": compilation.pk,
-                "run": run.pk,
-                "run_name": run.name,
-                "records_of": compilation.source,
-            },
+            about=about | {"estimate_s": estimate_s},
             **_limits(),
         )
 

@@ -6,12 +6,13 @@ from types import TracebackType
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typing_extensions import Self
 
-from dashboard.presentation import phases, units
-from tuning.models import Run, RunDict, TaskDict
+from dashboard.presentation import compiling, phases, units
+from tuning.models import BenchmarkDict, Compilation, CompilationDict, Run, RunDict, TaskDict
 
 
 class RunProgress:
@@ -59,6 +60,59 @@ def summary(console: Console, run: RunDict) -> None:
     console.print(f"Estimated latency: {_estimate(run)}")
     for alert in run["alerts"]:
         console.print(f"[yellow]{alert['message']}[/]")
+
+
+class CompileProgress:
+    """What a compilation is at, read from the database: it may be a worker that does it."""
+
+    def __init__(self, console: Console, compilation: Compilation) -> None:
+        self._compilation = compilation
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        self._progress = Progress(*columns, console=console, transient=True)
+        self._bar = self._progress.add_task("", total=None)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def update(self) -> None:
+        """Show what the database holds now."""
+        self._compilation.refresh_from_db()
+        share = self._compilation.progress
+        self._progress.update(
+            self._bar,
+            description=compiling.sentence(self._compilation),
+            total=None if share is None else 1.0,
+            completed=share or 0.0,
+        )
+
+
+def compile_summary(console: Console, compilation: CompilationDict) -> None:
+    """Coverage, verdict and the table of the last benchmark."""
+    for line in (compiling.coverage(compilation), compiling.verdict(compilation)):
+        if line:
+            console.print(line)
+    if compilation["benchmarks"]:
+        console.print(_benchmark(compilation["benchmarks"][0]))
+        console.print(compiling.speed(compilation))
+    if compilation["error"]:
+        console.print(f"[yellow]{escape(compilation['error'])}[/]")
+
+
+def _benchmark(benchmark: BenchmarkDict) -> Table:
+    table = Table(box=box.SIMPLE, title=f"Milliseconds of one inference, {benchmark['rounds']} rounds in turn")
+    table.add_column("", no_wrap=True)
+    for title in ("Mean", "Median", "Max", "Min", "Std"):
+        table.add_column(title, justify="right")
+    for name, latency in compiling.sides(benchmark):
+        figures = (latency[f"{key}_s"] for key in ("mean", "median", "max", "min", "std"))  # type: ignore[literal-required]
+        table.add_row(name, *(f"{seconds * 1e3:,.4f}" for seconds in figures))
+    return table
 
 
 def _detail(run: Run) -> str:

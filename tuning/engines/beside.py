@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from . import intrinsics
+from . import intrinsics, reference
 from .protocol import NetworkSpec
 
 ROUNDS = 7
@@ -70,9 +70,9 @@ def _compared(asked: Beside, threads: int) -> Outcome:
     random = np.random.default_rng(0)
     inputs = {name: random.standard_normal(shape, dtype=np.float32) for name, shape in shape_of.items()}
     tuned, scheduled, functions = _tuned(asked, inputs)
-    reference = _onnxruntime(asked.network, inputs, threads)
-    expected, given = reference(), tuned().numpy()
-    rounds = [(_seconds(tuned), _seconds(reference)) for _ in range(ROUNDS)]
+    run_reference = reference.onnxruntime(asked.network, inputs, threads)
+    expected, given = run_reference(), tuned().numpy()
+    rounds = [(_seconds(tuned), _seconds(run_reference)) for _ in range(ROUNDS)]
     return Outcome(
         [ours for ours, _ in rounds],
         [theirs for _, theirs in rounds],
@@ -97,29 +97,6 @@ def _tuned(asked: Beside, inputs: dict[str, Any]) -> tuple[Callable[[], Any], in
     machine = relax.VirtualMachine(relax.build(found.mod, target), tvm.cpu(0))
     arguments = [tvm.runtime.tensor(array) for array in inputs.values()]
     return lambda: machine["main"](*arguments), len(found.tuned), len(found.tuned) + len(found.untuned)
-
-
-def _onnxruntime(network: NetworkSpec, inputs: dict[str, Any], threads: int) -> Callable[[], Any]:
-    import numpy as np
-    import onnxruntime
-
-    from .networks import to_onnx
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    session = onnxruntime.InferenceSession(to_onnx(network), options, providers=["CPUExecutionProvider"])
-    first = str(network.options.get("layout", "NHWC")).index("C") == 1
-    given = {
-        name: array if array.ndim < 4 or first else np.ascontiguousarray(np.moveaxis(array, -1, 1))
-        for name, array in inputs.items()
-    }
-
-    def run() -> Any:
-        (output,) = session.run(None, given)
-        # Of networks that end in an image, as conv2d: back into the order of ours.
-        return np.moveaxis(output, 1, -1) if output.ndim > 3 and not first else output
-
-    return run
 
 
 def _seconds(run: Callable[[], Any]) -> float:

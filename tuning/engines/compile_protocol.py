@@ -103,11 +103,10 @@ class Built(msgspec.Struct, tag="built", frozen=True):
 
 
 class Tolerance(msgspec.Struct, frozen=True):
-    """An output is right when |tuned - untuned| <= atol * the largest |untuned|, or <= rtol * |untuned| of the number itself."""
+    """An output is right when no number of it differs by more than this part of its largest absolute value."""
 
     dtype: str
-    rtol: float
-    atol: float
+    relative: float
 
 
 class Proven(msgspec.Struct, tag="proven", frozen=True):
@@ -115,7 +114,7 @@ class Proven(msgspec.Struct, tag="proven", frozen=True):
 
     verified: bool
     max_abs_error: float | None
-    """None when an output isn't finite."""
+    """None when one has numbers where the other has none."""
     max_rel_error: float | None
     """Largest difference by the largest absolute value of the untuned output."""
     tolerance: Tolerance

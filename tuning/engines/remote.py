@@ -22,6 +22,7 @@ from pebble import ProcessExpired, ProcessPool
 
 from . import race, tracker, workers
 from .arguments import FILL, allocated
+from .errors import Refused
 from .measuring import Failure
 from .protocol import Remote
 from .tracker import Address, Server, Tracker, TrackerTrouble
@@ -91,6 +92,26 @@ def measure(server: Server, work: Work) -> Timing | Fault | Broken | Unreached:
         return _measured(session, work)
     except Exception as error:  # noqa: BLE001
         return Fault(_text(error)) if _alive(session) else Broken(_text(error))
+
+
+def connected(remote: Remote, timeout_s: float) -> Any:
+    """A session with a device of the key, once one is free; it lasts so long at most. Raises `Refused`."""
+    from tvm import rpc
+
+    deadline, why = time.monotonic() + remote.patience_s, ""
+    while time.monotonic() < deadline:
+        try:
+            if tracker.summary(remote.tracker).total(remote.key):
+                with Tracker(remote.tracker, timeout_s=5.0) as connection:
+                    server = connection.request(remote.key)
+                return rpc.connect(server.host, server.port, server.match_key, session_timeout=timeout_s)
+            why = f"The tracker at {remote.tracker} has none of key {remote.key}."
+        except TrackerTrouble as trouble:
+            why = str(trouble)
+        except Exception as error:  # noqa: BLE001  whatever TVM raises when a device doesn't answer
+            why = _text(error)
+        time.sleep(POLL_S)
+    raise Refused(f"No device could be used for {remote.patience_s:g} s. {why}")
 
 
 def _measured(session: Any, work: Work) -> Timing:

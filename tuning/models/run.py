@@ -42,9 +42,10 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(status__in=Run.LIVE)
 
     def occupying(self) -> RunQuerySet:
-        """Runs for which a device is in use: they are tuned, or a library of theirs is measured."""
-        proving = Q(compilations__stage="prove", compilations__status__in=("running", "cancelling"))
-        return self.filter(Q(status__in=Run.LIVE) | proving)
+        """Runs for which a device is in use: they are tuned, or a library of theirs is measured by a job that lives."""
+        alive = Q(compilations__heartbeat_at__gte=timezone.now() - LEASE)
+        measured = Q(compilations__stage="prove", compilations__status__in=("running", "cancelling"))
+        return self.filter(Q(status__in=Run.LIVE) | (measured & alive))
 
     def device_is_free(self, device: str) -> bool:
         """Whether nothing is measured on it; ask within `deciding` to take it."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import signal
 import sys
 import threading
 import time
 from argparse import ArgumentParser
-from types import FrameType
-from typing import Any, TextIO
+from typing import Any
 
 from django.core.management import CommandError
 from django.db import InterfaceError, OperationalError, connection
 from rich.console import Console
 
+from dashboard.management import foreground
+from dashboard.management.foreground import POLL_S, Wishes
 from dashboard.presentation.terminal import RunProgress, summary
 from tuning import services
 from tuning.management.migrated import MigratedCommand
@@ -24,8 +24,6 @@ from tuning.models import Run
 from tuning.supervisor import claim, supervise
 from tuning.validation import Invalid, OptionDict
 
-POLL_S = 0.5
-FILE_WIDTH = 140
 NETWORK = "network_"
 """Begins the names under which argparse keeps a network's own options."""
 
@@ -54,11 +52,11 @@ class Command(MigratedCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Launch, watch, report."""
-        console = _console(sys.stderr if options["json"] else sys.stdout)
+        console = foreground.console(sys.stderr if options["json"] else sys.stdout)
         # Without `up` there is no broker, and nobody needs to watch.
         logging.getLogger("tuning.announce").setLevel(logging.ERROR)
         run = self._launch(options)
-        status = _tune(run, _Wishes(), console)
+        status = _tune(run, Wishes(), console)
         shown = Run.objects.select_related("network", "created_by").get(pk=run.pk).to_full_dict()
         if options["json"]:
             self.stdout.write(json.dumps(shown))
@@ -81,41 +79,14 @@ class Command(MigratedCommand):
             raise CommandError("\n".join(lines), returncode=2) from error
 
 
-def _console(stream: TextIO) -> Console:
-    """As wide as the terminal; a file or pipe gets lines that are wide enough for task names."""
-    return Console(file=stream, width=None if stream.isatty() else FILE_WIDTH, highlight=False)
-
-
-class _Wishes:
-    """Ctrl-C stops the run as the button does; a second one, or SIGTERM, ends this command as a worker is ended."""
-
-    def __init__(self) -> None:
-        self.stop = False
-        self.shutdown = threading.Event()
-        signal.signal(signal.SIGINT, self._on_interrupt)
-        signal.signal(signal.SIGTERM, lambda *_: self.shutdown.set())
-
-    def _on_interrupt(self, _signal: int, _frame: FrameType | None) -> None:
-        # Only noted: a handler may run in the middle of a query.
-        if self.stop:
-            self.shutdown.set()
-        self.stop = True
-
-    def carry_out(self, run: Run) -> None:
-        """Stop the run if that is wished; one that ended meanwhile needs none."""
-        if self.stop:
-            with contextlib.suppress(services.Conflict):
-                services.stop(run)
-
-
-def _tune(run: Run, wishes: _Wishes, console: Console) -> str:
+def _tune(run: Run, wishes: Wishes, console: Console) -> str:
     """Supervise in a thread, so that this one can show the progress; gives the status at the end."""
     worker = threading.Thread(target=_claim_and_supervise, args=(run.pk, wishes.shutdown), name="supervisor")
     worker.start()
     with RunProgress(console, run) as progress:
         while worker.is_alive() or _goes_on_elsewhere(run, wishes):
             try:
-                wishes.carry_out(run)
+                wishes.carry_out(lambda: services.stop(run))
                 progress.update()
             except (OperationalError, InterfaceError):
                 connection.close()  # the supervisor says so, and goes on trying
@@ -127,7 +98,7 @@ def _tune(run: Run, wishes: _Wishes, console: Console) -> str:
     return run.status
 
 
-def _goes_on_elsewhere(run: Run, wishes: _Wishes) -> bool:
+def _goes_on_elsewhere(run: Run, wishes: Wishes) -> bool:
     """Whether a worker took the run, and this command is to follow it still."""
     run.refresh_from_db(fields=("status",))
     return run.is_live and not wishes.shutdown.is_set()

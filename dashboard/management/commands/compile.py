@@ -1,0 +1,128 @@
+"""`manage.py compile`: a run made into a library in the foreground, by the same path and in the same database as from the page."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import shutil
+import sys
+import threading
+import time
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management import CommandError
+from django.db import InterfaceError, OperationalError, connection
+from rich.console import Console
+
+from dashboard.management import foreground
+from dashboard.management.foreground import POLL_S, Wishes
+from dashboard.presentation import snippets
+from dashboard.presentation.downloads import stem
+from dashboard.presentation.terminal import CompileProgress, compile_summary
+from tuning import compilations
+from tuning.compiling import carry_out
+from tuning.management.migrated import MigratedCommand
+from tuning.models import Compilation, Run
+from tuning.validation import Conflict, Invalid
+
+
+class Command(MigratedCommand):
+    """Exit status: 0 when the library was built and verified, 1 when it wasn't, 2 for bad options."""
+
+    help = "Compile a run with the best records, prove the library and benchmark it. Ctrl-C cancels."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Which run, whose records, and where to."""
+        parser.add_argument("run", type=int, help="the run's number")
+        parser.add_argument(
+            "--best-of", default="run", metavar="run|library", help="whose records: this run's, or the best of all runs"
+        )
+        parser.add_argument("--out", type=Path, help="folder to copy library, manifest and programs to")
+        parser.add_argument("--json", action="store_true", help="print the compilation as JSON, and nothing else")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Compile, watch, report."""
+        console = foreground.console(sys.stderr if options["json"] else sys.stdout)
+        # Without `up` there is no broker, and nobody needs to watch.
+        logging.getLogger("tuning.announce").setLevel(logging.ERROR)
+        compilation = _queued(options)
+        _follow(compilation, Wishes(), console)
+        compilation = Compilation.objects.shown().get(pk=compilation.pk)
+        shown = compilation.to_dict()
+        if options["json"]:
+            self.stdout.write(json.dumps(shown))
+        else:
+            compile_summary(console, shown)
+        if options["out"] and compilation.is_published:
+            for path in _copied(compilation, options["out"]):
+                console.print(f"Wrote {path}")
+        if not compilation.verified or compilation.error:
+            raise CommandError(f"Compilation {compilation.pk} {_ending(compilation)}", returncode=1)
+
+
+def _queued(options: dict[str, Any]) -> Compilation:
+    run = Run.objects.select_related("network").filter(pk=options["run"]).first()
+    if run is None:
+        raise CommandError(f"There is no run {options['run']}.", returncode=2)
+    try:
+        return compilations.compile_run(run, {"source": options["best_of"]}, None, enqueue=False)
+    except Invalid as error:
+        raise CommandError(f"--best-of: {error.fields['source']}", returncode=2) from error
+    except Conflict as error:
+        raise CommandError(str(error), returncode=2) from error
+
+
+def _follow(compilation: Compilation, wishes: Wishes, console: Console) -> None:
+    """Do the jobs in a thread, so that this one can show the progress."""
+    worker = threading.Thread(target=_work, args=(compilation.pk, wishes.shutdown), name="compiler")
+    worker.start()
+    with CompileProgress(console, compilation) as progress:
+        while worker.is_alive():
+            try:
+                wishes.carry_out(lambda: compilations.cancel(compilation))
+                progress.update()
+            except (OperationalError, InterfaceError):
+                connection.close()
+            time.sleep(POLL_S)
+    compilation.refresh_from_db()
+    if compilation.status == Compilation.Status.QUEUED:  # at shutdown, and nobody else was told of it
+        with contextlib.suppress(Conflict):
+            compilations.cancel(compilation)
+
+
+def _work(key: int, shutdown: threading.Event) -> None:
+    """Until it has ended; what a worker of the site took is waited for."""
+    try:
+        while not shutdown.is_set():
+            compilation = Compilation.objects.shown().get(pk=key)
+            if compilation.status in Compilation.ENDED:
+                return
+            if compilation.wait_and_claim(shutdown):
+                carry_out(compilation, shutdown)
+            else:
+                shutdown.wait(POLL_S)
+    finally:
+        connection.close()
+
+
+def _copied(compilation: Compilation, folder: Path) -> list[Path]:
+    """Library, manifest and programs, under the names that they are downloaded by."""
+    folder.mkdir(parents=True, exist_ok=True)
+    before = f"{stem(compilation.run)}_"
+    library, manifest = compilations.library_file(compilation), compilations.manifest_file(compilation)
+    copies = [folder / f"{before}{library.name}", folder / f"{before}{manifest.name}"]
+    for source, copy in zip((compilation.library, compilation.manifest), copies, strict=True):
+        shutil.copyfile(source, copy)
+    for snippet in snippets.snippets(compilation):
+        copies.append(folder / snippet["file_name"])
+        copies[-1].write_text(snippet["text"])
+    return copies
+
+
+def _ending(compilation: Compilation) -> str:
+    if compilation.verified is False:
+        return "is not verified: don't use it."
+    return f"{compilation.status}: {compilation.error or 'no reason recorded'}"

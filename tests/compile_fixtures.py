@@ -1,0 +1,20 @@
+"""Fixtures that put the fake compiler in place of the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tuning import compiling
+
+Compiler = Callable[[str], None]
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> Compiler:
+    """Builds and proves without TVM; call it to have the next processes misbehave (`tests.fake_compiler`)."""
+    monkeypatch.setattr(compiling, "COMPILER", "tests.fake_compiler")
+    monkeypatch.setattr(compiling, "PROVER", "tests.fake_compiler")
+    monkeypatch.delenv("FAKE_COMPILER", raising=False)
+    return lambda how: monkeypatch.setenv("FAKE_COMPILER", how)

@@ -1,0 +1,99 @@
+"""`manage.py compile`: a library in the foreground, with an exit status that can be trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from tests.compile_fixtures import Compiler
+from tests.threads import when
+from tests.world import make_run, measured_run
+from tuning.models import Compilation, Run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def own_signals() -> Iterator[None]:
+    """The handlers of this process are put back."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def run() -> Run:
+    run = measured_run()
+    run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
+    return run
+
+
+def test_it_prints_coverage_verdict_and_figures(
+    run: Run, compiler: Compiler, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call_command("compile", str(run.pk))
+    said = capsys.readouterr().out
+    assert "2 of 3 functions use a tuned record; not: slow." in said
+    assert "Verified: outputs differ from the untuned library's by 1e-06 at most" in said
+    assert "Untuned" in said
+    assert "10.0 times as fast as untuned. Estimate 7.000\u00a0ms, measured 2.000\u00a0ms (0.29 of it)." in said
+
+
+def test_it_prints_json_and_nothing_else(run: Run, compiler: Compiler, capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("compile", str(run.pk), "--json")
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["status"], shown["verified"], shown["source"]) == ("finished", True, "run")
+
+
+def test_it_copies_what_is_taken_away(run: Run, compiler: Compiler, tmp_path: Path) -> None:
+    call_command("compile", str(run.pk), "--out", str(tmp_path / "new"))
+    stem = f"mlp_znver4_run-{run.pk}_compilation-{Compilation.objects.get().pk}"
+    assert {path.name for path in (tmp_path / "new").iterdir()} >= {f"{stem}.so", f"{stem}.json", f"{stem}.py"}
+    assert (tmp_path / "new" / f"{stem}.so").read_bytes() == b"whole"
+
+
+def test_it_fails_when_there_is_no_library(run: Run, compiler: Compiler) -> None:
+    compiler("kill")
+    with pytest.raises(CommandError, match=r"failed: .*SIGSEGV") as raised:
+        call_command("compile", str(run.pk))
+    assert raised.value.returncode == 1
+
+
+def test_it_fails_when_the_library_is_wrong(run: Run, compiler: Compiler) -> None:
+    compiler("bend")
+    with pytest.raises(CommandError, match="is not verified: don't use it"):
+        call_command("compile", str(run.pk))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["99"], "There is no run 99"),
+        (["{run}", "--best-of", "all"], "--best-of: Must be one of run, library"),
+        (["{empty}"], "no valid record yet"),
+    ],
+)
+def test_it_refuses_bad_arguments(run: Run, arguments: list[str], message: str) -> None:
+    empty = make_run(device="b")
+    with pytest.raises(CommandError, match=message) as raised:
+        call_command("compile", *(text.format(run=run.pk, empty=empty.pk) for text in arguments))
+    assert raised.value.returncode == 2
+    assert not Compilation.objects.exists()
+
+
+def test_ctrl_c_cancels(run: Run, compiler: Compiler) -> None:
+    compiler("hang")
+    pressing = when(
+        lambda: Compilation.objects.filter(phase="building").exists(), lambda: os.kill(os.getpid(), signal.SIGINT)
+    )
+    with pytest.raises(CommandError, match="cancelled"):
+        call_command("compile", str(run.pk))
+    pressing.join()
+    assert Compilation.objects.get().status == "cancelled"

@@ -1,0 +1,86 @@
+"""A process that builds or proves by a script: `python -m tests.fake_compiler`, as the real ones are started.
+
+FAKE_COMPILER says what it does before it answers: nothing, or `kill`, `hang`, `refuse`, `full`, `memory`;
+`bend` builds something wrong.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from tuning.engines import limited
+from tuning.engines.compile_protocol import (
+    LIBRARY,
+    MANIFEST,
+    UNTUNED,
+    Build,
+    Built,
+    Phase,
+    Prove,
+    Proven,
+    Tolerance,
+    Used,
+)
+from tuning.engines.errors import Refused
+from tuning.engines.lifeline import die_with
+from tuning.engines.protocol import TensorInfo
+
+
+def main() -> None:
+    die_with(os.getppid())
+    pipe = limited.Pipe()
+    asked = msgspec.json.decode(sys.stdin.buffer.read())
+    pipe.send(Phase("building" if "records" in asked else "benchmarking", 0.5))
+    if "records" in asked:
+        build(msgspec.convert(asked, Build), pipe)
+    else:
+        prove(msgspec.convert(asked, Prove), pipe)
+
+
+def build(question: Build, pipe: limited.Pipe) -> None:
+    folder = Path(question.folder)
+    (folder / LIBRARY).write_bytes(b"half")
+    misbehave(pipe)
+    (folder / LIBRARY).write_bytes(b"bent" if os.environ.get("FAKE_COMPILER") == "bend" else b"whole")
+    (folder / UNTUNED).write_bytes(b"untuned")
+    (folder / MANIFEST).write_bytes(msgspec.json.encode(question.about))
+    used = [Used(f"function{nth}", one.run, one.trial, one.latency_s) for nth, one in enumerate(question.records)]
+    tensors = [TensorInfo("x", [1, 784], "float32")]
+    pipe.send(Built({"apache-tvm": "0.27.0.post1"}, used, ["slow"], tensors, tensors, 5, "ab" * 32))
+
+
+def prove(question: Prove, pipe: limited.Pipe) -> None:
+    misbehave(pipe)
+    right = (Path(question.folder) / LIBRARY).read_bytes() == b"whole"
+    error = 1e-6 if right else 3.0
+    rounds = {"tuned": [1e-3, 2e-3, 4e-3], "untuned": [10e-3, 20e-3, 40e-3]}
+    pipe.send(Proven(right, error, error, Tolerance("float32", 1e-4), rounds, None, "ONNX Runtime isn't installed."))  # type: ignore[arg-type]
+
+
+def misbehave(pipe: limited.Pipe) -> None:
+    how = os.environ.get("FAKE_COMPILER", "")
+    if how == "kill":
+        os.write(2, b"LLVM ERROR: out of registers\n")
+        os.kill(os.getpid(), signal.SIGSEGV)
+    elif how == "hang":
+        os.write(2, b"hanging\n")
+        time.sleep(600)
+    elif how == "memory":
+        os.write(2, b"std::bad_alloc\n")
+        os.abort()
+    elif how == "refuse":
+        pipe.send(limited.Refusal(str(Refused("The target can't be built for here."))))
+        sys.exit()
+    elif how == "full":
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+if __name__ == "__main__":
+    main()
