@@ -89,14 +89,11 @@ def trial_file(run: Run, form: TableFormat, *, task: int | None = None) -> File:
 
 def console_file(source: Printed, name: str = "console.log") -> File:
     """The console log as far as it is written. Raises `Conflict` when nothing was printed yet."""
-    try:
-        found = source.console_log.stat()
-    except FileNotFoundError:
-        raise Conflict("Nothing was printed so far.") from None
-    version = f"console {found.st_size} {found.st_mtime_ns}"
-    return File(
-        name, "text/plain; charset=utf-8", version, file_pieces(source.console_log, found.st_size), found.st_size
-    )
+    log = source.console_log
+    if not (log.exists() and (size := log.stat().st_size)):
+        raise Conflict("Nothing was printed so far.")
+    version = f"console {size} {log.stat().st_mtime_ns}"
+    return File(name, "text/plain; charset=utf-8", version, file_pieces(log, size), size)
 
 
 def _tasks(run: Run, index: int | None) -> list[Task]:

@@ -50,7 +50,7 @@ def menu(run: Run, task: Task | None = None) -> Menu:
             "best": valid and real,
             "all": trials and real,
             "trials": trials,
-            "console": run.console_log.exists(),
+            "console": run.console_log.exists() and run.console_log.stat().st_size > 0,
         },
         "file": stem(run) if task is None else f"{stem(run)}_task-{task.index}",
         "api": f"/api/v1/runs/{run.pk}",

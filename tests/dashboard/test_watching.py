@@ -99,6 +99,9 @@ def test_trials_of_a_launched_run_arrive_one_by_one(live_site: LiveSite, signed_
     expect(role(page, "estimate")).to_have_text(row.locator("[data-cell=latency]").inner_text())
     expect(role(page, "coverage")).to_have_text("1 of 1 tasks measured")
     expect(role(page, "console")).to_contain_text("Trial #24")
+    for what in ("best", "all", "trials", "console"):
+        expect(page.locator(f"[data-needs={what}]").first).to_have_attribute("href", re.compile(f"/api/v1/runs/{key}/"))
+    expect(page.locator("[data-missing]:not([hidden])")).to_have_count(0)
 
     page.goto(f"{live_site.url}/runs/")
     expect(page.get_by_role("row").filter(has_text="matmul n=64").filter(has_text="24 / 24").first).to_be_visible()
