@@ -5,12 +5,24 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from django.db import transaction
 from django.utils import timezone
 
 from .engines.protocol import Event, Hello, Phase, Plateaued, TaskInfo, TasksExtracted, TrialMeasured, WarmStarted
-from .models import Record, Run, RunDelta, Task, Trial, TrialError, fingerprint, level_of_detail, trial_columns
+from .models import (
+    Record,
+    Run,
+    RunDelta,
+    Task,
+    Trial,
+    TrialError,
+    TrialRow,
+    fingerprint,
+    level_of_detail,
+    trial_columns,
+)
 
 KEEP_BEST = 8
 """Records kept of each task; a run's whole record log stays in its work directory."""
@@ -70,7 +82,9 @@ class _Batch:
         self.recorder = recorder
         self.run = recorder.run
         self.after = recorder.run.trials_done
-        self.trials: list[Trial] = []
+        self.trials: list[TrialRow] = []
+        self.met: dict[int, TrialError] = {}
+        """By a failed trial's place in the batch: the error's key isn't known before it is saved."""
         self.tasks: dict[int, Task] = {}
         self.errors: dict[str, TrialError] = {}
         self.dropped: list[Record] = []
@@ -136,12 +150,13 @@ class _Batch:
         self.run.trials_done += 1
         self.run.elapsed_s = max(self.run.elapsed_s, event.at_s)
         task.trials += 1
-        trial = Trial(
-            run=self.run,
-            task=task,
+        trial = TrialRow(
+            run_id=self.run.pk,
+            task_id=task.pk,
             number=self.run.trials_done,
             nth=task.trials,
             latency_s=event.latency_s,
+            error_id=None,
             error_kind=event.error_kind,
             short=event.short,
             at_s=event.at_s,
@@ -150,7 +165,7 @@ class _Batch:
         )
         self.trials.append(trial)
         if event.latency_s is None:
-            self._count_failure(task, trial, event)
+            self._count_failure(task, trial.number, event)
         elif event.record is not None and not event.short:
             self._keep(task, trial.number, event.latency_s, event.record)
 
@@ -161,20 +176,20 @@ class _Batch:
         task.best_trial = self.run.trials_done
         return True
 
-    def _count_failure(self, task: Task, trial: Trial, event: TrialMeasured) -> None:
+    def _count_failure(self, task: Task, number: int, event: TrialMeasured) -> None:
         task.failed += 1
         self.run.trials_failed += 1
         kind, text = event.error_kind or "run", event.error or "not recorded"
         digest = error_digest(kind, text)
         error = self.recorder.errors.get(digest)
         if error is None:
-            error = TrialError(run=self.run, kind=kind, digest=digest, text=text, first_trial=trial.number)
+            error = TrialError(run=self.run, kind=kind, digest=digest, text=text, first_trial=number)
             self.recorder.errors[digest] = error
         error.count += 1
-        error.last_trial = trial.number
-        error.tasks = sorted({*error.tasks, task.index})
-        self.errors[digest] = error
-        trial.error = error
+        error.last_trial = number
+        if task.index not in error.tasks:
+            error.tasks = sorted([*error.tasks, task.index])
+        self.met[len(self.trials) - 1] = self.errors[digest] = error
 
     def _keep(self, task: Task, number: int, latency_s: float, text: str) -> None:
         kept = self.recorder.kept[task.index]
@@ -191,9 +206,9 @@ class _Batch:
             task.save(update_fields=TASK_FIELDS)
         for error in self.errors.values():
             error.save()
-        for trial in self.trials:
-            trial.error = trial.error  # takes the key that the error was just given
-        Trial.objects.bulk_create(self.trials)
+        for place, error in self.met.items():
+            self.trials[place] = self.trials[place]._replace(error_id=error.pk)
+        Trial.objects.insert(self.trials)
         gone = set(map(id, self.dropped))
         Record.objects.bulk_create(record for record in self.added if id(record) not in gone)
         Record.objects.filter(pk__in=[record.pk for record in self.dropped if record.pk]).delete()
@@ -233,6 +248,7 @@ def estimated_latency(tasks: Iterable[Task]) -> float | None:
     return sum(part for part in parts if part is not None) if parts and None not in parts else None
 
 
+@lru_cache(maxsize=64)
 def error_digest(kind: str, text: str) -> str:
     """The same for texts that differ only by addresses, temporary paths, process numbers and times."""
     alike = re.sub(r"0x[0-9a-fA-F]+|/tmp/\S+|\d+", "#", text)

@@ -134,6 +134,8 @@ def stop(run: Run) -> Run:
 
 def resume(run: Run) -> Run:
     """Queue a run again that ended before its budget was spent: it goes on with what is left. Raises `Conflict`."""
+    if run.synthetic:
+        raise Conflict("The run is synthetic: there is nothing to tune.")
     if run.trials_done >= run.trials_budget:
         raise Conflict(f"All of the run's {run.trials_budget} trials are done: there is nothing to resume.")
     if not run.requeue(*Run.RESUMABLE):
@@ -203,7 +205,7 @@ def trial_columns(  # noqa: PLR0913 - the filters of one read
         trials = trials.filter(task=_task_key(index_of, task))
     if failed is not None:
         trials = trials.filter(latency_s__isnull=failed)
-    return columns_of(trials.order_by(order)[:limit], index_of, after)
+    return columns_of(trials.order_by(order)[:limit].rows(), index_of, after)
 
 
 def sweep() -> int:

@@ -21,7 +21,7 @@ from .shapes import (
 )
 from .task import Doubt, Record, Task, TaskQuerySet, doubt
 from .tracker import TrackerSample
-from .trial import Trial, TrialError, TrialQuerySet, level_of_detail, trial_columns
+from .trial import Trial, TrialError, TrialQuerySet, TrialRow, level_of_detail, trial_columns
 
 __all__ = (
     "LEASE",
@@ -54,6 +54,7 @@ __all__ = (
     "TrialColumns",
     "TrialError",
     "TrialQuerySet",
+    "TrialRow",
     "deciding",
     "doubt",
     "fingerprint",

@@ -166,7 +166,7 @@ class Run(models.Model):
     @property
     def can_resume(self) -> bool:
         """Whether Resume would do something."""
-        return self.status in self.RESUMABLE and self.trials_done < self.trials_budget
+        return self.status in self.RESUMABLE and self.trials_done < self.trials_budget and not self.synthetic
 
     @property
     def can_extend(self) -> bool:

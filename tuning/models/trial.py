@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
+from typing import Any, NamedTuple
 
-from django.db import models
+from django.db import connections, models
 from django.db.models import Q
 
 from .run import Run
@@ -45,8 +46,39 @@ class TrialError(models.Model):
         }
 
 
+class TrialRow(NamedTuple):
+    """A trial's columns, as they are stored: an instance of the model takes many times as long to make."""
+
+    run_id: int
+    task_id: int
+    number: int
+    nth: int
+    latency_s: float | None
+    error_id: int | None
+    error_kind: str | None
+    short: bool
+    at_s: float
+    lod: int
+    improved: bool
+
+
 class TrialQuerySet(models.QuerySet["Trial"]):
-    """Reads of trials. None of them holds all trials of a run at once."""
+    """Reads of trials, none of which holds all trials of a run at once; and how they are written."""
+
+    def insert(self, rows: Sequence[TrialRow]) -> None:
+        """Write rows in the fastest way that the database has."""
+        table, columns = self.model._meta.db_table, ",".join(TrialRow._fields)  # noqa: SLF001 - documented by Django
+        connection = connections[self.db]
+        with connection.cursor() as cursor:
+            if connection.vendor == "postgresql":
+                cursor.copy_expert(f"COPY {table} ({columns}) FROM STDIN", StringIO("".join(map(_copied, rows))))
+            else:
+                places = ",".join(["%s"] * len(TrialRow._fields))
+                cursor.executemany(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)  # noqa: S608 - our own names
+
+    def rows(self) -> Iterator[TrialRow]:
+        """Them as they are stored."""
+        return map(TrialRow._make, self.values_list(*TrialRow._fields).iterator())
 
     def after(self, number: int, limit: int) -> TrialQuerySet:
         """The next `limit` trials of a run by number."""
@@ -112,7 +144,7 @@ class Trial(models.Model):
         return f"trial {self.number}"
 
 
-def trial_columns(trials: Iterable[Trial], index_of: Mapping[int, int], after: int) -> TrialColumns:
+def trial_columns(trials: Iterable[TrialRow], index_of: Mapping[int, int], after: int) -> TrialColumns:
     """The trials as columns; `index_of` gives the task's index by its key, `after` is `last` when there are none."""
     columns: TrialColumns = {
         "number": [],
@@ -136,6 +168,11 @@ def trial_columns(trials: Iterable[Trial], index_of: Mapping[int, int], after: i
         columns["improved"].append(trial.improved)
         columns["last"] = max(columns["last"], trial.number)
     return columns
+
+
+def _copied(row: TrialRow) -> str:
+    """The row as PostgreSQL's COPY takes it; none of its texts has a character that would be quoted."""
+    return "\t".join("\\N" if value is None else str(value) for value in row) + "\n"
 
 
 def level_of_detail(number: int) -> int:
