@@ -20,11 +20,11 @@ from django.conf import settings
 
 from . import limited
 from .engines.errors import Refused
-from .engines.showing import Question, Shown
+from .engines.showing import Decision, Question, Shown
 from .engines.versions import installed
 from .models import Record
 
-__all__ = ("Failed", "Making", "Shown", "show")
+__all__ = ("Decision", "Failed", "Making", "Shown", "show")
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 2

@@ -11,7 +11,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from dashboard import charts
-from dashboard.presentation import code, downloads
+from dashboard.presentation import code, decisions, downloads
 from tuning import showing
 from tuning.models import Task
 from tuning.showing import Shown
@@ -84,12 +84,15 @@ def _opened(task: Task, record: str, diff: str = "", of: str = "") -> dict[str, 
 
 def _compared(task: Task, of: str, shown: Shown, other: Shown | None = None) -> dict[str, Any]:
     """A record beside another one, or the function that its schedule gives beside the one before any."""
+    before, after = other.tensorir if other else task.tensorir, shown.tensorir
+    if other and of == "schedule":
+        before, after = other.code, shown.code
+    pairs = decisions.paired(other.decisions, shown.decisions) if other else []
+    compared = {"pairs": pairs, "differ": sum(pair.differs for pair in pairs)}
     try:
-        if other is not None and of == "schedule":
-            return {"hunks": code.difference(other.code, shown.code)}
-        return {"hunks": code.difference(other.tensorir if other else task.tensorir, shown.tensorir)}
+        return compared | {"hunks": code.difference(before, after)}
     except code.TooLong as error:
-        return {"too_long": str(error)}
+        return compared | {"too_long": str(error)}
 
 
 def _task(pk: int, index: int) -> Task:

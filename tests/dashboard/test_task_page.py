@@ -82,6 +82,12 @@ def test_it_reads_no_trace(viewer: Client, django_assert_max_num_queries: Any) -
 DECISION = Decision("sample_perfect_tile", "i1", "matmul", 128, [4, 32], "4 × 32", [])
 
 
+def chosen(factor: int) -> list[Decision]:
+    """A decision that every record has in common, and one of its own."""
+    tile = Decision("sample_perfect_tile", "k", "matmul", 64, [factor, 64 // factor], f"{factor} × {64 // factor}", [])
+    return [DECISION, tile]
+
+
 @pytest.fixture
 def states(monkeypatch: pytest.MonkeyPatch) -> dict[int, showing.State]:
     """What becomes of the record of each trial; without a word here, it can be shown."""
@@ -90,7 +96,7 @@ def states(monkeypatch: pytest.MonkeyPatch) -> dict[int, showing.State]:
     def show(records: Sequence[Record]) -> showing.State:
         trial = records[0].trial
         return given.get(
-            trial, Shown(f"code({trial})", [DECISION], f"for i in T.grid({trial}):\n    pass", packs=trial == 1)
+            trial, Shown(f"code({trial})", chosen(2**trial), f"for i in T.grid({trial}):\n    pass", packs=trial == 1)
         )
 
     monkeypatch.setattr(showing, "show", show)
@@ -131,6 +137,10 @@ class TestAnOpenedRecord:
         text = words(opened(viewer, "record=2&diff=3"))
         assert "Trial 3 3.000 ms Trial 2 1.000 ms" in text
         assert "T . grid ( 3 )" in text
+        assert "Decisions 1 of 2 differ" in text
+        assert (
+            "i1 in matmul 128 4 × 32 4 × 32 sample_perfect_tile k in matmul 64 8 × 8 4 × 16 sample_perfect_tile" in text
+        )
         text = words(opened(viewer, "record=2&diff=3&of=schedule"))
         assert "code ( 3 ) code ( 2 )" in text
         assert "grid" not in text
@@ -166,7 +176,9 @@ class TestAnOpenedRecord:
 
     def test_what_is_too_long_is_not_compared(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(code, "MOST_LINES", 1)
-        assert "more than can be compared" in words(opened(viewer, "record=2&diff=3"))
+        text = words(opened(viewer, "record=2&diff=3"))
+        assert "more than can be compared" in text
+        assert "1 of 2 differ" in text
 
     def test_htmx_gets_only_what_changes(self, viewer: Client) -> None:
         part = opened(viewer, "record=2", **{"HX-Request": "true"})
