@@ -162,10 +162,12 @@ def test_it_says_that_there_is_nothing_yet() -> None:
             downloads.record_file(run, "native", which)
     with pytest.raises(Conflict, match="No trial has ended"):
         downloads.trial_file(run, "csv")
-    for prepare in (lambda: None, lambda: run.work_dir.mkdir(parents=True), run.console_log.touch):
-        prepare()
-        with pytest.raises(Conflict, match="Nothing was printed"):
-            downloads.console_file(run)
+    with pytest.raises(Conflict, match="Nothing was printed"):
+        downloads.console_file(run)
+    run.work_dir.mkdir(parents=True)
+    run.console_log.touch()
+    with pytest.raises(Conflict, match="Nothing was printed"):
+        downloads.console_file(run)
 
 
 def test_failed_trials_are_no_best_records_but_records() -> None:
