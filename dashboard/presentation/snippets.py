@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+from django.template.loader import render_to_string
 from typing_extensions import TypedDict
 
 from tuning.compilations import library_file
 from tuning.models import Compilation
 
+from . import targets
 from .downloads import stem
 
-VALUES = {
-    "bool": "random.integers(0, 2, {shape}).astype(bool)",
-    "int": "random.integers(0, 2, {shape}, dtype={dtype!r})",
-}
-FLOATS = "random.standard_normal({shape}).astype({dtype!r})"
+CODES = {"int": "kDLInt", "uint": "kDLUInt", "float": "kDLFloat", "bfloat": "kDLBfloat", "bool": "kDLBool"}
+"""How DLPack calls what TVM's types begin with."""
 
 
 class SnippetDict(TypedDict):
@@ -29,56 +29,51 @@ class SnippetDict(TypedDict):
 
 
 def snippets(compilation: Compilation) -> list[SnippetDict]:
-    """Of a compilation that has a library."""
+    """Of a compilation that has a library. In C++ for CPUs only: elsewhere inputs must be copied to the device."""
+    name = f"{stem(compilation.run)}_{Path(library_file(compilation).name).stem}"
+    kinds = [("python", "Python", ".py"), ("cpp", "C++", ".cpp")][
+        : 2 if compilation.run.target["kind"] == "llvm" else 1
+    ]
     return [
-        {"language": "python", "title": "Python", "file_name": f"{_stem(compilation)}.py", "text": _python(compilation)}
+        {
+            "language": language,
+            "title": title,
+            "file_name": name + suffix,
+            "text": rendered(compilation, name, language),
+        }
+        for language, title, suffix in kinds
     ]
 
 
-def _stem(compilation: Compilation) -> str:
-    """That of the file that is downloaded."""
-    return f"{stem(compilation.run)}_{Path(library_file(compilation).name).stem}"
+def rendered(compilation: Compilation, name: str, language: str) -> str:
+    """The program in `python` or `cpp`, beside the library `NAME.so`."""
+    target, versions = compilation.run.target, compilation.versions
+    context = {
+        "stem": name,
+        "network": _tame(compilation.run.network.name),
+        "target": _tame(targets.short(target)),
+        "pins": " ".join(f"{pin}=={versions[pin]}" for pin in ("apache-tvm", "apache-tvm-ffi") if pin in versions),
+        "threads": target.get("num-cores"),
+        "device": "cuda" if target["kind"] == "cuda" else "cpu",
+        "inputs": [_input(one) for one in compilation.inputs],
+        "bfloat16": any(one["dtype"] == "bfloat16" for one in compilation.inputs),
+    }
+    return render_to_string(f"snippets/{language}.txt", context)
 
 
-def _python(compilation: Compilation) -> str:
-    target, pins = compilation.run.target, _pins(compilation)
-    threads = target.get("num-cores")
-    lines = [
-        f'"""Runs {compilation.run.network.name}, compiled for {target.get("mcpu") or target["kind"]}.',
-        "",
-        f"pip install {pins} numpy",
-        '"""',
-        "",
-        *(["import os", ""] if threads else []),
-        *([f'os.environ.setdefault("TVM_NUM_THREADS", "{threads}")', ""] if threads else []),
-        "import numpy as np",
-        "import tvm",
-        "from tvm import relax",
-        "",
-        f"device = tvm.{'cuda' if target['kind'] == 'cuda' else 'cpu'}()",
-        f'library = tvm.runtime.load_module("./{_stem(compilation)}.so")',
-        'network = relax.VirtualMachine(library, device)["main"]',
-        "",
-        "random = np.random.default_rng(0)",
-        *(f"{_variable(nth)} = {_value(one)}" for nth, one in enumerate(compilation.inputs)),
-        f"outputs = network({', '.join(f'tvm.runtime.tensor({_variable(nth)}, device)' for nth, _ in enumerate(compilation.inputs))})",
-        'for output in [outputs] if hasattr(outputs, "numpy") else outputs:',
-        "    print(output.numpy().shape, output.numpy().dtype, output.numpy().ravel()[:5])",
-    ]
-    return "\n".join(lines) + "\n"
+def _input(tensor: dict[str, Any]) -> dict[str, str]:
+    shape, dtype = tuple(map(int, tensor["shape"])), _tame(tensor["dtype"])
+    kind, bits = re.match(r"([a-z]+)(\d*)", dtype).groups()  # type: ignore[union-attr]
+    drawn = "standard_normal" if "float" in kind else "integers"
+    arguments = f"{shape}" if "float" in kind else f"0, 2, {shape}"
+    return {
+        "name": _tame(tensor["name"]),
+        "value": f'random.{drawn}({arguments}).astype("{dtype}")',
+        "cpp_shape": f"{{{', '.join(map(str, shape))}}}",
+        "cpp_type": f"DLDataType{{{CODES[kind]}, {bits or 8}, 1}}",
+    }
 
 
-def _pins(compilation: Compilation) -> str:
-    names = ("apache-tvm", "apache-tvm-ffi")
-    return " ".join(f"{name}=={compilation.versions[name]}" for name in names if name in compilation.versions)
-
-
-def _variable(nth: int) -> str:
-    return f"input_{nth}"
-
-
-def _value(tensor: dict[str, Any]) -> str:
-    dtype = tensor["dtype"]
-    kind = "bool" if dtype == "bool" else "int" if "int" in dtype else ""
-    text = VALUES.get(kind, FLOATS).format(shape=tuple(tensor["shape"]), dtype=dtype)
-    return f"{text}  # {tensor['name']}"
+def _tame(text: Any) -> str:
+    """What comes from a model's file, so that it stays within its line of a comment."""
+    return re.sub(r"[^\w .:/+-]+", "?", str(text))[:100]
