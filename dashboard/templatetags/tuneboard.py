@@ -85,8 +85,8 @@ def highlighted(text: str, language: str) -> SafeString:
 
 @register.filter
 def scientific(number: float | None) -> str:
-    """Two digits and a power of ten: `3.0e-07`."""
-    return units.UNKNOWN if number is None else f"{number:.1e}"
+    """Two digits and a power of ten: `3.0e-07`; a plain 0."""
+    return units.UNKNOWN if number is None else f"{number:.1e}" if number else "0"
 
 
 @register.filter
