@@ -12,6 +12,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
 from django.utils.deprecation import MiddlewareMixin
 
 from .accounts import VIEW
@@ -45,6 +46,16 @@ class ApiErrors(MiddlewareMixin):
             response.headers["Content-Type"] = "application/json"
             response.headers["Content-Length"] = str(len(shaped.content))
         return response
+
+
+class CompressedJson(GZipMiddleware):
+    """Charts are a fifth of their size. Pages and files aren't compressed here: files are mostly, and stream."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Compress an answer in JSON for who takes that."""
+        kind = response.headers.get("Content-Type", "")
+        whole_json = isinstance(response, HttpResponse) and kind.startswith("application/json")
+        return super().process_response(request, response) if whole_json and response.status_code < 400 else response
 
 
 class BodyLimit(MiddlewareMixin):

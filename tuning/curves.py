@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from typing_extensions import TypedDict
 
@@ -16,7 +16,7 @@ Improvement = tuple[int, int, float, float]
 
 
 class LatencyColumns(TypedDict):
-    """Points by trial number and by seconds since the run began; latencies in seconds."""
+    """Points by trial number and by seconds since the run began, to the millisecond; latencies in seconds."""
 
     number: list[int]
     at_s: list[float]
@@ -32,7 +32,7 @@ class AllocationColumns(TypedDict):
 
 
 class TaskCurves(TypedDict):
-    """`best` has each improvement, exactly; `scatter` and `allocation` are thinned."""
+    """`best` has each improvement, exactly; `scatter` and `allocation` are thinned, to five digits of a latency."""
 
     index: int
     name: str
@@ -55,28 +55,32 @@ def curves(run: Run, points: int = 2000) -> CurvesDict:
     tasks = list(run.tasks.all())
     shown = {task.pk: _empty(task) for task in tasks}
     last = run.trials_done
-    within = run.trials.filter(number__lte=last)
-    for key, number, at_s, latency_s, nth in _rows(within.thinned(_level(last, points))):
+    for key, number, at_s, latency_s, nth in _rows(run.trials.thinned(_level(last, points)), last):
         allocation = shown[key]["allocation"]
         allocation["number"].append(number)
         allocation["at_s"].append(at_s)
         allocation["trials"].append(nth)
         if latency_s is not None:
-            _append(shown[key]["scatter"], number, at_s, latency_s)
-    improvements = list(_improvements(within))
+            _append(shown[key]["scatter"], number, at_s, float(f"{latency_s:.5g}"))
+    improvements = list(_improvements(run.trials.all(), last))
     for key, number, at_s, latency_s in improvements:
         _append(shown[key]["best"], number, at_s, latency_s)
     estimate = _estimate(tasks, improvements)
     return {"run": run.pk, "last": last, "tasks": list(shown.values()), "estimate": estimate}
 
 
-def _rows(trials: TrialQuerySet) -> Iterable[Row]:
-    return trials.values_list("task_id", "number", "at_s", "latency_s", "nth").iterator()
+def _rows(trials: TrialQuerySet, last: int) -> Iterator[Row]:
+    """Those up to `last`. What was recorded since is left out here: asked for it, SQLite would read all by number."""
+    for key, number, at_s, latency_s, nth in trials.values_list(
+        "task_id", "number", "at_s", "latency_s", "nth"
+    ).iterator():
+        if number <= last:
+            yield key, number, round(at_s, 3), latency_s, nth
 
 
-def _improvements(trials: TrialQuerySet) -> Iterable[Improvement]:
+def _improvements(trials: TrialQuerySet, last: int) -> Iterator[Improvement]:
     """An improvement has a latency: a failed trial improves nothing."""
-    for key, number, at_s, latency_s, _nth in _rows(trials.improvements()):
+    for key, number, at_s, latency_s, _nth in _rows(trials.improvements(), last):
         if latency_s is not None:
             yield key, number, at_s, latency_s
 

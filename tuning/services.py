@@ -20,8 +20,7 @@ from .devices import HERE
 from .engines.protocol import Options
 from .farm import SAMPLED_EVERY, DevicesDict, TrackerDict, devices, sample
 from .farm import choices as remote_choices
-from .models import Extraction, Run, TrialColumns
-from .models import trial_columns as columns_of
+from .models import Extraction, Run
 from .networks import UPLOADED, NetworkDict, builtin_networks, networks, stored, tidy
 from .networks import delete as delete_network
 from .networks import extraction as _extraction
@@ -55,7 +54,6 @@ __all__ = (
     "stop",
     "sweep",
     "target_tags",
-    "trial_columns",
     "tuning_options",
     "upload_network",
 )
@@ -184,30 +182,6 @@ def _check_extension(run: Run, more: Extension) -> None:
         raise Invalid({"time_s": f"The run was tuned for {run.elapsed_s:.0f} s already: give it that and more."})
 
 
-def trial_columns(  # noqa: PLR0913 - the filters of one read
-    run: Run,
-    *,
-    after: int = 0,
-    limit: int = 1000,
-    task: int | None = None,
-    failed: bool | None = None,
-    order: str = "number",
-) -> TrialColumns:
-    """At most `limit` trials with a number above `after`, of one task or of all, in the order of `number` or `-number`.
-
-    Raises `Invalid` for a task that the run doesn't have or an unknown order.
-    """
-    if order not in ("number", "-number"):
-        raise Invalid({"order": "Must be number or -number."})
-    index_of = dict(run.tasks.values_list("pk", "index"))
-    trials = run.trials.filter(number__gt=after)
-    if task is not None:
-        trials = trials.filter(task=_task_key(index_of, task))
-    if failed is not None:
-        trials = trials.filter(latency_s__isnull=failed)
-    return columns_of(trials.order_by(order)[:limit].rows(), index_of, after)
-
-
 def sweep() -> int:
     """Mark runs whose supervisor is gone, and tell the workers again of runs that the broker lost.
 
@@ -223,13 +197,6 @@ def sweep() -> int:
     compilations.sweep()
     tidy()
     return len(marked)
-
-
-def _task_key(index_of: dict[int, int], index: int) -> int:
-    for key, known in index_of.items():
-        if known == index:
-            return key
-    raise Invalid({"task": f"The run has no task {index}."})
 
 
 def _sweep_extractions() -> None:

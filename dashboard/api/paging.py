@@ -1,42 +1,49 @@
-"""Pages of runs that neither skip nor repeat one while others are launched: a cursor names the last run shown."""
+"""Pages that neither skip nor repeat a row while others are added: a cursor names the last row shown."""
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import datetime, timezone
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
 from django.db.models import Q, QuerySet
 
-from tuning.models import Run
+from tuning.exploring import Order as TrialOrder
 from tuning.services import Invalid
 
+Row = TypeVar("Row")
+
 Order = Literal["-created_at", "created_at", "-name", "name", "-trials_done", "trials_done"]
-TYPES: dict[str, type] = {"created_at": datetime, "name": str, "trials_done": int}
-assert {order.lstrip("-") for order in get_args(Order)} == TYPES.keys()
+TYPES: dict[str, type] = {"created_at": datetime, "name": str, "trials_done": int, "number": int, "latency_s": float}
+assert {order.lstrip("-") for order in (*get_args(Order), *get_args(TrialOrder))} == TYPES.keys()
 
 
-def page(runs: QuerySet[Run], order: Order, cursor: str | None, limit: int) -> tuple[list[Run], str | None]:
-    """The next `limit` runs and the cursor of those after them. Raises `Invalid` for a cursor that isn't ours."""
+def page(
+    rows: QuerySet[Any, Row], order: str, cursor: str | None, limit: int, *, key: str = "pk"
+) -> tuple[list[Row], str | None]:
+    """The next `limit` rows and the cursor of those after them; `key` tells rows apart that are equal by `order`.
+
+    Raises `Invalid` for a cursor that isn't ours.
+    """
     name, descending = order.lstrip("-"), order.startswith("-")
     beyond = "lt" if descending else "gt"
     if cursor is not None:
-        value, key = _decode(cursor, order)
+        value, last = _decode(cursor, order)
         # The first condition says the same once more, so that an index on the column is used.
-        runs = runs.filter(**{f"{name}__{beyond}e": value})
-        runs = runs.filter(Q(**{f"{name}__{beyond}": value}) | Q(**{f"pk__{beyond}": key}))
-    found = list(runs.order_by(order, "-pk" if descending else "pk")[: limit + 1])
+        rows = rows.filter(**{f"{name}__{beyond}e": value})
+        rows = rows.filter(Q(**{f"{name}__{beyond}": value}) | Q(**{f"{key}__{beyond}": last}))
+    found = list(rows.order_by(order, f"-{key}" if descending else key)[: limit + 1])
     more = len(found) > limit
-    return found[:limit], _encode(found[limit - 1], order) if more else None
+    return found[:limit], _encode(found[limit - 1], order, key) if more else None
 
 
-def _encode(run: Run, order: Order) -> str:
-    body = msgspec.json.encode([order, getattr(run, order.lstrip("-")), run.pk])
+def _encode(row: Any, order: str, key: str) -> str:
+    body = msgspec.json.encode([order, getattr(row, order.lstrip("-")), getattr(row, key)])
     return urlsafe_b64encode(body).decode().rstrip("=")
 
 
-def _decode(cursor: str, order: Order) -> tuple[Any, int]:
+def _decode(cursor: str, order: str) -> tuple[Any, int]:
     kind = tuple.__class_getitem__((str, TYPES[order.lstrip("-")], int))
     try:
         body = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))

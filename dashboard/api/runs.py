@@ -9,9 +9,9 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
 from dashboard.accounts import CHANGE, LAUNCH
-from tuning import services, showing
+from tuning import exploring, services, showing
 from tuning.curves import CurvesDict, curves
-from tuning.models import Run, RunDict, Task, TrialColumns
+from tuning.models import Run, RunDict, Task, TrialRow
 from tuning.services import ConsoleDict
 
 from . import shapes
@@ -77,10 +77,13 @@ def extend_run(request: HttpRequest, run_id: int) -> RunDict:
     return services.extend(_run(run_id), shapes.json_object(request)).to_full_dict()
 
 
-@router.get("runs/{int:run_id}/trials", response={200: TrialColumns, **ERRORS})
-def list_trials(request: HttpRequest, run_id: int, query: Query[shapes.TrialQuery]) -> TrialColumns:  # noqa: ARG001
+@router.get("runs/{int:run_id}/trials", response={200: shapes.TrialPage, **ERRORS})
+def list_trials(request: HttpRequest, run_id: int, query: Query[shapes.TrialQuery]) -> shapes.TrialPage:  # noqa: ARG001
     """Trials as columns. To follow a run, ask again with `after` set to the `last` of the answer."""
-    return services.trial_columns(_run(run_id), **query.model_dump())
+    run = _run(run_id)
+    found = exploring.trials(run, query.wanted()).values_list(*TrialRow._fields, named=True)
+    rows, following = page(found, query.order, query.cursor, query.limit, key="number")
+    return {**exploring.columns(run, rows, query.after), "next": following}
 
 
 @router.get("runs/{int:run_id}/curves", response={200: CurvesDict, **ERRORS})

@@ -15,9 +15,11 @@ from typing_extensions import TypedDict
 from dashboard.presentation.snippets import SnippetDict
 from tuning import compilations, services, showing
 from tuning.downloads import RecordsFormat, Which
+from tuning.exploring import Order as TrialOrder
+from tuning.exploring import Wanted as WantedTrials
 from tuning.library import Order as LibraryOrder
 from tuning.library import Wanted
-from tuning.models import CompilationDict, Record, RunDict, Task, TaskDict
+from tuning.models import CompilationDict, Record, RunDict, Task, TaskDict, TrialColumns
 from tuning.models import ErrorDict as RunErrorDict
 from tuning.recorder import KEEP_BEST
 from tuning.services import Invalid
@@ -66,7 +68,19 @@ class TrialQuery(Query):
     limit: int = Field(1000, ge=1, le=10_000)
     task: int | None = Field(None, ge=0, le=MAX_NUMBER, description="The task's index.")
     failed: bool | None = Field(None, description="Only failed trials, or only measured ones.")
-    order: Literal["number", "-number"] = "number"
+    improved: bool | None = Field(
+        None, description="Only those that were their task's best when measured, or only others."
+    )
+    min: float | None = Field(None, ge=0, allow_inf_nan=False, description="Least latency in seconds.")
+    max: float | None = Field(None, ge=0, allow_inf_nan=False, description="Most latency in seconds.")
+    order: TrialOrder = Field("number", description="By `latency_s`, failed trials are left out.")
+    cursor: str | None = Field(
+        None, max_length=1000, description="`next` of the page before, with the same filters and order."
+    )
+
+    def wanted(self) -> WantedTrials:
+        """As `tuning.exploring` takes it."""
+        return WantedTrials(**self.model_dump(exclude={"limit", "cursor"}))
 
 
 class CurveQuery(Query):
@@ -116,6 +130,12 @@ class RunPage(TypedDict):
     """Some runs, and the cursor of those that follow, if any do."""
 
     items: list[RunDict]
+    next: str | None
+
+
+class TrialPage(TrialColumns):
+    """Some trials, and the cursor of those that follow, if any do."""
+
     next: str | None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
@@ -166,7 +167,12 @@ def test_it_filters_by_status_engine_and_words(client: Client) -> None:
         ("runs/{run}/trials", {"limit": "10001"}, "limit"),
         ("runs/{run}/trials", {"task": "2"}, "task"),
         ("runs/{run}/trials", {"failed": "perhaps"}, "failed"),
-        ("runs/{run}/trials", {"order": "latency_s"}, "order"),
+        ("runs/{run}/trials", {"order": "at_s"}, "order"),
+        ("runs/{run}/trials", {"min": "-1"}, "min"),
+        ("runs/{run}/trials", {"max": "inf"}, "max"),
+        ("runs/{run}/trials", {"min": "2", "max": "1"}, "max"),
+        ("runs/{run}/trials", {"failed": "true", "order": "latency_s"}, "failed"),
+        ("runs/{run}/trials", {"cursor": "nonsense"}, "cursor"),
         ("runs/{run}/trials", {"since": "3"}, "since"),
         ("runs/{run}/curves", {"points": "9"}, "points"),
         ("runs/{run}/curves", {"points": "20001"}, "points"),
@@ -194,7 +200,44 @@ def test_it_gives_trials_as_columns(client: Client) -> None:
         "nth": [1, 1, 2],
         "improved": [True, False, True],
         "last": 3,
+        "next": None,
     }
+
+
+@pytest.mark.parametrize("order", ["number", "-number", "latency_s", "-latency_s"])
+def test_it_pages_trials_in_any_order(client: Client, order: str) -> None:
+    run = measured_run(latencies=[(number % 2, (number % 3 + 1) * 1e-3) for number in range(10)])
+    path, name = f"runs/{run.pk}/trials", order.lstrip("-")
+    whole = get(client, path, order=order, max=2e-3)
+    shown: list[int] = []
+    page = get(client, path, order=order, max=2e-3, limit=3)
+    while True:
+        shown += page["number"]
+        if page["next"] is None:
+            break
+        page = get(client, path, order=order, max=2e-3, limit=3, cursor=page["next"])
+    assert shown == whole["number"]
+    assert len(shown) == 7
+    assert whole[name] == sorted(whole[name], reverse=order.startswith("-"))
+
+
+def test_a_cursor_is_for_its_order_only(client: Client) -> None:
+    path = f"runs/{measured_run().pk}/trials"
+    cursor = get(client, path, limit=1)["next"]
+    refused = client.get(f"/api/v1/{path}", {"order": "latency_s", "cursor": cursor})
+    assert refused.status_code == 422
+    assert "order" in refused.json()["error"]["fields"]["cursor"]
+
+
+def test_it_compresses_json_for_who_takes_it(client: Client) -> None:
+    run = measured_run()
+    path = f"/api/v1/runs/{run.pk}/curves"
+    plain, packed = client.get(path), client.get(path, headers={"accept-encoding": "gzip"})
+    assert "Content-Encoding" not in plain.headers
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(packed.content) == plain.content
+    csv = client.get(f"/api/v1/runs/{run.pk}/trials.csv", headers={"accept-encoding": "gzip"})
+    assert "Content-Encoding" not in csv.headers
 
 
 def test_it_gives_what_follows_a_trial(client: Client) -> None:

@@ -7,11 +7,17 @@ from io import StringIO
 from typing import Any, NamedTuple
 
 from django.db import connections, models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from .run import Run
 from .shapes import ErrorDict, TrialColumns
 from .task import Task
+
+VALID, FAILED = Q(error_kind__isnull=True), Q(error_kind__isnull=False)
+"""By the error's kind and not by the latency, from which SQLite would infer that an index of valid trials serves a read of
+improvements: it would walk all valid ones in the order of latency."""
+FEW = 20_000
+"""Rows that are sorted for a page in a few milliseconds."""
 
 
 class TrialError(models.Model):
@@ -94,6 +100,29 @@ class TrialQuerySet(models.QuerySet["Trial"]):
             yield rows
             number = rows[-1][0]
 
+    def failed(self) -> TrialQuerySet:
+        """Those without a latency."""
+        return self.filter(FAILED)
+
+    def valid(self) -> TrialQuerySet:
+        """Those with a latency."""
+        return self.filter(VALID)
+
+    def between(self, least: float | None, most: float | None) -> TrialQuerySet:
+        """Those of these latencies in seconds, both ends included."""
+        return self.filter(**_between("latency_s", least, most))
+
+    def valid_by_number(self, least: float | None, most: float | None) -> TrialQuerySet:
+        """Valid ones of these latencies, to be read by number: few are gathered by latency, of many the next are near.
+
+        A database that guesses which of the two it is may sort half a million rows for one page.
+        """
+        found = self.valid().between(least, most)
+        if found.order_by("latency_s")[FEW : FEW + 1].exists():
+            # The sum keeps it from the index by latency.
+            return self.valid().alias(measured_s=F("latency_s") + 0.0).filter(**_between("measured_s", least, most))
+        return self.filter(number__in=found.order_by().values("number"))
+
     def improvements(self) -> TrialQuerySet:
         """The trials that were their task's best when measured: exact best-so-far curves from few rows."""
         return self.filter(improved=True).order_by("number")
@@ -106,13 +135,14 @@ class TrialQuerySet(models.QuerySet["Trial"]):
 class Trial(models.Model):
     """One candidate schedule, built and measured once. Numbers only: its trace is in the run's record file."""
 
-    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="trials")
-    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="trial_set")
+    # No index of their own: those below begin with them.
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="trials", db_index=False)
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="trial_set", db_index=False)
     number = models.PositiveIntegerField()
     nth = models.PositiveIntegerField()
     """Counts the trials of its task, from 1."""
     latency_s = models.FloatField(null=True)
-    error = models.ForeignKey(TrialError, on_delete=models.RESTRICT, null=True, related_name="trials")
+    error = models.ForeignKey(TrialError, on_delete=models.RESTRICT, null=True, related_name="trials", db_index=False)
     error_kind = models.CharField(max_length=20, null=True)
     short = models.BooleanField(default=False, db_default=False)
     """Measured in a few short laps only, being clearly slower than its task's best."""
@@ -138,10 +168,21 @@ class Trial(models.Model):
             models.Index(fields=("run", "lod", "number")),
             models.Index(fields=("run", "number"), condition=Q(improved=True), name="trial_improvements"),
             models.Index(fields=("task", "number")),
+            models.Index(fields=("run", "latency_s", "number"), condition=VALID, name="trial_latencies"),
+            models.Index(fields=("task", "latency_s", "number"), condition=VALID, name="trial_latencies_of_task"),
+            models.Index(fields=("run", "number"), condition=FAILED, name="trial_failures"),
+            models.Index(fields=("task", "number"), condition=FAILED, name="trial_failures_of_task"),
+            models.Index(fields=("run", "latency_s"), condition=Q(improved=True), name="trial_improved_latencies"),
+            models.Index(fields=("error",), condition=Q(error__isnull=False), name="trial_errors"),
         )
 
     def __str__(self) -> str:
         return f"trial {self.number}"
+
+
+def _between(column: str, least: float | None, most: float | None) -> dict[str, float]:
+    ends = {f"{column}__gte": least, f"{column}__lte": most}
+    return {condition: end for condition, end in ends.items() if end is not None}
 
 
 def trial_columns(trials: Iterable[TrialRow], index_of: Mapping[int, int], after: int) -> TrialColumns:
