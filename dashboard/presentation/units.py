@@ -63,6 +63,13 @@ def milliseconds(seconds: float | None) -> str:
     return f"{seconds * 1e3:,.{max(3 - math.floor(math.log10(seconds * 1e3)), 0)}f}"
 
 
+def scientific(number: float | None) -> str:
+    """Two digits and a power of ten: `3.0e-07`; a plain 0."""
+    if not number:
+        return UNKNOWN if number is None else "0"
+    return f"{number:.1e}"
+
+
 def duration(seconds: float | None) -> str:
     """Seconds as the two largest units that matter."""
     if seconds is None:

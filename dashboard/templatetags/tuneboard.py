@@ -39,6 +39,7 @@ for _figure in (
     units.speed,
     units.times,
     units.milliseconds,
+    units.scientific,
     units.duration,
     units.moment,
 ):
@@ -81,12 +82,6 @@ def highlighted(text: str, language: str) -> SafeString:
     """A program with its parts marked by classes."""
     html: str = highlight(text, get_lexer_by_name(language), HtmlFormatter(nowrap=True))
     return mark_safe(html)  # noqa: S308 - Pygments has escaped it
-
-
-@register.filter
-def scientific(number: float | None) -> str:
-    """Two digits and a power of ten: `3.0e-07`; a plain 0."""
-    return units.UNKNOWN if number is None else f"{number:.1e}" if number else "0"
 
 
 @register.filter
