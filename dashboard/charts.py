@@ -88,11 +88,6 @@ def run_speed(run: Run) -> float | None:
     return recent_speed(recent_times(run)) if run.is_live else None
 
 
-def average_speed(run: Run) -> float | None:
-    """Trials a second over all of the run, loading and search included; None while there are none."""
-    return run.trials_done / run.elapsed_s if run.trials_done and run.elapsed_s else None
-
-
 def run_figures(run: Run, curves: CurvesDict) -> RunFiguresDict:
     """All figures of the run page; `weights` are its tasks', by index."""
     times = recent_times(run)
@@ -123,14 +118,14 @@ def task_figure(task: Task, rows: Iterable[TrialRow], end: Point) -> FigureDict:
     rings["hovertemplate"] = _hover("latency, of a short measurement")
     crosses = {"mode": "markers", "yaxis": "y2", "marker": {"size": 6, "symbol": "x-thin"}}
     crosses["hovertemplate"] = "failed<br>trial %{x} · %{customdata:.1f} s<extra></extra>"
-    layout = _layout("Latency of each trial", "Latency", log=True, kind="s")
+    layout = layout_of("Latency of each trial", "Latency", log=True, kind="s")
     layout["yaxis2"] = {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True}
     return {
         "data": [
             {**_trace("trials", full, {"role": "trials"}), **dots},
             {**_trace("measured shortly", brief, {"role": "short"}), **rings},
             {**_trace("failed", failed, {"role": "failed"}), **crosses},
-            {**_steps("best so far", best, end, {"task": task.index}), "hovertemplate": _hover("best")},
+            {**steps("best so far", best, end, {"task": task.index}), "hovertemplate": _hover("best")},
         ],
         "layout": {**layout, "showlegend": True},
     }
@@ -179,7 +174,7 @@ def benchmark_figure(benchmarks: Sequence[BenchmarkDict]) -> FigureDict:
         _medians(name, [(one["at"], one[side]) for one in reversed(benchmarks)], index)  # type: ignore[literal-required]
         for index, (side, name) in enumerate(sides)
     ]
-    layout = _layout("Benchmarks", "Latency", log=True, kind="s")
+    layout = layout_of("Benchmarks", "Latency", log=True, kind="s")
     return {"data": data, "layout": {**layout, "xaxis": {"title": {"text": "Time"}, "type": "date"}}}
 
 
@@ -210,32 +205,32 @@ def _medians(name: str, measured: Sequence[tuple[str, LatencyDict | None]], inde
 def _latency(curves: CurvesDict, end: Point) -> FigureDict:
     traces = [
         {
-            **_steps(_legend(task), _points(task["best"], "latency_s"), end, _look(task["index"], dashed=True)),
+            **steps(_legend(task), _points(task["best"], "latency_s"), end, _look(task["index"], dashed=True)),
             "hovertemplate": _hover("best"),
         }
         for task in curves["tasks"]
     ]
-    return {"data": traces, "layout": _layout("Best latency of each task", "Latency", log=True, kind="s")}
+    return {"data": traces, "layout": layout_of("Best latency of each task", "Latency", log=True, kind="s")}
 
 
 def _allocation(curves: CurvesDict, end: Point) -> FigureDict:
     traces = [
         {
             # Solid: dashes break up the small steps of this curve.
-            **_steps(_legend(task), _points(task["allocation"], "trials"), end, _look(task["index"], dashed=False)),
+            **steps(_legend(task), _points(task["allocation"], "trials"), end, _look(task["index"], dashed=False)),
             "hovertemplate": "%{y} trials<br>trial %{x} · %{customdata:.1f} s<extra>%{fullData.name}</extra>",
         }
         for task in curves["tasks"]
     ]
-    return {"data": traces, "layout": _layout("Trials given to each task", "Trials of the task", log=False, kind="")}
+    return {"data": traces, "layout": layout_of("Trials given to each task", "Trials of the task", log=False, kind="")}
 
 
 def _estimate(curves: CurvesDict, end: Point) -> FigureDict:
     trace = {
-        **_steps("estimated latency", _points(curves["estimate"], "latency_s"), end, {"role": "estimate"}),
+        **steps("estimated latency", _points(curves["estimate"], "latency_s"), end, {"role": "estimate"}),
         "hovertemplate": _hover("estimate"),
     }
-    layout = _layout("Estimated end-to-end latency", "Latency", log=False, kind="s")
+    layout = layout_of("Estimated end-to-end latency", "Latency", log=False, kind="s")
     return {"data": [trace], "layout": {**layout, "showlegend": False}}
 
 
@@ -248,7 +243,7 @@ def _trace(name: str, points: Sequence[tuple[int, float, float]], meta: dict[str
     return {"type": "scatter", "name": name, "x": number, "customdata": at_s, "y": values, "meta": meta}
 
 
-def _steps(name: str, points: list[tuple[int, float, float]], end: Point, meta: dict[str, Any]) -> dict[str, Any]:
+def steps(name: str, points: list[tuple[int, float, float]], end: Point, meta: dict[str, Any]) -> dict[str, Any]:
     """A step line whose last value is held up to the run's end; `meta.held` says that a point was added for that."""
     held = bool(points) and points[-1][0] < end[0]
     shown = [*points, (*end, points[-1][2])] if held else points
@@ -271,7 +266,8 @@ def _hover(what: str) -> str:
     return f"{what} %{{y:.4s}}s<br>trial %{{x}} · %{{customdata:.1f}} s<extra>%{{fullData.name}}</extra>"
 
 
-def _layout(title: str, values: str, *, log: bool, kind: str) -> dict[str, Any]:
+def layout_of(title: str, values: str, *, log: bool, kind: str) -> dict[str, Any]:
+    """A figure's layout over trials; `values` names what stands against them, of which `kind` `s` are seconds."""
     yaxis: dict[str, Any] = {"title": {"text": values}, "type": "log" if log else "linear"}
     if kind == "s":
         # "12µ" + "s": the prefix follows the zoom.

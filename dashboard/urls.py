@@ -6,7 +6,7 @@ from django.urls import URLPattern, URLResolver, path
 from django.views.generic import RedirectView
 
 from .api import api
-from .views import compilations, devices, health, launch, library, networks, runs, session, tasks
+from .views import compare, compilations, devices, health, launch, library, networks, runs, session, tasks
 
 handler500 = "dashboard.views.errors.server_error"
 
@@ -23,6 +23,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:pk>/resume/", runs.run_resume, name="run_resume"),
     path("runs/<int:pk>/extend/", runs.run_extend, name="run_extend"),
     path("runs/<int:pk>/compile/", compilations.compile_run, name="run_compile"),
+    path("compare/", compare.compare_page, name="compare"),
     path("compilations/<int:pk>/", compilations.compilation_page, name="compilation_page"),
     path("compilations/<int:pk>/figures/", compilations.compilation_figures, name="compilation_figures"),
     path("compilations/<int:pk>/cancel/", compilations.compilation_cancel, name="compilation_cancel"),

@@ -11,7 +11,7 @@ from ninja.renderers import BaseRenderer
 
 from dashboard.accounts import VIEW
 
-from . import compilations, devices, downloads, library, networks, runs
+from . import compare, compilations, devices, downloads, library, networks, runs
 from .auth import needs
 from .errors import handle_errors
 
@@ -36,6 +36,7 @@ api = NinjaAPI(
 )
 api.add_router("", networks.router)
 api.add_router("", runs.router)
+api.add_router("", compare.router)
 api.add_router("", downloads.router)
 api.add_router("", library.router)
 api.add_router("", compilations.router)

@@ -91,6 +91,13 @@ class CurveQuery(Query):
     )
 
 
+class CompareQuery(Query):
+    """Which runs."""
+
+    runs: str = Field("", max_length=1000, description="Two to eight runs by their numbers: `1,2,3`.")
+    baseline: int | None = Field(None, description="The run that the others are compared with; else the first.")
+
+
 class LibraryQuery(Query):
     """Which workloads."""
 

@@ -6,7 +6,7 @@ Every function takes None for what wasn't measured and shows it as a dash, never
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 UNKNOWN = "–"
@@ -40,6 +40,23 @@ def count(number: int | None) -> str:
 def percent(share: float | None) -> str:
     """A share from 0 to 1."""
     return UNKNOWN if share is None else f"{share * 100:.1f}{SPACE}%"
+
+
+def difference(ratio: float | None) -> str:
+    """How far a ratio is from 1: `−12.5 %`."""
+    return UNKNOWN if ratio is None else _signed(ratio - 1, percent)
+
+
+def signed_latency(seconds: float | None) -> str:
+    """A difference of latencies with its sign."""
+    return UNKNOWN if seconds is None else _signed(seconds, latency)
+
+
+def _signed(value: float, show: Callable[[float], str]) -> str:
+    text = show(abs(value))
+    # What rounds to nothing has no sign.
+    signless = not any(digit in text for digit in "123456789")
+    return text if signless else f"{'−' if value < 0 else '+'}{text}"
 
 
 def speed(trials_a_second: float | None) -> str:

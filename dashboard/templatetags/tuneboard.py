@@ -36,6 +36,8 @@ for _figure in (
     units.gflops,
     units.count,
     units.percent,
+    units.difference,
+    units.signed_latency,
     units.speed,
     units.times,
     units.milliseconds,
@@ -119,6 +121,12 @@ def where(error: TrialError) -> str:
     """Which trials and tasks met the error."""
     tasks = ", ".join(str(index) for index in error.tasks)
     return f"trials {error.first_trial} to {error.last_trial} · {'task' if len(error.tasks) == 1 else 'tasks'} {tasks}"
+
+
+@register.filter
+def tone(ratio: float | None) -> str:
+    """The class of a latency that is less or more than the one it is compared with."""
+    return "" if ratio in (None, 1.0) else "good" if ratio < 1 else "bad"
 
 
 @register.filter

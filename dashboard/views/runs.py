@@ -69,7 +69,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "alerts": shown["alerts"],
         "rows": task_rows(run, tasks),
         "speed": (speed := charts.run_speed(run)),
-        "average": charts.average_speed(run),
+        "average": run.average_speed,
         "remaining": remaining(run, speed),
         "remaining_of": "at this speed" if run.finished_at is None else "the run has ended",
         "errors": run.errors.all(),

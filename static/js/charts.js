@@ -132,7 +132,7 @@ export class Chart {
       // Beside the plot, below the buttons; above the plot where there is no room beside it.
       legend: { ...(wide ? { x: 1.01, y: 0.95 } : { orientation: "h", x: 0, y: 1, yanchor: "bottom" }), font: { size: 11 }, itemwidth: 30, tracegroupgap: 0, uirevision: "kept" },
       xaxis: { ...kept.xaxis, ...layout.xaxis, uirevision: this.axis, title: { text: this.axis === "time" ? "Time since the start" : layout.xaxis.title.text, standoff: 8 }, automargin: true },
-      yaxis: { ...layout.yaxis, type, uirevision: type, automargin: true, title: { ...layout.yaxis.title, standoff: 8 } },
+      yaxis: { ...layout.yaxis, type, uirevision: `${type} ${layout.yaxis.title.text}`, automargin: true, title: { ...layout.yaxis.title, standoff: 8 } },
     };
   }
 

@@ -16,7 +16,15 @@ from dashboard.api.errors import CODES
 from dashboard.api.paging import Order
 from dashboard.models import ApiToken
 from tests.live import LiveSite
-from tests.world import make_compilation, make_extraction, make_user, measured_run, publish, write_record_files
+from tests.world import (
+    make_compilation,
+    make_extraction,
+    make_run,
+    make_user,
+    measured_run,
+    publish,
+    write_record_files,
+)
 from tuning import services, showing
 from tuning.models import Run
 
@@ -113,7 +121,8 @@ def test_answers_are_as_described(schema: Any, monkeypatch: pytest.MonkeyPatch) 
                 "compilation_id": compilation.pk,
             }
             keys["workload_hash"] = run.tasks.values_list("workload_hash", flat=True)[0]
-            response = client.get(path.format(**keys))
+            query = {"runs": f"{run.pk},{make_run().pk}"} if path.endswith("/compare") else {}
+            response = client.get(path.format(**keys), query)
             content = operation["responses"]["200"]["content"]
             assert response.headers["Content-Type"].partition(";")[0] in content, name
             if response.streaming:

@@ -179,6 +179,11 @@ class Run(models.Model):
         return Run.objects.ahead_of(self).count() if self.status == self.Status.QUEUED else None
 
     @property
+    def average_speed(self) -> float | None:
+        """Trials a second over all of the run, loading and search included; None while there are none."""
+        return self.trials_done / self.elapsed_s if self.trials_done and self.elapsed_s else None
+
+    @property
     def work_dir(self) -> Path:
         """Where the engine keeps its own files, and the run its console log.
 

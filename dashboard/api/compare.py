@@ -1,0 +1,20 @@
+"""Runs side by side."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from tuning.comparing import ComparisonDict, baseline_of, compare, runs_of
+
+from . import shapes
+from .shapes import ERRORS
+
+router = Router(tags=["runs"])
+
+
+@router.get("compare", response={200: ComparisonDict, **ERRORS})
+def compare_runs(request: HttpRequest, query: Query[shapes.CompareQuery]) -> ComparisonDict:  # noqa: ARG001
+    """Two to eight runs: their estimates, speeds and tasks beside one of them, what differs, and what doesn't compare."""
+    runs = runs_of(query.runs)
+    return compare(runs, baseline_of(runs, query.baseline))
