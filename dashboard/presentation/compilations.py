@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tuning.models import CompilationDict
+from collections.abc import Iterator
+
+from tuning.models import BenchmarkDict, Compilation, CompilationDict, LatencyDict
 
 from . import units
 
@@ -27,33 +29,37 @@ SOURCES = {
 """What can be chosen, and what it means."""
 
 
-def sentence(one: CompilationDict) -> str:
+def sentence(compilation: Compilation) -> str:
     """One line below the progress bar."""
-    if one["status"] == "queued":
-        waits = one["waits_for"]
+    if compilation.status == Compilation.Status.QUEUED:
+        waits = compilation.waits_for
         return f"queued: waits until {waits} is free" if waits else "queued: builds as soon as the worker is free"
-    if one["status"] == "cancelling":
+    if compilation.status == Compilation.Status.CANCELLING:
         return "cancelling"
-    if one["status"] != "running":
-        return ""
-    return DOING.get(one["phase"] or "", one["phase"] or "starting")
+    return DOING.get(compilation.phase or "", "starting") if compilation.is_live else ""
 
 
-def coverage(one: CompilationDict) -> str:
-    """How many functions use a record."""
+def coverage(one: CompilationDict, *, named: bool = False) -> str:
+    """How many functions use a record; and the names of those that don't, if they aren't listed anyway."""
     found = one["coverage"]
     if found is None:
         return "not built yet"
-    return f"{found['tuned']} of {found['functions']} functions use a tuned record"
+    rest = f"; not: {', '.join(found['untuned'])}" if named and found["untuned"] else ""
+    return f"{found['tuned']} of {found['functions']} functions use a tuned record{rest}"
 
 
 def verdict(one: CompilationDict) -> str:
-    """What the proof said."""
+    """Whether the outputs are those of the untuned library."""
     if one["verified"] is None:
         return "Not proven yet."
-    if one["verified"]:
-        return "The outputs are those of the untuned library, within the tolerance."
-    return "The outputs differ from those of the untuned library by more than the tolerance."
+    error, tolerance = one["max_abs_error"], one["tolerance"]
+    if error is None or tolerance is None:
+        return "Not verified: an output has numbers where the other has none."
+    said = "Verified" if one["verified"] else "Not verified"
+    return (
+        f"{said}: outputs differ from the untuned library's by {error:.2g} at most, {one['max_rel_error']:.2g} of the "
+        f"largest ({tolerance['relative']:g} is allowed for {tolerance['dtype']})."
+    )
 
 
 def estimate(one: CompilationDict) -> str:
@@ -63,3 +69,22 @@ def estimate(one: CompilationDict) -> str:
     if one["measured_s"] is None:
         return "estimate of the records"
     return f"measured {units.times(one['measured_s'] / one['estimate_s'])} of it"
+
+
+def speed(compilation: CompilationDict) -> str:
+    """Speed-up, and the estimate against what was measured."""
+    times = compilation["speedup"]
+    said = "" if times is None else f"{times:,.1f} times as fast as untuned. "
+    estimate, measured = compilation["estimate_s"], compilation["measured_s"]
+    if estimate is None or measured is None:
+        return f"{said}Estimate: not known."
+    return f"{said}Estimate {units.latency(estimate)}, measured {units.latency(measured)} ({measured / estimate:.2f} of it)."
+
+
+def sides(benchmark: BenchmarkDict) -> Iterator[tuple[str, LatencyDict]]:
+    """What was measured, by its name."""
+    version = benchmark["onnxruntime_version"]
+    named = (("tuned", "Tuned"), ("untuned", "Untuned"), ("onnxruntime", f"ONNX Runtime {version}"))
+    for side, name in named:
+        if latency := benchmark[side]:  # type: ignore[literal-required]
+            yield name, latency

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from typing_extensions import Self
 
-from dashboard.presentation import compiling, phases, units
+from dashboard.presentation import compilations, phases, units
 from tuning.models import BenchmarkDict, Compilation, CompilationDict, Run, RunDict, TaskDict
 
 
@@ -86,7 +86,7 @@ class CompileProgress:
         share = self._compilation.progress
         self._progress.update(
             self._bar,
-            description=compiling.sentence(self._compilation),
+            description=compilations.sentence(self._compilation),
             total=None if share is None else 1.0,
             completed=share or 0.0,
         )
@@ -94,12 +94,12 @@ class CompileProgress:
 
 def compile_summary(console: Console, compilation: CompilationDict) -> None:
     """Coverage, verdict and the table of the last benchmark."""
-    for line in (compiling.coverage(compilation), compiling.verdict(compilation)):
-        if line:
-            console.print(line)
+    if compilation["coverage"]:
+        console.print(f"{compilations.coverage(compilation, named=True)}.")
+        console.print(compilations.verdict(compilation))
     if compilation["benchmarks"]:
         console.print(_benchmark(compilation["benchmarks"][0]))
-        console.print(compiling.speed(compilation))
+        console.print(compilations.speed(compilation))
     if compilation["error"]:
         console.print(f"[yellow]{escape(compilation['error'])}[/]")
 
@@ -109,7 +109,7 @@ def _benchmark(benchmark: BenchmarkDict) -> Table:
     table.add_column("", no_wrap=True)
     for title in ("Mean", "Median", "Max", "Min", "Std"):
         table.add_column(title, justify="right")
-    for name, latency in compiling.sides(benchmark):
+    for name, latency in compilations.sides(benchmark):
         figures = (latency[f"{key}_s"] for key in ("mean", "median", "max", "min", "std"))  # type: ignore[literal-required]
         table.add_row(name, *(f"{seconds * 1e3:,.4f}" for seconds in figures))
     return table

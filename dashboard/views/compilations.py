@@ -50,7 +50,7 @@ def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
         "compilation": compilation,
         "run": compilation.run,
         "shown": shown,
-        "sentence": words.sentence(shown),
+        "sentence": words.sentence(compilation),
         "steps": _steps(compilation),
         "doing": words.DOING,
         "records": words.RECORDS[compilation.source],
