@@ -95,8 +95,8 @@ class CompileProgress:
 def compile_summary(console: Console, compilation: CompilationDict) -> None:
     """Coverage, verdict and the table of the last benchmark."""
     if compilation["coverage"]:
-        console.print(f"{compilations.coverage(compilation, named=True)}.")
-        console.print(compilations.verdict(compilation))
+        console.print(f"{compilations.coverage(compilation, named=True)}.", soft_wrap=True)
+        console.print(compilations.verdict(compilation), soft_wrap=True)
     if compilation["benchmarks"]:
         console.print(_benchmark(compilation["benchmarks"][0]))
         console.print(compilations.speed(compilation))
