@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice
@@ -50,18 +51,28 @@ def seed_run(trials: int, tasks: int, *, seed: int = 0, name: str | None = None)
 
     Raises `Busy`. Whatever else happens meanwhile, an unfinished run is deleted again.
     """
+    with unfinished(trials, tasks, seed=seed, name=name) as (recorder, events):
+        while batch := list(islice(events, BATCH)):
+            recorder.record(batch)
+        _finish(recorder.run)
+    return recorder.run
+
+
+@contextmanager
+def unfinished(
+    trials: int, tasks: int, *, seed: int = 0, name: str | None = None
+) -> Iterator[tuple[Recorder, Iterator[TrialMeasured]]]:
+    """The recorder of a running made-up run with its tasks, and its trials to be recorded.
+
+    A run that isn't finished in the end is deleted. Raises `Busy`.
+    """
     run = _claimed(trials, seed, name or f"Synthetic: {trials:,} trials of {tasks:,} tasks")
     try:
         recorder, drawn = Recorder(run), _Tuning.of(tasks, seed)
         recorder.record([drawn.announced()])
-        events = drawn.trials(trials)
-        while batch := list(islice(events, BATCH)):
-            recorder.record(batch)
-        _finish(run, recorder.run.elapsed_s)
-    except BaseException:
-        run.delete()
-        raise
-    return run
+        yield recorder, drawn.trials(trials)
+    finally:
+        Run.objects.live().filter(pk=run.pk).delete()
 
 
 def _claimed(trials: int, seed: int, name: str) -> Run:
@@ -82,10 +93,10 @@ def _claimed(trials: int, seed: int, name: str) -> Run:
     return run
 
 
-def _finish(run: Run, elapsed_s: float) -> None:
+def _finish(run: Run) -> None:
     """As if the tuning had ended now."""
     now = timezone.now()
-    began = now - timedelta(seconds=elapsed_s)
+    began = now - timedelta(seconds=run.elapsed_s)
     ended = {"started_at": began, "finished_at": now, "finish_reason": "budget", "phase": None, "phase_task": None}
     run.move(*Run.LIVE, to=Run.Status.FINISHED, mine={"lease": run.lease}, **ended)
     run.refresh_from_db()

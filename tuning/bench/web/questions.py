@@ -1,0 +1,119 @@
+"""What is asked over HTTP, and how long the answers took."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from tuning.bench.sides import Broken
+
+from .site import Site
+
+WARM_UP = 3
+PAGE = 50
+
+
+class Question(NamedTuple):
+    """A path and its parameters. A paged one is asked for one page after the other, and begins again at the end."""
+
+    name: str
+    path: str
+    parameters: dict[str, str | float]
+    paged: bool = False
+
+
+class Answers(msgspec.Struct):
+    """Milliseconds of each answer in the order of asking, and the bytes of the largest body, as it was sent."""
+
+    name: str
+    ms: list[float]
+    size: int
+
+    def at(self, share: float) -> float:
+        """The percentile, by the nearest rank."""
+        ordered = sorted(self.ms)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def of_curves(run: int) -> list[Question]:
+    """What the charts of a run are drawn from."""
+    return [Question("curves", f"/api/v1/runs/{run}/curves", {}), Question("figures", f"/runs/{run}/figures/", {})]
+
+
+def of_trials(run: int, latencies: Sequence[float]) -> list[Question]:
+    """Pages of trials; `latencies` are some of the run's, which tell the ranges."""
+    ordered = sorted(latencies)
+    some, most = ordered[len(ordered) // 20], ordered[len(ordered) * 3 // 4]
+    filters: dict[str, dict[str, str | float]] = {
+        "all": {},
+        "of a task": {"task": 0},
+        "improved": {"improved": "true"},
+        "of the fastest 5 %": {"max": some},
+        "of the slowest 25 %": {"min": most},
+        "of a task and a range": {"task": 1, "min": some, "max": most},
+    }
+    wanted = {
+        f"{name}, by {order}": {**chosen, "order": order}
+        for name, chosen in filters.items()
+        for order in ("number", "-number", "latency_s", "-latency_s")
+    }
+    wanted["failed, by -number"] = {"failed": "true", "order": "-number"}
+    wanted["failed of a task, by number"] = {"failed": "true", "task": 2, "order": "number"}
+    wanted["valid, by -number"] = {"failed": "false", "order": "-number"}
+    path = f"/api/v1/runs/{run}/trials"
+    return [Question(name, path, {**chosen, "limit": PAGE}, paged=True) for name, chosen in wanted.items()]
+
+
+def of_runs() -> list[Question]:
+    """Pages of the run list."""
+    path = "/api/v1/runs"
+    orders = ("-created_at", "created_at", "name", "-trials_done")
+    found = [Question(f"runs by {order}", path, {"order": order, "limit": PAGE}, paged=True) for order in orders]
+    searched = Question("runs with a word", path, {"q": "synthetic 16", "limit": PAGE}, paged=True)
+    finished = Question("finished runs", path, {"status": "finished", "limit": PAGE}, paged=True)
+    return [*found, searched, finished, Question("page of runs", "/runs/", {})]
+
+
+class Asker:
+    """A browser's one connection, which stays open."""
+
+    def __init__(self, site: Site) -> None:
+        self.headers = {"Cookie": site.cookie, "Accept-Encoding": "gzip"}
+        self.connection = http.client.HTTPConnection(urlsplit(site.url).netloc, timeout=120)
+
+    def ask(self, question: Question, times: int) -> Answers:
+        """The answers to so many requests, the first few for warming up not counted. Raises `Broken` for an error."""
+        answers, cursor = Answers(question.name, [], 0), None
+        for number in range(WARM_UP + times):
+            began = time.perf_counter()
+            size, body = self._get(question, cursor)
+            taken_ms = (time.perf_counter() - began) * 1e3
+            cursor = json.loads(body)["next"] if question.paged else None
+            if number >= WARM_UP:
+                answers.ms.append(taken_ms)
+                answers.size = max(answers.size, size)
+        return answers
+
+    def latencies(self, run: int) -> list[float]:
+        """Some valid ones of the run, from all of its length."""
+        _, body = self._get(Question("", f"/api/v1/runs/{run}/curves", {"points": 500}), None)
+        return [latency for task in json.loads(body)["tasks"] for latency in task["scatter"]["latency_s"]]
+
+    def _get(self, question: Question, cursor: Any) -> tuple[int, bytes]:
+        """Bytes on the wire, and the body as it was before it was compressed."""
+        parameters = question.parameters | ({"cursor": cursor} if cursor else {})
+        path = f"{question.path}?{urlencode(parameters)}" if parameters else question.path
+        self.connection.request("GET", path, headers=self.headers)
+        response = self.connection.getresponse()
+        body = response.read()
+        if response.status != 200:
+            raise Broken(f"{path}: {response.status} {body[:300]!r}")
+        packed = response.headers.get("Content-Encoding") == "gzip"
+        return len(body), gzip.decompress(body) if packed else body

