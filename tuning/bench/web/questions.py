@@ -88,6 +88,10 @@ class Asker:
         self.headers = {"Cookie": site.cookie, "Accept-Encoding": "gzip"}
         self.connection = http.client.HTTPConnection(urlsplit(site.url).netloc, timeout=120)
 
+    def close(self) -> None:
+        """Ends the connection."""
+        self.connection.close()
+
     def ask(self, question: Question, times: int) -> Answers:
         """The answers to so many requests, the first few for warming up not counted. Raises `Broken` for an error."""
         answers, cursor = Answers(question.name, [], 0), None

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from argparse import ArgumentParser
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,8 @@ class Command(BaseCommand):
         with site.running():
             time.sleep(SETTLE_S)
             found.idle_bytes = site.whole_memory()
-            self._ask(site, found, keys, options)
+            with closing(questions.Asker(site)) as asker:
+                self._ask(asker, found, keys, options)
             if "recorder" in parts:
                 self._say(f"{found.database}: recording live")
                 found.live_trials_a_second = watching.record_live(site, LIVE_TRIALS, LIVE_BATCH).trials_a_second
@@ -100,8 +101,8 @@ class Command(BaseCommand):
         found.seeded.append(Seeded(trials, told["trials_a_second"]))
         return int(told["runs"][0])
 
-    def _ask(self, site: Site, found: Findings, keys: dict[int, int], options: dict[str, Any]) -> None:
-        asker, times = questions.Asker(site), options["requests"]
+    def _ask(self, asker: questions.Asker, found: Findings, keys: dict[int, int], options: dict[str, Any]) -> None:
+        times = options["requests"]
         for size, run in keys.items():
             if "curves" in options["parts"]:
                 self._say(f"{found.database}: curves at {size:,} trials")
