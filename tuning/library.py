@@ -175,9 +175,7 @@ class Wanted:
         ]
         if self.network:
             like.append(Q(run__network__name=self.network))
-        for each in like:
-            tasks = tasks.filter(workload_hash__in=Task.objects.filter(each).values("workload_hash"))
-        return tasks
+        return tasks.filter(workload_hash__in=Task.objects.filter(*like).values("workload_hash")) if like else tasks
 
     def count(self) -> int:
         """How many entries there are."""

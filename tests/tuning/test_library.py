@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.world import TARGET, make_run, measured_run, record_text, task_infos
-from tuning.library import Known, known_records, tvm
+from tuning.library import Known, is_known, known_records, tvm
 from tuning.models import Run, Task, doubt, fingerprint
 
 pytestmark = pytest.mark.django_db
@@ -72,6 +72,15 @@ def test_a_synthetic_runs_record_is_never_told_and_ranks_last() -> None:
     assert champion() == (fake.pk, 2)
     real = ended(versions=OTHER)
     assert (best().run, champion()) == (real.pk, (real.pk, 1))
+
+
+def test_it_is_known_whether_there_is_anything_to_compile_with() -> None:
+    ended(versions=OTHER)
+    ended(synthetic=True)
+    nothing = ended(latencies=[(0, None)])
+    assert not is_known(nothing)
+    ended()
+    assert is_known(nothing)
 
 
 def test_a_target_that_the_engine_resolves_counts_as_resolved() -> None:
