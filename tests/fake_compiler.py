@@ -6,7 +6,6 @@ FAKE_COMPILER says what it does before it answers: nothing, or `kill`, `hang`, `
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import sys
@@ -22,11 +21,11 @@ from tuning.engines.compile_protocol import (
     UNTUNED,
     Build,
     Built,
-    Phase,
     Prove,
     Proven,
     Tolerance,
     Used,
+    tell,
 )
 from tuning.engines.errors import Refused
 from tuning.engines.lifeline import die_with
@@ -37,7 +36,7 @@ def main() -> None:
     die_with(os.getppid())
     pipe = limited.Pipe()
     asked = msgspec.json.decode(sys.stdin.buffer.read())
-    pipe.send(Phase("building" if "records" in asked else "benchmarking", 0.5))
+    tell(pipe, "building" if "records" in asked else "benchmarking", 0.5)
     if "records" in asked:
         build(msgspec.convert(asked, Build), pipe)
     else:
@@ -79,7 +78,8 @@ def misbehave(pipe: limited.Pipe) -> None:
         pipe.send(limited.Refusal(str(Refused("The target can't be built for here."))))
         sys.exit()
     elif how == "full":
-        raise OSError(errno.ENOSPC, "No space left on device")
+        os.write(2, b"LLVM ERROR: IO failure on output stream: No space left on device\n")
+        os.abort()
 
 
 if __name__ == "__main__":

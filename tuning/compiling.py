@@ -50,8 +50,7 @@ def carry_out(compilation: Compilation, shutdown: threading.Event) -> str:
     except limited.Abandoned:
         job.abandon()
     except limited.Died as died:
-        tail = last_lines(compilation, TAIL_LINES)
-        job.fail(f"{died}\nThe log's last lines:\n{tail}" if tail else str(died))
+        job.fail(_death(compilation, died))
     except (Refused, devices.NotAllowed) as refused:
         job.fail(str(refused))
     except OSError as error:
@@ -236,7 +235,16 @@ def _difference(proven: Proven) -> str:
 
 
 def _in_words(error: OSError) -> str:
-    if error.errno == errno.ENOSPC:
-        free = shutil.disk_usage(settings.VAR).free
-        return f"The disk of {settings.VAR} is full ({free >> 20:,} MiB free). Nothing was published."
-    return f"Its files can't be written: {error}."
+    return _full() if error.errno == errno.ENOSPC else f"Its files can't be written: {error}."
+
+
+def _death(compilation: Compilation, died: limited.Died) -> str:
+    tail = last_lines(compilation, TAIL_LINES)
+    if os.strerror(errno.ENOSPC) in tail:  # LLVM aborts.
+        return _full()
+    return f"{died}\nThe log's last lines:\n{tail}" if tail else str(died)
+
+
+def _full() -> str:
+    free = shutil.disk_usage(settings.VAR).free
+    return f"The disk of {settings.VAR} is full ({free >> 20:,} MiB free). Nothing was published."

@@ -80,13 +80,17 @@ def test_a_view_is_an_address(live_site: LiveSite, signed_in: Page) -> None:
     page.locator("#values-relative").click()
     page.wait_for_url(re.compile("values=relative$"))
     expect(page.locator("#values-relative")).to_have_attribute("aria-current", "true")
-    page.wait_for_function("() => document.querySelector('[data-role=chart-estimate]').data[0].y.every(value => value === 1)")
+    page.wait_for_function(
+        "() => document.querySelector('[data-role=chart-estimate]').data[0].y.every(value => value === 1)"
+    )
     page.locator(f"#baseline-{keys[1]}").click()
     page.wait_for_url(re.compile(rf"baseline={keys[1]}&values=relative$"))
     expect(page.locator(f"tr[data-run='{keys[1]}']")).to_contain_text("baseline")
     page.go_back()
     page.go_back()
     expect(page.locator("#values-absolute")).to_have_attribute("aria-current", "true")
-    page.wait_for_function("() => document.querySelector('[data-role=chart-estimate]').data[0].y.every(value => value < 0.1)")
+    page.wait_for_function(
+        "() => document.querySelector('[data-role=chart-estimate]').data[0].y.every(value => value < 0.1)"
+    )
     expect(role(page, "compared-tasks").locator("tbody tr")).to_have_count(1)
     expect(role(page, "compared-options")).to_contain_text("options.seed")

@@ -207,3 +207,21 @@ def test_it_says_what_the_linker_says(tmp_path: Path) -> None:
     (tmp_path / "broken.o").write_bytes(b"no object")
     with pytest.raises(Refused, match=r"can't be linked by ziglang.*broken.o:1: unknown directive"):
         linking.link(str(tmp_path / "x.so"), [str(tmp_path / "broken.o")])
+
+
+def test_functions_without_a_record_get_a_default_schedule_for_a_gpu() -> None:
+    """Without one TVM builds no kernel: nothing would bind their loops to threads."""
+    if not shutil.which("nvcc"):
+        pytest.skip("no nvcc")
+    from tvm.target import Target
+
+    from tuning.engines import compiling, cuda, extraction, networks
+
+    cuda.choose_compiler()
+    target = Target("nvidia/nvidia-a100")
+    mod = extraction.legalized(networks.build(MLP).mod, target)
+    assert compiling._built(mod, target) is not None
+
+
+def test_nothing_but_the_three_files_is_left(made: Any) -> None:
+    assert {path.name for path in made.folder.iterdir()} == {LIBRARY, MANIFEST, UNTUNED}

@@ -89,10 +89,10 @@ def test_a_library_that_computes_something_else_is_told_of(queued: Compilation, 
 @pytest.mark.parametrize(
     ("how", "error"),
     [
-        ("kill", "ended by SIGSEGV"),
+        ("kill", "at “Building”: its process was ended by SIGSEGV"),
         ("refuse", "The target can't be built for here."),
         ("memory", "8,192 MiB of memory"),
-        ("full", "No space left on device"),
+        ("full", " is full ("),
     ],
 )
 def test_a_build_that_fails_says_why_and_publishes_nothing(

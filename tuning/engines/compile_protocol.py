@@ -123,3 +123,9 @@ class Proven(msgspec.Struct, tag="proven", frozen=True):
     """Its version, where it was measured."""
     without_onnxruntime: str | None
     """Why it wasn't."""
+
+
+def tell(pipe: limited.Pipe, name: PhaseName, progress: float | None = None) -> None:
+    """What goes on from now on; as a step as well, which is named should the process die at it."""
+    pipe.step(name.capitalize())
+    pipe.send(Phase(name, progress))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import shutil
+import tempfile
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import msgspec
 
 from . import limited, linking, versions
-from .compile_protocol import LIBRARY, MANIFEST, UNTUNED, BestRecord, Build, Built, Phase, Used
+from .compile_protocol import LIBRARY, MANIFEST, UNTUNED, BestRecord, Build, Built, Used, tell
 from .errors import Refused
 from .protocol import TensorInfo
 
@@ -26,7 +27,7 @@ FULL_BYTES = 1 << 20
 
 def compile_library(question: Build, pipe: limited.Pipe) -> Built:
     """Raises `Refused`, and whatever TVM does."""
-    pipe.send(Phase("loading"))
+    tell(pipe, "loading")
     from tvm.target import Target
 
     from . import extraction, networks
@@ -36,19 +37,18 @@ def compile_library(question: Build, pipe: limited.Pipe) -> Built:
         target = Target(resolve(question.target, remote=question.remote).target)
     except TargetRefused as refused:
         raise Refused(f"The target can't be built for here. {refused}") from refused
-    linker = linking.name()
-    pipe.send(Phase("building", 0.0))
+    linker, folder = linking.name(), Path(question.folder)
+    tell(pipe, "building", 0.0)
     legalized = extraction.legalized(networks.build(question.network).mod, target)
     mod, used, untuned = _tuned(legalized, target, question.records)
-    pipe.send(Phase("building", 0.1))
+    tell(pipe, "building", 0.1)
     tuned_executable = _built(mod, target)
-    pipe.send(Phase("building", 0.6))
+    tell(pipe, "building", 0.6)
     untuned_executable = _built(legalized, target)
-    pipe.send(Phase("linking", 0.0))
-    folder = Path(question.folder)
-    tuned_executable.export_library(str(folder / LIBRARY), fcompile=linking.link)
-    pipe.send(Phase("linking", 0.5))
-    untuned_executable.export_library(str(folder / UNTUNED), fcompile=linking.link)
+    tell(pipe, "linking", 0.0)
+    _linked(tuned_executable, folder / LIBRARY)
+    tell(pipe, "linking", 0.5)
+    _linked(untuned_executable, folder / UNTUNED)
     inputs, outputs = _inputs(legalized), _outputs(legalized)
     library = folder / LIBRARY
     built = Built(versions.in_use(), used, untuned, inputs, outputs, library.stat().st_size, _sha256(library))
@@ -101,6 +101,12 @@ def _built(mod: Any, target: Any) -> Any:
         with target:
             mod = dlight.ApplyDefaultSchedule(*rules)(mod)
     return relax.build(mod, target)
+
+
+def _linked(executable: Any, library: Path) -> None:
+    """Objects lie beside it meanwhile: elsewhere nobody would remove them after a kill."""
+    with tempfile.TemporaryDirectory(dir=library.parent) as objects:
+        executable.export_library(str(library), fcompile=linking.link, workspace_dir=objects)
 
 
 def _inputs(mod: Any) -> list[TensorInfo]:

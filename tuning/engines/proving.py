@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from . import limited
-from .compile_protocol import LIBRARY, MANIFEST, UNTUNED, Phase, Prove, Proven, Side, Tolerance
+from .compile_protocol import LIBRARY, MANIFEST, UNTUNED, Prove, Proven, Side, Tolerance, tell
 from .errors import Refused
 from .protocol import TensorInfo
 
@@ -37,7 +37,7 @@ Measure = Callable[[int], float]
 
 def prove(question: Prove, pipe: limited.Pipe) -> Proven:
     """Raises `Refused`, and whatever TVM does."""
-    pipe.send(Phase("loading"))
+    tell(pipe, "loading")
     threads = int(question.target.get("num-cores") or os.cpu_count() or 1)
     # TVM halves the logical cores of x86 otherwise.
     os.environ["TVM_NUM_THREADS"] = str(threads)
@@ -46,14 +46,14 @@ def prove(question: Prove, pipe: limited.Pipe) -> Proven:
     with _place(question) as place:
         given = _random(inputs, question.seed)
         tuned, untuned = (place.load(folder / name, given) for name in (LIBRARY, UNTUNED))
-        pipe.send(Phase("verifying"))
+        tell(pipe, "verifying")
         verdict = compared(tuned.outputs(), untuned.outputs())
         sides: dict[Side, Measure] = {"tuned": tuned.measure, "untuned": untuned.measure}
         onnx, version, without = _onnxruntime(question, given, threads)
         if onnx is not None:
             sides["onnxruntime"] = onnx
-        pipe.send(Phase("benchmarking", 0.0))
-        rounds = benchmarked(sides, question.benchmark_s, lambda share: pipe.send(Phase("benchmarking", share)))
+        tell(pipe, "benchmarking", 0.0)
+        rounds = benchmarked(sides, question.benchmark_s, lambda share: tell(pipe, "benchmarking", share))
     return Proven(*verdict, rounds, version, without)
 
 
