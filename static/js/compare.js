@@ -31,7 +31,10 @@ function pointAt(target) {
   const row = target?.closest("[data-role=compared-runs] tbody tr");
   for (const name of ["estimate", "speed"]) charts[name].highlight(row ? Number(row.dataset.place) : null);
 }
-article.addEventListener("mouseover", (event) => { if (event.target.closest("[data-role=compared-runs]")) pointAt(event.target); });
+for (const kind of ["mouseover", "focusin"]) {
+  article.addEventListener(kind, ({ target }) => { if (target.closest("[data-role=compared-runs]")) pointAt(target); });
+}
+article.addEventListener("focusout", () => pointAt(null));
 role("compared-runs").closest(".table-wrap").addEventListener("mouseleave", () => pointAt(null));
 
 // --- the page anew
@@ -112,6 +115,8 @@ function start(row) {
       connection: (up) => {
         live.up = up;
         role("connection").hidden = [...followed.values()].every((one) => one.up !== false);
+        // Its run may have been deleted.
+        if (!up) refresh();
       },
     },
   });
