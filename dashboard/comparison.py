@@ -259,9 +259,9 @@ def _speeds(comparison: ComparisonDict) -> FigureDict:
                 "type": "scatter",
                 "mode": "lines",
                 "name": title(run),
-                "x": speed["number"],
-                "customdata": speed["at_s"],
-                "y": speed["speed"],
+                "x": [0, *speed["number"]] if speed["number"] else [],
+                "customdata": [0.0, *speed["at_s"]] if speed["number"] else [],
+                "y": [*speed["speed"][:1], *speed["speed"]],
                 "meta": _look(place),
                 # A speed is that of the stretch before its point.
                 "line": {"shape": "vh", "width": 2},

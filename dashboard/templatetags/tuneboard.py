@@ -125,8 +125,10 @@ def where(error: TrialError) -> str:
 
 @register.filter
 def tone(ratio: float | None) -> str:
-    """The class of a latency that is less or more than the one it is compared with."""
-    return "" if ratio in (None, 1.0) else "good" if ratio < 1 else "bad"
+    """The class of a latency that is less or more than the one it is compared with, as far as `units.difference` shows it."""
+    if ratio is None or abs(ratio - 1) < 0.0005:
+        return ""
+    return "good" if ratio < 1 else "bad"
 
 
 @register.filter

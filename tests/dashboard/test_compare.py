@@ -9,6 +9,8 @@ from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
 from dashboard.comparison import View, figures
+from dashboard.presentation import units
+from dashboard.templatetags.tuneboard import tone
 from tests.tuning.test_comparing import FAST, SLOW, measured
 from tests.world import make_network, make_run, make_user, measured_run
 from tuning.comparing import compare, runs_of
@@ -168,6 +170,22 @@ def test_shares_of_trials_stand_side_by_side() -> None:
     traces = drawn(measured(FAST), measured(SLOW))["allocation"]["data"]
     assert [trace["y"] for trace in traces] == [[pytest.approx(1 / 3), pytest.approx(2 / 3)]] * 2
     assert traces[0]["customdata"] == [1, 2]
+
+
+def test_a_speed_begins_with_its_run() -> None:
+    begun, waiting = drawn(measured(FAST), make_run())["speed"]["data"]
+    assert (begun["x"], begun["customdata"], begun["y"]) == ([0, 1, 2, 3], [0.0, 1.0, 2.0, 3.0], [1.0] * 4)
+    assert waiting["x"] == waiting["y"] == []
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words", "kind"),
+    [(None, "–", ""), (1.0004, "0.0\u00a0%", ""), (0.875, "−12.5\u00a0%", "good"), (2.0, "+100.0\u00a0%", "bad")],
+)
+def test_a_difference_has_a_sign_and_a_tone(ratio: float | None, words: str, kind: str) -> None:
+    assert (units.difference(ratio), tone(ratio)) == (words, kind)
+    assert units.signed_latency(-1e-3) == "−1.000\u00a0ms"
+    assert units.signed_latency(0.0) == "0.000\u00a0ns"
 
 
 def test_eight_runs_differ_by_more_than_colour() -> None:
