@@ -6,7 +6,7 @@ from django.urls import URLPattern, URLResolver, path
 from django.views.generic import RedirectView
 
 from .api import api
-from .views import compare, compilations, devices, health, launch, library, networks, runs, session, tasks
+from .views import compare, compilations, devices, health, launch, library, networks, runs, session, tasks, trials
 
 handler500 = "dashboard.views.errors.server_error"
 
@@ -18,6 +18,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/new/tags/", launch.target_tags, name="target_tags"),
     path("runs/<int:pk>/", runs.run_page, name="run_page"),
     path("runs/<int:pk>/figures/", runs.run_figures, name="run_figures"),
+    path("runs/<int:pk>/trials/", trials.trials_page, name="run_trials"),
     path("runs/<int:pk>/console/", runs.run_console, name="run_console"),
     path("runs/<int:pk>/stop/", runs.run_stop, name="run_stop"),
     path("runs/<int:pk>/resume/", runs.run_resume, name="run_resume"),
