@@ -93,12 +93,15 @@ def _level(trials: int, points: int) -> int:
 def _estimate(tasks: list[Task], improvements: list[Improvement]) -> LatencyColumns:
     """Σ best × weight after each improvement, from the one on at which every chosen task has a valid trial."""
     weight = {task.pk: task.weight for task in tasks if task.chosen}
-    best: dict[int, float] = {}
+    parts = dict.fromkeys(weight, 0.0)
+    missing = set(weight)
     columns = _no_points()
     for key, number, at_s, latency_s in improvements:
-        best[key] = latency_s
-        if len(best) == len(weight):
-            _append(columns, number, at_s, sum(best[key] * weight[key] for key in weight))
+        if key in weight:
+            parts[key] = latency_s * weight[key]
+            missing.discard(key)
+        if not missing:
+            _append(columns, number, at_s, sum(parts.values()))
     return columns
 
 

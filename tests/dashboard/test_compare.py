@@ -50,6 +50,13 @@ def test_it_shows_runs_beside_the_baseline(viewer: Client) -> None:
     assertContains(other_way, "trial 2<")
 
 
+def test_it_escapes_what_users_named(viewer: Client) -> None:
+    name = "</script><script>alert(1)</script>"
+    page = viewer.get(address(measured(name=name), measured(options={"seed": name})))
+    assertNotContains(page, "<script>alert")
+    assertContains(page, "&lt;script&gt;alert(1)")
+
+
 def test_its_state_is_in_its_links(viewer: Client) -> None:
     runs = [measured() for _ in range(3)]
     page = viewer.get(address(*runs, x="time", scale="linear", baseline=runs[1].pk)).content.decode()
