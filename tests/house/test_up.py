@@ -55,6 +55,7 @@ def left_in(site: LiveSite) -> set[str]:
 def test_it_prints_a_url_that_signs_in_once(new_site: LiveSite) -> None:
     new_site.start()
     runs = f"{new_site.url}/runs/"
+    new_site.wait_for(lambda: "sesame=" in new_site.said())
     found = re.search(rf"{new_site.url}/login/\?sesame=\S+", new_site.said())
     assert found, new_site.said()
     cookies = CookieJar()
