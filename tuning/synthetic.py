@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice
@@ -56,6 +56,16 @@ def seed_run(trials: int, tasks: int, *, seed: int = 0, name: str | None = None)
             recorder.record(batch)
         _finish(recorder.run)
     return recorder.run
+
+
+def seed_runs(runs: int, trials: int, tasks: int, *, seed: int = 0) -> Iterator[Run]:
+    """So many runs; small ones share a transaction, since its end takes longer than they do. Raises `Busy`."""
+    together = max(1, BATCH // trials)
+    for first in range(0, runs, together):
+        seeds = range(seed + first, seed + min(first + together, runs))
+        with transaction.atomic() if together > 1 else nullcontext():
+            made = [seed_run(trials, tasks, seed=each) for each in seeds]
+        yield from made
 
 
 @contextmanager

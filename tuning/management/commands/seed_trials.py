@@ -35,16 +35,13 @@ class Command(MigratedCommand):
             if not 1 <= value <= most:
                 raise CommandError(f"--{name} must be from 1 to {most}", returncode=2)
         began, ids = time.monotonic(), []
-        for number in range(runs):
-            ids.append(self._seed(trials, tasks, seed + number).pk)
-            if not options["json"]:
-                self.stdout.write(str(ids[-1]))
+        try:
+            for run in synthetic.seed_runs(runs, trials, tasks, seed=seed):
+                ids.append(run.pk)
+                if not options["json"]:
+                    self.stdout.write(str(run.pk))
+        except synthetic.Busy as busy:
+            raise CommandError(str(busy)) from busy
         if options["json"]:
             taken_s = time.monotonic() - began
             self.stdout.write(json.dumps({"runs": ids, "seconds": taken_s, "trials_a_second": runs * trials / taken_s}))
-
-    def _seed(self, trials: int, tasks: int, seed: int) -> Any:
-        try:
-            return synthetic.seed_run(trials, tasks, seed=seed)
-        except synthetic.Busy as busy:
-            raise CommandError(str(busy)) from busy
