@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.test import Client
+from pytest_django.asserts import assertContains
 
-from tests.world import claimed, make_run
+from tests.world import claimed, make_run, make_user
 from tuning import services, synthetic
 from tuning.compilations import compile_trouble
 from tuning.curves import curves
@@ -123,3 +125,10 @@ def test_it_can_neither_be_continued_nor_compiled() -> None:
     with pytest.raises(services.Conflict, match="synthetic"):
         services.extend(run, {"trials": 5})
     assert "synthetic" in (compile_trouble(run) or "")
+
+
+@pytest.mark.parametrize("path", ["/runs/", "/runs/{run}/", "/runs/{run}/trials/", "/runs/{run}/tasks/0/"])
+def test_every_page_of_it_is_marked(client: Client, path: str) -> None:
+    client.force_login(make_user("viewer"))
+    page = client.get(path.format(run=synthetic.seed_run(20, 2).pk))
+    assertContains(page, '<span class="tag">synthetic</span>')
