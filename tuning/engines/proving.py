@@ -21,8 +21,8 @@ from .protocol import TensorInfo
 
 LAP_S = 0.1
 """A side is executed for about this long in each round."""
-REST_S = 0.02
-"""Between two sides: threads of the one before wait busily for more work."""
+REST_S = 0.1
+"""Between two sides: ONNX Runtime's threads go on waiting busily for 35 ms, and what shares a core with them takes twice as long."""
 LEAST_ROUNDS, MOST_ROUNDS = 3, 50
 TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 5e-2, "bfloat16": 1e-1}
 """Largest difference, by the output's largest absolute value, that rounding explains; whole numbers must be equal.
