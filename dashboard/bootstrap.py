@@ -167,7 +167,7 @@ def _venv_works() -> bool:
 
 
 def _install(wanted: Sequence[str], lock: int) -> None:
-    _say(f"Installing what {' and '.join(wanted)} pin into {VENV}: once, about 1.5 GB, some minutes.")
+    _say(f"Installing what {' and '.join(wanted)} pin into {VENV}: once, about 2 GB, some minutes.")
     log = VENV / "install.log"
     try:
         log.unlink(missing_ok=True)
