@@ -146,10 +146,12 @@ def _end_queued(compilation: Compilation) -> bool:
 def _bury(compilation: Compilation) -> None:
     """One that was being cancelled is; of any other its user should know that the worker died."""
     gone = {"finished_at": timezone.now(), "phase": None, "progress": None}
-    moved = compilation.move(Status.CANCELLING, to=Status.CANCELLED, lease=compilation.lease, **gone)
+    moved = compilation.move(Status.CANCELLING, to=Status.CANCELLED, mine={"lease": compilation.lease}, **gone)
     if not moved:
         error = "The worker stopped responding. " + ("Benchmark" if compilation.is_published else "Compile") + " again."
-        moved = compilation.move(Status.RUNNING, to=Status.FAILED, lease=compilation.lease, error=error, **gone)
+        moved = compilation.move(
+            Status.RUNNING, to=Status.FAILED, mine={"lease": compilation.lease}, error=error, **gone
+        )
     if moved:
         logger.warning("Compilation %s lost its worker.", compilation.pk)
         compilation.remove_unpublished()

@@ -106,7 +106,7 @@ class _Job:
         built = self._answer(COMPILER, self._build_question(records, estimate_s), Built)
         values = {"estimate_s": estimate_s, **_values(built), "untuned": built.untuned, "versions": built.versions}
         with transaction.atomic():
-            ready = compilation.requeue(Status.RUNNING, stage=Stage.PROVE, lease=self.lease, **values)
+            ready = compilation.requeue(Status.RUNNING, stage=Stage.PROVE, mine={"lease": self.lease}, **values)
             if ready:
                 compilation.unpublished.rename(compilation.artifact)
         if not ready:
@@ -140,7 +140,7 @@ class _Job:
         if self._end(Status.CANCELLING, to=self._without_result(Status.CANCELLED)):
             return
         if self.shutdown.is_set():
-            self.compilation.requeue(Status.RUNNING, stage=self.compilation.stage, lease=self.lease)
+            self.compilation.requeue(Status.RUNNING, stage=self.compilation.stage, mine={"lease": self.lease})
         else:
             logger.warning("Compilation %s was taken away before it ended.", self.compilation.pk)
 
@@ -160,7 +160,7 @@ class _Job:
 
     def _end(self, source: str, *, to: str, **values: Any) -> bool:
         return self.compilation.move(
-            source, to=to, lease=self.lease, **(AT_REST | {"finished_at": timezone.now()} | values)
+            source, to=to, mine={"lease": self.lease}, **(AT_REST | {"finished_at": timezone.now()} | values)
         )
 
     def _build_question(self, records: list[BestRecord], estimate_s: float | None) -> Build:

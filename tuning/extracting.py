@@ -30,7 +30,7 @@ def extract(extraction: Extraction, shutdown: threading.Event) -> str:
     try:
         _store(extraction, inspection.inspect(spec, extraction.target, go_on))
     except limited.Abandoned:
-        extraction.move(Status.RUNNING, to=Status.QUEUED, lease=lease, enqueued_at=None, step="")
+        extraction.move(Status.RUNNING, to=Status.QUEUED, mine={"lease": lease}, enqueued_at=None, step="")
     except Refused as refused:
         _fail(extraction, str(refused))
     except Exception as error:
@@ -43,7 +43,7 @@ def _store(extraction: Extraction, found: Inspected) -> None:
     """Tasks and status in one transaction; nothing when the lease was lost meanwhile."""
     with transaction.atomic():
         ended = {"finished_at": timezone.now(), "step": ""}
-        if not extraction.move(Status.RUNNING, to=Status.FINISHED, lease=extraction.lease, **ended):
+        if not extraction.move(Status.RUNNING, to=Status.FINISHED, mine={"lease": extraction.lease}, **ended):
             logger.warning("Extraction %s was taken away before it ended.", extraction.pk)
             return
         ExtractedTask.objects.bulk_create(
@@ -54,5 +54,10 @@ def _store(extraction: Extraction, found: Inspected) -> None:
 
 def _fail(extraction: Extraction, error: str) -> None:
     extraction.move(
-        Status.RUNNING, to=Status.FAILED, lease=extraction.lease, error=error, finished_at=timezone.now(), step=""
+        Status.RUNNING,
+        to=Status.FAILED,
+        mine={"lease": extraction.lease},
+        error=error,
+        finished_at=timezone.now(),
+        step="",
     )

@@ -206,7 +206,9 @@ def _sweep_extractions() -> None:
         "step": "",
     }
     for extraction in Extraction.objects.abandoned():
-        extraction.move(Extraction.Status.RUNNING, to=Extraction.Status.FAILED, lease=extraction.lease, **gone)
+        extraction.move(
+            Extraction.Status.RUNNING, to=Extraction.Status.FAILED, mine={"lease": extraction.lease}, **gone
+        )
     for extraction in Extraction.objects.forgotten():
         jobs.enqueue_extraction(extraction)
 

@@ -15,7 +15,22 @@ from dashboard.presentation import compilations, phases, units
 from tuning.models import BenchmarkDict, Compilation, CompilationDict, Run, RunDict, TaskDict
 
 
-class RunProgress:
+class _Bar:
+    """Shown for as long as the context lasts, then gone."""
+
+    _progress: Progress
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+
+class RunProgress(_Bar):
     """A progress bar that reads the run from the database: it may be a worker that tunes it."""
 
     def __init__(self, console: Console, run: Run) -> None:
@@ -30,15 +45,6 @@ class RunProgress:
             transient=True,
         )
         self._bar = self._progress.add_task(run.name, total=run.trials_budget, completed=run.trials_done, detail="")
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
 
     def update(self) -> None:
         """Show what the database holds now."""
@@ -62,7 +68,7 @@ def summary(console: Console, run: RunDict) -> None:
         console.print(f"[yellow]{alert['message']}[/]")
 
 
-class CompileProgress:
+class CompileProgress(_Bar):
     """What a compilation is at, read from the database: it may be a worker that does it."""
 
     def __init__(self, console: Console, compilation: Compilation) -> None:
@@ -70,15 +76,6 @@ class CompileProgress:
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
         self._progress = Progress(*columns, console=console, transient=True)
         self._bar = self._progress.add_task("", total=None)
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
 
     def update(self) -> None:
         """Show what the database holds now."""

@@ -111,7 +111,7 @@ def test_a_run_of_a_killed_worker_is_interrupted_by_the_sweep_and_resumed(
     wait_for(run, "running", trials=1)
     process.kill()
     process.wait()
-    monkeypatch.setattr("tuning.models.run.LEASE", timedelta(seconds=-5))
+    monkeypatch.setattr("tuning.models.leased.LEASE", timedelta(seconds=-5))
     assert services.sweep() == 1
     run = wait_for(run, "interrupted")
 

@@ -3,8 +3,9 @@
 from .compilation import Benchmark, Compilation
 from .device import DeviceTurn, deciding
 from .extraction import ExtractedTask, Extraction
+from .leased import LEASE, TELL_AGAIN
 from .network import Network, fingerprint, networks_dir
-from .run import LEASE, TELL_AGAIN, Run, RunQuerySet
+from .run import Run, RunQuerySet
 from .shapes import (
     Alert,
     BenchmarkDict,

@@ -5,25 +5,20 @@ from __future__ import annotations
 import shutil
 import threading
 import uuid
-from datetime import timedelta
 from pathlib import Path
 from statistics import fmean, median, pstdev
 from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
 from django.utils import timezone
 
 from tuning.engines.compile_protocol import LIBRARY, MANIFEST, UNTUNED
 
 from .device import deciding
+from .leased import Leased, lease_ran_out, told_long_ago
 from .run import Run
 from .shapes import BenchmarkDict, CompilationDict, CoverageDict, LatencyDict
-
-LEASE = timedelta(seconds=30)
-"""A job that hasn't renewed its lease for this long is taken for dead."""
-TELL_AGAIN = timedelta(seconds=30)
 
 
 class CompilationQuerySet(models.QuerySet["Compilation"]):
@@ -43,16 +38,15 @@ class CompilationQuerySet(models.QuerySet["Compilation"]):
 
     def abandoned(self) -> CompilationQuerySet:
         """Live ones whose job has not renewed its lease in time."""
-        return self.live().filter(heartbeat_at__lt=timezone.now() - LEASE)
+        return self.live().filter(lease_ran_out())
 
     def forgotten(self) -> CompilationQuerySet:
         """Queued ones that no worker was told of lately, and that needn't wait for a device."""
-        told_long_ago = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=timezone.now() - TELL_AGAIN)
         waiting = {"stage": Compilation.Stage.PROVE, "run__device__in": Run.objects.occupying().values("device")}
-        return self.filter(told_long_ago, status=Compilation.Status.QUEUED).exclude(**waiting)
+        return self.filter(told_long_ago(), status=Compilation.Status.QUEUED).exclude(**waiting)
 
 
-class Compilation(models.Model):
+class Compilation(Leased):
     """One library of a run's network. It is built in one job; another one, whose device is quiet then, proves it."""
 
     class Status(models.TextChoices):
@@ -94,11 +88,8 @@ class Compilation(models.Model):
     """Who wants the benchmark that is queued or measured."""
     created_at = models.DateTimeField(auto_now_add=True)
     queued_at = models.DateTimeField()
-    enqueued_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
-    lease = models.CharField(max_length=32, null=True)
-    heartbeat_at = models.DateTimeField(null=True)
     versions = models.JSONField(default=dict)
     """Of what built it."""
     estimate_s = models.FloatField(null=True)
@@ -198,16 +189,6 @@ class Compilation(models.Model):
         if not self.is_published:
             return None
         return {"functions": len(self.used) + len(self.untuned), "tuned": len(self.used), "untuned": self.untuned}
-
-    def move(self, *sources: str, to: str, lease: str | None = None, **values: Any) -> bool:
-        """Change the status if it is one of `sources` still, under this lease if one is given; says whether it did."""
-        candidates = Compilation.objects.filter(pk=self.pk, status__in=sources)
-        if lease is not None:
-            candidates = candidates.filter(lease=lease)
-        moved = candidates.update(status=to, **values) == 1
-        if moved:
-            self.refresh_from_db(fields=("status", *values))
-        return moved
 
     def claim(self) -> bool:
         """Take the queued compilation and, to prove it, the device; False when either is taken or it isn't queued any more."""

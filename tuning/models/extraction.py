@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from datetime import timedelta
 from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
 from django.utils import timezone
 
+from .leased import Leased, lease_ran_out, told_long_ago
 from .network import Network, fingerprint
 from .shapes import ExtractedTaskDict, ExtractionDict
 from .subgraph import Subgraph
-
-LEASE = timedelta(seconds=30)
-"""A job that hasn't renewed its lease for this long is taken for dead."""
-TELL_AGAIN = timedelta(seconds=30)
 
 
 class ExtractionQuerySet(models.QuerySet["Extraction"]):
@@ -25,15 +20,14 @@ class ExtractionQuerySet(models.QuerySet["Extraction"]):
 
     def abandoned(self) -> ExtractionQuerySet:
         """Running ones whose job has not renewed its lease in time."""
-        return self.filter(status=Extraction.Status.RUNNING, heartbeat_at__lt=timezone.now() - LEASE)
+        return self.filter(lease_ran_out(), status=Extraction.Status.RUNNING)
 
     def forgotten(self) -> ExtractionQuerySet:
         """Queued ones that no worker was told of lately."""
-        told_long_ago = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=timezone.now() - TELL_AGAIN)
-        return self.filter(told_long_ago, status=Extraction.Status.QUEUED)
+        return self.filter(told_long_ago(), status=Extraction.Status.QUEUED)
 
 
-class Extraction(models.Model):
+class Extraction(Leased):
     """The tasks of one network for one target, or why there are none."""
 
     class Status(models.TextChoices):
@@ -55,9 +49,6 @@ class Extraction(models.Model):
     step = models.CharField(max_length=100, default="")
     """What the job is at, in words."""
     error = models.TextField(null=True)
-    lease = models.CharField(max_length=32, null=True)
-    heartbeat_at = models.DateTimeField(null=True)
-    enqueued_at = models.DateTimeField(null=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True)
@@ -81,16 +72,6 @@ class Extraction(models.Model):
     def is_waiting(self) -> bool:
         """Whether its job has yet to end."""
         return self.status in self.WAITING
-
-    def move(self, *sources: str, to: str, lease: str | None = None, **values: Any) -> bool:
-        """Change the status if it is one of `sources` still, under this lease if one is given; says whether it did."""
-        candidates = Extraction.objects.filter(pk=self.pk, status__in=sources)
-        if lease is not None:
-            candidates = candidates.filter(lease=lease)
-        moved = candidates.update(status=to, **values) == 1
-        if moved:
-            self.refresh_from_db(fields=("status", *values))
-        return moved
 
     def claim(self) -> bool:
         """Take the queued extraction; False when it isn't queued any more."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -14,16 +14,12 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from .device import deciding
+from .leased import LEASE, Leased, lease_ran_out, told_long_ago
 from .network import Network, fingerprint
 from .shapes import Alert, RunDict
 
 if TYPE_CHECKING:
     from .task import Task
-
-LEASE = timedelta(seconds=30)
-"""A supervisor that hasn't renewed its lease for this long is taken for dead."""
-TELL_AGAIN = timedelta(seconds=30)
-"""A queued run on an idle device is announced to the workers again after this long."""
 
 
 class Renewed(NamedTuple):
@@ -53,13 +49,14 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def abandoned(self) -> RunQuerySet:
         """Live runs whose supervisor has not renewed its lease in time."""
-        return self.live().filter(heartbeat_at__lt=timezone.now() - LEASE)
+        return self.live().filter(lease_ran_out())
 
     def forgotten(self) -> RunQuerySet:
         """Queued runs that no worker was told of lately, on devices that do nothing."""
         busy = Run.objects.occupying().values("device")
-        told_long_ago = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=timezone.now() - TELL_AGAIN)
-        return self.filter(told_long_ago, status=Run.Status.QUEUED).exclude(device__in=busy).order_by("queued_at", "pk")
+        return (
+            self.filter(told_long_ago(), status=Run.Status.QUEUED).exclude(device__in=busy).order_by("queued_at", "pk")
+        )
 
     def ahead_of(self, run: Run) -> RunQuerySet:
         """What the device does before a queued run: the run it is at, and those queued earlier."""
@@ -71,7 +68,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         )
 
 
-class Run(models.Model):
+class Run(Leased):
     """One tuning of one network for one target."""
 
     class Status(models.TextChoices):
@@ -120,13 +117,8 @@ class Run(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="runs")
     created_at = models.DateTimeField(auto_now_add=True)
     queued_at = models.DateTimeField()
-    enqueued_at = models.DateTimeField(null=True)
-    """When a worker was last told of it. The broker may forget; the sweep tells again."""
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
-    lease = models.CharField(max_length=32, null=True)
-    """Names the supervisor that may write measurements; a new one is drawn at each claim."""
-    heartbeat_at = models.DateTimeField(null=True)
     finish_reason = models.CharField(max_length=20, null=True)
     """Why the engine ended by itself: `FinishReason` of the protocol."""
     error = models.TextField(null=True)
@@ -195,17 +187,6 @@ class Run(models.Model):
     def console_log(self) -> Path:
         """What the engine, TVM and compilers printed."""
         return self.work_dir / "console.log"
-
-    def move(self, *sources: str, to: str, mine: Mapping[str, Any] | None = None, **values: Any) -> bool:
-        """Change the status if it is one of `sources` still and the run is as `mine` says; says whether it did.
-
-        Refreshes this instance if so.
-        """
-        candidates = Run.objects.filter(pk=self.pk, status__in=sources, **(mine or {}))
-        moved = candidates.update(status=to, **values) == 1
-        if moved:
-            self.refresh_from_db(fields=("status", *values))
-        return moved
 
     def claim(self) -> bool:
         """Take the queued run and its device; False when the run isn't queued any more or the device is taken."""
