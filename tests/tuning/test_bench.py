@@ -11,8 +11,9 @@ from django.core.management import CommandError, call_command
 
 from tests.world import measured_run
 from tuning.bench import plan, report
-from tuning.bench.compare import Journal
-from tuning.bench.course import Comparison, Course, Measured
+from tuning.bench.compare import Journal, counting
+from tuning.bench.course import Comparison, Course, Estimate, Measured, estimates
+from tuning.bench.sides import Broken
 from tuning.models import Run
 
 
@@ -23,15 +24,21 @@ def course(*trials: tuple[float, int, float | None], short: bool = False, first_
 
 
 def comparison(ours: Course, stock: Course, seed: int = 1) -> Comparison:
-    return Comparison("matmul", 16, seed, ours, stock, ours_s=2e-3, stock_s=2.5e-3, stock_then_s=4e-3)
+    """Measured again, every latency is half of what it was."""
+    again = [[(at_s, estimate / 2) for at_s, estimate in _estimates(side)] for side in (ours, stock)]
+    return Comparison("matmul", 16, seed, ours, stock, *again)
+
+
+def _estimates(side: Course) -> list[Estimate]:
+    return estimates(side.improvements(), side.weights)
 
 
 FAST = course((2.0, 0, 4e-3), (3.0, 1, None), (4.0, 1, 3e-3), (5.0, 1, 1e-3))
-SLOW = course((10.0, 0, 4e-3), (20.0, 1, 1e-3), first_s=10.0)
+SLOW = course((3.0, 0, 4e-3), (4.5, 1, 8e-3), (20.0, 1, 1.75e-3), first_s=10.0)
 
 
 def test_an_estimate_begins_when_every_task_has_a_valid_trial() -> None:
-    assert list(FAST.estimates()) == [(4.0, 10e-3), (5.0, 6e-3)]
+    assert _estimates(FAST) == [(4.0, 10e-3), (5.0, 6e-3)]
     assert course((1.0, 0, 1e-3), (2.0, 1, None)).final_estimate_s() is None
 
 
@@ -43,10 +50,10 @@ def test_it_divides_ours_by_stocks() -> None:
     figures = comparison(FAST, SLOW).figures(cores=2)
     assert figures == pytest.approx(
         {
-            "trials_a_second": (4 / 5) / (2 / 20),
+            "trials_a_second": (4 / 5) / (3 / 20),
             "first_trial": 0.2,
-            "latency_at_equal_trials": 0.8,
-            "latency_at_equal_time": 0.5,
+            "latency_at_equal_trials": 6 / 7.5,
+            "latency_at_equal_time": 6 / 20,
             "time_to_quality": 5 / 20,
             "streaming": 0.1 / (5 * 2),
         }
@@ -85,7 +92,7 @@ def test_an_interrupted_plan_has_something_of_each() -> None:
 def test_nothing_measured_is_lost_or_measured_twice(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     journal = Journal(path)
-    (pair,) = plan.pairs(["matmul"], [16], 1, 2)
+    (pair,) = plan.pairs(["matmul"], [16], 1, 3)
     assert not journal.has(pair)
     journal.add(comparison(FAST, SLOW))
     again = Journal(path)
@@ -140,5 +147,19 @@ def test_it_compares_with_stock_tvm(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_it_tells_why_a_figure_is_missing() -> None:
-    early = Comparison("matmul", 16, 1, FAST, SLOW, ours_s=2e-3, stock_s=2.5e-3, stock_then_s=None)
-    assert "stock had no estimate yet in 1 of 1" in report.markdown([early], 2)
+    late = course((10.0, 0, 4e-3), (20.0, 1, 1e-3), first_s=10.0)
+    assert "stock had no estimate yet in 1 of 1" in report.markdown([comparison(FAST, late)], 2)
+
+
+def test_what_was_beaten_before_every_task_had_a_record_is_not_measured_again() -> None:
+    best = {0: [(1.0, "a"), (2.0, "b"), (9.0, "c")], 1: [(3.0, "d"), (4.0, "e")]}
+    assert counting(best) == [(2.0, 0, "b"), (3.0, 1, "d"), (4.0, 1, "e"), (9.0, 0, "c")]
+    assert counting({0: [(1.0, "a")], 1: []}) == [], "a task without a record leaves no estimate"
+
+
+def test_it_refuses_a_results_file_that_it_cannot_read(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text('[{"workload": "matmul"}]')
+    with pytest.raises(Broken, match=r"results\.json isn't a results' file"):
+        Journal(path)
+    assert path.read_text() == '[{"workload": "matmul"}]'

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from . import sides
-from .course import Comparison, Course
+from .course import Comparison, Course, Estimate, estimates
 from .plan import Pair
-from .sides import Best
+from .sides import Best, Broken
 
 
 class Journal:
@@ -21,7 +23,10 @@ class Journal:
         self.path = path
         self.comparisons: list[Comparison] = []
         if path.exists():
-            self.comparisons = msgspec.json.decode(path.read_bytes(), type=list[Comparison])
+            try:
+                self.comparisons = msgspec.json.decode(path.read_bytes(), type=list[Comparison])
+            except msgspec.DecodeError as error:
+                raise Broken(f"{path} isn't a results' file of this version: {error}") from error
 
     def has(self, pair: Pair) -> bool:
         """Whether the comparison was made already."""
@@ -38,27 +43,38 @@ class Journal:
 
 
 def compare(pair: Pair, folder: Path, say: Callable[[str], None]) -> Comparison:
-    """Both sides in turn (odd seeds: ours first), then their best records side by side."""
+    """Both sides in turn (odd seeds: ours first), then their best records side by side, those included that they improved on."""
     done: dict[str, Any] = {}
     for side in ("ours", "stock") if pair.seed % 2 else ("stock", "ours"):
         done[side] = sides.ours(pair) if side == "ours" else sides.stock(pair, folder)
         say(_said(side, done[side][0]))
     our_course, our_best, target = done["ours"]
     stock_course, stock_best = done["stock"]
-    then = {task: [one for one in found if one[0] <= our_course.trials[-1].at_s] for task, found in stock_best.items()}
-    latencies = _together(target, our_course.weights, [our_best, stock_best, then])
-    return Comparison(pair.workload, pair.batch, pair.seed, our_course, stock_course, *latencies)
+    again = _together(target, our_course.weights, [our_best, stock_best])
+    return Comparison(pair.workload, pair.batch, pair.seed, our_course, stock_course, *again)
 
 
-def _together(target: dict[str, Any], weights: list[int], found: list[Best]) -> list[float | None]:
-    """Σ latency × weight of the last records of each; None where a task has none."""
-    last = [[one.get(task, [])[-1:] for task in range(len(weights))] for one in found]
-    texts = sorted({record for each in last for task in each for _, record in task})
+def _together(target: dict[str, Any], weights: list[int], sides_best: list[Best]) -> list[list[Estimate]]:
+    """The estimates of each side, from latencies that one process measured in turn."""
+    found = [counting(best) for best in sides_best]
+    texts = sorted({text for best in found for _, _, text in best})
     latency_s = dict(zip(texts, sides.measured_together(target, texts), strict=True))
-    return [
-        sum(latency_s[task[0][1]] * weight for task, weight in zip(each, weights, strict=True)) if all(each) else None
-        for each in last
+    return [estimates([(at_s, task, latency_s[text]) for at_s, task, text in best], weights) for best in found]
+
+
+def counting(best: Best) -> list[tuple[float, int, str]]:
+    """When, of which task, and the record of what a side's estimates are made of, in turn.
+
+    What was beaten before every task had a record never counts, and may be very slow to measure.
+    """
+    since = max((found[0][0] if found else math.inf for found in best.values()), default=math.inf)
+    counting = [
+        (at_s, task, text)
+        for task, found in best.items()
+        for (at_s, text), (beaten_s, _) in pairwise([*found, (math.inf, "")])
+        if beaten_s > since
     ]
+    return sorted(counting)
 
 
 def _said(side: str, course: Course) -> str:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
+
+Improvement = tuple[float, int, float]
+"""When, of which task, and the latency in seconds."""
+Estimate = tuple[float, float]
+"""When, and Σ best × weight in seconds."""
 
 
 class Measured(msgspec.Struct, frozen=True, array_like=True):
@@ -32,37 +37,46 @@ class Course(msgspec.Struct, frozen=True):
         """From the start of the process to the end of its last trial."""
         return len(self.trials) / max(trial.at_s for trial in self.trials)
 
-    def estimates(self) -> Iterable[tuple[float, float]]:
-        """Σ best × weight in seconds after each improvement, from the one on at which every task has a valid trial."""
+    def improvements(self) -> Iterable[Improvement]:
+        """The trials that were their task's best when measured."""
         best: dict[int, float] = {}
         for trial in self.trials:
             if trial.latency_s is None or trial.short or trial.latency_s >= best.get(trial.task, math.inf):
                 continue
             best[trial.task] = trial.latency_s
-            if len(best) == len(self.weights):
-                yield trial.at_s, sum(best[task] * weight for task, weight in enumerate(self.weights))
+            yield trial.at_s, trial.task, trial.latency_s
 
     def final_estimate_s(self) -> float | None:
-        """The last of them; None when a task has no valid trial."""
-        return min((estimate for _, estimate in self.estimates()), default=None)
-
-    def reached_s(self, latency_s: float) -> float | None:
-        """When the estimate was at most this; None when it never was."""
-        return next((at_s for at_s, estimate in self.estimates() if estimate <= latency_s), None)
+        """Σ best × weight in seconds as it was measured then; None when a task has no valid trial."""
+        return next((estimate for _, estimate in reversed(estimates(self.improvements(), self.weights))), None)
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """One pair's outcome; latencies are Σ best × weight, measured side by side at the end."""
+    """One pair's outcome. The estimates are of the bests that each side had, but all measured side by side at the end."""
 
     workload: str
     batch: int
     seed: int
     ours: Course
     stock: Course
-    ours_s: float | None
-    stock_s: float | None
-    stock_then_s: float | None
-    """Of what stock TVM had when ours was done; None when a task had no valid trial yet."""
+    ours_estimates: list[Estimate]
+    stock_estimates: list[Estimate]
+
+    @property
+    def ours_s(self) -> float | None:
+        """Ours at the end; None when a task had no valid trial."""
+        return _last(self.ours_estimates)
+
+    @property
+    def stock_s(self) -> float | None:
+        """Stock TVM's at the end."""
+        return _last(self.stock_estimates)
+
+    @property
+    def stock_then_s(self) -> float | None:
+        """Stock TVM's when ours was done; None when a task had no valid trial yet."""
+        done = self.ours.trials[-1].at_s
+        return _last([(at_s, estimate) for at_s, estimate in self.stock_estimates if at_s <= done])
 
     def figures(self, cores: int) -> dict[str, float | None]:
         """Ours divided by stock TVM's, but `streaming`: the share of the machine that watching costs."""
@@ -77,10 +91,29 @@ class Comparison(msgspec.Struct, frozen=True):
 
     def _time_to_quality(self) -> float | None:
         """Until the estimate is within 5 % of what stock TVM reaches at the end of its budget."""
-        final = self.stock.final_estimate_s()
-        if final is None:
+        if self.stock_s is None:
             return None
-        return _ratio(self.ours.reached_s(final * 1.05), self.stock.reached_s(final * 1.05))
+        return _ratio(*(_reached(each, self.stock_s * 1.05) for each in (self.ours_estimates, self.stock_estimates)))
+
+
+def estimates(improvements: Iterable[Improvement], weights: Sequence[int]) -> list[Estimate]:
+    """Σ best × weight in seconds after each improvement, from the one on at which every task has one."""
+    best: dict[int, float] = {}
+    found = []
+    for at_s, task, latency_s in improvements:
+        best[task] = latency_s
+        if len(best) == len(weights):
+            found.append((at_s, sum(best[task] * weight for task, weight in enumerate(weights))))
+    return found
+
+
+def _last(found: Sequence[Estimate]) -> float | None:
+    return found[-1][1] if found else None
+
+
+def _reached(found: Iterable[Estimate], latency_s: float) -> float | None:
+    """When the estimate was at most this; None when it never was."""
+    return next((at_s for at_s, estimate in found if estimate <= latency_s), None)
 
 
 def _ratio(ours: float | None, stock: float | None) -> float | None:

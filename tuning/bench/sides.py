@@ -21,6 +21,7 @@ from django.conf import settings
 
 from tuning import services
 from tuning.announce import group_name
+from tuning.engines import records
 from tuning.engines.protocol import (
     Event,
     NetworkSpec,
@@ -65,7 +66,8 @@ def ours(pair: Pair) -> tuple[Course, Best, dict[str, Any]]:
     run.refresh_from_db()
     if status != Run.Status.FINISHED or not watcher.first:
         raise Broken(f"Run {run.pk} {status}: {run.error}. Its log is {run.console_log}.")
-    return _course_of(run, watcher, began, wall_s, streaming_s), _records_of(run), run.target
+    course = _course_of(run, watcher, began, wall_s, streaming_s)
+    return course, _records_of(run, course), run.target
 
 
 @contextmanager
@@ -152,8 +154,16 @@ def _course_of(run: Run, watcher: _Watcher, began: float, wall_s: float, streami
     return Course(weights, trials, wall_s, seen_s, streaming_s)
 
 
-def _records_of(run: Run) -> Best:
-    return {task.index: [(0.0, record.text) for record in task.records.all()[:1]] for task in run.tasks.all()}
+def _records_of(run: Run, course: Course) -> Best:
+    """Line n of the run's record file is trial n."""
+    best: Best = {task: [] for task in range(len(course.weights))}
+    improved = set(run.trials.improvements().values_list("number", flat=True))
+    for number, line in enumerate(records.entries(run.work_dir, run.trials_done), start=1):
+        if number in improved and line is not None:
+            trial = course.trials[number - 1]
+            workload, record = (text.decode() for text in line)
+            best[trial.task].append((trial.at_s, f"[{workload},{record}]"))
+    return best
 
 
 def _said(start: Start, folder: Path) -> Iterator[Event]:

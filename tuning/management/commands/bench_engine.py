@@ -60,7 +60,10 @@ class Command(MigratedCommand):
         planned = _planned(options)
         path = options["into"] or settings.VAR / "bench" / time.strftime("%Y%m%d-%H%M%S.json")
         path.parent.mkdir(parents=True, exist_ok=True)
-        journal = Journal(path)
+        try:
+            journal = Journal(path)
+        except Broken as broken:
+            raise CommandError(f"--into: {broken}", returncode=2) from broken
         minutes = sum(pair.seconds for pair in planned if not journal.has(pair)) / 60
         self._say(f"{len(planned)} comparisons, about {minutes:.0f} minutes on two quiet cores. Results: {path}")
         try:
