@@ -97,7 +97,8 @@ def site_maker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[]
 
     def make() -> LiveSite:
         var = tmp_path_factory.mktemp("site") / "var"
-        sites.append(LiveSite(var, new_postgresql_database(f"site_{len(sites)}")))
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
+        sites.append(LiveSite(var, new_postgresql_database(f"site_{worker}_{len(sites)}")))
         return sites[-1]
 
     yield make

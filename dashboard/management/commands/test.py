@@ -20,6 +20,8 @@ from tuning.postgresql import CARELESS, own_server
 
 DATABASES = ("sqlite", "postgresql")
 NOTHING_COLLECTED = 5
+EVERYTHING = ("--numprocesses=auto", "--dist=loadfile")
+"""Pytest's arguments when none are given: all tests, on all cores; a file's tests share what is slow to make."""
 
 
 @dataclass
@@ -38,7 +40,10 @@ class Round:
 
 
 class Command(BaseCommand):
-    """Runs pytest on SQLite, then on a PostgreSQL server of its own; all other arguments are pytest's."""
+    """Runs pytest on SQLite, then on a PostgreSQL server of its own; all other arguments are pytest's.
+
+    Without any, as many tests run at a time as there are cores.
+    """
 
     help = __doc__
 
@@ -50,8 +55,8 @@ class Command(BaseCommand):
 
     def run_from_argv(self, argv: Sequence[str]) -> None:
         """Exits with 0 when every round passed and some test ran, else with the worst of pytest's statuses."""
-        options, pytest_args = self.create_parser(argv[0], argv[1]).parse_known_args(argv[2:])
-        rounds = [_round(database, pytest_args) for database in options.database or DATABASES]
+        options, given = self.create_parser(argv[0], argv[1]).parse_known_args(argv[2:])
+        rounds = [_round(database, given or EVERYTHING) for database in options.database or DATABASES]
         for each in rounds:
             self.stdout.write(f"{each.database}: {each.seconds:.0f} s")
         self.stdout.write("\n".join(str(each) for each in rounds))
