@@ -14,7 +14,7 @@ from sesame.utils import get_parameters
 VIEW = "tuning.view_run"
 LAUNCH = "tuning.add_run"
 CHANGE = "tuning.change_run"
-"""Stop and resume."""
+"""Stop and resume; mark, delete and restore."""
 COMPILE = "tuning.add_compilation"
 CHANGE_COMPILATION = "tuning.change_compilation"
 """Cancel, and benchmark again."""

@@ -87,6 +87,9 @@ COMPILE_S: int = env.int("TUNEBOARD_COMPILE_S", 1800, validate=validate.Range(mi
 BENCHMARK_S: float = env.float("TUNEBOARD_BENCHMARK_S", 60.0, validate=validate.Range(min=1, max=3600))
 """Seconds for the rounds of a benchmark."""
 
+KEEP_DELETED_DAYS: float = env.float("TUNEBOARD_KEEP_DELETED_DAYS", 7.0, validate=validate.Range(min=0, max=3650))
+"""For so many days a deleted run can be restored; then it goes for good, with its folder."""
+
 TRACKERS: dict[str, Address] = _trackers()
 """TVM RPC trackers whose devices may measure; no other address is ever connected to."""
 DEVICE_PATIENCE_S: float = env.float("TUNEBOARD_DEVICE_PATIENCE", 60.0, validate=validate.Range(min=1))

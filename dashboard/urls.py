@@ -6,13 +6,27 @@ from django.urls import URLPattern, URLResolver, path
 from django.views.generic import RedirectView
 
 from .api import api
-from .views import compare, compilations, devices, health, launch, library, networks, runs, session, tasks, trials
+from .views import (
+    compare,
+    compilations,
+    devices,
+    health,
+    launch,
+    library,
+    networks,
+    runlist,
+    runs,
+    session,
+    tasks,
+    trials,
+)
 
 handler500 = "dashboard.views.errors.server_error"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", RedirectView.as_view(pattern_name="run_list")),
-    path("runs/", runs.run_list, name="run_list"),
+    path("runs/", runlist.run_list, name="run_list"),
+    path("runs/act/", runlist.run_act, name="run_act"),
     path("runs/new/", launch.launch, name="launch"),
     path("runs/new/check/", launch.check, name="launch_check"),
     path("runs/new/tags/", launch.target_tags, name="target_tags"),
@@ -20,6 +34,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:pk>/figures/", runs.run_figures, name="run_figures"),
     path("runs/<int:pk>/trials/", trials.trials_page, name="run_trials"),
     path("runs/<int:pk>/console/", runs.run_console, name="run_console"),
+    path("runs/<int:pk>/marks/", runlist.run_marks, name="run_marks"),
     path("runs/<int:pk>/stop/", runs.run_stop, name="run_stop"),
     path("runs/<int:pk>/resume/", runs.run_resume, name="run_resume"),
     path("runs/<int:pk>/extend/", runs.run_extend, name="run_extend"),

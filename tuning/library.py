@@ -1,4 +1,4 @@
-"""The tuning library: the best that is known of a workload for a target, over all runs.
+"""The tuning library: the best that is known of a workload for a target, over all runs, archived ones too but none that was deleted.
 
 Short measurements take no part: no task's best is one, and no record of one is kept.
 """
@@ -43,6 +43,7 @@ def known_records(
         task__workload_hash__in=set(hashes),
         task__run__target_fingerprint=fingerprint(target),
         task__run__synthetic=False,
+        task__run__deleted_at__isnull=True,
     )
     if but is not None:
         found = found.exclude(task__run=but)
@@ -59,7 +60,9 @@ def is_known(run: Run) -> bool:
     """Whether any run has a record of one of this run's workloads for its target, by the installed TVM."""
     hashes = run.tasks.values("workload_hash")
     found = Record.objects.filter(
-        task__workload_hash__in=hashes, task__run__target_fingerprint=fingerprint(run.target)
+        task__workload_hash__in=hashes,
+        task__run__target_fingerprint=fingerprint(run.target),
+        task__run__deleted_at__isnull=True,
     ).annotate(doubt=doubt("task__run", tvm()))
     return found.filter(doubt=Doubt.NONE).exists()
 
@@ -168,14 +171,15 @@ class Wanted:
 
     def tasks(self) -> TaskQuerySet:
         """Those that the best are chosen of: all runs' of every workload that is wanted."""
-        tasks = Task.objects.filter(run__target_fingerprint=self.target) if self.target else Task.objects.all()
+        kept = Task.objects.kept()
+        tasks = kept.filter(run__target_fingerprint=self.target) if self.target else kept
         like = [
             Q(name__icontains=word) | Q(run__network__name__icontains=word) | Q(workload_hash__startswith=word)
             for word in self.q.split()
         ]
         if self.network:
             like.append(Q(run__network__name=self.network))
-        return tasks.filter(workload_hash__in=Task.objects.filter(*like).values("workload_hash")) if like else tasks
+        return tasks.filter(workload_hash__in=kept.filter(*like).values("workload_hash")) if like else tasks
 
     def count(self) -> int:
         """How many entries there are."""
@@ -198,14 +202,13 @@ def targets() -> list[tuple[str, Any]]:
 
 def networks() -> list[str]:
     """Names of all networks of which something was measured."""
-    return list(
-        Network.objects.filter(runs__tasks_measured__gt=0).values_list("name", flat=True).distinct().order_by("name")
-    )
+    measured = Network.objects.filter(runs__tasks_measured__gt=0, runs__deleted_at__isnull=True)
+    return list(measured.values_list("name", flat=True).distinct().order_by("name"))
 
 
 def workload(shash: str) -> WorkloadDict | None:
     """All that is known of a workload; None when no run has it."""
-    tasks = Task.objects.filter(workload_hash=shash)
+    tasks = Task.objects.kept().filter(workload_hash=shash)
     first = tasks.order_by("pk").first()
     if first is None:
         return None
@@ -257,7 +260,7 @@ def _entries(doubts: dict[int, int]) -> list[EntryDict]:
 
 
 def _spread(hashes: Iterable[str]) -> dict[tuple[str, str, int], SpreadDict]:
-    alike = Task.objects.filter(workload_hash__in=hashes).measured().annotate(doubt=doubt("run", tvm()))
+    alike = Task.objects.kept().filter(workload_hash__in=hashes).measured().annotate(doubt=doubt("run", tvm()))
     figures = alike.values_list("workload_hash", "run__target_fingerprint", "doubt").annotate(
         Count("pk"), Sum("trials"), Max("best_latency_s")
     )
@@ -265,7 +268,7 @@ def _spread(hashes: Iterable[str]) -> dict[tuple[str, str, int], SpreadDict]:
 
 
 def _networks_of(hashes: Iterable[str]) -> dict[str, list[str]]:
-    having = Task.objects.filter(workload_hash__in=hashes).order_by("run__network__name")
+    having = Task.objects.kept().filter(workload_hash__in=hashes).order_by("run__network__name")
     found: dict[str, list[str]] = defaultdict(list)
     for shash, network in having.values_list("workload_hash", "run__network__name").distinct():
         found[shash].append(network)

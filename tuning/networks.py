@@ -127,7 +127,11 @@ def delete(network: Network) -> None:
                 # Last: when the transaction fails the file must be there still.
                 transaction.on_commit(lambda: file.unlink(missing_ok=True))
     except ProtectedError as error:
-        raise Invalid({"network": "Runs were made of it: it can't be deleted while they are kept."}) from error
+        raise Invalid(
+            {
+                "network": "Runs were made of it: it can't be deleted while they are kept, deleted ones until they go for good."
+            }
+        ) from error
 
 
 def extraction(network: Network, target: Any, user: User | None) -> tuple[Extraction, bool]:

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from .engines.protocol import Event, Hello, Phase, Plateaued, TaskInfo, TasksExtracted, TrialMeasured, WarmStarted
+from .estimating import grown
 from .models import (
     Record,
     Run,
@@ -89,6 +90,8 @@ class _Batch:
         self.errors: dict[str, TrialError] = {}
         self.dropped: list[Record] = []
         self.added: list[Record] = []
+        self.estimates: list[tuple[int, float]] = []
+        """Trials that changed the estimate, with what it was then."""
 
     def write(self, events: Sequence[Event]) -> RunDelta:
         for event in events:
@@ -164,6 +167,8 @@ class _Batch:
             improved=not event.short and self._improves(task, event.latency_s),
         )
         self.trials.append(trial)
+        if trial.improved and (estimate_s := estimated_latency(self.recorder.tasks.values())) is not None:
+            self.estimates.append((trial.number, estimate_s))
         if event.latency_s is None:
             self._count_failure(task, trial.number, event)
         elif event.record is not None and not event.short:
@@ -235,6 +240,9 @@ class _Batch:
             "versions",
             "heartbeat_at",
         ]
+        if self.estimates:
+            run.estimates = grown(run.estimates, self.estimates)
+            fields.append("estimates")
         values = {name: getattr(run, name) for name in fields}
         mine = Run.objects.live().filter(pk=run.pk, lease=run.lease)
         if not mine.update(**values):

@@ -26,6 +26,7 @@ from .networks import delete as delete_network
 from .networks import extraction as _extraction
 from .networks import upload as upload_network
 from .orders import MOST_TRIALS, Budget, Extension, Order, network_choice
+from .purging import purge
 from .targets import tags as target_tags
 from .validation import Conflict, Invalid, OptionDict, convert, options_of
 
@@ -183,7 +184,7 @@ def _check_extension(run: Run, more: Extension) -> None:
 
 
 def sweep() -> int:
-    """Mark runs whose supervisor is gone, and tell the workers again of runs that the broker lost.
+    """Mark runs whose supervisor is gone, tell the workers again of runs that the broker lost, remove what was deleted.
 
     Gives the number of runs that it marked.
     """
@@ -194,6 +195,7 @@ def sweep() -> int:
     for run in Run.objects.forgotten():
         jobs.enqueue(run)
     _sweep_extractions()
+    purge()
     compilations.sweep()
     tidy()
     return len(marked)

@@ -85,7 +85,7 @@ def get_compile_console_log(request: HttpRequest, compilation_id: int) -> HttpRe
 
 
 def _compilation(key: int) -> Compilation:
-    return get_object_or_404(Compilation.objects.select_related("run__network"), pk=key)
+    return get_object_or_404(Compilation.objects.kept().select_related("run__network"), pk=key)
 
 
 def _run(run_id: int) -> Run:

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import datetime, timezone
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 from django.db.models import Q, QuerySet
 
 from tuning.exploring import Order as TrialOrder
+from tuning.runlist import Order as RunOrder
 from tuning.services import Invalid
 
 Row = TypeVar("Row")
 
-Order = Literal["-created_at", "created_at", "-name", "name", "-trials_done", "trials_done"]
-TYPES: dict[str, type] = {"created_at": datetime, "name": str, "trials_done": int, "number": int, "latency_s": float}
-assert {order.lstrip("-") for order in (*get_args(Order), *get_args(TrialOrder))} == TYPES.keys()
+TYPES: dict[str, Any] = {
+    "created_at": datetime,
+    "name": str,
+    "status": str,
+    "trials_done": int,
+    "trials_failed": int,
+    "estimated_latency_s": float | None,
+    "number": int,
+    "latency_s": float,
+}
+NULLABLE = {"estimated_latency_s"}
+assert {order.lstrip("-") for order in (*get_args(RunOrder), *get_args(TrialOrder))} == TYPES.keys()
 
 
 def page(
@@ -24,18 +34,38 @@ def page(
 ) -> tuple[list[Row], str | None]:
     """The next `limit` rows and the cursor of those after them; `key` tells rows apart that are equal by `order`.
 
-    Raises `Invalid` for a cursor that isn't ours.
+    Rows without a value come last, in both directions. Raises `Invalid` for a cursor that isn't ours.
     """
-    name, descending = order.lstrip("-"), order.startswith("-")
-    beyond = "lt" if descending else "gt"
-    if cursor is not None:
-        value, last = _decode(cursor, order)
-        # The first condition says the same once more, so that an index on the column is used.
-        rows = rows.filter(**{f"{name}__{beyond}e": value})
-        rows = rows.filter(Q(**{f"{name}__{beyond}": value}) | Q(**{f"{key}__{beyond}": last}))
-    found = list(rows.order_by(order, f"-{key}" if descending else key)[: limit + 1])
+    name = order.lstrip("-")
+    place = None if cursor is None else _decode(cursor, order)
+    found: list[Row] = []
+    if place is None or place[0] is not None:
+        valued = rows.filter(**{f"{name}__isnull": False}) if name in NULLABLE else rows
+        found += _following(valued, order, key, place)[: limit + 1]
+        place = None
+    if name in NULLABLE and len(found) <= limit:
+        # By themselves: databases disagree on where they stand in an index.
+        rest = _following(rows.filter(**{f"{name}__isnull": True}), order, key, place, valued=False)
+        found += rest[: limit + 1 - len(found)]
     more = len(found) > limit
     return found[:limit], _encode(found[limit - 1], order, key) if more else None
+
+
+def _following(
+    rows: QuerySet[Any, Row], order: str, key: str, place: tuple[Any, int] | None, *, valued: bool = True
+) -> QuerySet[Any, Row]:
+    """Those after a place, in the order and by the key; rows without a value by the key alone."""
+    name, descending = order.lstrip("-"), order.startswith("-")
+    beyond = "lt" if descending else "gt"
+    if place is not None:
+        value, last = place
+        further = Q(**{f"{key}__{beyond}": last})
+        if valued:
+            # The first condition says the same once more, so that an index on the column is used.
+            rows = rows.filter(**{f"{name}__{beyond}e": value})
+            further |= Q(**{f"{name}__{beyond}": value})
+        rows = rows.filter(further)
+    return rows.order_by(*([order] if valued else []), f"-{key}" if descending else key)
 
 
 def _encode(row: Any, order: str, key: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from django.contrib.auth.models import User
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import Prefetch
 from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
 from dashboard.accounts import CHANGE, LAUNCH
-from tuning import exploring, services, showing
+from tuning import exploring, keeping, services, showing
 from tuning.curves import CurvesDict, curves
 from tuning.models import Run, RunDict, Task, TrialRow
 from tuning.services import ConsoleDict
@@ -25,8 +25,26 @@ router = Router(tags=["runs"])
 @router.get("runs", response={200: shapes.RunPage, **ERRORS})
 def list_runs(request: HttpRequest, query: Query[shapes.RunQuery]) -> shapes.RunPage:  # noqa: ARG001
     """Runs without their tasks, newest first unless asked otherwise."""
-    runs, following = page(_found(query), query.order, query.cursor, query.limit)
-    return {"items": [run.to_dict(tasks=run.tasks.all()) for run in runs], "next": following}
+    # With as much of their tasks as alerts are made of.
+    tasks = Task.objects.only("run_id", "index", "name", "chosen", "trials", "failed")
+    found = query.wanted().runs().listed().prefetch_related(Prefetch("tasks", tasks))
+    runs, following = page(found, query.order, query.cursor, query.limit)
+    places = Run.objects.places() if any(run.status == Run.Status.QUEUED for run in runs) else {}
+    return {"items": [run.to_listed_dict(tasks=run.tasks.all(), places=places) for run in runs], "next": following}
+
+
+@router.post(
+    "runs/actions",
+    response={200: keeping.OutcomeDict, **ERRORS},
+    auth=needs(CHANGE),
+    openapi_extra=shapes.action_schema(),
+)
+def act_on_runs(request: HttpRequest) -> keeping.OutcomeDict:
+    """Do the same to many runs: `done` are those that it was done to, `refused` says of the others why not."""
+    body = shapes.json_object(request)
+    if strange := body.keys() - {"action", "runs", "tags"}:
+        raise services.Invalid(dict.fromkeys(strange, "There is no such field. Known: action, runs, tags."))
+    return keeping.act(body.get("action"), body.get("runs"), body.get("tags", []))
 
 
 @router.post("runs", response={201: RunDict, **ERRORS}, auth=needs(LAUNCH), openapi_extra=shapes.launch_schema())
@@ -51,6 +69,32 @@ def check_launch(request: HttpRequest) -> services.CheckDict:
 @router.get("runs/{int:run_id}", response={200: RunDict, **ERRORS})
 def get_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
     """The run with its tasks."""
+    return _run(run_id).to_full_dict()
+
+
+@router.delete("runs/{int:run_id}", response={204: None, **ERRORS}, auth=needs(CHANGE))
+def delete_run(request: HttpRequest, run_id: int) -> Status[None]:  # noqa: ARG001
+    """Delete a run that has ended. It is shown nowhere from then on, and can be restored for some days."""
+    keeping.delete(_run(run_id))
+    return Status(204, None)
+
+
+@router.post("runs/{int:run_id}/restore", response={200: RunDict, **ERRORS}, auth=needs(CHANGE))
+def restore_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
+    """Undo the deletion of a run, while it is among those that `show=deleted` lists."""
+    keeping.restore(get_object_or_404(Run.everything, pk=run_id))
+    return _run(run_id).to_full_dict()
+
+
+@router.patch(
+    "runs/{int:run_id}/marks",
+    response={200: RunDict, **ERRORS},
+    auth=needs(CHANGE),
+    openapi_extra=shapes.marks_schema(),
+)
+def mark_run(request: HttpRequest, run_id: int) -> RunDict:
+    """Pin or archive a run, or no longer; put tags on it and take others off, whatever else is done to them meanwhile."""
+    keeping.mark(_run(run_id), shapes.json_object(request))
     return _run(run_id).to_full_dict()
 
 
@@ -131,14 +175,3 @@ def get_console(request: HttpRequest, run_id: int, query: Query[shapes.ConsoleQu
 
 def _run(run_id: int) -> Run:
     return get_object_or_404(Run.objects.select_related("network", "created_by"), pk=run_id)
-
-
-def _found(query: shapes.RunQuery) -> QuerySet[Run]:
-    """With as much of their tasks as alerts are made of."""
-    tasks = Task.objects.only("run_id", "index", "name", "chosen", "trials", "failed")
-    runs = Run.objects.select_related("network", "created_by").prefetch_related(Prefetch("tasks", tasks))
-    if query.status:
-        runs = runs.filter(status__in=query.status)
-    if query.engine is not None:
-        runs = runs.filter(engine=query.engine)
-    return runs.filter(*(Q(name__icontains=word) | Q(network__name__icontains=word) for word in query.q.split()))

@@ -17,17 +17,20 @@ from tuning import compilations, services, showing
 from tuning.downloads import RecordsFormat, Which
 from tuning.exploring import Order as TrialOrder
 from tuning.exploring import Wanted as WantedTrials
+from tuning.keeping import ACTIONS, MARKS, MOST_RUNS, MOST_TAGS, TAGGING
 from tuning.library import Order as LibraryOrder
 from tuning.library import Wanted
 from tuning.models import CompilationDict, Record, RunDict, Task, TaskDict, TrialColumns
 from tuning.models import ErrorDict as RunErrorDict
 from tuning.recorder import KEEP_BEST
+from tuning.runlist import Order as RunOrder
+from tuning.runlist import Show
+from tuning.runlist import Wanted as WantedRuns
 from tuning.services import Invalid
 from tuning.showing import Failed, Making, Shown
 from tuning.validation import OptionDict
 
 from .errors import ErrorDict
-from .paging import Order
 
 ERRORS: dict[Any, Any] = {(400, 401, 403, 404, 405, 409, 413, 415, 422, 500, 503): ErrorDict}
 """The one shape of all errors, for the OpenAPI page."""
@@ -56,9 +59,27 @@ class RunQuery(Query):
     status: list[Status] = Field([], description="Any of these; give the parameter once for each.")
     engine: str | None = Field(None, max_length=30, pattern=NO_NUL)
     q: str = Field("", max_length=200, pattern=NO_NUL, description="Words in the name of the run or its network.")
-    order: Order = "-created_at"
-    cursor: str | None = Field(None, max_length=1000, description="`next` of the page before, with the same order.")
+    network: str = Field("", max_length=100, pattern=NO_NUL, description="Only runs of this network, by its name.")
+    target: str = Field("", max_length=64, pattern=NO_NUL, description="Only this target, by its `target_fingerprint`.")
+    tag: list[str] = Field(
+        [], max_length=MOST_TAGS, description="Runs that have all of these; give the parameter once for each."
+    )
+    since: str = Field("", max_length=40, description="The first day of the launch in UTC, as `2026-11-21`.")
+    until: str = Field("", max_length=40, description="The last day of it.")
+    pinned: bool | None = Field(None, description="Only pinned runs, or only others.")
+    show: Show = Field(
+        "current", description="`current`: all but archived ones; `archived`: these; `deleted`: what can be restored."
+    )
+    order: RunOrder = Field("-created_at", description="Runs without an estimate come last by it, either way.")
+    cursor: str | None = Field(
+        None, max_length=1000, description="`next` of the page before, with the same filters and order."
+    )
     limit: int = Field(50, ge=1, le=200)
+
+    def wanted(self) -> WantedRuns:
+        """As `tuning.runlist` takes it."""
+        given = self.model_dump(exclude={"limit", "cursor"})
+        return WantedRuns(**{**given, "status": tuple(self.status), "tag": tuple(self.tag)})
 
 
 class TrialQuery(Query):
@@ -323,6 +344,36 @@ def extension_schema() -> dict[str, Any]:
     """The body of Extend for the OpenAPI page."""
     properties = {option["name"]: _json_schema(option) for option in services.extension_options()}
     schema = {"type": "object", "properties": properties, "additionalProperties": False, "example": {"trials": 64}}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def marks_schema() -> dict[str, Any]:
+    """The body that marks a run; `keeping.mark` itself checks it."""
+    words = {"type": "array", "items": {"type": "string"}, "maxItems": MOST_TAGS}
+    kinds: dict[str, Any] = {"pinned": {"type": "boolean"}, "archived": {"type": "boolean"}}
+    schema = {
+        "type": "object",
+        "properties": {name: kinds.get(name, words) for name in MARKS},
+        "additionalProperties": False,
+        "example": {"pinned": True, "add_tags": ["baseline"], "remove_tags": ["draft"]},
+    }
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def action_schema() -> dict[str, Any]:
+    """The body that changes many runs at once; `keeping.act` itself checks it."""
+    properties = {
+        "action": {"type": "string", "enum": [*TAGGING, *ACTIONS]},
+        "runs": {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": MOST_RUNS},
+        "tags": {"type": "array", "items": {"type": "string"}, "description": "For `tag` and `untag`."},
+    }
+    schema = {
+        "type": "object",
+        "required": ["action", "runs"],
+        "properties": properties,
+        "additionalProperties": False,
+        "example": {"action": "tag", "runs": [1, 2, 3], "tags": ["baseline"]},
+    }
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 

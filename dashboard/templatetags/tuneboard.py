@@ -20,6 +20,7 @@ from pygments.lexers import PythonLexer, get_lexer_by_name
 from dashboard.accounts import role_of
 from dashboard.charts import series
 from dashboard.presentation import phases, targets, units
+from dashboard.presentation.sparkline import sparkline
 from tuning.models import Run, TrialError
 
 register = template.Library()
@@ -49,6 +50,7 @@ for _figure in (
 
 register.filter("series", series)
 register.filter("early", lambda run: phases.EARLY.get(run.finish_reason, "") if run.status == "finished" else "")
+register.filter("sparkline", lambda run: sparkline(run.estimates, run.trials_done))
 register.filter("shape", targets.shape)
 register.filter("signature", targets.signature)
 register.filter("target_label", targets.label)

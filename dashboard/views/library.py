@@ -44,7 +44,7 @@ def library_page(request: HttpRequest) -> HttpResponse:
         "heads": [_head(request, wanted, *column) for column in COLUMNS],
         "networks": library.networks(),
         "targets": library.targets(),
-        "any": bool(entries) or Task.objects.measured().exists(),
+        "any": bool(entries) or Task.objects.kept().measured().exists(),
     }
     part = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
     return render(request, "library/_list.html" if part else "library/list.html", context)

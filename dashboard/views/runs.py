@@ -1,19 +1,16 @@
-"""The list of runs, and the page of one."""
+"""The page of a run."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from django.contrib import messages
 from django.contrib.auth.decorators import permission_required
-from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
-from django_htmx.middleware import HtmxDetails
 
 from dashboard import charts
 from dashboard.accounts import CHANGE
@@ -25,35 +22,7 @@ from tuning.models import Run, Task
 
 from .compilations import compilations_of
 
-PAGE = 50
-
 may_change = permission_required(CHANGE, raise_exception=True)
-
-
-@require_GET
-def run_list(request: HttpRequest) -> HttpResponse:
-    """The runs, newest first, filtered by `status` and `q`, from below the id `before` on."""
-    status, q = request.GET.get("status", ""), request.GET.get("q", "").strip()
-    found = _found(q)
-    counts = Counter(dict(found.order_by().values_list("status").annotate(Count("pk"))))
-    runs = found.filter(status=status) if status in Run.Status.values else found
-    before = request.GET.get("before", "")
-    if before.isdecimal():
-        runs = runs.filter(pk__lt=int(before))
-    page = list(runs.select_related("network", "created_by").order_by("-pk")[: PAGE + 1])
-    ahead = places(page)
-    context = {
-        "rows": [(run, ahead.get(run.pk)) for run in page[:PAGE]],
-        "next_before": page[PAGE - 1].pk if len(page) > PAGE else None,
-        "before": before,
-        "status": status,
-        "q": q,
-        "statuses": [(value, counts[value]) for value in Run.Status.values if counts[value] or value == status],
-        "total": sum(counts.values()),
-        "any_run": bool(q or counts) or Run.objects.exists(),
-        "waiting": any(run.is_live or run.status == Run.Status.QUEUED for run in page),
-    }
-    return render(request, "runs/_list.html" if _wants_rows(request) else "runs/list.html", context)
 
 
 @require_GET
@@ -148,35 +117,6 @@ def remaining(run: Run, speed: float | None) -> float | None:
         return None
     spent_s = (run.trials_budget - run.trials_done) / speed
     return spent_s if run.time_limit_s is None else max(0.0, min(spent_s, run.time_limit_s - run.elapsed_s))
-
-
-def places(runs: list[Run]) -> dict[int, int]:
-    """How many runs each queued one waits for, by key; one query however many wait."""
-    if not any(run.status == Run.Status.QUEUED for run in runs):
-        return {}
-    busy = Run.objects.filter(Q(status=Run.Status.QUEUED) | Q(status__in=Run.LIVE))
-    ahead: Counter[str] = Counter()
-    found = {}
-    live_first = sorted(
-        busy.values_list("pk", "device", "status", "queued_at"),
-        key=lambda row: (row[2] == Run.Status.QUEUED, row[3], row[0]),
-    )
-    for pk, device, status, _ in live_first:
-        if status == Run.Status.QUEUED:
-            found[pk] = ahead[device]
-        ahead[device] += 1
-    return found
-
-
-def _found(q: str) -> QuerySet[Run]:
-    words = [Q(name__icontains=word) | Q(network__name__icontains=word) for word in q.split()]
-    return Run.objects.filter(*words)
-
-
-def _wants_rows(request: HttpRequest) -> bool:
-    """Asked by htmx for the list alone; a restored history entry needs the whole page."""
-    htmx: HtmxDetails = request.htmx  # type: ignore[attr-defined]
-    return bool(htmx) and not htmx.history_restore_request
 
 
 def _run(pk: int) -> Run:

@@ -96,4 +96,4 @@ def _compared(task: Task, of: str, shown: Shown, other: Shown | None = None) -> 
 
 
 def _task(pk: int, index: int) -> Task:
-    return get_object_or_404(Task.objects.select_related("run__network", "run__created_by"), run=pk, index=index)
+    return get_object_or_404(Task.objects.kept().select_related("run__network", "run__created_by"), run=pk, index=index)

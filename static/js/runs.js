@@ -8,37 +8,105 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   const isPoll = event.detail.elt.id === "runs";
   if (isPoll && (document.hidden || String(getSelection()))) event.preventDefault();
 });
-// The same answer again: leave the page as it is.
 document.addEventListener("htmx:beforeSwap", (event) => {
-  if (event.detail.target.id !== "runs" || event.detail.xhr.status !== 200) return;
+  if (event.detail.target.id !== "runs") return;
+  // A filter that makes no sense is answered with the list that says so.
+  if (event.detail.xhr.status === 422) event.detail.shouldSwap = true;
+  else if (event.detail.xhr.status !== 200) return;
+  // The same answer again: leave the page as it is.
   if (event.detail.serverResponse === shown) event.detail.shouldSwap = false;
   shown = event.detail.serverResponse;
 });
 
-// Runs to compare: ticked ones stay so when the list is replaced, filtered or paged.
-const FEWEST = 2;
-const MOST = 8;
-const chosen = new Set();
-const form = document.querySelector("[data-role=compare-form]");
-const button = form?.querySelector("button");
+// An address says only what is chosen.
+document.addEventListener("htmx:configRequest", ({ detail: { elt, parameters } }) => {
+  if (elt.id !== "filters") return;
+  for (const name of new Set(parameters.keys())) parameters[name] = parameters.getAll(name).filter(Boolean);
+});
+const toggle = document.querySelector("[data-role=filters-toggle]");
+toggle?.addEventListener("click", () => {
+  const open = toggle.form.toggleAttribute("data-open");
+  toggle.setAttribute("aria-expanded", open);
+});
 
-function showChosen() {
-  for (const box of document.querySelectorAll("#runs input[name=runs]")) box.checked = chosen.has(box.value);
-  button.textContent = chosen.size ? `Compare ${chosen.size}` : "Compare";
-  button.disabled = chosen.size < FEWEST || chosen.size > MOST;
+// Ticked runs stay so when the list is replaced, filtered or paged.
+const chosen = new Set();
+const compare = document.querySelector("[data-role=compare-form]");
+const bulk = document.querySelector("[data-role=bulk]");
+const [fewest, most] = compare ? [Number(compare.dataset.fewest), Number(compare.dataset.most)] : [];
+// What leaves its runs where they are leaves them ticked, too.
+const STAYING = ["tag", "untag", "pin", "unpin"];
+const boxes = () => [...document.querySelectorAll("#runs input[name=runs]")];
+const role = (name) => document.querySelector(`[data-role=${name}]`);
+const runs = (number) => `${number} ${number === 1 ? "run" : "runs"}`;
+
+function choose(box, wanted) {
+  box.checked = wanted;
+  if (wanted) chosen.add(box.value); else chosen.delete(box.value);
 }
 
-if (form) {
-  for (const box of document.querySelectorAll("#runs input[name=runs]:checked")) chosen.add(box.value);
+function showChosen() {
+  const here = boxes();
+  for (const box of here) box.checked = chosen.has(box.value);
+  const ticked = here.filter((box) => box.checked).length;
+  const all = role("select-all");
+  if (all) [all.checked, all.indeterminate] = [ticked > 0 && ticked === here.length, ticked > 0 && ticked < here.length];
+  const button = role("compare");
+  button.textContent = chosen.size ? `Compare ${chosen.size}` : "Compare";
+  button.disabled = chosen.size < fewest || chosen.size > most;
+  const elsewhere = chosen.size - ticked;
+  bulk.hidden = chosen.size === 0;
+  bulk.dataset.show = document.querySelector("#runs").dataset.show;
+  role("chosen-count").textContent = `${runs(chosen.size)} selected`;
+  role("chosen-says").textContent = [
+    ...(elsewhere ? [`${elsewhere} of them not on this page.`] : []),
+    ...(chosen.size && button.disabled ? [`Compare takes ${fewest} to ${most}.`] : []),
+  ].join(" ");
+}
+
+if (compare) {
+  for (const box of boxes()) if (box.checked) chosen.add(box.value);
   document.addEventListener("change", ({ target }) => {
-    if (!target.matches("#runs input[name=runs]")) return;
-    if (target.checked) chosen.add(target.value); else chosen.delete(target.value);
+    if (target.matches("#runs input[name=runs]")) choose(target, target.checked);
+    else if (target.matches("[data-role=select-all]")) for (const box of boxes()) choose(box, target.checked);
+    else return;
     showChosen();
   });
   document.addEventListener("htmx:afterSwap", showChosen);
-  form.addEventListener("submit", (event) => {
+  role("choose-none").addEventListener("click", () => {
+    chosen.clear();
+    showChosen();
+    boxes()[0]?.focus();
+  });
+  compare.addEventListener("submit", (event) => {
     event.preventDefault();
-    location.assign(`${form.action}?runs=${[...chosen].sort((a, b) => a - b).join(",")}`);
+    location.assign(`${compare.action}?runs=${[...chosen].sort((a, b) => a - b).join(",")}`);
   });
   showChosen();
 }
+
+// Changes of the ticked runs, on whichever page they stand.
+document.addEventListener("htmx:configRequest", ({ detail: { elt, parameters, triggeringEvent } }) => {
+  if (elt !== bulk) return;
+  const { submitter } = triggeringEvent;
+  parameters.runs = [...chosen].join(",");
+  parameters.here = location.search;
+  // Buttons outside of the form are unknown to htmx.
+  if (submitter?.name) parameters[submitter.name] = submitter.value;
+});
+document.addEventListener("htmx:afterRequest", ({ detail }) => {
+  if (detail.elt !== bulk || !detail.successful) return;
+  const asked = detail.requestConfig.parameters;
+  // Said by the page that was loaded; what is so now is said beside the list.
+  for (const old of document.querySelectorAll("main > [data-role=message]")) old.remove();
+  if (asked.undo || !STAYING.includes(asked.action)) chosen.clear();
+  bulk.elements.tags.value = "";
+  showChosen();
+  if (bulk.hidden) (role("undo") ?? boxes()[0])?.focus();
+});
+role("bulk-stop")?.addEventListener("click", () => {
+  role("bulk-stop-count").textContent = runs(chosen.size);
+  role("bulk-stop-dialog").showModal();
+});
+role("bulk-stop-cancel")?.addEventListener("click", () => role("bulk-stop-dialog").close());
+role("bulk-stop-confirm")?.addEventListener("click", () => role("bulk-stop-dialog").close());

@@ -20,6 +20,7 @@ from .shapes import (
     TaskDict,
     TrialColumns,
 )
+from .tag import Tag
 from .task import Doubt, Record, Task, TaskQuerySet, doubt
 from .tracker import TrackerSample
 from .trial import Trial, TrialError, TrialQuerySet, TrialRow, level_of_detail, trial_columns
@@ -47,6 +48,7 @@ __all__ = (
     "RunDelta",
     "RunDict",
     "RunQuerySet",
+    "Tag",
     "Task",
     "TaskDict",
     "TaskQuerySet",

@@ -24,9 +24,13 @@ from .shapes import BenchmarkDict, CompilationDict, CoverageDict, LatencyDict
 class CompilationQuerySet(models.QuerySet["Compilation"]):
     """Reads of compilations."""
 
+    def kept(self) -> CompilationQuerySet:
+        """Those whose run isn't deleted."""
+        return self.filter(run__deleted_at__isnull=True)
+
     def shown(self) -> CompilationQuerySet:
-        """With what `to_dict` reads."""
-        return self.select_related("run__network", "created_by").prefetch_related("benchmarks__created_by")
+        """Kept ones with what `to_dict` reads."""
+        return self.kept().select_related("run__network", "created_by").prefetch_related("benchmarks__created_by")
 
     def live(self) -> CompilationQuerySet:
         """Those that a job should be at work on."""
@@ -34,7 +38,7 @@ class CompilationQuerySet(models.QuerySet["Compilation"]):
 
     def waiting_for(self, device: str) -> CompilationQuerySet:
         """Those whose proof waits for the device."""
-        return self.filter(status=Compilation.Status.QUEUED, stage=Compilation.Stage.PROVE, run__device=device)
+        return self.kept().filter(status=Compilation.Status.QUEUED, stage=Compilation.Stage.PROVE, run__device=device)
 
     def abandoned(self) -> CompilationQuerySet:
         """Live ones whose job has not renewed its lease in time."""
@@ -43,7 +47,7 @@ class CompilationQuerySet(models.QuerySet["Compilation"]):
     def forgotten(self) -> CompilationQuerySet:
         """Queued ones that no worker was told of lately, and that needn't wait for a device."""
         waiting = {"stage": Compilation.Stage.PROVE, "run__device__in": Run.objects.occupying().values("device")}
-        return self.filter(told_long_ago(), status=Compilation.Status.QUEUED).exclude(**waiting)
+        return self.kept().filter(told_long_ago(), status=Compilation.Status.QUEUED).exclude(**waiting)
 
 
 class Compilation(Leased):

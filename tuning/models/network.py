@@ -36,8 +36,8 @@ class NetworkQuerySet(models.QuerySet["Network"]):
         return self.filter(fingerprint=fingerprint(name, options)).first() or self.uploaded().filter(name=name).first()
 
     def with_runs(self) -> NetworkQuerySet:
-        """Each with `run_count`."""
-        return self.annotate(run_count=Count("runs"))
+        """Each with `run_count`, of those that aren't deleted."""
+        return self.annotate(run_count=Count("runs", filter=Q(runs__deleted_at__isnull=True)))
 
 
 class Network(models.Model):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
-from datetime import datetime
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -20,6 +21,10 @@ from .shapes import Alert, RunDict
 
 if TYPE_CHECKING:
     from .task import Task
+
+
+KEPT = Q(deleted_at__isnull=True)
+CURRENT = KEPT & Q(archived=False)
 
 
 class Renewed(NamedTuple):
@@ -66,6 +71,37 @@ class RunQuerySet(models.QuerySet["Run"]):
             .filter(device=run.device)
             .filter(Q(status__in=Run.LIVE) | (Q(status=Run.Status.QUEUED) & earlier))
         )
+
+    def places(self) -> dict[int, int]:
+        """How many runs the device does before each queued one, by key."""
+        busy = self.filter(status__in=(Run.Status.QUEUED, *Run.LIVE))
+        rows = busy.values_list("pk", "device", "status", "queued_at")
+        ahead: Counter[str] = Counter()
+        found = {}
+        for pk, device, status, _ in sorted(rows, key=lambda row: (row[2] == Run.Status.QUEUED, row[3], row[0])):
+            if status == Run.Status.QUEUED:
+                found[pk] = ahead[device]
+            ahead[device] += 1
+        return found
+
+    def listed(self) -> RunQuerySet:
+        """With what a list shows of each."""
+        return self.select_related("network", "created_by").prefetch_related("tags")
+
+    def outdated(self) -> RunQuerySet:
+        """Those that were deleted so long ago that they go for good; only `Run.everything` has them."""
+        return self.filter(deleted_at__lte=timezone.now() - timedelta(days=settings.KEEP_DELETED_DAYS))
+
+
+_Runs = models.Manager.from_queryset(RunQuerySet)
+
+
+class KeptRuns(_Runs):
+    """All runs but those that were deleted."""
+
+    def get_queryset(self) -> RunQuerySet:
+        """Every read begins with these."""
+        return super().get_queryset().filter(deleted_at__isnull=True)
 
 
 class Run(Leased):
@@ -123,8 +159,19 @@ class Run(Leased):
     """Why the engine ended by itself: `FinishReason` of the protocol."""
     error = models.TextField(null=True)
     synthetic = models.BooleanField(default=False)
+    estimates = models.JSONField(default=list)
+    """The estimate's curve in few points: trial number and seconds of each, as `estimating.grown` keeps them."""
+    pinned = models.BooleanField(default=False, db_default=False)
+    """Comes first in the list."""
+    archived = models.BooleanField(default=False, db_default=False)
+    """Left out of the list unless it is asked for; counts for everything else."""
+    deleted_at = models.DateTimeField(null=True)
+    """A deleted run is shown nowhere and used for nothing, and can be restored until it goes for good."""
+    purging = models.BooleanField(default=False, db_default=False)
+    """Its removal for good has begun: what is left of it can't be restored."""
 
-    objects = RunQuerySet.as_manager()
+    objects = KeptRuns()
+    everything = RunQuerySet.as_manager()
 
     class Meta:
         ordering = ("-created_at", "-id")
@@ -134,8 +181,21 @@ class Run(Leased):
                 fields=("device",), condition=Q(status__in=("running", "stopping")), name="one_live_run_a_device"
             ),
             models.CheckConstraint(condition=Q(trials_done__lte=F("trials_budget")), name="trials_within_budget"),
+            models.CheckConstraint(condition=Q(pinned=False) | Q(archived=False), name="run_pinned_or_archived"),
         )
-        indexes = (models.Index(fields=("status", "device", "queued_at")), models.Index(fields=("-created_at", "-id")))
+        indexes = (
+            models.Index(fields=("status", "device", "queued_at")),
+            # Each order of the list. The conditions are literals that its queries repeat.
+            *(
+                models.Index(fields=(column, "id"), condition=CURRENT, name=f"run_by_{column}")
+                for column in ("created_at", "name", "status", "trials_done", "trials_failed")
+            ),
+            models.Index(fields=("estimated_latency_s", "id"), condition=CURRENT, name="run_by_estimate"),
+            models.Index(fields=("target_fingerprint", "id"), condition=KEPT, name="run_by_target"),
+            models.Index(fields=("created_at", "id"), condition=KEPT & Q(pinned=True), name="run_pinned"),
+            models.Index(fields=("created_at", "id"), condition=KEPT & Q(archived=True), name="run_archived"),
+            models.Index(fields=("deleted_at",), condition=Q(deleted_at__isnull=False), name="run_deleted"),
+        )
 
     def __str__(self) -> str:
         return self.name
@@ -167,8 +227,13 @@ class Run(Leased):
 
     @property
     def place(self) -> int | None:
-        """How many runs the device does first; None when it isn't queued."""
+        """How many runs the device does first; None when it isn't queued. Of many, ask `RunQuerySet.places`."""
         return Run.objects.ahead_of(self).count() if self.status == self.Status.QUEUED else None
+
+    @property
+    def can_delete(self) -> bool:
+        """Whether Delete would do something, unless a library of it is being made."""
+        return self.status in self.ENDED
 
     @property
     def average_speed(self) -> float | None:
@@ -229,8 +294,8 @@ class Run(Leased):
         everyone_had_a_turn = all(task.trials for task in tasks if task.chosen)
         return [alert for task in tasks if (alert := task.alert(everyone_had_a_turn=everyone_had_a_turn))]
 
-    def to_dict(self, *, tasks: Iterable[Task]) -> RunDict:
-        """The run as API and socket show it, without its tasks. `tasks` give the alerts."""
+    def to_dict(self, *, tasks: Iterable[Task], places: Mapping[int, int] | None = None) -> RunDict:
+        """The run as API and socket show it, without its tasks. `tasks` give the alerts, `places` the place if they are known."""
         return {
             "id": self.pk,
             "name": self.name,
@@ -253,7 +318,7 @@ class Run(Leased):
             "warm_start": self.warm_start,
             "phase": self.phase,
             "phase_task": self.phase_task,
-            "place": self.place,
+            "place": self.place if places is None else places.get(self.pk),
             "elapsed_s": self.elapsed_s,
             "created_by": self.created_by.get_username() if self.created_by else None,
             "created_at": self.created_at.isoformat(),
@@ -265,10 +330,20 @@ class Run(Leased):
             "synthetic": self.synthetic,
         }
 
+    def to_listed_dict(self, *, tasks: Iterable[Task], places: Mapping[int, int] | None = None) -> RunDict:
+        """The same with what users mark it with. A supervisor, which read the run when it began, doesn't know that."""
+        return {
+            **self.to_dict(tasks=tasks, places=places),
+            "tags": [tag.name for tag in self.tags.all()],
+            "pinned": self.pinned,
+            "archived": self.archived,
+            "deleted_at": _iso(self.deleted_at),
+        }
+
     def to_full_dict(self) -> RunDict:
         """The run with its tasks."""
         tasks = list(self.tasks.order_by("index"))
-        shown = self.to_dict(tasks=tasks)
+        shown = self.to_listed_dict(tasks=tasks)
         shown["tasks"] = [task.to_dict() for task in tasks]
         return shown
 

@@ -43,6 +43,7 @@ class RunDict(TypedDict):
     """A run; latencies and `elapsed_s` in seconds, times in ISO 8601 with zone.
 
     The estimate is of the `tasks_chosen` of its `tasks_total`. `finish_reason` says why the engine ended by itself.
+    What users mark it with (`tags` to `deleted_at`) is no part of a delta.
     """
 
     id: int
@@ -76,6 +77,10 @@ class RunDict(TypedDict):
     error: str | None
     alerts: list[Alert]
     synthetic: bool
+    tags: NotRequired[list[str]]
+    pinned: NotRequired[bool]
+    archived: NotRequired[bool]
+    deleted_at: NotRequired[str | None]
     tasks: NotRequired[list[TaskDict]]
 
 

@@ -35,12 +35,16 @@ def doubt(run: str, tvm: str | None) -> Case:
 class TaskQuerySet(models.QuerySet["Task"]):
     """Reads of tasks."""
 
+    def kept(self) -> TaskQuerySet:
+        """Those whose run isn't deleted."""
+        return self.filter(run__deleted_at__isnull=True)
+
     def measured(self) -> TaskQuerySet:
         """Those with a valid trial."""
         return self.filter(best_latency_s__isnull=False)
 
     def best_known(self, tvm: str | None) -> TaskQuerySet:
-        """Of each workload and target the one task that holds the best, over all runs: the least doubtful, and of these the fastest."""
+        """Of each workload and target the one task that holds the best, over all these: the least doubtful, and of these the fastest."""
         place = Window(
             RowNumber(),
             partition_by=[F("workload_hash"), F("run__target_fingerprint")],

@@ -64,7 +64,7 @@ class Command(BaseCommand):
             self._prepare(children)
             self._start(children["web"], address)
             self._welcome(address)
-            if demo and not Run.objects.exists():
+            if demo and not Run.everything.exists():
                 self._demo(address)
             self._watch(list(children.values()))
         except KeyboardInterrupt:

@@ -1,0 +1,26 @@
+"""Words that users put on runs, to find them by."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from .run import Run
+
+LONGEST = 40
+"""Characters of a tag."""
+
+
+class Tag(models.Model):
+    """A word on a run. Each is a row of its own, so that two people who edit a run's tags at once lose nothing."""
+
+    # No index of its own: the constraint's begins with it.
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tags", db_index=False)
+    name = models.CharField(max_length=LONGEST)
+
+    class Meta:
+        ordering = ("name",)
+        constraints = (models.UniqueConstraint(fields=("run", "name"), name="tag_once_a_run"),)
+        indexes = (models.Index(fields=("name", "run"), name="tag_by_name"),)
+
+    def __str__(self) -> str:
+        return self.name
