@@ -7,16 +7,18 @@ import json
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
+from django.db.models import F
 from django.test import Client
 
 from tests.world import make_run, make_user, measured_run
 from tuning import services, showing
 from tuning.engines.showing import Decision
 from tuning.models import Record, Run, TrialError
+from tuning.runlist import Order
 from tuning.showing import Failed, Making, Shown
 
 pytestmark = pytest.mark.django_db
@@ -79,18 +81,28 @@ def test_it_shows_alerts_in_the_list(client: Client) -> None:
 
 def test_it_reads_a_list_in_few_queries(client: Client, django_assert_max_num_queries: Any) -> None:
     for number in range(5):
-        measured_run(device=f"device-{number}")
-    with django_assert_max_num_queries(6):
-        assert len(get(client, "runs")["items"]) == 5
+        measured_run(device=f"device-{number}").tags.create(name="good")
+        make_run(device=f"device-{number}")
+    with django_assert_max_num_queries(8):
+        items = get(client, "runs")["items"]
+    assert [run["place"] for run in items] == [1, None] * 5
 
 
-@pytest.mark.parametrize("order", ["-created_at", "created_at", "-name", "name", "-trials_done", "trials_done"])
+@pytest.mark.parametrize("order", get_args(Order))
 def test_it_pages_in_every_order_without_gap_or_repetition(client: Client, order: str) -> None:
     for number in range(7):
-        make_run(name=f"run {number % 3}", trials_done=number % 2)
+        estimate = None if number % 3 == 1 else number % 2 / 3
+        make_run(
+            name=f"run {number % 3}",
+            status=Run.Status.values[3 + number % 3],
+            trials_done=number % 2,
+            trials_failed=number % 2,
+            estimated_latency_s=estimate,
+        )
     descending = order.startswith("-")
-    rows = Run.objects.order_by(order, "-pk" if descending else "pk")
-    expected = list(rows.values_list("pk", flat=True))
+    column = F(order.lstrip("-"))
+    ordered = column.desc(nulls_last=True) if descending else column.asc(nulls_last=True)
+    expected = list(Run.objects.order_by(ordered, "-pk" if descending else "pk").values_list("pk", flat=True))
     pages = every_page(client, order=order, limit=2)
     assert [len(page) for page in pages] == [2, 2, 2, 1]
     assert list(chain(*pages)) == expected
@@ -156,6 +168,13 @@ def test_it_filters_by_status_engine_and_words(client: Client) -> None:
     [
         ("runs", {"status": "sleeping"}, "status"),
         ("runs", {"order": "secret"}, "order"),
+        ("runs", {"show": "everything"}, "show"),
+        ("runs", {"since": "yesterday"}, "since"),
+        ("runs", {"until": "2026-02-30"}, "until"),
+        ("runs", {"since": "2026-02-02", "until": "2026-02-01"}, "until"),
+        ("runs", {"tag": "a\0b"}, "tag"),
+        ("runs", {"network": "a\0b"}, "network"),
+        ("runs", {"pinned": "perhaps"}, "pinned"),
         ("runs", {"limit": "0"}, "limit"),
         ("runs", {"limit": "201"}, "limit"),
         ("runs", {"limit": "many"}, "limit"),

@@ -13,7 +13,6 @@ from django.test import Client
 
 from dashboard.api import api, shapes
 from dashboard.api.errors import CODES
-from dashboard.api.paging import Order
 from dashboard.models import ApiToken
 from tests.live import LiveSite
 from tests.world import (
@@ -27,6 +26,7 @@ from tests.world import (
 )
 from tuning import services, showing
 from tuning.models import Run
+from tuning.runlist import Order
 
 
 @pytest.fixture

@@ -7,12 +7,14 @@ import http.client
 import json
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from datetime import datetime, timezone
+from typing import Any, NamedTuple, get_args
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
 from tuning.bench.sides import Broken
+from tuning.runlist import Order as RunOrder
 
 from .site import Site
 
@@ -72,13 +74,31 @@ def of_trials(run: int, latencies: Sequence[float]) -> list[Question]:
 
 
 def of_runs() -> list[Question]:
-    """Pages of the run list."""
-    path = "/api/v1/runs"
-    orders = ("-created_at", "created_at", "name", "-trials_done")
-    found = [Question(f"runs by {order}", path, {"order": order, "limit": PAGE}, paged=True) for order in orders]
-    searched = Question("runs with a word", path, {"q": "synthetic 16", "limit": PAGE}, paged=True)
-    finished = Question("finished runs", path, {"status": "finished", "limit": PAGE}, paged=True)
-    return [*found, searched, finished, Question("page of runs", "/runs/", {})]
+    """Pages of the run list, in the API and as HTML: every order, and filters that most, few and no runs pass."""
+    today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    filters: dict[str, dict[str, str | float]] = {
+        "with a word": {"q": "synthetic 16"},
+        "with a word that none has": {"q": "nowhere"},
+        "finished": {"status": "finished"},
+        "failed": {"status": "failed"},
+        "of a network": {"network": "synthetic"},
+        "of a tag that none has": {"tag": "nothing"},
+        "of today": {"since": today, "until": today},
+        "archived": {"show": "archived"},
+        "deleted": {"show": "deleted"},
+        "with a word, finished, by -estimated_latency_s": {
+            "q": "synthetic",
+            "status": "finished",
+            "network": "synthetic",
+            "since": today,
+            "order": "-estimated_latency_s",
+        },
+    }
+    wanted = {f"by {order}": {"order": order} for order in get_args(RunOrder)} | filters
+    calls = [
+        Question(f"runs {name}", "/api/v1/runs", {**one, "limit": PAGE}, paged=True) for name, one in wanted.items()
+    ]
+    return [*calls, *(Question(f"page of runs {name}", "/runs/", one) for name, one in wanted.items())]
 
 
 class Asker:

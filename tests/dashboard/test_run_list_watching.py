@@ -1,0 +1,108 @@
+"""The list of runs in a real browser: searched, ordered and changed without leaving it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.live import LiveSite
+
+pytestmark = pytest.mark.browser
+
+
+def role(page: Page, name: str) -> Any:
+    return page.locator(f"[data-role={name}]")
+
+
+@pytest.fixture
+def runs(live_site: LiveSite) -> list[int]:
+    """Three that have ended, the newest first."""
+    said = live_site.manage("seed_trials", "--trials", "40", "--tasks", "2", "--runs", "3")
+    return [int(key) for key in said.split()][::-1]
+
+
+def row(page: Page, key: int) -> Any:
+    return page.locator(f"tr[data-run='{key}']")
+
+
+def test_a_search_keeps_its_focus_and_stands_in_the_address(
+    live_site: LiveSite, signed_in: Page, runs: list[int]
+) -> None:
+    page = signed_in
+    page.goto(f"{live_site.url}/runs/")
+    role(page, "search").press_sequentially("nowhere")
+    expect(page.get_by_text("No run matches")).to_be_visible()
+    expect(role(page, "search")).to_be_focused()
+    assert page.url.endswith("/runs/?q=nowhere")
+    page.locator("#show-all").click()
+    page.locator("#by-name").click()
+    page.wait_for_url(re.compile(r"\?order=name$"))
+    expect(page.locator("#by-name")).to_be_focused()
+    role(page, "filter-show").select_option("archived")
+    page.wait_for_url(re.compile(r"show=archived&order=name$"))
+    page.go_back()
+    expect(page.locator("th[aria-sort=ascending]")).to_have_text("Run")
+
+
+def test_ticked_runs_are_tagged_and_deleted_and_come_back(
+    live_site: LiveSite, signed_in: Page, runs: list[int]
+) -> None:
+    page, (first, second, third) = signed_in, runs
+    page.goto(f"{live_site.url}/runs/")
+    expect(role(page, "bulk")).to_be_hidden()
+    page.locator(f"#select-{first}").focus()
+    page.keyboard.press("Space")
+    expect(role(page, "chosen-says")).to_have_text("Compare takes 2 to 8.")
+    page.locator(f"#select-{second}").check()
+    expect(role(page, "chosen-count")).to_have_text("2 runs selected")
+    page.get_by_label("Tags to add or remove").fill("good")
+    page.keyboard.press("Enter")
+    expect(role(page, "told")).to_contain_text("Tagged 2 runs.")
+    expect(row(page, first).locator(".tag.own")).to_have_text("good")
+    expect(role(page, "chosen-count")).to_have_text("2 runs selected")
+    role(page, "bulk").get_by_role("button", name="Delete").click()
+    expect(row(page, first)).to_have_count(0)
+    expect(row(page, third)).to_be_visible()
+    expect(role(page, "bulk")).to_be_hidden()
+    expect(role(page, "undo")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(row(page, first)).to_be_visible()
+    expect(row(page, second)).to_be_visible()
+    assert page.url == f"{live_site.url}/runs/"
+
+
+def test_a_run_is_marked_on_its_page_without_loading_it_anew(
+    live_site: LiveSite, signed_in: Page, runs: list[int]
+) -> None:
+    page = signed_in
+    page.goto(f"{live_site.url}/runs/{runs[0]}/")
+    page.evaluate("window.same = true")
+    role(page, "add-tag").fill("one two")
+    page.keyboard.press("Enter")
+    expect(role(page, "tag")).to_have_text(["one", "two"])
+    expect(role(page, "add-tag")).to_be_focused()
+    page.get_by_label("Remove the tag one").click()
+    expect(role(page, "tag")).to_have_text(["two"])
+    role(page, "pin").click()
+    expect(role(page, "pin")).to_have_text("Unpin")
+    assert page.evaluate("window.same") is True
+    role(page, "delete").click()
+    page.wait_for_url(f"{live_site.url}/runs/")
+    expect(row(page, runs[0])).to_have_count(0)
+    role(page, "undo").click()
+    expect(row(page, runs[0])).to_be_visible()
+    expect(role(page, "message")).to_have_text("Restored run " + str(runs[0]) + ".")
+
+
+def test_filters_are_folded_away_on_a_phone(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"{live_site.url}/runs/")
+    expect(role(page, "filter-network")).to_be_hidden()
+    role(page, "filters-toggle").click()
+    expect(role(page, "filter-network")).to_be_visible()
+    expect(role(page, "filters-toggle")).to_have_attribute("aria-expanded", "true")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
