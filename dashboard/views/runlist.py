@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
@@ -64,10 +65,8 @@ def run_act(request: HttpRequest) -> HttpResponse:
     undo, _, undone = request.POST.get("undo", "").partition(":")
     runs = undone if undo else ",".join(request.POST.getlist("runs"))
     _act(request, undo or request.POST.get("action"), runs, request.POST.get("tags", ""))
-    here = request.POST.get("here", "").removeprefix("?")
-    if _wants_part(request):
-        return _shown(request, QueryDict(here))
-    return redirect(f"{reverse('run_list')}?{here}".rstrip("?"))
+    here = QueryDict(request.POST.get("here", "").removeprefix("?"))
+    return _shown(request, here) if _wants_part(request) else redirect(_url(here))
 
 
 @require_POST
@@ -110,45 +109,53 @@ def _tell_done(request: HttpRequest, action: str, keys: list[int]) -> None:
 
 def _shown(request: HttpRequest, asked: QueryDict) -> HttpResponse:
     part = _wants_part(request)
-    wrong: dict[str, str] = {}
-    wanted, rows, statuses, following = Wanted(), [], [], None
+    wanted = _wanted(asked)
+    context = {"asked": asked, "wanted": wanted, "wrong": {}, "rows": [], "part": part, **_links(asked)}
     try:
-        wanted = _wanted(asked)
-        statuses = wanted.counts()
-        rows, following = _rows(wanted, asked.get("cursor") or None)
+        context |= _found(wanted, asked)
     except Invalid as invalid:
-        wrong = invalid.fields
-    queued = Run.Status.QUEUED
-    busy = list(Run.objects.filter(status__in=(queued, *Run.LIVE)).values_list("status", flat=True))
-    places = Run.objects.places() if any(run.status == queued for run in rows) else {}
-    context = {
-        "asked": asked,
-        "wanted": wanted,
-        "wrong": wrong,
-        "rows": [(run, places.get(run.pk)) for run in rows],
-        "statuses": [(value, number, _url(asked, status=value, cursor=None)) for value, number in statuses],
-        "total": sum(number for _, number in statuses),
-        "all": _url(asked, status=None, cursor=None),
+        context["wrong"] = invalid.fields
+    statuses = list(Run.objects.filter(status__in=(Run.Status.QUEUED, *Run.LIVE)).values_list("status", flat=True))
+    context |= {
+        "narrowed": wanted.filters() or wanted.q or wanted.status or context["wrong"],
+        "any_run": bool(context["rows"]) or Run.everything.exists(),
+        "running": sum(status in Run.LIVE for status in statuses),
+        "waiting": bool(statuses),
         "heads": [_head(asked, wanted.order, *column) for column in COLUMNS],
-        "next": _url(asked, cursor=following) if following else None,
-        "first": _url(asked, cursor=None) if asked.get("cursor") else None,
-        "here": _url(asked),
-        "query": _url(asked).partition("?")[2],
-        "narrowed": wanted.filters() or wanted.q or wanted.status,
-        "any_run": bool(rows) or Run.everything.exists(),
-        "running": sum(status != queued for status in busy),
-        "waiting": bool(busy),
-        "part": part,
-        "fewest": FEWEST,
-        "most": MOST,
         **({} if part else _choices()),
     }
-    return render(request, "runs/_list.html" if part else "runs/list.html", context, status=422 if wrong else 200)
+    template, status = "runs/_list.html" if part else "runs/list.html", 422 if context["wrong"] else 200
+    return render(request, template, context, status=status)
+
+
+def _found(wanted: Wanted, asked: QueryDict) -> dict[str, Any]:
+    """Raises `Invalid` that names the parameters at fault."""
+    rows, following = _rows(wanted, asked.get("cursor") or None)
+    statuses = wanted.counts()
+    places = Run.objects.places() if any(run.status == Run.Status.QUEUED for run in rows) else {}
+    return {
+        "rows": [(run, places.get(run.pk)) for run in rows],
+        "next": _url(asked, cursor=following) if following else None,
+        "statuses": [(value, number, _url(asked, status=value, cursor=None)) for value, number in statuses],
+        "total": sum(number for _, number in statuses),
+        "kept_days": settings.KEEP_DELETED_DAYS,
+    }
+
+
+def _links(asked: QueryDict) -> dict[str, Any]:
+    return {
+        "here": _url(asked),
+        "query": _url(asked).partition("?")[2],
+        "all": _url(asked, status=None, cursor=None),
+        "first": _url(asked, cursor=None) if asked.get("cursor") else None,
+    }
 
 
 def _choices() -> dict[str, Any]:
-    """What can be filtered by; the part of the page that htmx replaces has no need of it."""
+    """What can be filtered by, and what is said once; the part of the page that htmx replaces has no need of it."""
     return {
+        "fewest": FEWEST,
+        "most": MOST,
         "networks": runlist.networks(),
         "targets": runlist.targets(),
         "tags": runlist.tags(),
@@ -157,13 +164,10 @@ def _choices() -> dict[str, Any]:
 
 
 def _wanted(asked: QueryDict) -> Wanted:
-    """Raises `Invalid` that names the parameters at fault."""
     names = ("q", "network", "target", "since", "until", "order", "show")
     given = {name: text for name in names if (text := asked.get(name, "").strip())}
     several = {name: tuple(filter(None, asked.getlist(name))) for name in ("status", "tag")}
-    wanted = Wanted(**given, **several)  # type: ignore[arg-type]
-    wanted.check()
-    return wanted
+    return Wanted(**given, **several)  # type: ignore[arg-type]
 
 
 def _rows(wanted: Wanted, cursor: str | None) -> tuple[list[Run], str | None]:
