@@ -96,7 +96,7 @@ def delete(run: Run) -> None:
 
 def restore(run: Run) -> None:
     """Show a deleted run again, as it was. Raises `Conflict`."""
-    if not Run.everything.filter(pk=run.pk, deleted_at__isnull=False, purging=False).update(deleted_at=None):
+    if not Run.everything.restorable().filter(pk=run.pk).update(deleted_at=None):
         raise Conflict("The run isn't among the deleted ones (any more).")
 
 

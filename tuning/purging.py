@@ -20,9 +20,9 @@ def purge() -> int:
 
     A run whose removal has begun is restored no more, so that nobody finds half of one.
     """
-    Run.everything.outdated().filter(purging=False).update(purging=True)
+    Run.everything.outdated().update(purging=True)
     until, gone = time.monotonic() + AT_ONCE_S, 0
-    for run in Run.everything.filter(purging=True).order_by("pk"):
+    for run in Run.everything.filter(deleted_at__isnull=False, purging=True).order_by("pk"):
         if not _emptied(run, until):
             break
         _remove_folder(run)

@@ -108,7 +108,7 @@ class Wanted:
 
     def _shown(self) -> RunQuerySet:
         if self.show == "deleted":
-            return Run.everything.filter(deleted_at__isnull=False, purging=False)
+            return Run.everything.restorable()
         found: RunQuerySet = Run.objects.filter(archived=self.show == "archived")
         return found
 

@@ -224,9 +224,8 @@ def test_it_asks_the_same_of_the_database_however_many_runs_there_are(
     for number in range(40):
         run = make_run(name=f"run {number}", created_by=make_user("viewer", f"user{number}"), pinned=number < 3)
         change_tags(run, ["some", f"tag-{number}"])
-    with django_assert_max_num_queries(
-        8
-    ):  # session, user, permissions (2), counts, runs, what goes on, whether any is there
+    # Session, user, permissions (2), pinned ones, others, counts, what goes on, whether any is there.
+    with django_assert_max_num_queries(9):
         operator.get("/runs/", {"status": "stopped"}, headers=POLL)
     with django_assert_max_num_queries(11):  # … pinned ones, tags (2) and places, and no question whether any is there
         operator.get("/runs/", headers=POLL)

@@ -88,9 +88,13 @@ class RunQuerySet(models.QuerySet["Run"]):
         """With what a list shows of each."""
         return self.select_related("network", "created_by").prefetch_related("tags")
 
+    def restorable(self) -> RunQuerySet:
+        """Deleted ones, which only `Run.everything` has, while nothing of them is removed yet."""
+        return self.filter(deleted_at__isnull=False, purging=False)
+
     def outdated(self) -> RunQuerySet:
-        """Those that were deleted so long ago that they go for good; only `Run.everything` has them."""
-        return self.filter(deleted_at__lte=timezone.now() - timedelta(days=settings.KEEP_DELETED_DAYS))
+        """Those of them that were deleted so long ago that they go for good."""
+        return self.restorable().filter(deleted_at__lte=timezone.now() - timedelta(days=settings.KEEP_DELETED_DAYS))
 
 
 _Runs = models.Manager.from_queryset(RunQuerySet)
