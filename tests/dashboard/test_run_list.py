@@ -140,8 +140,9 @@ def test_it_pages_in_every_order_with_pinned_runs_first(operator: Client, order:
             pinned=number % 50 == 0,
         )
     shown: list[int] = []
-    url = f"/runs/?order={order}"
+    url: str | None = f"/runs/?order={order}"
     for _ in range(3):
+        assert url
         page = operator.get(url)
         shown += [run.pk for run, _ in page.context["rows"]]
         url = page.context["next"]
@@ -227,9 +228,9 @@ def test_it_asks_the_same_of_the_database_however_many_runs_there_are(
     # Session, user, permissions (2), pinned ones, others, counts, what goes on, whether any is there.
     with django_assert_max_num_queries(9):
         operator.get("/runs/", {"status": "stopped"}, headers=POLL)
-    with django_assert_max_num_queries(11):  # … pinned ones, tags (2) and places, and no question whether any is there
+    with django_assert_max_num_queries(11):  # … tags (2) and places, and no question whether any is there
         operator.get("/runs/", headers=POLL)
-    with django_assert_max_num_queries(15):  # … networks, targets (2), tags
+    with django_assert_max_num_queries(16):  # … the user's role, networks, targets (2), tags
         operator.get("/runs/")
 
 

@@ -100,7 +100,7 @@ class RunQuerySet(models.QuerySet["Run"]):
 _Runs = models.Manager.from_queryset(RunQuerySet)
 
 
-class KeptRuns(_Runs):
+class KeptRuns(_Runs["Run"]):
     """All runs but those that were deleted."""
 
     def get_queryset(self) -> RunQuerySet:
