@@ -105,7 +105,7 @@ class KeptRuns(_Runs["Run"]):
 
     def get_queryset(self) -> RunQuerySet:
         """Every read begins with these."""
-        return super().get_queryset().filter(deleted_at__isnull=True)
+        return RunQuerySet(self.model, using=self._db).filter(deleted_at__isnull=True)
 
 
 class Run(Leased):
