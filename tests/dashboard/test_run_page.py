@@ -84,7 +84,7 @@ def test_it_asks_the_same_of_the_database_however_many_tasks_there_are(
     run = claimed(make_run())
     make_tasks(run, 50)
     record_trials(run, [(index, 1e-3) for index in range(50)])
-    # Asked: session, user, two kinds of permissions, run, tasks, speed, errors and the user's role; compilations, and
+    # Asked: session, user, two kinds of permissions, run, tasks, tags, speed, errors and the user's role; compilations, and
     # whether this run or any has records.
     with django_assert_max_num_queries(13):
         operator.get(f"/runs/{run.pk}/")
