@@ -29,7 +29,7 @@ HEAVY = ("options", "versions", "warm_start")
 COLUMNS = (
     ("name", "Run", ""),
     ("status", "Status", ""),
-    ("trials_done", "Trials", "r"),
+    ("trials_done", "Trials", ""),
     ("trials_failed", "Failed", "r"),
     ("estimated_latency_s", "Estimated latency", "r"),
     ("created_at", "Launched", "r"),

@@ -5,7 +5,8 @@ document.addEventListener("submit", async (event) => {
   // A deleted run has no page: that one is a form as any other.
   if (form.id !== "marks" || submitter?.value === "delete") return;
   event.preventDefault();
-  const response = await fetch(form.action, { method: "POST", body: new FormData(form, submitter), headers: { "HX-Request": "true" } });
+  // Its buttons are called action.
+  const response = await fetch(form.getAttribute("action"), { method: "POST", body: new FormData(form, submitter), headers: { "HX-Request": "true" } });
   if (!response.ok || response.redirected) return location.reload();
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
   document.querySelector("[data-role=marks]").replaceWith(page.querySelector("[data-role=marks]"));

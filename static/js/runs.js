@@ -53,7 +53,7 @@ function showChosen() {
   if (all) [all.checked, all.indeterminate] = [ticked > 0 && ticked === here.length, ticked > 0 && ticked < here.length];
   const button = role("compare");
   button.textContent = chosen.size ? `Compare ${chosen.size}` : "Compare";
-  button.disabled = chosen.size < fewest || chosen.size > most;
+  for (const one of [button, role("bulk-compare")]) one.disabled = chosen.size < fewest || chosen.size > most;
   const elsewhere = chosen.size - ticked;
   bulk.hidden = chosen.size === 0;
   bulk.dataset.show = document.querySelector("#runs").dataset.show;
