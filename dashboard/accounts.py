@@ -14,13 +14,15 @@ from sesame.utils import get_parameters
 VIEW = "tuning.view_run"
 LAUNCH = "tuning.add_run"
 CHANGE = "tuning.change_run"
-"""Stop and resume; mark, delete and restore."""
+"""Stop and resume; rename and write notes; mark, delete and restore."""
 COMPILE = "tuning.add_compilation"
 CHANGE_COMPILATION = "tuning.change_compilation"
 """Cancel, and benchmark again."""
 UPLOAD = "tuning.add_network"
 """Upload a model, and have tasks extracted."""
 DELETE_NETWORK = "tuning.delete_network"
+MANAGE_WEBHOOKS = "tuning.change_delivery"
+"""See what became of messages to other sites, whose addresses are secrets, and send them again."""
 
 ROLES = {
     "viewer": Q(content_type__app_label="tuning", codename__startswith="view_"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +16,8 @@ from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 from django.utils.deprecation import MiddlewareMixin
 
+from tuning.editing import TOO_LONG
+
 from .accounts import VIEW
 from .api.errors import error_response
 from .models import ApiToken
@@ -22,6 +25,8 @@ from .models import ApiToken
 API = "/api/"
 UPLOADS = f"{API}v1/networks"
 """Where a model is posted."""
+NOTES = re.compile(rf"PATCH {API}v1/runs/\d+|POST /runs/notes/preview/")
+"""Requests that only notes can make large."""
 ENVELOPE = 1 << 20
 """Bytes that a multipart body may have besides the file."""
 
@@ -66,9 +71,10 @@ class BodyLimit(MiddlewareMixin):
         limit = body_limit(request.method or "", request.path)
         if int(request.META.get("CONTENT_LENGTH") or 0) <= limit:
             return None
-        text = f"The body is too large: at most {limit} bytes."
+        fields = {"notes": TOO_LONG} if NOTES.fullmatch(f"{request.method} {request.path}") else None
+        text = " ".join([f"The body is too large: at most {limit} bytes.", *(fields or {}).values()])
         if request.path.startswith(API):
-            return error_response(413, text)
+            return error_response(413, text, fields)
         return HttpResponse(text, status=413, content_type="text/plain")
 
 

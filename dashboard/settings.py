@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import os
 import re
@@ -96,6 +97,33 @@ DEVICE_PATIENCE_S: float = env.float("TUNEBOARD_DEVICE_PATIENCE", 60.0, validate
 """A run that measures elsewhere ends when it had no device for so many seconds."""
 REMOTE_RUNS: int = env.int("TUNEBOARD_REMOTE_RUNS", 2, validate=validate.Range(min=1, max=64))
 """Runs at once, in this machine's worker, that measure elsewhere: their searches and builds share its cores."""
+
+
+def _webhooks(values: list[str]) -> None:
+    """Checks that each is an address to post to."""
+    for value in values:
+        if not re.fullmatch(r"https?://[^\s/]\S*", value):
+            raise ValidationError(f"{value!r}: write it like https://chat.example/hooks/tune")
+
+
+def _webhook_secret(value: str) -> None:
+    """Checks the form that Standard Webhooks gives secrets."""
+    try:
+        length = len(base64.b64decode(value.removeprefix("whsec_"), validate=True))
+    except ValueError:
+        length = 0
+    if value and not 24 <= length <= 64:
+        raise ValidationError("must be 24 to 64 random bytes in base64, as `openssl rand -base64 32` prints them")
+
+
+WEBHOOKS: list[str] = env.list("TUNEBOARD_WEBHOOKS", [], validate=_webhooks)
+"""Addresses that are told when a run or compilation has ended."""
+WEBHOOK_SECRET: str = env.str("TUNEBOARD_WEBHOOK_SECRET", "", validate=_webhook_secret)
+"""Signs what they are told."""
+SITE_URL: str = env.str(
+    "TUNEBOARD_URL", "", validate=validate.Regexp(r"$|https?://[^\s/]\S*$", error="write it like https://tune.example")
+).rstrip("/")
+"""Where users find the site, for links in what others are told; empty when that isn't known."""
 
 
 def _kept_secret_key() -> str:

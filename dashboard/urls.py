@@ -14,11 +14,13 @@ from .views import (
     launch,
     library,
     networks,
+    notes,
     runlist,
     runs,
     session,
     tasks,
     trials,
+    webhooks,
 )
 
 handler500 = "dashboard.views.errors.server_error"
@@ -35,6 +37,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:pk>/trials/", trials.trials_page, name="run_trials"),
     path("runs/<int:pk>/console/", runs.run_console, name="run_console"),
     path("runs/<int:pk>/marks/", runlist.run_marks, name="run_marks"),
+    path("runs/notes/preview/", notes.notes_preview, name="notes_preview"),
+    path("runs/<int:pk>/notes/", notes.run_notes, name="run_notes"),
     path("runs/<int:pk>/stop/", runs.run_stop, name="run_stop"),
     path("runs/<int:pk>/resume/", runs.run_resume, name="run_resume"),
     path("runs/<int:pk>/extend/", runs.run_extend, name="run_extend"),
@@ -56,6 +60,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("library/<slug:shash>/", library.workload_page, name="workload_page"),
     path("devices/", devices.device_page, name="device_page"),
     path("devices/figures/", devices.device_figures, name="device_figures"),
+    path("webhooks/", webhooks.webhook_page, name="webhook_page"),
+    path("webhooks/test/", webhooks.webhook_test, name="webhook_test"),
+    path("webhooks/<int:pk>/again/", webhooks.webhook_again, name="webhook_again"),
     path("sign-in/", session.sign_in, name="sign_in"),
     path("sign-out/", session.sign_out, name="sign_out"),
     path("login/", session.one_time_login, name="one_time_login"),

@@ -34,6 +34,9 @@ for name in (
     "TUNEBOARD_REMOTE_RUNS",
     "TUNEBOARD_TRACKERS",
     "TUNEBOARD_UPLOAD_MB",
+    "TUNEBOARD_URL",
+    "TUNEBOARD_WEBHOOKS",
+    "TUNEBOARD_WEBHOOK_SECRET",
 ):
     os.environ.pop(name, None)
 os.environ["TUNEBOARD_VAR"] = str(VAR_OF_TESTS)

@@ -29,6 +29,9 @@ EXTRACT_QUEUE = "extract"
 COMPILE_QUEUE = "compile"
 """The same, of the building of libraries; they are proven in the device's queue."""
 
+WEBHOOK_QUEUE = "webhook"
+"""Of what other sites are told. The workers of both queues above take it beside, since seldom both are busy."""
+
 
 @worker_ready.connect
 def _keep_engines_warm(sender: Any, **_: Any) -> None:

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from . import jobs
+from . import jobs, webhooks
 from .announce import announce_compilation
 from .downloads import File, console_file, file_pieces
 from .engines.compile_protocol import CompileOptions
@@ -140,18 +140,17 @@ def sweep() -> None:
 def _end_queued(compilation: Compilation) -> bool:
     """A proof that waits leaves the library, which was compiled all the same."""
     ended = Status.FINISHED if compilation.verified is not None else Status.CANCELLED
-    return compilation.move(Status.QUEUED, to=ended, finished_at=timezone.now())
+    return webhooks.end(compilation, Status.QUEUED, to=ended, finished_at=timezone.now())
 
 
 def _bury(compilation: Compilation) -> None:
     """One that was being cancelled is; of any other its user should know that the worker died."""
     gone = {"finished_at": timezone.now(), "phase": None, "progress": None}
-    moved = compilation.move(Status.CANCELLING, to=Status.CANCELLED, mine={"lease": compilation.lease}, **gone)
+    mine = {"lease": compilation.lease}
+    moved = webhooks.end(compilation, Status.CANCELLING, to=Status.CANCELLED, mine=mine, **gone)
     if not moved:
         error = "The worker stopped responding. " + ("Benchmark" if compilation.is_published else "Compile") + " again."
-        moved = compilation.move(
-            Status.RUNNING, to=Status.FAILED, mine={"lease": compilation.lease}, error=error, **gone
-        )
+        moved = webhooks.end(compilation, Status.RUNNING, to=Status.FAILED, mine=mine, error=error, **gone)
     if moved:
         logger.warning("Compilation %s lost its worker.", compilation.pk)
         compilation.remove_unpublished()

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from . import devices, limited
+from . import devices, limited, webhooks
 from .announce import announce_compilation
 from .console import last_lines
 from .engines.compile_protocol import BestRecord, Build, Built, Phase, Prove, Proven
@@ -123,17 +123,15 @@ class _Job:
             "error": None if proven.verified else _difference(proven),
         }
         with transaction.atomic():
-            ended = self._end(Status.RUNNING, to=Status.FINISHED, **verdict)
-            if ended:
-                Benchmark.objects.create(
-                    compilation=self.compilation,
-                    created_by=self.compilation.asked_by,
-                    rounds=proven.rounds,
-                    onnxruntime=proven.onnxruntime,
-                    without_onnxruntime=proven.without_onnxruntime,
-                )
-        if not ended:
-            raise limited.Abandoned
+            Benchmark.objects.create(
+                compilation=self.compilation,
+                created_by=self.compilation.asked_by,
+                rounds=proven.rounds,
+                onnxruntime=proven.onnxruntime,
+                without_onnxruntime=proven.without_onnxruntime,
+            )
+            if not self._end(Status.RUNNING, to=Status.FINISHED, **verdict):
+                raise limited.Abandoned
 
     def abandon(self) -> None:
         """It was cancelled, taken away, or the worker ends."""
@@ -159,9 +157,8 @@ class _Job:
         return Status.FINISHED if self.compilation.verified is not None else status
 
     def _end(self, source: str, *, to: str, **values: Any) -> bool:
-        return self.compilation.move(
-            source, to=to, mine={"lease": self.lease}, **(AT_REST | {"finished_at": timezone.now()} | values)
-        )
+        ended = AT_REST | {"finished_at": timezone.now()} | values
+        return webhooks.end(self.compilation, source, to=to, mine={"lease": self.lease}, **ended)
 
     def _build_question(self, records: list[BestRecord], estimate_s: float | None) -> Build:
         compilation, run = self.compilation, self.run

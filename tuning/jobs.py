@@ -9,11 +9,12 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 from redis.exceptions import RedisError
 
-from .celery import COMPILE_QUEUE, EXTRACT_QUEUE, app, queue_of, shutdown
+from . import webhooks
+from .celery import COMPILE_QUEUE, EXTRACT_QUEUE, WEBHOOK_QUEUE, app, queue_of, shutdown
 from .compiling import carry_out
 from .devices import is_remote
 from .extracting import extract
-from .models import Compilation, Extraction, Run
+from .models import Compilation, Delivery, Extraction, Run
 from .supervisor import claim, supervise
 
 logger = logging.getLogger(__name__)
@@ -96,6 +97,27 @@ def enqueue_extraction(extraction: Extraction) -> None:
         logger.warning("Extraction %s stays queued until the broker answers again: %s", extraction.pk, error)
     else:
         Extraction.objects.filter(pk=extraction.pk).update(enqueued_at=timezone.now())
+
+
+@app.task(name="tuning.deliver")
+def deliver(delivery_id: int) -> None:
+    """Try a delivery once; one that was taken, sent or given up meanwhile is left alone."""
+    try:
+        delivery = Delivery.objects.filter(pk=delivery_id).first()
+        if delivery is not None and delivery.claim():
+            webhooks.send(delivery)
+    except (OperationalError, InterfaceError) as error:
+        logger.warning("Delivery %s waits for the database: %s", delivery_id, str(error).strip())
+
+
+def enqueue_delivery(delivery: Delivery) -> None:
+    """Tell a worker that sends. When the broker can't be reached the sweep tells it later."""
+    try:
+        deliver.apply_async(args=(delivery.pk,), queue=WEBHOOK_QUEUE, retry=False)
+    except (BrokerError, RedisError, OSError) as error:
+        logger.warning("Delivery %s waits until the broker answers again: %s", delivery.pk, error)
+    else:
+        Delivery.objects.filter(pk=delivery.pk).update(enqueued_at=timezone.now())
 
 
 def enqueue(run: Run) -> None:

@@ -133,6 +133,11 @@ def _check_dtype(network_options: dict[str, Any], target: targets.TargetDict) ->
 def _name(given: Any, network: str | None, options: dict[str, Any]) -> str:
     if given in (None, ""):
         return _default_name(network, options)[:NAME_LENGTH] if network and options is not None else ""
+    return run_name(given)
+
+
+def run_name(given: Any) -> str:
+    """A run's name as its user wrote it. Raises `Invalid`."""
     name = given.strip() if isinstance(given, str) else ""
     if not name or len(name) > NAME_LENGTH or not name.isprintable():
         raise Invalid({"name": f"Must be one line of at most {NAME_LENGTH} characters."})

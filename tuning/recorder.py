@@ -247,7 +247,8 @@ class _Batch:
         mine = Run.objects.live().filter(pk=run.pk, lease=run.lease)
         if not mine.update(**values):
             raise LeaseLost(f"run {run.pk} was taken away")
-        run.status = mine.values_list("status", flat=True).get()
+        # Users change these meanwhile, and the delta shows them.
+        run.status, run.name, run.revision = mine.values_list("status", "name", "revision").get()
 
 
 def estimated_latency(tasks: Iterable[Task]) -> float | None:

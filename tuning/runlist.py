@@ -38,7 +38,7 @@ class Wanted:
 
     order: Order = "-created_at"
     q: str = ""
-    """Words in the name of the run or its network."""
+    """Words in the name of the run or its network, or in its notes."""
     status: tuple[str, ...] = ()
     network: str = ""
     """Its name."""
@@ -113,7 +113,8 @@ class Wanted:
         return found
 
     def _conditions(self) -> Iterable[Q]:
-        yield from (Q(name__icontains=word) | Q(network__name__icontains=word) for word in self.q.split())
+        for word in self.q.split():
+            yield Q(name__icontains=word) | Q(network__name__icontains=word) | Q(notes__icontains=word)
         equal: dict[str, Any] = {
             "network__name": self.network or None,
             "target_fingerprint": self.target or None,

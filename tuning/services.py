@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from . import compilations, jobs
+from . import compilations, jobs, webhooks
 from .advice import CheckDict, check
 from .announce import announce_status
 from .console import ConsoleDict, console
@@ -20,7 +20,7 @@ from .devices import HERE
 from .engines.protocol import Options
 from .farm import SAMPLED_EVERY, DevicesDict, TrackerDict, devices, sample
 from .farm import choices as remote_choices
-from .models import Extraction, Run
+from .models import Delivery, Extraction, Run
 from .networks import UPLOADED, NetworkDict, builtin_networks, networks, stored, tidy
 from .networks import delete as delete_network
 from .networks import extraction as _extraction
@@ -52,9 +52,11 @@ __all__ = (
     "remote_choices",
     "resume",
     "sample",
+    "send_again",
     "stop",
     "sweep",
     "target_tags",
+    "try_webhooks",
     "tuning_options",
     "upload_network",
 )
@@ -123,7 +125,8 @@ def stop(run: Run) -> Run:
     """A queued run ends at once, a running one as soon as its engine heard of it. Raises `Conflict`."""
     queued, running = Run.Status.QUEUED, Run.Status.RUNNING
     if not (
-        run.move(queued, to=Run.Status.STOPPED, finished_at=timezone.now()) or run.move(running, to=Run.Status.STOPPING)
+        webhooks.end(run, queued, to=Run.Status.STOPPED, finished_at=timezone.now())
+        or run.move(running, to=Run.Status.STOPPING)
     ):
         run.refresh_from_db(fields=("status",))
         raise Conflict(f"The run is {run.status}: only a queued or running one can be stopped.")
@@ -197,6 +200,8 @@ def sweep() -> int:
     _sweep_extractions()
     purge()
     compilations.sweep()
+    for delivery in webhooks.sweep():
+        jobs.enqueue_delivery(delivery)
     tidy()
     return len(marked)
 
@@ -217,13 +222,29 @@ def _sweep_extractions() -> None:
 
 def _interrupt(run: Run) -> bool:
     """Only if the lease is the one that ran out: a supervisor may have renewed or ended it meanwhile."""
-    abandoned = Run.objects.abandoned().filter(pk=run.pk, lease=run.lease)
-    return bool(
-        abandoned.update(
-            status=Run.Status.INTERRUPTED,
-            finished_at=run.heartbeat_at,
-            phase=None,
-            phase_task=None,
-            error="The worker stopped responding. Resume goes on where the run ended.",
-        )
+    return webhooks.end(
+        run,
+        *Run.LIVE,
+        to=Run.Status.INTERRUPTED,
+        mine={"lease": run.lease, "heartbeat_at": run.heartbeat_at},
+        finished_at=run.heartbeat_at,
+        phase=None,
+        phase_task=None,
+        error="The worker stopped responding. Resume goes on where the run ended.",
     )
+
+
+def try_webhooks(user: User) -> None:
+    """Send a test to each address of the settings. Raises `Conflict` when there is none."""
+    deliveries = webhooks.note_test(user.get_username())
+    if not deliveries:
+        raise Conflict("There is no address: name some in TUNEBOARD_WEBHOOKS.")
+    for delivery in deliveries:
+        jobs.enqueue_delivery(delivery)
+
+
+def send_again(delivery: Delivery) -> None:
+    """Send what was given up once more. Raises `Conflict`."""
+    if not delivery.again():
+        raise Conflict("It is being sent already.")
+    jobs.enqueue_delivery(delivery)

@@ -13,7 +13,7 @@ import msgspec
 from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
-from . import devices
+from . import devices, webhooks
 from .announce import announce, announce_status
 from .earlier import earlier_records
 from .endings import death_notice, nothing_valid
@@ -71,7 +71,7 @@ def supervise(run: Run, shutdown: threading.Event) -> str:
     except Exception as error:
         # The lease would run out in time, but the reason would be known to the log only.
         values = {"error": f"Tuneboard's own fault: {error!r}", "finished_at": timezone.now(), **NO_PHASE}
-        run.move(*Run.LIVE, to=Run.Status.FAILED, mine={"lease": run.lease}, **values)
+        webhooks.end(run, *Run.LIVE, to=Run.Status.FAILED, mine={"lease": run.lease}, **values)
         announce_status(run)
         raise
 
@@ -235,7 +235,7 @@ class _Supervision:
         told = dict(zip(("trials_budget", "time_limit_s"), self.told, strict=True)) if reason else {}
         mine = {"lease": self.lease, **told}
         ended = self._patiently(
-            lambda: self.run.move(*Run.LIVE, to=status, mine=mine, elapsed_s=self._elapsed_s(), **values)
+            lambda: webhooks.end(self.run, *Run.LIVE, to=status, mine=mine, elapsed_s=self._elapsed_s(), **values)
         )
         if not ended and self._patiently(self._was_extended):
             return None

@@ -15,7 +15,7 @@ from dashboard.accounts import CHANGE, CHANGE_COMPILATION, COMPILE, DELETE_NETWO
 WHAT = {
     VIEW: "look at runs",
     LAUNCH: "launch runs",
-    CHANGE: "stop and resume runs, mark or delete them",
+    CHANGE: "stop and resume runs, edit their names and notes, mark or delete them",
     COMPILE: "compile runs",
     CHANGE_COMPILATION: "cancel and benchmark compilations",
     UPLOAD: "upload models and extract tasks",

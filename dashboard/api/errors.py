@@ -10,6 +10,8 @@ from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from typing_extensions import NotRequired, TypedDict
 
+from tuning.editing import Outdated
+from tuning.models import WrittenDict
 from tuning.services import Conflict, Invalid
 
 CODES = {
@@ -29,11 +31,15 @@ CODES = {
 
 
 class ErrorBody(TypedDict):
-    """What went wrong; `fields` maps each field at fault to what is wrong with it."""
+    """What went wrong; `fields` maps each field at fault to what is wrong with it.
+
+    `current` is what the run has now, when the edit was of an older revision.
+    """
 
     code: str
     message: str
     fields: NotRequired[dict[str, str]]
+    current: NotRequired[WrittenDict]
 
 
 class ErrorDict(TypedDict):
@@ -42,12 +48,19 @@ class ErrorDict(TypedDict):
     error: ErrorBody
 
 
-def error_response(status: int, message: str | None = None, fields: Mapping[str, str] | None = None) -> JsonResponse:
+def error_response(
+    status: int,
+    message: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    current: WrittenDict | None = None,
+) -> JsonResponse:
     """An answer in the one shape; without a message, the status's own."""
     code, usual = CODES.get(status) or CODES[400 if status < 500 else 500]
     body: ErrorBody = {"code": code, "message": message or usual}
     if fields is not None:
         body["fields"] = dict(fields)
+    if current is not None:
+        body["current"] = current
     return JsonResponse({"error": body}, status=status)
 
 
@@ -65,6 +78,10 @@ def handle_errors(api: NinjaAPI) -> None:
     @api.exception_handler(Conflict)
     def conflict(_request: HttpRequest, error: Conflict) -> HttpResponse:
         return error_response(409, str(error))
+
+    @api.exception_handler(Outdated)
+    def outdated(_request: HttpRequest, error: Outdated) -> HttpResponse:
+        return error_response(409, str(error), current=error.run.written())
 
     @api.exception_handler(Invalid)
     def invalid(_request: HttpRequest, error: Invalid) -> HttpResponse:

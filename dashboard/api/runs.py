@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
 from dashboard.accounts import CHANGE, LAUNCH
-from tuning import exploring, keeping, services, showing
+from tuning import editing, exploring, keeping, services, showing
 from tuning.curves import CurvesDict, curves
 from tuning.models import Run, RunDict, Task, TrialRow
 from tuning.services import ConsoleDict
@@ -70,6 +70,18 @@ def check_launch(request: HttpRequest) -> services.CheckDict:
 def get_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
     """The run with its tasks."""
     return _run(run_id).to_full_dict()
+
+
+@router.patch(
+    "runs/{int:run_id}", response={200: RunDict, **ERRORS}, auth=needs(CHANGE), openapi_extra=shapes.edit_schema()
+)
+def edit_run(request: HttpRequest, run_id: int) -> RunDict:
+    """Give the run another name, other notes or both, as edited from a `revision` on.
+
+    409 when somebody else edited them since: nothing was changed then, and `current` has what there is now.
+    """
+    assert isinstance(request.user, User)
+    return editing.edit(_run(run_id), shapes.json_object(request), request.user).to_full_dict()
 
 
 @router.delete("runs/{int:run_id}", response={204: None, **ERRORS}, auth=needs(CHANGE))

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from dashboard.presentation.snippets import SnippetDict
 from tuning import compilations, services, showing
 from tuning.downloads import RecordsFormat, Which
+from tuning.editing import NOTES_BYTES
 from tuning.exploring import Order as TrialOrder
 from tuning.exploring import Wanted as WantedTrials
 from tuning.keeping import ACTIONS, MARKS, MOST_RUNS, MOST_TAGS, TAGGING
@@ -22,6 +23,7 @@ from tuning.library import Order as LibraryOrder
 from tuning.library import Wanted
 from tuning.models import CompilationDict, Record, RunDict, Task, TaskDict, TrialColumns
 from tuning.models import ErrorDict as RunErrorDict
+from tuning.orders import NAME_LENGTH
 from tuning.recorder import KEEP_BEST
 from tuning.runlist import Order as RunOrder
 from tuning.runlist import Show
@@ -58,7 +60,9 @@ class RunQuery(Query):
 
     status: list[Status] = Field([], description="Any of these; give the parameter once for each.")
     engine: str | None = Field(None, max_length=30, pattern=NO_NUL)
-    q: str = Field("", max_length=200, pattern=NO_NUL, description="Words in the name of the run or its network.")
+    q: str = Field(
+        "", max_length=200, pattern=NO_NUL, description="Words in the name of the run or its network, or its notes."
+    )
     network: str = Field("", max_length=100, pattern=NO_NUL, description="Only runs of this network, by its name.")
     target: str = Field("", max_length=64, pattern=NO_NUL, description="Only this target, by its `target_fingerprint`.")
     tag: list[str] = Field(
@@ -337,6 +341,23 @@ def compile_schema() -> dict[str, Any]:
     """The body of a compilation for the OpenAPI page."""
     properties = {option["name"]: _json_schema(option) for option in compilations.compile_options()}
     schema = {"type": "object", "properties": properties, "additionalProperties": False, "example": {"source": "run"}}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def edit_schema() -> dict[str, Any]:
+    """The body of an edit for the OpenAPI page. `editing.edit` itself checks it."""
+    properties: dict[str, Any] = {
+        "revision": {"type": "integer", "description": "Of the run as it was when it was edited."},
+        "name": {"type": "string", "maxLength": NAME_LENGTH, "description": "One line."},
+        "notes": {"type": "string", "description": f"Markdown, at most {NOTES_BYTES:,} bytes of UTF-8."},
+    }
+    schema = {
+        "type": "object",
+        "required": ["revision"],
+        "properties": properties,
+        "additionalProperties": False,
+        "example": {"revision": 1, "notes": "Slower than **run 7**: the layout?"},
+    }
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 

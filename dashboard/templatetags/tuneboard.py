@@ -19,7 +19,7 @@ from pygments.lexers import PythonLexer, get_lexer_by_name
 
 from dashboard.accounts import role_of
 from dashboard.charts import series
-from dashboard.presentation import phases, targets, units
+from dashboard.presentation import notes, phases, targets, units
 from dashboard.presentation.sparkline import sparkline
 from tuning.models import Run, TrialError
 
@@ -48,6 +48,7 @@ for _figure in (
 ):
     register.filter(_figure.__name__, _of_nothing(_figure))
 
+register.filter("markdown", notes.html)
 register.filter("series", series)
 register.filter("early", lambda run: phases.EARLY.get(run.finish_reason, "") if run.status == "finished" else "")
 register.filter("sparkline", lambda run: sparkline(run.estimates, run.trials_done))

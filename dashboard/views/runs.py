@@ -18,7 +18,9 @@ from dashboard.forms import ExtensionForm
 from dashboard.presentation import downloads, phases
 from tuning import services
 from tuning.curves import curves
+from tuning.editing import NOTES_BYTES
 from tuning.models import Run, Task
+from tuning.orders import NAME_LENGTH
 
 from .compilations import compilations_of
 
@@ -45,6 +47,8 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "errors": run.errors.all(),
         "console": services.console(run),
         "extension": ExtensionForm(),
+        "name_length": NAME_LENGTH,
+        "notes_bytes": NOTES_BYTES,
         **compilations_of(run),
         "downloads": downloads.menu(run),
     }

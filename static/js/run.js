@@ -4,6 +4,7 @@ import * as downloads from "./downloads.js";
 import { LiveRun } from "./live.js";
 import { follow } from "./log.js";
 import * as units from "./units.js";
+import * as written from "./written.js";
 
 const RECENT = 32;
 const LIVE = ["running", "stopping"];
@@ -492,6 +493,7 @@ const live = new LiveRun({
     trials: (columns) => { collect(columns); if (run) soon(); },
     run: (now, changed = []) => {
       run = now;
+      written.follow(run);
       elapsedAt = performance.now();
       for (const task of changed) tasks.set(task.index, task);
       soon();

@@ -1,6 +1,7 @@
 """What is stored, and the typed shapes in which it is shown."""
 
 from .compilation import Benchmark, Compilation
+from .delivery import Delivery
 from .device import DeviceTurn, deciding
 from .extraction import ExtractedTask, Extraction
 from .leased import LEASE, TELL_AGAIN
@@ -19,6 +20,7 @@ from .shapes import (
     RunDict,
     TaskDict,
     TrialColumns,
+    WrittenDict,
 )
 from .tag import Tag
 from .task import Doubt, Record, Task, TaskQuerySet, doubt
@@ -34,6 +36,7 @@ __all__ = (
     "Compilation",
     "CompilationDict",
     "CoverageDict",
+    "Delivery",
     "DeviceTurn",
     "Doubt",
     "ErrorDict",
@@ -58,6 +61,7 @@ __all__ = (
     "TrialError",
     "TrialQuerySet",
     "TrialRow",
+    "WrittenDict",
     "deciding",
     "doubt",
     "fingerprint",

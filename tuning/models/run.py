@@ -17,7 +17,7 @@ from django.utils import timezone
 from .device import deciding
 from .leased import LEASE, Leased, lease_ran_out, told_long_ago
 from .network import Network, fingerprint
-from .shapes import Alert, RunDict
+from .shapes import Alert, RunDict, WrittenDict
 
 if TYPE_CHECKING:
     from .task import Task
@@ -85,8 +85,8 @@ class RunQuerySet(models.QuerySet["Run"]):
         return found
 
     def listed(self) -> RunQuerySet:
-        """With what a list shows of each."""
-        return self.select_related("network", "created_by").prefetch_related("tags")
+        """With what a list shows of each, and without the notes, which may be long."""
+        return self.select_related("network", "created_by").prefetch_related("tags").defer("notes")
 
     def restorable(self) -> RunQuerySet:
         """Deleted ones, which only `Run.everything` has, while nothing of them is removed yet."""
@@ -173,6 +173,12 @@ class Run(Leased):
     """A deleted run is shown nowhere and used for nothing, and can be restored until it goes for good."""
     purging = models.BooleanField(default=False, db_default=False)
     """Its removal for good has begun: what is left of it can't be restored."""
+    notes = models.TextField(default="", db_default="")
+    """In Markdown, as its users wrote it."""
+    revision = models.PositiveIntegerField(default=1, db_default=1)
+    """Counts the edits of what people write: name and notes. An edit says which one it is of."""
+    edited_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    edited_at = models.DateTimeField(null=True)
 
     objects = KeptRuns()
     everything = RunQuerySet.as_manager()
@@ -292,6 +298,17 @@ class Run(Leased):
         ended = {"finished_at": None, "finish_reason": None, "error": None}
         return self.move(*sources, to=self.Status.QUEUED, queued_at=now, enqueued_at=None, **ended, **values)
 
+    def revise(self, revision: int, **values: Any) -> bool:
+        """Write what people wrote unless somebody else did since that revision; says whether it did.
+
+        What people write is read again either way.
+        """
+        revised = Run.objects.filter(pk=self.pk, revision=revision).update(
+            **values, revision=revision + 1, edited_at=timezone.now()
+        )
+        self.refresh_from_db(fields=("name", "notes", "revision", "edited_by", "edited_at"))
+        return revised == 1
+
     def alerts(self, tasks: Iterable[Task]) -> list[Alert]:
         """What its user should know now, of the run's tasks."""
         tasks = list(tasks)
@@ -303,6 +320,7 @@ class Run(Leased):
         return {
             "id": self.pk,
             "name": self.name,
+            "revision": self.revision,
             "status": self.status,
             "engine": self.engine,
             "network": self.network.name,
@@ -345,11 +363,21 @@ class Run(Leased):
         }
 
     def to_full_dict(self) -> RunDict:
-        """The run with its tasks."""
+        """The run with its tasks and notes."""
         tasks = list(self.tasks.order_by("index"))
         shown = self.to_listed_dict(tasks=tasks)
         shown["tasks"] = [task.to_dict() for task in tasks]
-        return shown
+        return {**shown, **self.written()}
+
+    def written(self) -> WrittenDict:
+        """What people wrote, and who did so last."""
+        return {
+            "name": self.name,
+            "notes": self.notes,
+            "revision": self.revision,
+            "edited_by": self.edited_by.get_username() if self.edited_by else None,
+            "edited_at": _iso(self.edited_at),
+        }
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -44,10 +44,13 @@ class RunDict(TypedDict):
 
     The estimate is of the `tasks_chosen` of its `tasks_total`. `finish_reason` says why the engine ended by itself.
     What users mark it with (`tags` to `deleted_at`) is no part of a delta.
+    `revision` counts the edits of name and notes; an edit names the one that it is of. `notes`, in Markdown, and who edited
+    last are shown of one run alone, as its tasks are.
     """
 
     id: int
     name: str
+    revision: int
     status: str
     engine: str
     network: str
@@ -82,6 +85,19 @@ class RunDict(TypedDict):
     archived: NotRequired[bool]
     deleted_at: NotRequired[str | None]
     tasks: NotRequired[list[TaskDict]]
+    notes: NotRequired[str]
+    edited_by: NotRequired[str | None]
+    edited_at: NotRequired[str | None]
+
+
+class WrittenDict(TypedDict):
+    """What people wrote about a run, and who did so last: as far as it was ever edited."""
+
+    name: str
+    notes: str
+    revision: int
+    edited_by: str | None
+    edited_at: str | None
 
 
 class TrialColumns(TypedDict):

@@ -19,7 +19,7 @@ from django.urls import reverse
 from dashboard.accounts import first_admin, one_time_login_url
 from dashboard.hosting import Address, SiteLock, Unavailable
 from tuning import services, valkey
-from tuning.celery import COMPILE_QUEUE, EXTRACT_QUEUE, queue_of
+from tuning.celery import COMPILE_QUEUE, EXTRACT_QUEUE, WEBHOOK_QUEUE, queue_of
 from tuning.devices import REMOTE
 from tuning.management.migrated import migrate
 from tuning.models import Run
@@ -81,7 +81,8 @@ class Command(BaseCommand):
         commands |= {f"worker-{device}": _worker(device, queue_of(device)) for device in settings.DEVICES}
         if settings.TRACKERS:
             commands["worker-remote"] = _worker("remote", queue_of(f"{REMOTE}:"), settings.REMOTE_RUNS)
-        commands |= {f"worker-{queue}": _worker(queue, queue) for queue in (EXTRACT_QUEUE, COMPILE_QUEUE)}
+        for queue in (EXTRACT_QUEUE, COMPILE_QUEUE):
+            commands[f"worker-{queue}"] = _worker(queue, f"{queue},{WEBHOOK_QUEUE}")
         inherited = {"web": (address.socket.fileno(),)}
         logs = settings.VAR / "logs"
         return {
@@ -207,6 +208,7 @@ def _environment(address: Address) -> dict[str, str]:
         "PYTHONPATH": str(settings.BASE_DIR),
         "PYTHONUNBUFFERED": "1",
         "REDIS_URL": settings.REDIS_URL,
+        "TUNEBOARD_URL": settings.SITE_URL or address.url(),
         "TUNEBOARD_VAR": str(settings.VAR),
     }
 
@@ -218,8 +220,8 @@ def _allowed_hosts(address: Address) -> list[str]:
     return list(dict.fromkeys([*settings.ALLOWED_HOSTS, *address.names]))
 
 
-def _worker(name: str, queue: str, concurrency: int = 1) -> list[str]:
-    options = ["--pool", "threads", "--concurrency", str(concurrency), "--queues", queue, "--hostname", f"{name}@%h"]
+def _worker(name: str, queues: str, concurrency: int = 1) -> list[str]:
+    options = ["--pool", "threads", "--concurrency", str(concurrency), "--queues", queues, "--hostname", f"{name}@%h"]
     return [
         *(sys.executable, "-m", "celery", "--app", "tuning.celery", "worker", "--loglevel", "INFO"),
         *("--without-gossip", "--without-mingle", "--without-heartbeat"),

@@ -1,0 +1,103 @@
+"""Notes in Markdown as HTML that can do nothing: rendered without raw HTML, and sanitised whatever came out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+
+import nh3
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+from pygments.token import STANDARD_TYPES
+from pygments.util import ClassNotFound
+
+BELOW = 2
+"""Headings of a note stand below the page's own title and those of its panels."""
+ALIGNED = {"text-align:right": "r", "text-align:center": "mid"}
+"""Classes of cells: the page's policy takes no style from a note."""
+LANGUAGES = {
+    *("python", "py", "cpp", "c++", "c", "cuda", "rust", "llvm", "mlir", "asm", "json", "yaml", "toml", "ini", "diff"),
+    *("bash", "sh", "shell", "sql", "cmake", "docker", "javascript", "xml"),
+}
+"""What a code block may be coloured as. The others stay plain; some lexers (`console`) take minutes for a made-up text."""
+LONGEST_WORD = 2000
+"""Characters of an address: the finder of links takes the square of a word's length."""
+TEXT = ("a", "br", "code", "em", "s", "span", "strong")
+PARTS = (
+    *("blockquote", "div", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"),
+    *("table", "tbody", "td", "th", "thead", "tr"),
+)
+KINDS = ("note", "tip", "important", "warning", "caution")
+SANITISER = nh3.Cleaner(
+    tags={*TEXT, *PARTS, "input"},
+    attributes={"a": {"href", "title"}, "ol": {"start"}, "input": {"checked"}},
+    tag_attribute_values={"input": {"type": {"checkbox"}}},
+    set_tag_attribute_values={"input": {"disabled": "", "aria-label": "To do"}},
+    allowed_classes={
+        "span": {name for name in STANDARD_TYPES.values() if name},
+        **{tag: {*ALIGNED.values()} for tag in ("th", "td")},
+        "li": {"task-list-item"},
+        "div": {"markdown-alert", *(f"markdown-alert-{kind}" for kind in KINDS)},
+        "p": {"markdown-alert-title"},
+    },
+    url_schemes={"http", "https", "mailto"},
+    link_rel="noopener nofollow",
+)
+_alone = threading.Lock()
+"""The parser's finder of links keeps its place in itself."""
+
+
+@lru_cache(maxsize=32)
+def html(text: str) -> SafeString:
+    """The notes as HTML."""
+    finds_links = all(len(word) <= LONGEST_WORD for word in text.split())
+    with _alone:
+        rendered = _parser(finds_links).render(text)
+    return mark_safe(SANITISER.clean(rendered))  # noqa: S308 - it was sanitised
+
+
+@lru_cache(maxsize=2)
+def _parser(finds_links: bool) -> MarkdownIt:  # noqa: FBT001 - the cache's key
+    parser = MarkdownIt("gfm-like2", {"html": False, "linkify": finds_links, "highlight": _coloured})
+    assert parser.linkify is not None
+    # Only what is written as an address is one: `conv2d.py` isn't a site of Paraguay.
+    parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False})
+    parser.add_render_rule("image", _image)
+    parser.core.ruler.push("fit_in", _fit_in)
+    return parser
+
+
+def _coloured(code: str, language: str, _attributes: str) -> str:
+    """The code with its parts marked by classes; empty for one that stays plain."""
+    if language.lower() not in LANGUAGES:
+        return ""
+    try:
+        coloured: str = highlight(code, get_lexer_by_name(language.lower()), HtmlFormatter(nowrap=True))
+    except ClassNotFound:
+        return ""
+    return coloured
+
+
+def _image(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType) -> str:
+    """A link: the page loads nothing from elsewhere."""
+    token = tokens[at]
+    address = str(token.attrs.get("src", ""))
+    words = renderer.renderInlineAsText(token.children or [], options, env)
+    return format_html('<a href="{}">{}</a>', address, words or address)
+
+
+def _fit_in(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(int(token.tag[1]) + BELOW, 6)}"
+        elif style := token.attrs.pop("style", None):
+            token.attrs["class"] = ALIGNED.get(str(style), "")
