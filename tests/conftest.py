@@ -8,7 +8,6 @@ tests that break it), `page` (a page of Chromium), `signed_in` (a page signed in
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,20 +21,11 @@ from django.db import connection
 
 from tests.live import LiveSite, environment
 from tuning import valkey
+from tuning.bench.web import chromium
 from tuning.engines.lifeline import die_with
 
 pytest_plugins = ["tests.engine_fixtures", "tests.compile_fixtures"]
 
-CHROMIUM_ARGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 DATABASE_FIXTURES = {"db", "transactional_db", "live_site"}
 
 # No deadline: a loaded machine is slow, and that is no fault of the code.
@@ -139,28 +129,25 @@ def new_site(site_maker: Callable[[], LiveSite]) -> Iterator[LiveSite]:
         site.stop()
 
 
+@pytest.fixture(scope="session")
 def chromium_path() -> str:
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path:
-        return path
-    reason = "NO BROWSER TEST RAN: there is no `chromium` on PATH; on Debian: apt-get install chromium"
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
+    """Of Debian's Chromium; without it browser tests are skipped, and fail in CI."""
+    try:
+        return chromium.executable()
+    except chromium.NoBrowser as missing:
+        reason = f"NO BROWSER TEST RAN: {missing}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser(chromium_path: str) -> Iterator[Any]:
     """Debian's Chromium, for one module: Playwright keeps an event loop in this thread, which async tests can't stand."""
-    path = chromium_path()
-    from playwright.sync_api import sync_playwright
-
-    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+    with pytest.MonkeyPatch.context() as patch, chromium.browser() as started:
         # Django sees Playwright's loop and takes our plain calls of the ORM for calls from a coroutine.
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
-        chromium = playwright.chromium.launch(executable_path=path, args=CHROMIUM_ARGS)
-        yield chromium
-        chromium.close()
+        yield started
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 CARELESS = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
 """For data that die with the server."""
@@ -31,3 +32,14 @@ def own_server(config: str = "") -> Iterator[str]:
             yield server.get_uri()
         finally:
             server.cleanup()
+
+
+def new_database(url: str, name: str) -> str:
+    """Makes an empty one on the server of that URL; gives its own. The name is ours, never a user's."""
+    import psycopg2
+
+    with closing(psycopg2.connect(url)) as server:
+        server.autocommit = True
+        with server.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {name}")
+    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))

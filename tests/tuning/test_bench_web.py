@@ -22,7 +22,8 @@ def test_it_measures_a_site_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(bench_web, "LIVE_TRIALS", 400)
     sizes = ("--trials", "200", "400", "--tasks", "3", "--runs", "7", "--requests", "2", "--sockets", "3")
     out, into = io.StringIO(), tmp_path / "figures.json"
-    call_command("bench_web", "--databases", "sqlite", *sizes, "--json", "--into", str(into), stdout=out)
+    parts = ("--parts", "curves", "pages", "runs", "watchers", "recorder")  # test_bench_drawing has the browser
+    call_command("bench_web", "--databases", "sqlite", *parts, *sizes, "--json", "--into", str(into), stdout=out)
     (found,) = json.loads(out.getvalue())
     assert json.loads(into.read_text()) == [found]
     assert found["database"] == "sqlite"
@@ -39,7 +40,9 @@ def test_it_measures_a_site_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert found["idle_bytes"] > found["web_bytes"] > 10**7
 
 
-@pytest.mark.parametrize("option", ["--trials", "--tasks", "--runs", "--requests", "--sockets"])
+@pytest.mark.parametrize(
+    "option", ["--trials", "--tasks", "--runs", "--requests", "--sockets", "--visits", "--peer-limit"]
+)
 def test_it_refuses_sizes_that_make_no_sense(option: str) -> None:
     with pytest.raises(CommandError, match="at least 1") as refused:
         call_command("bench_web", option, "0")

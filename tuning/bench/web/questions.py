@@ -18,6 +18,7 @@ from tuning.runlist import Order as RunOrder
 
 from .site import Site
 
+UNKNOWN = "not recorded"
 WARM_UP = 3
 PAGE = 50
 
@@ -42,6 +43,11 @@ class Answers(msgspec.Struct):
         """The percentile, by the nearest rank."""
         ordered = sorted(self.ms)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def slowest(answers: Sequence[Answers]) -> Answers:
+    """By the p95."""
+    return max(answers, key=lambda each: each.at(0.95))
 
 
 def of_curves(run: int) -> list[Question]:
@@ -129,6 +135,16 @@ class Asker:
         """Some valid ones of the run, from all of its length."""
         _, body = self._get(Question("", f"/api/v1/runs/{run}/curves", {"points": 500}), None)
         return [latency for task in json.loads(body)["tasks"] for latency in task["scatter"]["latency_s"]]
+
+    def columns(self, run: int, *names: str) -> list[tuple[Any, ...]]:
+        """These columns of all of the run's trials, by number."""
+        rows: list[tuple[Any, ...]] = []
+        while True:
+            after = {"after": len(rows), "limit": 1000}
+            columns = json.loads(self._get(Question("", f"/api/v1/runs/{run}/trials", after), None)[1])
+            if not columns["number"]:
+                return rows
+            rows += zip(*(columns[name] for name in names), strict=True)
 
     def _get(self, question: Question, cursor: Any) -> tuple[int, bytes]:
         """Bytes on the wire, and the body as it was before it was compressed."""

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
-from .questions import Answers
+from .peers import table
+from .peers.measuring import Asked
+from .questions import UNKNOWN, Answers, slowest
 from .watching import Watched
 
 
@@ -29,12 +31,14 @@ class Findings(msgspec.Struct):
     pages: dict[int, list[Answers]] = {}
     runs: int = 0
     run_list: list[Answers] = []
+    loads: dict[int, list[Answers]] = {}
+    """Of the run page in a browser, cold and warm, by the number of the run's trials."""
     watched: Watched | None = None
+    drawn: Answers | None = None
+    """Of each trial of a run that a browser watched."""
+    peers: list[Asked] = []
     web_bytes: int | None = None
     idle_bytes: int | None = None
-
-
-UNKNOWN = "not measured"
 
 
 def rows(found: Sequence[Findings]) -> list[list[str]]:
@@ -45,6 +49,10 @@ def rows(found: Sequence[Findings]) -> list[list[str]]:
         ("… p95 of the largest run by that of the smallest", "≤ 1.5", _curve_ratio),
         ("Page of trials, the slowest kind at each size: p50, p95, p99 (ms)", "p95 ≤ 50", _page_times),
         ("Page of the run list, the slowest kind: p50, p95, p99 (ms)", "p95 ≤ 50", _list_times),
+        ("Run page until the first chart is painted, cold: p50, p95 (ms)", "≤ 1,500", lambda one: _load_times(one, 0)),
+        ("… warm: p50, p95 (ms)", "≤ 700", lambda one: _load_times(one, 1)),
+        ("… over the wire, cold and warm (kB)", "", _load_sizes),
+        ("Measured to painted, 100 trials a second: p50, p95, p99 (ms)", "p99 ≤ 250", _drawing),
         ("Watchers, each with every trial at 10 deltas a second", "500", _watchers),
         ("… from the recorder to a watcher: p50, p95, p99 (ms)", "", _delays),
         ("Recorder, bulk path (trials a second)", "≥ 20,000", _bulk),
@@ -61,6 +69,8 @@ def figures(one: Findings) -> dict[str, Any]:
     told: dict[str, Any] = msgspec.to_builtins(one)
     told["curves"] = {size: [_summary(each) for each in answers] for size, answers in one.curves.items()}
     told["pages"] = {size: [_summary(each) for each in answers] for size, answers in one.pages.items()}
+    told["loads"] = {size: [_summary(each) for each in answers] for size, answers in one.loads.items()}
+    told["drawn"] = _summary(one.drawn) if one.drawn else None
     told["run_list"] = [_summary(each) for each in one.run_list]
     if one.watched:
         seen = one.watched
@@ -75,14 +85,18 @@ def _summary(answers: Answers) -> dict[str, Any]:
 
 
 def markdown(found: Sequence[Findings]) -> str:
-    """The table as a document has it."""
-    table = rows(found)
-    lines = ["| " + " | ".join(row) + " |" for row in table]
-    return "\n".join([lines[0], "|" + " --- |" * len(table[0]), *lines[1:]]) + "\n"
+    """The tables as a document has them; that of the peers only when they were asked for."""
+    tables = [rows(found), table.rows(found)] if any(one.peers for one in found) else [rows(found)]
+    return "\n".join(_table(each) for each in tables)
+
+
+def _table(cells: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in cells]
+    return "\n".join([lines[0], "|" + " --- |" * len(cells[0]), *lines[1:]]) + "\n"
 
 
 def _curve_times(one: Findings) -> str:
-    return _by_size({size: _times(_slowest(answers)) for size, answers in one.curves.items()})
+    return _by_size({size: _times(slowest(answers)) for size, answers in one.curves.items()})
 
 
 def _curve_sizes(one: Findings) -> str:
@@ -99,11 +113,23 @@ def _curve_ratio(one: Findings) -> str:
 
 
 def _page_times(one: Findings) -> str:
-    return _by_size({size: _named(_slowest(answers)) for size, answers in one.pages.items()})
+    return _by_size({size: _named(slowest(answers)) for size, answers in one.pages.items()})
 
 
 def _list_times(one: Findings) -> str:
-    return f"{one.runs:,} runs: {_named(_slowest(one.run_list))}" if one.run_list else UNKNOWN
+    return f"{one.runs:,} runs: {_named(slowest(one.run_list))}" if one.run_list else UNKNOWN
+
+
+def _load_times(one: Findings, visit: int) -> str:
+    return _by_size({size: _times(answers[visit], 0.5, 0.95) for size, answers in one.loads.items()})
+
+
+def _load_sizes(one: Findings) -> str:
+    return _by_size({size: ", ".join(f"{each.size / 1e3:,.0f}" for each in both) for size, both in one.loads.items()})
+
+
+def _drawing(one: Findings) -> str:
+    return _times(one.drawn) if one.drawn else UNKNOWN
 
 
 def _watchers(one: Findings) -> str:
@@ -123,16 +149,12 @@ def _live(one: Findings) -> str:
     return UNKNOWN if one.live_trials_a_second is None else f"{one.live_trials_a_second:,.0f}"
 
 
-def _slowest(answers: Sequence[Answers]) -> Answers:
-    return max(answers, key=lambda each: each.at(0.95))
-
-
 def _named(answers: Answers) -> str:
     return f"{_times(answers)} ({answers.name})"
 
 
-def _times(answers: Answers) -> str:
-    return ", ".join(f"{answers.at(share):.1f}" for share in (0.5, 0.95, 0.99))
+def _times(answers: Answers, *shares: float) -> str:
+    return ", ".join(f"{answers.at(share):,.1f}" for share in shares or (0.5, 0.95, 0.99))
 
 
 def _by_size(shown: dict[int, str]) -> str:

