@@ -8,7 +8,9 @@ import * as written from "./written.js";
 
 const RECENT = 32;
 const LIVE = ["running", "stopping"];
-const DRAW_EVERY_MS = 250;
+const DRAW_EVERY_MS = 50;
+const HOLD_MS = 1000;
+const THIN_AFTER = 5000;
 const HIDDEN_MS = 100;
 const DOING = {
   loading: "loading TVM and the network", extracting: "extracting tasks", design_spaces: "generating design spaces",
@@ -50,6 +52,11 @@ async function loadFigures() {
   const response = await fetch(article.dataset.figures);
   if (!response.ok) throw new Error(`${response.status} for the figures`);
   const figures = await response.json();
+  await alone(() => show(figures));
+  return figures.last;
+}
+
+async function show(figures) {
   recent = figures.recent_at_s;
   weights = figures.weights;
   best = figures.latency.data.map((trace) => trace.y.at(-1));
@@ -63,7 +70,13 @@ async function loadFigures() {
     markFirst();
   }
   explain();
-  return figures.last;
+}
+
+let busy = Promise.resolve();
+
+/** The charts are changed by one step at a time. */
+function alone(step) {
+  return (busy = busy.catch(() => {}).then(step));
 }
 
 /** What was drawn is seen; soon after it where nothing is painted, as in a tab behind others. */
@@ -133,22 +146,46 @@ function point(updates, trace, number, at, y) {
 }
 
 let drawing = false;
+let held = false;
+let grown = 0;
+const heldUntil = {};
 
 /** Grow the charts by what has come; while they draw, more gathers. */
 async function grow() {
-  if (drawing || !waiting.trials) return;
+  if (drawing || !(waiting.trials || held)) return;
   drawing = true;
   const started = performance.now();
+  await alone(extend);
+  // Large charts take long to draw: the page must stay quick.
+  const pause = Math.max(DRAW_EVERY_MS, performance.now() - started);
+  setTimeout(() => { drawing = false; grow(); }, pause);
+}
+
+async function extend() {
   const more = waiting;
   const end = lastPoint;
   waiting = emptyUpdates();
+  held = false;
   await emphasise();
-  for (const [name, chart] of Object.entries(charts)) await chart.extend(more[name], end);
+  for (const [name, chart] of Object.entries(charts)) {
+    // Nothing new but the end of its steps: that can wait, and is half of the work.
+    if (!more[name].size && performance.now() < (heldUntil[name] ?? 0)) held = true;
+    else {
+      await chart.extend(more[name], end);
+      heldUntil[name] = performance.now() + HOLD_MS;
+    }
+  }
   explain();
   document.dispatchEvent(new CustomEvent("drawn", { detail: { last: end[0] } }));
-  // Large charts take long to draw: the page must stay quick.
-  const pause = Math.max(DRAW_EVERY_MS, 3 * (performance.now() - started));
-  setTimeout(() => { drawing = false; grow(); }, pause);
+  thin(more.trials);
+}
+
+/** Charts that have grown by thousands of points are drawn anew, with as many points as a page of that run would begin with. */
+function thin(more) {
+  grown += more;
+  if (grown < THIN_AFTER) return;
+  grown = 0;
+  live.reload();
 }
 
 // --- header

@@ -165,7 +165,7 @@ def _environment(text: str) -> tuple[str, Path]:
     name, equals, folder = text.partition("=")
     if name not in _NAMES or not equals or not folder:
         raise ArgumentTypeError(f"write it like {_NAMES[0]}=FOLDER; peers are {', '.join(_NAMES)}: {text!r}")
-    return name, Path(folder).absolute()
+    return name, Path(folder).expanduser().absolute()
 
 
 def _json(found: list[Findings]) -> str:
