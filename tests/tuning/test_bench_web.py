@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from tuning.bench.web import report
-from tuning.bench.web.questions import Answers, of_trials
+from tuning.bench.web.questions import UNKNOWN, Answers, of_trials
 from tuning.bench.web.report import Findings, Seeded
 from tuning.bench.web.watching import Watched
 from tuning.management.commands import bench_web
@@ -71,4 +71,4 @@ def test_the_table_shows_the_slowest_kind_beside_the_goal() -> None:
 
 
 def test_the_table_says_what_was_not_measured() -> None:
-    assert {row[2] for row in report.rows([Findings("sqlite")])[1:]} == {report.UNKNOWN}
+    assert {row[2] for row in report.rows([Findings("sqlite")])[1:]} == {UNKNOWN}
