@@ -140,7 +140,7 @@ class Asker:
         """These columns of all of the run's trials, by number."""
         rows: list[tuple[Any, ...]] = []
         while True:
-            after = {"after": len(rows), "limit": 1000}
+            after: dict[str, str | float] = {"after": len(rows), "limit": 1000}
             columns = json.loads(self._get(Question("", f"/api/v1/runs/{run}/trials", after), None)[1])
             if not columns["number"]:
                 return rows
