@@ -119,20 +119,22 @@ export class Chart {
     const { layout } = this.figure;
     const wide = this.element.clientWidth >= 620;
     const type = this.scale ?? layout.yaxis.type;
+    // Room for their labels is found by drawing them twice, which takes as long as all the rest. Those of numbers fit beside the plot; names may not.
+    const automargin = this.figure.data.some((trace) => trace.type !== "scatter");
     // The user's zoom belongs to an axis as it was seen: it ends when the axis becomes another.
     const kept = this.element.layout ?? {};
     return {
       ...layout,
       autosize: true,
       uirevision: "kept",
-      margin: { l: 58, r: 12, t: 8, b: 40 },
+      margin: { l: 74, r: 16, t: 8, b: 44 },
       hovermode: "closest",
       dragmode: "zoom",
       showlegend: layout.showlegend ?? (this.legend && wide && this.figure.data.length > 1),
       // Beside the plot, below the buttons; above the plot where there is no room beside it.
       legend: { ...(wide ? { x: 1.01, y: 0.95 } : { orientation: "h", x: 0, y: 1, yanchor: "bottom" }), font: { size: 11 }, itemwidth: 30, tracegroupgap: 0, uirevision: "kept" },
-      xaxis: { ...kept.xaxis, ...layout.xaxis, uirevision: this.axis, title: { text: this.axis === "time" ? "Time since the start" : layout.xaxis.title.text, standoff: 8 }, automargin: true },
-      yaxis: { ...layout.yaxis, type, uirevision: `${type} ${layout.yaxis.title.text}`, automargin: true, title: { ...layout.yaxis.title, standoff: 8 } },
+      xaxis: { ...kept.xaxis, ...layout.xaxis, uirevision: this.axis, title: { text: this.axis === "time" ? "Time since the start" : layout.xaxis.title.text, standoff: 8 }, automargin },
+      yaxis: { ...layout.yaxis, type, uirevision: `${type} ${layout.yaxis.title.text}`, automargin, title: { ...layout.yaxis.title, standoff: 8 } },
     };
   }
 
