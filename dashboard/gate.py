@@ -18,6 +18,9 @@ from .middleware import body_limit, user_of
 
 logger = logging.getLogger(__name__)
 TRY_AGAIN_LATER = 1013
+HEARD_OUT = 32 << 20
+"""Bytes of a body that is too large: up to these it is let pass by, since who is cut off in the middle hears no reason."""
+NOTHING = {"type": "http.request", "body": b"", "more_body": False}
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -26,8 +29,8 @@ Send = Callable[[Any], Awaitable[None]]
 class BodyGate:
     """Stops reading a body at the limit, since Django would spool all of it to disk before any of its own checks.
 
-    A body of unannounced length that went over gets its length announced here, so that one place refuses both:
-    `dashboard.middleware.BodyLimit`.
+    One that is announced as too large, but not as huge, passes by unkept. A body of unannounced length that went over gets
+    its length announced here, so that one place refuses both: `dashboard.middleware.BodyLimit`.
     """
 
     def __init__(self, application: Any) -> None:
@@ -37,9 +40,13 @@ class BodyGate:
         """Pass the request on, with at most the limit of its body."""
         counted, over, limit = 0, False, await sync_to_async(_limit)(scope)
         scope = {**scope, "headers": list(scope["headers"])}
+        passed_by = limit < _announced(scope) <= HEARD_OUT and await _pass_by(receive)
 
         async def limited() -> Any:
-            nonlocal counted, over
+            nonlocal counted, over, passed_by
+            if passed_by:
+                passed_by = False
+                return NOTHING
             if over:
                 # Django listens for a disconnect now. What it would hear is the rest of the body.
                 await asyncio.get_running_loop().create_future()
@@ -50,7 +57,7 @@ class BodyGate:
             over = True
             scope["headers"] = [h for h in scope["headers"] if h[0] != b"content-length"]
             scope["headers"].append((b"content-length", str(counted).encode()))
-            return {"type": "http.request", "body": b"", "more_body": False}
+            return NOTHING
 
         await self.application(scope, limited, send)
 
@@ -68,6 +75,20 @@ def _limit(scope: Any) -> int:
     finally:
         connection.close()
     return limit if user is not None and user.has_perm(UPLOAD) else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+
+
+def _announced(scope: Any) -> int:
+    """The body's length as its sender says; 0 when it doesn't, or not in figures."""
+    said = dict(scope["headers"]).get(b"content-length", b"")
+    return int(said) if said.isdigit() else 0
+
+
+async def _pass_by(receive: Receive) -> bool:
+    """Read the body and keep nothing; whether it came whole."""
+    while (message := await receive())["type"] == "http.request":
+        if not message.get("more_body"):
+            return True
+    return False
 
 
 class SocketGate:

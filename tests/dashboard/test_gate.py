@@ -1,4 +1,4 @@
-"""The limit on bodies, at the ASGI server's own messages: what is over it is never read."""
+"""The limit on bodies, at the ASGI server's own messages: what is over it is never kept."""
 
 from __future__ import annotations
 
@@ -55,6 +55,19 @@ async def test_it_stops_reading_a_body_of_unannounced_length() -> None:
 
 async def test_it_believes_no_announced_length() -> None:
     start, _, left = await send(100, headers={"content-length": "10"})
+    assert start["status"] == 413
+    assert left > 90
+
+
+async def test_it_hears_out_who_says_how_much_is_coming() -> None:
+    start, body, left = await send(100, headers={"content-length": str(100 * CHUNK)})
+    assert start["status"] == 413
+    assert json.loads(body)["error"]["code"] == "too_large"
+    assert left == 0, "who is cut off in the middle hears no reason"
+
+
+async def test_it_hears_out_nobody_who_says_that_it_is_huge() -> None:
+    start, _, left = await send(100, headers={"content-length": str(10**10)})
     assert start["status"] == 413
     assert left > 90
 

@@ -23,10 +23,18 @@ def operator(live_site: LiveSite) -> str:
     return live_site.token()
 
 
+@pytest.fixture(scope="module")
+def unused(live_site: LiveSite) -> list[int]:
+    """Runs that no test has used yet."""
+    return [
+        int(key) for key in live_site.manage("seed_trials", "--trials", "64", "--tasks", "2", "--runs", "9").split()
+    ]
+
+
 @pytest.fixture
-def key(live_site: LiveSite) -> int:
+def key(unused: list[int]) -> int:
     """A run of its own for each test."""
-    return int(live_site.manage("seed_trials", "--trials", "64", "--tasks", "2").strip())
+    return unused.pop()
 
 
 @pytest.fixture
@@ -164,3 +172,12 @@ def test_a_run_is_renamed_in_place(live_site: LiveSite, opened: Page, key: int, 
     expect(role(page, "name")).to_have_text("a better name")
     expect(role(page, "rename")).to_be_focused()
     assert stored(live_site, key, operator)["name"] == "a better name"
+
+
+def test_ten_megabytes_are_refused_with_words_over_a_real_connection(
+    live_site: LiveSite, key: int, operator: str
+) -> None:
+    status, answer = live_site.api("PATCH", f"/runs/{key}", {"revision": 1, "notes": "x" * 10_000_000}, token=operator)
+    assert status == 413
+    assert "64 KiB (65,536 bytes)" in answer["error"]["fields"]["notes"]
+    assert stored(live_site, key, operator)["notes"] == ""
