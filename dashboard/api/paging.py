@@ -51,6 +51,16 @@ def page(
     return found[:limit], _encode(found[limit - 1], order, key) if more else None
 
 
+def long_page(
+    rows: QuerySet[Any], whole: QuerySet[Any, Row], order: str, cursor: str | None, limit: int
+) -> tuple[list[Row], str | None]:
+    """The same of long rows, which are sorted by their keys alone: `whole` gives those that are on the page."""
+    narrow = rows.values_list("pk", order.lstrip("-"), named=True)
+    keys, following = page(narrow, order, cursor, limit)
+    found = whole.in_bulk([row.pk for row in keys])
+    return [found[row.pk] for row in keys if row.pk in found], following
+
+
 def _following(
     rows: QuerySet[Any, Row], order: str, key: str, place: tuple[Any, int] | None, *, valued: bool = True
 ) -> QuerySet[Any, Row]:

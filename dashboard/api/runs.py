@@ -16,7 +16,7 @@ from tuning.services import ConsoleDict
 
 from . import shapes
 from .auth import needs
-from .paging import page
+from .paging import long_page, page
 from .shapes import ERRORS
 
 router = Router(tags=["runs"])
@@ -27,8 +27,8 @@ def list_runs(request: HttpRequest, query: Query[shapes.RunQuery]) -> shapes.Run
     """Runs without their tasks, newest first unless asked otherwise."""
     # With as much of their tasks as alerts are made of.
     tasks = Task.objects.only("run_id", "index", "name", "chosen", "trials", "failed")
-    found = query.wanted().runs().listed().prefetch_related(Prefetch("tasks", tasks))
-    runs, following = page(found, query.order, query.cursor, query.limit)
+    whole = Run.everything.listed().prefetch_related(Prefetch("tasks", tasks))
+    runs, following = long_page(query.wanted().runs(), whole, query.order, query.cursor, query.limit)
     places = Run.objects.places() if any(run.status == Run.Status.QUEUED for run in runs) else {}
     return {"items": [run.to_listed_dict(tasks=run.tasks.all(), places=places) for run in runs], "next": following}
 

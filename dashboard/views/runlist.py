@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from django.views.decorators.http import require_GET, require_POST
 from django_htmx.middleware import HtmxDetails
 
-from dashboard.api.paging import page
+from dashboard.api.paging import long_page
 from tuning import keeping, runlist
 from tuning.comparing import FEWEST, MOST
 from tuning.models import Run
@@ -172,11 +172,13 @@ def _wanted(asked: QueryDict) -> Wanted:
 
 def _rows(wanted: Wanted, cursor: str | None) -> tuple[list[Run], str | None]:
     """A page of the list, the first with the pinned runs before all others, and the cursor of the next one."""
-    found = wanted.runs().listed().defer(*HEAVY)
+    found, whole = wanted.runs(), Run.everything.listed().defer(*HEAVY)
     if wanted.show != "current":
-        return page(found, wanted.order, cursor, PAGE)
-    pinned = [] if cursor else page(found.filter(pinned=True), wanted.order, None, 2 * keeping.MOST_PINNED)[0]
-    others, following = page(found.filter(pinned=False), wanted.order, cursor, PAGE)
+        return long_page(found, whole, wanted.order, cursor, PAGE)
+    pinned: list[Run] = []
+    if not cursor:
+        pinned, _ = long_page(found.filter(pinned=True), whole, wanted.order, None, 2 * keeping.MOST_PINNED)
+    others, following = long_page(found.filter(pinned=False), whole, wanted.order, cursor, PAGE)
     return [*pinned, *others], following
 
 

@@ -228,9 +228,11 @@ def test_it_asks_the_same_of_the_database_however_many_runs_there_are(
     # Session, user, permissions (2), pinned ones, others, counts, what goes on, whether any is there.
     with django_assert_max_num_queries(9):
         operator.get("/runs/", {"status": "stopped"}, headers=POLL)
-    with django_assert_max_num_queries(11):  # … tags (2) and places, and no question whether any is there
+    with django_assert_max_num_queries(
+        13
+    ):  # … whole rows (2), tags (2) and places, and no question whether any is there
         operator.get("/runs/", headers=POLL)
-    with django_assert_max_num_queries(16):  # … the user's role, networks, targets (2), tags
+    with django_assert_max_num_queries(18):  # … the user's role, networks, targets (2), tags
         operator.get("/runs/")
 
 
