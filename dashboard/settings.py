@@ -102,7 +102,7 @@ REMOTE_RUNS: int = env.int("TUNEBOARD_REMOTE_RUNS", 2, validate=validate.Range(m
 def _webhooks(values: list[str]) -> None:
     """Checks that each is an address to post to."""
     for value in values:
-        if not re.fullmatch(r"https?://[^\s/]\S*", value):
+        if not re.fullmatch(r"https?://[^\s/]\S*", value.strip()):
             raise ValidationError(f"{value!r}: write it like https://chat.example/hooks/tune")
 
 
@@ -116,7 +116,8 @@ def _webhook_secret(value: str) -> None:
         raise ValidationError("must be 24 to 64 random bytes in base64, as `openssl rand -base64 32` prints them")
 
 
-WEBHOOKS: list[str] = env.list("TUNEBOARD_WEBHOOKS", [], validate=_webhooks)
+_addresses: list[str] = env.list("TUNEBOARD_WEBHOOKS", [], validate=_webhooks)
+WEBHOOKS: list[str] = [address.strip() for address in _addresses]
 """Addresses that are told when a run or compilation has ended."""
 WEBHOOK_SECRET: str = env.str("TUNEBOARD_WEBHOOK_SECRET", "", validate=_webhook_secret)
 """Signs what they are told."""
