@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import suppress
 from importlib import import_module
@@ -13,6 +14,7 @@ from channels.db import database_sync_to_async
 from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
+from django.db import Error
 from redis.exceptions import ConnectionError as RedisAway
 from redis.exceptions import TimeoutError as RedisSilent
 
@@ -25,14 +27,15 @@ from .gate import TRY_AGAIN_LATER
 OUTAGES = (RedisAway, RedisSilent)
 NOT_SIGNED_IN, NO_SUCH_RUN = 4401, 4404
 RECHECK_S = 30.0
-"""A session that ended, or a role that was taken away, shows no more than this long of a run."""
+"""A session that ended, or a role that was taken away, shows no more than this long of a run, and what comes while that is looked up."""
 
 
 class StateConsumer(AsyncWebsocketConsumer):
     """Forwards the deltas of one thing. What the browser sends is ignored."""
 
     group: str | None = None
-    accepted = False
+    accepted = ended = False
+    check: asyncio.Task[None] | None = None
 
     def group_of(self, key: int) -> str:
         """The group that the deltas are sent to."""
@@ -56,6 +59,13 @@ class StateConsumer(AsyncWebsocketConsumer):
                 await self._show_state()
                 await self._end(TRY_AGAIN_LATER)
 
+    async def dispatch(self, message: Any) -> None:
+        """Deltas need no database. For any other message Channels looks for old connections first, in the one thread that all sockets share."""
+        if message["type"] == "run.delta":
+            await self.run_delta(message)
+        else:
+            await super().dispatch(message)
+
     async def connect(self) -> None:
         """Join first: what is announced between joining and reading the state waits, and is sent after it."""
         group = self.group_of(self._key)
@@ -66,13 +76,17 @@ class StateConsumer(AsyncWebsocketConsumer):
         await self._show_state()
 
     async def run_delta(self, message: dict[str, str]) -> None:
-        """Forward the delta as it is."""
-        if time.monotonic() > self.checked_at + RECHECK_S and not await self._may_view():
-            await self._end(NOT_SIGNED_IN)
+        """Forward the delta as it is, also while the session is looked up: hundreds of watchers take seconds for that."""
+        if self.ended:
+            return
+        if time.monotonic() > self.checked_at + RECHECK_S and (self.check is None or self.check.done()):
+            self.check = asyncio.create_task(self._recheck())
         await self.send(text_data=message["text"])
 
     async def disconnect(self, _code: int) -> None:
         """Leave the group."""
+        if self.check is not None and self.check is not asyncio.current_task():
+            self.check.cancel()
         if self.group:
             with suppress(*OUTAGES):
                 await self.channel_layer.group_discard(self.group, self.channel_name)
@@ -98,11 +112,24 @@ class StateConsumer(AsyncWebsocketConsumer):
         user: Any = await get_user({**self.scope, "session": store})
         return bool(await database_sync_to_async(user.has_perm)(VIEW))
 
+    async def _recheck(self) -> None:
+        """Close when the session shows nothing any more. The server then tells the consumer, which ends."""
+        try:
+            code = None if await self._may_view() else NOT_SIGNED_IN
+        except Error:
+            code = TRY_AGAIN_LATER
+        if code is not None:
+            await self._leave(code)
+
     async def _end(self, code: int | None) -> None:
         """Close for good; before the handshake ended that is a 403."""
+        await self._leave(code)
+        raise StopConsumer
+
+    async def _leave(self, code: int | None) -> None:
+        self.ended = True
         await self.disconnect(code or 1000)
         await self.close(code)
-        raise StopConsumer
 
 
 class RunConsumer(StateConsumer):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from hashlib import sha256
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -12,6 +11,7 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import get_conditional_response
 from django.utils.http import content_disposition_header
 
+from dashboard.conditional import etag_of
 from dashboard.presentation.downloads import stem
 from tuning.downloads import File
 from tuning.models import Run
@@ -35,7 +35,6 @@ def response(request: HttpRequest, run: Run, file: File) -> HttpResponseBase:
     answer.headers["Cache-Control"] = "private, no-cache"
     if file.size is not None:
         answer.headers["Content-Length"] = str(file.size)
-    # Weak: a zip made anew has the same files and another time in it.
-    etag = f'W/"{sha256(f"{run.pk} {run.created_at} {file.version}".encode()).hexdigest()[:32]}"'
+    etag = etag_of(run, file.version)
     answer.headers["ETag"] = etag
     return get_conditional_response(request, etag=etag, response=answer) or answer

@@ -1,30 +1,29 @@
-"""Finds plotly.min.js in the wheel of plotly, so that page and package are of one version."""
+"""Finds the browser's files in wheels that are no apps, so that page and package are of one version."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
+from fnmatch import fnmatchcase
+from typing import Any, ClassVar
 
 from django.contrib.staticfiles.finders import BaseFinder
 from django.contrib.staticfiles.utils import matches_patterns
 from django.core.files.storage import FileSystemStorage
 
-NAME = "plotly.min.js"
-PREFIX = "plotly"
+from .wheels import folder_of
 
 
-class PlotlyFinder(BaseFinder):
-    """Of the wheel's files this one only: the others are of no use here, and larger."""
+class WheelFinder(BaseFinder):
+    """Some files of one folder, under the package's name."""
+
+    package: ClassVar[str]
+    folder: ClassVar[str]
+    pattern: ClassVar[str]
 
     def __init__(self) -> None:
-        spec = find_spec("plotly")
-        assert spec is not None
-        assert spec.origin is not None
-        self.folder = Path(spec.origin).parent / "package_data"
-        self.storage = FileSystemStorage(location=self.folder)
-        self.storage.prefix = PREFIX  # type: ignore[attr-defined]
+        self.path = folder_of(self.package) / self.folder
+        self.storage = FileSystemStorage(location=self.path)
+        self.storage.prefix = self.package  # type: ignore[attr-defined]
 
     def check(self, **_options: Any) -> list[Any]:
         """Nothing to configure."""
@@ -32,12 +31,26 @@ class PlotlyFinder(BaseFinder):
 
     def find(self, path: str, find_all: bool = False, **_options: Any) -> Any:  # noqa: FBT001, FBT002  Django's signature
         """The file's path; an empty list for any other."""
-        if path != f"{PREFIX}/{NAME}":
+        prefix, _, name = path.partition("/")
+        if prefix != self.package or not fnmatchcase(name, self.pattern) or not (self.path / name).is_file():
             return []
-        found = str(self.folder / NAME)
+        found = str(self.path / name)
         return [found] if find_all else found
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterator[tuple[str, FileSystemStorage]]:
-        """The file, for collectstatic."""
-        if not matches_patterns(NAME, ignore_patterns or ()):
-            yield NAME, self.storage
+        """The files, for collectstatic."""
+        for name in sorted(path.name for path in self.path.glob(self.pattern)):
+            if not matches_patterns(name, ignore_patterns or ()):
+                yield name, self.storage
+
+
+class PlotlyFinder(WheelFinder):
+    """Of the wheel's scripts this one only: the others are of no use here, and larger."""
+
+    package, folder, pattern = "plotly", "package_data", "plotly.min.js"
+
+
+class NinjaFinder(WheelFinder):
+    """What the API's page needs. As an app of Django's Ninja would be loaded by every process, with Pydantic 25 MB."""
+
+    package, folder, pattern = "ninja", "static/ninja", "[fs]*"  # favicons and Swagger, not Redoc

@@ -38,7 +38,7 @@ class BodyGate:
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Pass the request on, with at most the limit of its body."""
-        counted, over, limit = 0, False, await sync_to_async(_limit)(scope)
+        counted, over, limit = 0, False, await _limit(scope)
         scope = {**scope, "headers": list(scope["headers"])}
         passed_by = limit < _announced(scope) <= HEARD_OUT and await _pass_by(receive)
 
@@ -62,19 +62,23 @@ class BodyGate:
         await self.application(scope, limited, send)
 
 
-def _limit(scope: Any) -> int:
+async def _limit(scope: Any) -> int:
     """Bytes of the request's body; an upload's only for who may upload, since others would fill the disk."""
     limit = body_limit(scope["method"], scope["path"])
-    if limit == settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
-        return limit
+    usual = int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    # Only uploads wait for the thread in which the sockets' queries are made.
+    return limit if limit == usual or await sync_to_async(_may_upload)(scope) else usual
+
+
+def _may_upload(scope: Any) -> bool:
     headers = {name: value.decode("latin1") for name, value in scope["headers"]}
     try:
         user = user_of(headers.get(b"authorization", ""), parse_cookie(headers.get(b"cookie", "")))
+        return user is not None and user.has_perm(UPLOAD)
     except OperationalError:
-        return settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        return False
     finally:
         connection.close()
-    return limit if user is not None and user.has_perm(UPLOAD) else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
 
 def _announced(scope: Any) -> int:

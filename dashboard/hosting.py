@@ -15,6 +15,9 @@ from types import TracebackType
 import psutil
 from typing_extensions import Self
 
+HEALTH = "/healthz"
+"""Where the site tells whether it serves."""
+
 
 class Unavailable(Exception):
     """The address can't be had, or the data folder is in use; the message says why and what to do."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from importlib import import_module
 from typing import Any
@@ -13,7 +14,8 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.middleware.gzip import GZipMiddleware
+from django.middleware.gzip import re_accepts_gzip
+from django.utils.cache import patch_vary_headers
 from django.utils.deprecation import MiddlewareMixin
 
 from tuning.editing import TOO_LONG
@@ -29,6 +31,10 @@ NOTES = re.compile(rf"PATCH {API}v1/runs/\d+|POST /runs/notes/preview/")
 """Requests that only notes can make large."""
 ENVELOPE = 1 << 20
 """Bytes that a multipart body may have besides the file."""
+WORTH_IT = 200
+"""Bytes from which on an answer is compressed."""
+QUICK = 1
+"""Of zlib's levels."""
 
 
 def body_limit(method: str, path: str) -> int:
@@ -53,14 +59,26 @@ class ApiErrors(MiddlewareMixin):
         return response
 
 
-class CompressedJson(GZipMiddleware):
-    """Charts are a fifth of their size. Pages and files aren't compressed here: files are mostly, and stream."""
+class CompressedJson(MiddlewareMixin):
+    """Charts are a third of their size. Pages and files aren't compressed here: files are mostly, and stream.
+
+    Django's own compresses six times as long for a twentieth less, with random bytes against who guesses secrets from
+    sizes: answers in JSON hold none.
+    """
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """Compress an answer in JSON for who takes that."""
         kind = response.headers.get("Content-Type", "")
-        whole_json = isinstance(response, HttpResponse) and kind.startswith("application/json")
-        return super().process_response(request, response) if whole_json and response.status_code < 400 else response
+        if not isinstance(response, HttpResponse) or not kind.startswith("application/json"):
+            return response
+        if response.status_code >= 400 or len(response.content) < WORTH_IT:
+            return response
+        patch_vary_headers(response, ("Accept-Encoding",))
+        if re_accepts_gzip.search(request.headers.get("Accept-Encoding", "")):
+            response.content = gzip.compress(response.content, QUICK, mtime=0)
+            response.headers["Content-Encoding"] = "gzip"
+            response.headers["Content-Length"] = str(len(response.content))
+        return response
 
 
 class BodyLimit(MiddlewareMixin):

@@ -16,6 +16,7 @@ from csp.constants import NONE, SELF
 from environs import Env, EnvError, ValidationError, validate
 from redis.connection import parse_url
 
+from dashboard.wheels import folder_of
 from tuning import valkey
 from tuning.engines.tracker import Address
 
@@ -173,7 +174,6 @@ INSTALLED_APPS = [
     "csp",
     "channels",
     "django_htmx",
-    "ninja",
     "sesame",
     "tuning",
     "dashboard",
@@ -202,7 +202,8 @@ ASGI_APPLICATION = "dashboard.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        # Ninja isn't an app (dashboard.finders says why).
+        "DIRS": [BASE_DIR / "templates", folder_of("ninja") / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -283,6 +284,7 @@ STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
     "dashboard.finders.PlotlyFinder",
+    "dashboard.finders.NinjaFinder",
 ]
 STORAGES: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

@@ -6,6 +6,7 @@ from django.urls import URLPattern, URLResolver, path
 from django.views.generic import RedirectView
 
 from .api import api
+from .hosting import HEALTH
 from .views import (
     compare,
     compilations,
@@ -66,7 +67,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sign-in/", session.sign_in, name="sign_in"),
     path("sign-out/", session.sign_out, name="sign_out"),
     path("login/", session.one_time_login, name="one_time_login"),
-    path("healthz", health.health, name="health"),
+    path(HEALTH[1:], health.health, name="health"),
     path("api/v1/", RedirectView.as_view(pattern_name="api:openapi-view")),
     path("api/v1/", api.urls),
 ]

@@ -138,7 +138,7 @@ class LiveSite:
             return error.code, json.loads(error.read())
 
     def processes(self, *words: str) -> list[psutil.Process]:
-        """The site's processes whose command line has all these words: ("dashboard.serve",), ("celery",), …"""
+        """The site's processes whose command line has all these words: ("dashboard.serve",), ("tuning.worker",), …"""
         assert self.process
         found = []
         for process in psutil.Process(self.process.pid).children(recursive=True):

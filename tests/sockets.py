@@ -50,6 +50,8 @@ class Socket:
         message = await self._application.receive_output(TIMEOUT_S)
         assert message["type"] == "websocket.close", message
         code: int = message["code"]
+        # As the server does, for who closed without ending by itself.
+        await self._application.send_input({"type": "websocket.disconnect", "code": code})
         await self._application.wait(TIMEOUT_S)
         return code
 

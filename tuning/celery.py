@@ -10,6 +10,8 @@ from celery import Celery
 from celery.signals import worker_ready, worker_shutting_down
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+# Django's checks load every page's code. `up`, `migrate` and the tests make them; a worker would keep 30 MB of it.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("tuneboard")
 app.config_from_object("django.conf:settings", namespace="CELERY")

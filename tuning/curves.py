@@ -11,9 +11,6 @@ from .models import Run, Task, TrialQuerySet
 Row = tuple[int, int, float, float | None, int]
 """Of a trial: its task's key, number, seconds since the run began, latency in seconds, count in its task."""
 
-Improvement = tuple[int, int, float, float]
-"""Of a trial that improved its task: the task's key, number, seconds since the run began, latency in seconds."""
-
 
 class LatencyColumns(TypedDict):
     """Points by trial number and by seconds since the run began, to the millisecond; latencies in seconds."""
@@ -32,7 +29,10 @@ class AllocationColumns(TypedDict):
 
 
 class TaskCurves(TypedDict):
-    """`best` has each improvement, exactly; `scatter` and `allocation` are thinned, to five digits of a latency."""
+    """`best` has each improvement, exactly; `scatter` and `allocation` are thinned, to five digits of a latency.
+
+    A step of `best` is where the task became faster, so each is a trial with a latency.
+    """
 
     index: int
     name: str
@@ -42,7 +42,7 @@ class TaskCurves(TypedDict):
 
 
 class CurvesDict(TypedDict):
-    """All curves of a run up to its trial `last`."""
+    """All curves of a run up to its trial `last`; the estimate to nine digits."""
 
     run: int
     last: int
@@ -51,75 +51,72 @@ class CurvesDict(TypedDict):
 
 
 def curves(run: Run, points: int = 2000) -> CurvesDict:
-    """The run's curves, its scatter thinned to at most `points` trials by level of detail."""
-    tasks = list(run.tasks.all())
-    shown = {task.pk: _empty(task) for task in tasks}
+    """The run's curves, its scatter of `points` trials spread evenly over all of them."""
+    tasks = list(run.tasks.defer("tensorir", "args"))
     last = run.trials_done
-    for key, number, at_s, latency_s, nth in _rows(run.trials.thinned(_level(last, points)), last):
-        allocation = shown[key]["allocation"]
-        allocation["number"].append(number)
-        allocation["at_s"].append(at_s)
-        allocation["trials"].append(nth)
-        if latency_s is not None:
-            _append(shown[key]["scatter"], number, at_s, float(f"{latency_s:.5g}"))
-    improvements = list(_improvements(run.trials.all(), last))
-    for key, number, at_s, latency_s in improvements:
-        _append(shown[key]["best"], number, at_s, latency_s)
-    estimate = _estimate(tasks, improvements)
-    return {"run": run.pk, "last": last, "tasks": list(shown.values()), "estimate": estimate}
+    shown, best = _by_task(tasks), _by_task(tasks)
+    for row in _rows(run.trials.spread(last, points), last):
+        shown[row[0]].append(row)
+    improvements = list(_rows(run.trials.improvements(), last))
+    for row in improvements:
+        best[row[0]].append(row)
+    return {
+        "run": run.pk,
+        "last": last,
+        "tasks": [_of_task(task, shown[task.pk], best[task.pk]) for task in tasks],
+        "estimate": _estimate(tasks, improvements),
+    }
+
+
+def _by_task(tasks: list[Task]) -> dict[int, list[Row]]:
+    return {task.pk: [] for task in tasks}
 
 
 def _rows(trials: TrialQuerySet, last: int) -> Iterator[Row]:
     """Those up to `last`. What was recorded since is left out here: asked for it, SQLite would read all by number."""
-    for key, number, at_s, latency_s, nth in trials.values_list(
-        "task_id", "number", "at_s", "latency_s", "nth"
-    ).iterator():
-        if number <= last:
-            yield key, number, round(at_s, 3), latency_s, nth
+    found = trials.values_list("task_id", "number", "at_s", "latency_s", "nth")
+    return (
+        (key, number, round(at_s, 3), latency_s, nth) for key, number, at_s, latency_s, nth in found if number <= last
+    )
 
 
-def _improvements(trials: TrialQuerySet, last: int) -> Iterator[Improvement]:
-    """An improvement has a latency: a failed trial improves nothing."""
-    for key, number, at_s, latency_s, _nth in _rows(trials.improvements(), last):
-        if latency_s is not None:
-            yield key, number, at_s, latency_s
+def _of_task(task: Task, shown: list[Row], best: list[Row]) -> TaskCurves:
+    valid = [
+        (number, at_s, float(f"{latency_s:.5g}")) for _, number, at_s, latency_s, _ in shown if latency_s is not None
+    ]
+    return {
+        "index": task.index,
+        "name": task.name,
+        "best": _latencies(
+            [(number, at_s, latency_s) for _, number, at_s, latency_s, _ in best if latency_s is not None]
+        ),
+        "scatter": _latencies(valid),
+        "allocation": {
+            "number": [row[1] for row in shown],
+            "at_s": [row[2] for row in shown],
+            "trials": [row[4] for row in shown],
+        },
+    }
 
 
-def _level(trials: int, points: int) -> int:
-    """The lowest level of detail with at most `points` trials."""
-    return max(0, (-(-trials // points) - 1).bit_length()) if trials else 0
-
-
-def _estimate(tasks: list[Task], improvements: list[Improvement]) -> LatencyColumns:
+def _estimate(tasks: list[Task], improvements: list[Row]) -> LatencyColumns:
     """Σ best × weight after each improvement, from the one on at which every chosen task has a valid trial."""
     weight = {task.pk: task.weight for task in tasks if task.chosen}
     parts = dict.fromkeys(weight, 0.0)
     missing = set(weight)
-    columns = _no_points()
-    for key, number, at_s, latency_s in improvements:
-        if key in weight:
+    points = []
+    for key, number, at_s, latency_s, _ in improvements:
+        if key in weight and latency_s is not None:
             parts[key] = latency_s * weight[key]
             missing.discard(key)
         if not missing:
-            _append(columns, number, at_s, sum(parts.values()))
-    return columns
+            points.append((number, at_s, float(f"{sum(parts.values()):.9g}")))
+    return _latencies(points)
 
 
-def _append(columns: LatencyColumns, number: int, at_s: float, latency_s: float) -> None:
-    columns["number"].append(number)
-    columns["at_s"].append(at_s)
-    columns["latency_s"].append(latency_s)
-
-
-def _no_points() -> LatencyColumns:
-    return {"number": [], "at_s": [], "latency_s": []}
-
-
-def _empty(task: Task) -> TaskCurves:
+def _latencies(points: list[tuple[int, float, float]]) -> LatencyColumns:
     return {
-        "index": task.index,
-        "name": task.name,
-        "best": _no_points(),
-        "scatter": _no_points(),
-        "allocation": {"number": [], "at_s": [], "trials": []},
+        "number": [point[0] for point in points],
+        "at_s": [point[1] for point in points],
+        "latency_s": [point[2] for point in points],
     }

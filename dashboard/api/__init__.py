@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from django.http import HttpRequest
 from ninja import NinjaAPI
+from ninja.openapi.docs import ABS_TPL_PATH, Swagger
 from ninja.renderers import BaseRenderer
 
 from dashboard.accounts import VIEW
@@ -26,7 +28,14 @@ class Json(BaseRenderer):
         return msgspec.json.encode(data)
 
 
+class OwnFiles(Swagger):
+    """The API's page with this site's files: unless it is an app, Ninja would have the browser fetch them elsewhere."""
+
+    template_cdn = str(ABS_TPL_PATH / Path(Swagger.template).name)
+
+
 api = NinjaAPI(
+    docs=OwnFiles(),
     title="Tuneboard",
     version="1",
     description="Launch, watch and read Apache TVM tuning runs. Latencies in seconds, times in ISO 8601.",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from django.db.models import Prefetch
 from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
 from dashboard.accounts import CHANGE, LAUNCH
+from dashboard.conditional import columns
 from tuning import editing, exploring, keeping, services, showing
 from tuning.curves import CurvesDict, curves
 from tuning.models import Run, RunDict, Task, TrialRow
@@ -143,9 +145,13 @@ def list_trials(request: HttpRequest, run_id: int, query: Query[shapes.TrialQuer
 
 
 @router.get("runs/{int:run_id}/curves", response={200: CurvesDict, **ERRORS})
-def get_curves(request: HttpRequest, run_id: int, query: Query[shapes.CurveQuery]) -> CurvesDict:  # noqa: ARG001
-    """What the charts show: best-so-far (exact), scatter and allocation (thinned) of each task, and the estimate."""
-    return curves(_run(run_id), query.points)
+def get_curves(request: HttpRequest, run_id: int, query: Query[shapes.CurveQuery]) -> HttpResponseBase:
+    """What the charts show: best-so-far (exact), scatter and allocation (thinned) of each task, and the estimate.
+
+    Send the answer's `ETag` as `If-None-Match` to be told whether there is anything new: 304 when there isn't.
+    """
+    run = _run(run_id)
+    return columns(request, run, f"curves {query.points}", lambda: curves(run, query.points))
 
 
 @router.get("runs/{int:run_id}/errors", response={200: shapes.ErrorList, **ERRORS})

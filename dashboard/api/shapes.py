@@ -112,7 +112,10 @@ class CurveQuery(Query):
     """How fine."""
 
     points: int = Field(
-        2000, ge=10, le=20_000, description="Trials in the scatter, at most. Best-so-far is always exact."
+        2000,
+        ge=10,
+        le=20_000,
+        description="Trials in the scatter: so many when the run has them. Best-so-far is always exact.",
     )
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from django.contrib import messages
 from django.contrib.auth.decorators import permission_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard import charts
 from dashboard.accounts import CHANGE
+from dashboard.conditional import columns
 from dashboard.forms import ExtensionForm
 from dashboard.presentation import downloads, phases
 from tuning import services
@@ -56,13 +57,10 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-def run_figures(_request: HttpRequest, pk: int) -> HttpResponse:
+def run_figures(request: HttpRequest, pk: int) -> HttpResponseBase:
     """The run's Plotly figures."""
     run = _run(pk)
-    body = msgspec.json.encode(
-        charts.run_figures(run, curves(run))
-    )  # Thousands of numbers: 20 times as fast as Django's.
-    return HttpResponse(body, content_type="application/json")
+    return columns(request, run, "figures", lambda: charts.run_figures(run, curves(run)))
 
 
 @require_GET

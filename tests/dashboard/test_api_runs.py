@@ -13,9 +13,11 @@ import msgspec
 import pytest
 from django.db.models import F
 from django.test import Client
+from pydantic import TypeAdapter
 
-from tests.world import make_run, make_user, measured_run
+from tests.world import make_run, make_user, measured_run, record_trials
 from tuning import services, showing
+from tuning.curves import CurvesDict
 from tuning.engines.showing import Decision
 from tuning.models import Record, Run, TrialError
 from tuning.runlist import Order
@@ -283,6 +285,22 @@ def test_it_gives_curves(client: Client) -> None:
     assert shown["last"] == 3
     assert [task["best"]["latency_s"] for task in shown["tasks"]] == [[2e-3, 1e-3], [3e-3]]
     assert shown["estimate"]["latency_s"] == pytest.approx([8e-3, 7e-3])
+    assert TypeAdapter(CurvesDict).validate_python(shown, strict=True) == shown
+
+
+@pytest.mark.parametrize("path", ["/api/v1/runs/{}/curves", "/runs/{}/figures/"])
+def test_it_gives_what_is_drawn_anew_only_after_another_trial(client: Client, path: str) -> None:
+    run = measured_run()
+    path = path.format(run.pk)
+    first = client.get(path)
+    known = {"if-none-match": first.headers["ETag"]}
+    again = client.get(path, headers=known)
+    assert (again.status_code, again.content, again.headers["ETag"]) == (304, b"", first.headers["ETag"])
+    assert first.headers["Cache-Control"] == again.headers["Cache-Control"] == "private, no-cache"
+    assert client.get(path, {"points": 10}, headers=known).status_code == (200 if "curves" in path else 304)
+    record_trials(run, [(0, 1e-4)])
+    later = client.get(path, headers=known)
+    assert (later.status_code, later.json()["last"]) == (200, 4)
 
 
 def test_it_groups_errors(client: Client) -> None:

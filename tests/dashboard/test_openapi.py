@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 from django.conf import settings
+from django.contrib.staticfiles import finders
 from django.test import Client
 
 from dashboard.api import api, shapes
@@ -147,7 +148,9 @@ def test_the_page_sends_strangers_to_sign_in(client: Client) -> None:
 def test_the_page_loads_nothing_from_elsewhere(client: Client) -> None:
     client.force_login(make_user("viewer"))
     page = client.get("/api/v1/docs").content.decode()
-    assert "swagger-ui-bundle.js" in page
+    files = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert "/static/ninja/swagger-ui-bundle.js" in files
+    assert all(file.startswith("/static/ninja/") and finders.find(file.removeprefix("/static/")) for file in files)
     assert not re.findall(r"https?://", page)
     assert not re.findall(r"<script(?![^>]*(?:src=|application/json))", page)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -229,7 +230,60 @@ async def test_it_ends_with_the_session_or_the_role(
     async with joined(client, run) as opened:
         await opened.read()
         await database_sync_to_async(revoke)()
+        assert (await opened.read())["type"] == "delta", "the one that came while the session was looked up"
         assert await opened.closing_code() == 4401
+
+
+async def test_it_forwards_deltas_while_the_session_is_looked_up(
+    client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = asyncio.Event()
+
+    async def refused_at_last(self: consumers.StateConsumer) -> bool:
+        self.checked_at = time.monotonic()
+        await answered.wait()
+        return False
+
+    async with joined(client, run) as opened:
+        await opened.read()
+        monkeypatch.setattr(consumers, "RECHECK_S", -1.0)
+        monkeypatch.setattr(consumers.StateConsumer, "_may_view", refused_at_last)
+        for last in (4, 5, 6):
+            await database_sync_to_async(tell)(run, [(0, 1e-3)])
+            assert (await opened.read())["last"] == last
+        answered.set()
+        assert await opened.closing_code() == 4401
+
+
+async def test_it_asks_to_come_back_when_the_session_can_t_be_looked_up(
+    client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(self: consumers.StateConsumer) -> bool:
+        raise OperationalError("could not connect")
+
+    async with joined(client, run) as opened:
+        await opened.read()
+        monkeypatch.setattr(consumers, "RECHECK_S", -1.0)
+        monkeypatch.setattr(consumers.StateConsumer, "_may_view", away)
+        await database_sync_to_async(announce_status)(run)
+        assert (await opened.read())["type"] == "delta"
+        assert await opened.closing_code() == 1013
+
+
+async def test_a_delta_needs_no_thread_of_the_database(
+    client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+
+    async def look() -> None:
+        looked.append(1)
+
+    async with joined(client, run) as opened:
+        await opened.read()
+        monkeypatch.setattr("channels.consumer.aclose_old_connections", look)
+        await database_sync_to_async(tell)(run, [(0, 1e-3)])
+        assert (await opened.read())["last"] == 4
+        assert not looked
 
 
 async def test_it_gives_the_state_and_asks_to_come_back_when_redis_is_away(

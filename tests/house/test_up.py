@@ -97,6 +97,18 @@ def test_static_files_are_served_by_names_that_never_go_stale(live_site: LiveSit
         assert "immutable" in answer.headers["Cache-Control"]
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what a process has mapped")
+def test_only_the_web_loads_what_pages_are_made_with(live_site: LiveSite) -> None:
+    assert live_site.process
+    with_pydantic = {
+        " ".join(process.cmdline())
+        for process in whole_family(live_site)
+        if any("pydantic_core" in area.path for area in process.memory_maps())
+    }
+    assert len(with_pydantic) == 1
+    assert "dashboard.serve" in with_pydantic.pop()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_no_process_lock_or_socket(new_site: LiveSite, number: signal.Signals) -> None:
     new_site.start()
@@ -126,7 +138,11 @@ def test_a_killed_up_takes_all_along_and_the_next_one_just_works(new_site: LiveS
 
 def test_what_crashes_is_started_again(new_site: LiveSite) -> None:
     new_site.start()
-    for words, name in ((("dashboard.serve",), "web"), (("celery",), "worker-cpu"), (("valkey-server",), "valkey")):
+    for words, name in (
+        (("dashboard.serve",), "web"),
+        (("tuning.worker", "device.cpu"), "worker-cpu"),
+        (("valkey-server",), "valkey"),
+    ):
         new_site.kill(*words)
         said = f"{name} was killed by SIGKILL; starting it again in 1 s"
         new_site.wait_for(lambda said=said: said in new_site.said())

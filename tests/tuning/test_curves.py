@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
+from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
 from tests.world import make_run, measured_run, record_trials
@@ -37,13 +40,23 @@ def test_it_counts_the_trials_that_each_task_got() -> None:
     assert curves(run)["tasks"][0]["allocation"] == {"number": [1, 3, 4], "at_s": [1.0, 3.0, 4.0], "trials": [1, 2, 3]}
 
 
-@pytest.mark.parametrize("points", [1, 7, 16, 64, 1000])
-def test_it_thins_to_the_number_of_points(points: int) -> None:
+@pytest.mark.parametrize("points", [1, 2, 7, 16, 33, 63, 64, 1000])
+def test_it_spreads_as_many_points_as_are_asked_for(points: int) -> None:
     run = measured_run([(number % 2, 1.0 / number) for number in range(1, 65)])
     shown = curves(run, points=points)
-    total = sum(len(task["allocation"]["number"]) for task in shown["tasks"])
-    assert points / 2 < total <= points or total == 64
+    numbers = sorted(number for task in shown["tasks"] for number in task["allocation"]["number"])
+    assert len(numbers) == min(points, 64)
+    gaps = {later - earlier for earlier, later in pairwise(numbers)}
+    assert max(gaps, default=0) <= 2 * min(gaps, default=0)
     assert sum(len(task["best"]["number"]) for task in shown["tasks"]) == 64
+
+
+def test_it_reads_the_points_by_the_index_of_levels() -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL chooses by the number of rows, of which there are few here")
+    run = measured_run([(0, 1.0)] * 64)
+    plan = run.trials.spread(64, 10).values_list("task_id", "number", "at_s", "latency_s", "nth").explain()
+    assert "run_id=? AND lod>?" in plan
 
 
 def test_it_reads_in_few_queries_whatever_the_number_of_tasks(

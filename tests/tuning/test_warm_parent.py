@@ -261,7 +261,7 @@ def test_a_kill_in_mid_run_leaves_no_process_and_loses_no_trial(really_warm: War
 def test_two_runs_of_a_site_are_forked_from_one_parent_and_leave_nothing_behind(new_site: LiveSite) -> None:
     new_site.start()
     token = new_site.token()
-    (worker,) = new_site.processes("celery", "device.cpu")
+    (worker,) = new_site.processes("tuning.worker", "device.cpu")
     new_site.wait_for(worker.children, 60)
     (warm,) = worker.children()
     tune_on(new_site, token)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import StringIO
+from itertools import islice
 from typing import Any, NamedTuple
 
 from django.db import connections, models
@@ -18,6 +18,8 @@ VALID, FAILED = Q(error_kind__isnull=True), Q(error_kind__isnull=False)
 improvements: it would walk all valid ones in the order of latency."""
 FEW = 20_000
 """Rows that are sorted for a page in a few milliseconds."""
+LINE = 64
+"""Characters of a trial as COPY takes it, about."""
 
 
 class TrialError(models.Model):
@@ -77,7 +79,7 @@ class TrialQuerySet(models.QuerySet["Trial"]):
         connection = connections[self.db]
         with connection.cursor() as cursor:
             if connection.vendor == "postgresql":
-                cursor.copy_expert(f"COPY {table} ({columns}) FROM STDIN", StringIO("".join(map(_copied, rows))))
+                cursor.copy_expert(f"COPY {table} ({columns}) FROM STDIN", _Lines(rows), 1 << 16)
             else:
                 places = ",".join(["%s"] * len(TrialRow._fields))
                 cursor.executemany(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)  # noqa: S608 - our own names
@@ -130,6 +132,19 @@ class TrialQuerySet(models.QuerySet["Trial"]):
     def thinned(self, level: int) -> TrialQuerySet:
         """Every 2^level-th trial: an index range whose cost doesn't depend on the run's size."""
         return self.filter(lod__gte=level).order_by("number")
+
+    def spread(self, count: int, points: int) -> TrialQuerySet:
+        """Of a run's first `count` trials `points`, evenly: a whole level of detail, and of the next finer one what is missing.
+
+        Whatever the run's size, that is a range of the index with less than twice `points` rows.
+        """
+        level = (count // (points + 1)).bit_length()
+        if level == 0:
+            return self.order_by("number")
+        missing, finer = points - (count >> level), (count >> (level - 1)) - (count >> level)
+        # The finer ones are counted from 0 by the bits above their last one.
+        turn = F("number").bitrightshift(level) * missing % finer
+        return self.thinned(level - 1).alias(turn=turn).filter(Q(lod__gte=level) | Q(turn__lt=missing))
 
 
 class Trial(models.Model):
@@ -187,28 +202,29 @@ def _between(column: str, least: float | None, most: float | None) -> dict[str, 
 
 def trial_columns(trials: Iterable[TrialRow], index_of: Mapping[int, int], after: int) -> TrialColumns:
     """The trials as columns; `index_of` gives the task's index by its key, `after` is `last` when there are none."""
-    columns: TrialColumns = {
-        "number": [],
-        "task": [],
-        "latency_s": [],
-        "error": [],
-        "short": [],
-        "at_s": [],
-        "nth": [],
-        "improved": [],
-        "last": after,
+    rows = list(trials)
+    return {
+        "number": [row.number for row in rows],
+        "task": [index_of[row.task_id] for row in rows],
+        "latency_s": [row.latency_s for row in rows],
+        "error": [row.error_kind for row in rows],
+        "short": [row.short for row in rows],
+        "at_s": [row.at_s for row in rows],
+        "nth": [row.nth for row in rows],
+        "improved": [row.improved for row in rows],
+        "last": max((row.number for row in rows), default=after),
     }
-    for trial in trials:
-        columns["number"].append(trial.number)
-        columns["task"].append(index_of[trial.task_id])
-        columns["latency_s"].append(trial.latency_s)
-        columns["error"].append(trial.error_kind)
-        columns["short"].append(trial.short)
-        columns["at_s"].append(trial.at_s)
-        columns["nth"].append(trial.nth)
-        columns["improved"].append(trial.improved)
-        columns["last"] = max(columns["last"], trial.number)
-    return columns
+
+
+class _Lines:
+    """A file for COPY: rows are written out while the server takes those before them."""
+
+    def __init__(self, rows: Iterable[TrialRow]) -> None:
+        self._rows = iter(rows)
+
+    def read(self, size: int) -> str:
+        """The next ones, of about `size` characters; nothing after the last."""
+        return "".join(map(_copied, islice(self._rows, max(1, size // LINE))))
 
 
 def _copied(row: TrialRow) -> str:

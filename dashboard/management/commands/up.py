@@ -9,18 +9,22 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
 from django.urls import reverse
 
 from dashboard.accounts import first_admin, one_time_login_url
-from dashboard.hosting import Address, SiteLock, Unavailable
+from dashboard.hosting import HEALTH, Address, SiteLock, Unavailable
 from tuning import services, valkey
 from tuning.celery import COMPILE_QUEUE, EXTRACT_QUEUE, WEBHOOK_QUEUE, queue_of
 from tuning.devices import REMOTE
+from tuning.engines.lifeline import die_with
 from tuning.management.migrated import migrate
 from tuning.models import Run
 from tuning.processes import Child, stop
@@ -36,6 +40,8 @@ class Command(BaseCommand):
     """Migrates, starts what isn't configured, the web, a worker a device and those that need none; Ctrl-C stops all of it."""
 
     help = __doc__
+    requires_system_checks = ()
+    """They are made, with the code of all pages that they load, in a process that ends."""
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Where to listen, and whether to tune something at once."""
@@ -63,9 +69,7 @@ class Command(BaseCommand):
         try:
             self._prepare(children)
             self._start(children["web"], address)
-            self._welcome(address)
-            if demo and not Run.everything.exists():
-                self._demo(address)
+            _apart(partial(self._welcome, address, demo=demo))
             self._watch(list(children.values()))
         except KeyboardInterrupt:
             self._say("Stopping.")
@@ -93,14 +97,18 @@ class Command(BaseCommand):
     def _prepare(self, children: dict[str, Child]) -> None:
         """Database, static files and broker are ready; the workers have been started."""
         wait_for(database_trouble, self._say)
-        migrate()
-        _collect_static()
+        _apart(self._make_ready)
         if "valkey" in children:
             _start_valkey(children["valkey"])
         wait_for(broker_trouble, self._say)
         for name, child in children.items():
             if name not in ("valkey", "web"):
                 child.start()
+
+    def _make_ready(self) -> None:
+        self.check()
+        migrate()
+        call_command("collectstatic", interactive=False, verbosity=0)
 
     def _start(self, web: Child, address: Address) -> None:
         """The web process answers."""
@@ -113,9 +121,9 @@ class Command(BaseCommand):
                 raise CommandError(f"The web process doesn't answer. The end of {web.log}:\n{web.last_lines()}")
             time.sleep(0.1)
         if answer != 200:
-            self._say(f"The site's health check answers {answer}: see {address.url()}{reverse('health')}")
+            self._say(f"The site's health check answers {answer}: see {address.url()}{HEALTH}")
 
-    def _welcome(self, address: Address) -> None:
+    def _welcome(self, address: Address, *, demo: bool) -> None:
         minutes = settings.SESAME_MAX_AGE // 60
         self._say(f"Tuneboard is ready at {address.url()} (logs: {settings.VAR / 'logs'}; Ctrl-C stops it)")
         self._say(f"Sign in, once and within {minutes} minutes: {one_time_login_url(first_admin(), address.url())}")
@@ -125,6 +133,8 @@ class Command(BaseCommand):
             self._say(
                 "Plain HTTP: in a network that you don't trust put a proxy with HTTPS before it (docs/settings.md)."
             )
+        if demo and not Run.everything.exists():
+            self._demo(address)
 
     def _demo(self, address: Address) -> None:
         try:
@@ -168,16 +178,27 @@ def _stop(children: dict[str, Child]) -> None:
         valkey.clean_up(settings.VAR)
 
 
-def _collect_static() -> None:
-    """In a process that ends: compressing would leave 40 MB with the one that stays."""
-    options = {"interactive": False, "verbosity": 0}
-    collector = multiprocessing.get_context("fork").Process(
-        target=call_command, args=("collectstatic",), kwargs=options
-    )
-    collector.start()
-    collector.join()
-    if collector.exitcode:
-        raise CommandError("The static files could not be collected: the reason stands above.")
+def _apart(step: Callable[[], None]) -> None:
+    """Do a step of the start in a process that ends: what it loads and leaves, 50 MB, isn't kept by the one that stays.
+
+    Raises `CommandError` when it fails, after the reason was said.
+    """
+    connections.close_all()  # Two processes can't share one.
+    process = multiprocessing.get_context("fork").Process(target=_do, args=(step, os.getpid()), daemon=True)
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise CommandError("The site can't start: the reason stands above.")
+
+
+def _do(step: Callable[[], None], parent: int) -> None:
+    die_with(parent)
+    try:
+        step()
+    except CommandError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(1)  # The parent says that it stops.
 
 
 def _embeds_valkey() -> bool:
@@ -221,12 +242,7 @@ def _allowed_hosts(address: Address) -> list[str]:
 
 
 def _worker(name: str, queues: str, concurrency: int = 1) -> list[str]:
-    options = ["--pool", "threads", "--concurrency", str(concurrency), "--queues", queues, "--hostname", f"{name}@%h"]
-    return [
-        *(sys.executable, "-m", "celery", "--app", "tuning.celery", "worker", "--loglevel", "INFO"),
-        *("--without-gossip", "--without-mingle", "--without-heartbeat"),
-        *options,
-    ]
+    return [sys.executable, "-m", "tuning.worker", name, queues, "--concurrency", str(concurrency)]
 
 
 def _health(address: Address) -> int | None:
@@ -235,7 +251,7 @@ def _health(address: Address) -> int | None:
     host = "127.0.0.1" if place[0] == "0.0.0.0" else "::1" if place[0] == "::" else place[0]  # noqa: S104 - compared, not bound
     connection = http.client.HTTPConnection(host, address.port, timeout=2)
     try:
-        connection.request("GET", reverse("health"), headers={"Host": _allowed_hosts(address)[0]})
+        connection.request("GET", HEALTH, headers={"Host": _allowed_hosts(address)[0]})
         return connection.getresponse().status
     except (OSError, http.client.HTTPException):
         return None

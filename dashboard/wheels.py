@@ -1,0 +1,14 @@
+"""Installed packages as folders."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def folder_of(package: str) -> Path:
+    """Where an installed package lies. It isn't loaded for that."""
+    spec = find_spec(package)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
