@@ -11,6 +11,9 @@ from .models import Run, Task, TrialQuerySet
 Row = tuple[int, int, float, float | None, int]
 """Of a trial: its task's key, number, seconds since the run began, latency in seconds, count in its task."""
 
+Point = tuple[int, float, float]
+"""A trial's number, seconds since the run began, latency in seconds."""
+
 
 class LatencyColumns(TypedDict):
     """Points by trial number and by seconds since the run began, to the millisecond; latencies in seconds."""
@@ -29,10 +32,7 @@ class AllocationColumns(TypedDict):
 
 
 class TaskCurves(TypedDict):
-    """`best` has each improvement, exactly; `scatter` and `allocation` are thinned, to five digits of a latency.
-
-    A step of `best` is where the task became faster, so each is a trial with a latency.
-    """
+    """`best` has each improvement, exactly; `scatter` and `allocation` are thinned, to five digits of a latency."""
 
     index: int
     name: str
@@ -81,22 +81,21 @@ def _rows(trials: TrialQuerySet, last: int) -> Iterator[Row]:
 
 
 def _of_task(task: Task, shown: list[Row], best: list[Row]) -> TaskCurves:
-    valid = [
-        (number, at_s, float(f"{latency_s:.5g}")) for _, number, at_s, latency_s, _ in shown if latency_s is not None
-    ]
     return {
         "index": task.index,
         "name": task.name,
-        "best": _latencies(
-            [(number, at_s, latency_s) for _, number, at_s, latency_s, _ in best if latency_s is not None]
-        ),
-        "scatter": _latencies(valid),
+        "best": _latencies(_measured(best)),
+        "scatter": _latencies([(number, at_s, float(f"{value:.5g}")) for number, at_s, value in _measured(shown)]),
         "allocation": {
             "number": [row[1] for row in shown],
             "at_s": [row[2] for row in shown],
             "trials": [row[4] for row in shown],
         },
     }
+
+
+def _measured(rows: list[Row]) -> list[Point]:
+    return [(number, at_s, latency_s) for _, number, at_s, latency_s, _ in rows if latency_s is not None]
 
 
 def _estimate(tasks: list[Task], improvements: list[Row]) -> LatencyColumns:
@@ -114,7 +113,7 @@ def _estimate(tasks: list[Task], improvements: list[Row]) -> LatencyColumns:
     return _latencies(points)
 
 
-def _latencies(points: list[tuple[int, float, float]]) -> LatencyColumns:
+def _latencies(points: list[Point]) -> LatencyColumns:
     return {
         "number": [point[0] for point in points],
         "at_s": [point[1] for point in points],

@@ -19,7 +19,7 @@ import pytest
 from django.core.management.base import CommandError
 
 from dashboard.hosting import Address
-from dashboard.management.commands.up import Command
+from dashboard.management.commands.up import Command, _apart
 from tests.live import ROOT, LiveSite, environment, free_port
 from tuning import valkey
 from tuning.processes import Child
@@ -248,6 +248,15 @@ def test_a_tvm_of_the_wrong_pair_is_named_with_the_remedy(tmp_path: Path) -> Non
     assert "apache-tvm-ffi 9.9 is installed" in ended.stderr
     assert "pip install" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_step_of_the_start_that_fails_ends_it_with_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise CommandError("The disk is full.")
+
+    with pytest.raises(CommandError, match="the reason stands above"):
+        _apart(fail)
+    assert capfd.readouterr().err == "The disk is full.\n"
 
 
 def test_a_web_process_that_cannot_start_ends_it_with_the_reason(tmp_path: Path) -> None:
