@@ -250,6 +250,7 @@ def test_a_tvm_of_the_wrong_pair_is_named_with_the_remedy(tmp_path: Path) -> Non
     assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_step_of_the_start_that_fails_ends_it_with_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
     def fail() -> None:
         raise CommandError("The disk is full.")

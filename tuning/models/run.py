@@ -364,7 +364,7 @@ class Run(Leased):
 
     def to_full_dict(self) -> RunDict:
         """The run with its tasks and notes."""
-        tasks = list(self.tasks.order_by("index"))
+        tasks = list(self.tasks.defer("tensorir").order_by("index"))
         shown = self.to_listed_dict(tasks=tasks)
         shown["tasks"] = [task.to_dict() for task in tasks]
         return {**shown, **self.written()}
