@@ -12,6 +12,9 @@ from tests.world import make_run, measured_run, record_trials
 from tuning.curves import curves
 
 pytestmark = pytest.mark.django_db
+on_sqlite = pytest.mark.skipif(
+    connection.vendor != "sqlite", reason="PostgreSQL chooses by the number of rows, of which there are few here"
+)
 
 
 def test_it_gives_each_improvement_of_each_task() -> None:
@@ -51,12 +54,24 @@ def test_it_spreads_as_many_points_as_are_asked_for(points: int) -> None:
     assert sum(len(task["best"]["number"]) for task in shown["tasks"]) == 64
 
 
-def test_it_reads_the_points_by_the_index_of_levels() -> None:
-    if connection.vendor != "sqlite":
-        pytest.skip("PostgreSQL chooses by the number of rows, of which there are few here")
+@on_sqlite
+def test_it_reads_what_it_draws_from_indices_alone() -> None:
     run = measured_run([(0, 1.0)] * 64)
-    plan = run.trials.spread(64, 10).values_list("task_id", "number", "at_s", "latency_s", "nth").explain()
-    assert "run_id=? AND lod>?" in plan
+    columns = ("task_id", "number", "at_s", "latency_s", "nth")
+    plan = run.trials.spread(64, 10).values_list(*columns).explain()
+    assert "USING COVERING INDEX trial_levels (run_id=? AND lod>?)" in plan
+    assert "USING COVERING INDEX trial_improvements (" in run.trials.improvements().values_list(*columns).explain()
+
+
+@on_sqlite
+def test_it_looks_at_no_more_than_twice_as_many_trials_as_it_shows() -> None:
+    run = measured_run([(0, 1.0)] * 512, trials_budget=512)
+    steps: list[int] = []
+    connection.ensure_connection()
+    connection.connection.set_progress_handler(lambda: steps.append(1), 1)
+    assert len(run.trials.spread(512, 10).values_list("number")) == 10
+    connection.connection.set_progress_handler(None, 1)
+    assert len(steps) < 512, "steps of SQLite's machine, of which each entry of an index takes several"
 
 
 def test_it_reads_in_few_queries_whatever_the_number_of_tasks(

@@ -18,6 +18,10 @@ VALID, FAILED = Q(error_kind__isnull=True), Q(error_kind__isnull=False)
 improvements: it would walk all valid ones in the order of latency."""
 FEW = 20_000
 """Rows that are sorted for a page in a few milliseconds."""
+COARSE = 1
+"""The level of detail from which on trials are indexed by it: a run that is read whole is read by number."""
+DRAWN = ("task", "at_s", "latency_s", "nth")
+"""What curves show of a trial is in the index: of a million trials each would else be on a page of its own."""
 LINE = 64
 """Characters of a trial as COPY takes it, about."""
 
@@ -131,7 +135,9 @@ class TrialQuerySet(models.QuerySet["Trial"]):
 
     def thinned(self, level: int) -> TrialQuerySet:
         """Every 2^level-th trial: an index range whose cost doesn't depend on the run's size."""
-        return self.filter(lod__gte=level).order_by("number")
+        found = self.filter(lod__gte=level).order_by("number")
+        # The index's own condition. It stands last: of two bounds SQLite seeks by the first.
+        return found.filter(lod__gte=COARSE) if level >= COARSE else found
 
     def spread(self, count: int, points: int) -> TrialQuerySet:
         """Of a run's first `count` trials `points`, evenly: a whole level of detail, and of the next finer one what is missing.
@@ -180,8 +186,11 @@ class Trial(models.Model):
             models.CheckConstraint(condition=Q(short=False) | Q(improved=False), name="trial_short_never_improves"),
         )
         indexes = (
-            models.Index(fields=("run", "lod", "number")),
-            models.Index(fields=("run", "number"), condition=Q(improved=True), name="trial_improvements"),
+            models.Index(fields=("run", "lod", "number", *DRAWN), condition=Q(lod__gte=COARSE), name="trial_levels"),
+            # With `improved` itself: SQLite reads it all the same.
+            models.Index(
+                fields=("run", "number", *DRAWN, "improved"), condition=Q(improved=True), name="trial_improvements"
+            ),
             models.Index(fields=("task", "number")),
             models.Index(fields=("run", "latency_s", "number"), condition=VALID, name="trial_latencies"),
             models.Index(fields=("task", "latency_s", "number"), condition=VALID, name="trial_latencies_of_task"),
