@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tuning', '0008_trial_pages'),
+        ('tuning', '0009_run_list'),
     ]
 
     operations = [
