@@ -92,8 +92,7 @@ def run_figures(run: Run, curves: CurvesDict) -> RunFiguresDict:
     """All figures of the run page; `weights` are its tasks', by index."""
     times = recent_times(run)
     end = (curves["last"], times[-1] if times else 0.0)
-    rows = run.tasks.order_by("index").values_list("weight", "chosen")
-    weights = [weight if chosen else 0 for weight, chosen in rows]
+    weights = [task.weight if task.chosen else 0 for task in run.tasks.all()]
     return {
         "run": run.pk,
         "last": curves["last"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from django.db.models import Prefetch, prefetch_related_objects
 from typing_extensions import TypedDict
 
 from .models import Run, Task, TrialQuerySet
@@ -52,7 +53,8 @@ class CurvesDict(TypedDict):
 
 def curves(run: Run, points: int = 2000) -> CurvesDict:
     """The run's curves, its scatter of `points` trials spread evenly over all of them."""
-    tasks = list(run.tasks.defer("tensorir", "args"))
+    prefetch_related_objects([run], Prefetch("tasks", Task.objects.defer("tensorir", "args")))
+    tasks = list(run.tasks.all())
     last = run.trials_done
     shown, best = _by_task(tasks), _by_task(tasks)
     for row in _rows(run.trials.spread(last, points), last):

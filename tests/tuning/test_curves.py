@@ -60,7 +60,7 @@ def test_it_reads_what_it_draws_from_indices_alone() -> None:
     columns = ("task_id", "number", "at_s", "latency_s", "nth")
     plan = run.trials.spread(64, 10).values_list(*columns).explain()
     assert "USING COVERING INDEX trial_levels (run_id=? AND lod>?)" in plan
-    assert "USING COVERING INDEX trial_improvements (" in run.trials.improvements().values_list(*columns).explain()
+    assert "USING COVERING INDEX trial_bests (" in run.trials.improvements().values_list(*columns).explain()
 
 
 @on_sqlite

@@ -14,16 +14,12 @@ class Migration(migrations.Migration):
             model_name='trial',
             name='tuning_tria_run_id_6b7978_idx',
         ),
-        migrations.RemoveIndex(
-            model_name='trial',
-            name='trial_improvements',
-        ),
         migrations.AddIndex(
             model_name='trial',
             index=models.Index(condition=models.Q(('lod__gte', 1)), fields=['run', 'lod', 'number', 'task', 'at_s', 'latency_s', 'nth'], name='trial_levels'),
         ),
         migrations.AddIndex(
             model_name='trial',
-            index=models.Index(condition=models.Q(('improved', True)), fields=['run', 'number', 'task', 'at_s', 'latency_s', 'nth', 'improved'], name='trial_improvements'),
+            index=models.Index(condition=models.Q(('improved', True)), fields=['run', 'number', 'task', 'at_s', 'latency_s', 'nth', 'improved'], name='trial_bests'),
         ),
     ]

@@ -187,10 +187,9 @@ class Trial(models.Model):
         )
         indexes = (
             models.Index(fields=("run", "lod", "number", *DRAWN), condition=Q(lod__gte=COARSE), name="trial_levels"),
+            models.Index(fields=("run", "number"), condition=Q(improved=True), name="trial_improvements"),
             # With `improved` itself: SQLite reads it all the same.
-            models.Index(
-                fields=("run", "number", *DRAWN, "improved"), condition=Q(improved=True), name="trial_improvements"
-            ),
+            models.Index(fields=("run", "number", *DRAWN, "improved"), condition=Q(improved=True), name="trial_bests"),
             models.Index(fields=("task", "number")),
             models.Index(fields=("run", "latency_s", "number"), condition=VALID, name="trial_latencies"),
             models.Index(fields=("task", "latency_s", "number"), condition=VALID, name="trial_latencies_of_task"),
