@@ -294,10 +294,9 @@ def test_a_worker_sends_it(receiver: Receiver, database_env: dict[str, str], tmp
     jobs.enqueue_delivery(only())
     assert only().enqueued_at
     env = database_env | {"TUNEBOARD_WEBHOOKS": receiver.url, "TUNEBOARD_WEBHOOK_SECRET": SECRET}
-    options = ["--pool=threads", "--concurrency=1", "--loglevel=warning", "-Q", WEBHOOK_QUEUE]
-    command = [sys.executable, "-m", "celery", "--app", "tuning.celery", "worker", *options]
+    command = [sys.executable, "-m", "tuning.worker", "webhooks", WEBHOOK_QUEUE]
     with (tmp_path / "worker.log").open("wb") as log:
-        worker = subprocess.Popen([*command, "--without-gossip", "--without-mingle"], env=env, stdout=log, stderr=log)
+        worker = subprocess.Popen(command, env=env, stdout=log, stderr=log)
     try:
         for _ in range(600):
             if only().status == "sent":

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tuning', '0009_run_list'),
+        ('tuning', '0010_notes_and_webhooks'),
     ]
 
     operations = [
