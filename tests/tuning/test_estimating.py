@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
+from django.apps import apps
 
 from tests.world import measured_run, record_trials
 from tuning.estimating import FEWEST, grown
+from tuning.models import Run
 
 
 def test_points_are_added_until_there_are_many() -> None:
@@ -34,3 +38,11 @@ def test_the_recorder_keeps_it_trial_by_trial() -> None:
     record_trials(run, [(1, 1e-3)])
     assert run.estimates == [[3, 0.008], [4, 0.007], [6, 0.003]]
     assert run.estimated_latency_s == pytest.approx(0.003)
+
+
+@pytest.mark.django_db
+def test_a_run_from_before_there_were_curves_gets_the_same() -> None:
+    run = measured_run([(0, 2e-3), (0, None), (1, 3e-3), (0, 1e-3), (1, 9e-3), (1, 1e-3)])
+    Run.objects.update(estimates=[])
+    import_module("tuning.migrations.0009_run_list").fill_estimates(apps, None)
+    assert Run.objects.get().estimates == run.estimates
