@@ -44,7 +44,6 @@ for _figure in (
     units.milliseconds,
     units.scientific,
     units.duration,
-    units.moment,
 ):
     register.filter(_figure.__name__, _of_nothing(_figure))
 
@@ -60,13 +59,26 @@ register.filter("options_label", targets.options_label)
 
 @register.filter
 def ago(time: datetime | str | None) -> str | SafeString:
-    """How long ago, with the exact time as its title; of a time in ISO 8601, too."""
-    if time is None:
+    """How long ago, or when, as the user wants it (`static/js/times.js`); of a time in ISO 8601, too."""
+    if not time:
         return units.UNKNOWN
-    if isinstance(time, str):
-        time = datetime.fromisoformat(time)
-    text = units.age((timezone.now() - time).total_seconds())
-    return format_html('<time datetime="{}" title="{}">{}</time>', time.isoformat(), units.moment(time), text)
+    time = _read(time)
+    html = '<local-time><time datetime="{}" title="{}">{}</time></local-time>'
+    return format_html(html, time.isoformat(), units.moment(time), units.age((timezone.now() - time).total_seconds()))
+
+
+@register.filter
+def moment(time: datetime | str | None) -> str | SafeString:
+    """A time to the second, in the browser's zone."""
+    if not time:
+        return units.UNKNOWN
+    time = _read(time)
+    html = '<local-time exact><time datetime="{}">{}</time></local-time>'
+    return format_html(html, time.isoformat(), units.moment(time))
+
+
+def _read(time: datetime | str) -> datetime:
+    return datetime.fromisoformat(time) if isinstance(time, str) else time
 
 
 @register.filter

@@ -52,6 +52,7 @@ def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
         "shown": shown,
         "sentence": words.sentence(compilation),
         "steps": _steps(compilation),
+        "goes_on": compilation.status not in Compilation.ENDED,
         "doing": words.DOING,
         "records": words.RECORDS[compilation.source],
         "coverage": words.coverage(shown),

@@ -25,6 +25,9 @@ from tuning.orders import NAME_LENGTH
 
 from .compilations import compilations_of
 
+BESIDE = 20
+"""Runs of the same network that a run's page offers to compare it with."""
+
 may_change = permission_required(CHANGE, raise_exception=True)
 
 
@@ -44,12 +47,14 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "speed": (speed := charts.run_speed(run)),
         "average": run.average_speed,
         "remaining": remaining(run, speed),
+        "goes_on": run.status not in Run.ENDED,
         "remaining_of": "at this speed" if run.finished_at is None else "the run has ended",
         "errors": run.errors.all(),
         "console": services.console(run),
         "extension": ExtensionForm(),
         "name_length": NAME_LENGTH,
         "notes_bytes": NOTES_BYTES,
+        "beside": Run.objects.beside(run).select_related("network")[:BESIDE],
         **compilations_of(run),
         "downloads": downloads.menu(run),
     }

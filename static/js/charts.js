@@ -1,6 +1,6 @@
 // Draws figures of dashboard/charts.py with Plotly and lets them grow. Colours come from app.css, so that charts,
 // table and theme agree.
-import { duration } from "./units.js";
+import { duration, latency } from "./units.js";
 
 export const SERIES = 8;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
@@ -9,7 +9,7 @@ const TICKS = 7;
 export class Chart {
   /** `element` takes the plot, `empty` the words while there is nothing to draw, `file` names its downloads. */
   constructor(element, empty, { file, legend = true }) {
-    Object.assign(this, { element, empty, file, legend, axis: "number", scale: null, figure: null, foremost: null });
+    Object.assign(this, { element, empty, file, legend, axis: "number", scale: null, figure: null, foremost: null, words: description(element) });
     new ResizeObserver(() => this.#fit()).observe(element.parentElement);
   }
 
@@ -76,6 +76,7 @@ export class Chart {
     if (!indices.length) return;
     this.#ticks(this.element.layout, end[1]);
     await Plotly.extendTraces(this.element, update, indices);
+    this.#describe();
   }
 
   /** Bring one task's curve forward and make the others faint; all are plain again with null. */
@@ -109,10 +110,22 @@ export class Chart {
     dress(layout);
     this.#ticks(layout, this.#lastTime());
     await Plotly.react(this.element, data, layout, this.#config());
+    this.#describe();
     if (!this.listening) {
       this.listening = true;
       this.element.on("plotly_relayout", (change) => this.#zoomed(change));
     }
+  }
+
+  /** What is drawn, and where each curve of the legend has come to, for who can't see it. */
+  #describe() {
+    const { layout, data } = this.figure;
+    const written = layout.yaxis.ticksuffix === "s" ? latency : (value) => `${Number(value.toPrecision(4))}${layout.yaxis.ticksuffix ?? ""}`;
+    const curves = data.filter((trace) => trace.type === "scatter" && !trace.yaxis && trace.showlegend !== false && Number.isFinite(trace.y.at(-1)));
+    const ends = curves.slice(0, SERIES).map((trace) => `${trace.name} ${written(trace.y.at(-1))}`);
+    const what = `${layout.meta.title}: ${layout.yaxis.title.text} against ${this.element.layout.xaxis.title.text}.`;
+    this.words.textContent = ends.length ? `${what} At the end: ${ends.join("; ")}.` : what;
+    for (const drawing of this.element.querySelectorAll("svg.main-svg")) drawing.setAttribute("aria-hidden", "true");
   }
 
   #layout() {
@@ -185,6 +198,13 @@ export class Chart {
     cancelAnimationFrame(this.fitting);
     this.fitting = requestAnimationFrame(() => this.#react().then(() => Plotly.Plots.resize(this.element)));
   }
+}
+
+/** The place for words that say what is drawn in the element. */
+function description(element) {
+  const words = Object.assign(document.createElement("p"), { className: "sr" });
+  element.after(words);
+  return words;
 }
 
 function swap(trace) {

@@ -2,7 +2,7 @@
 import { Chart } from "./charts.js";
 import { LiveCompilation } from "./live.js";
 import { follow } from "./log.js";
-import "./copy.js";
+import { heard } from "./watch.js";
 
 const role = (name, root = document) => root.querySelector(`[data-role=${name}]`);
 const article = role("compilation");
@@ -71,6 +71,8 @@ const live = new LiveCompilation({
   on: {
     compilation: async (state) => {
       now = state;
+      const speedup = state.speedup === null ? "" : `${state.speedup.toFixed(1)} times as fast as the untuned library`;
+      heard({ title: `Compilation ${state.id} of ${state.network}`, status: state.status, share: state.progress, outcome: state.error?.trim().split("\n")[0] ?? speedup });
       showPhase(state);
       await showAll(state);
       showPhase(state);

@@ -19,6 +19,8 @@ export function enable(ready) {
     for (const link of menu.querySelectorAll(`[data-needs=${what}]`)) {
       if (is) link.href = link.dataset.url;
       else link.removeAttribute("href");
+      link.toggleAttribute("aria-disabled", false);
+      if (!is) link.setAttribute("aria-disabled", "true");
     }
     for (const words of menu.querySelectorAll(`[data-missing=${what}]`)) words.hidden = is;
   }

@@ -4,6 +4,7 @@ import * as downloads from "./downloads.js";
 import { LiveRun } from "./live.js";
 import { follow } from "./log.js";
 import * as units from "./units.js";
+import { heard } from "./watch.js";
 import * as written from "./written.js";
 
 const RECENT = 32;
@@ -223,8 +224,13 @@ function showHeader() {
   downloads.enable({ best: run.tasks_measured > 0 && !run.synthetic, all: run.trials_done > 0 && !run.synthetic, trials: run.trials_done > 0 });
   showError();
   showAlerts();
-  const live = LIVE.includes(run.status);
-  document.title = `${live ? `${Math.floor((100 * run.trials_done) / run.trials_budget)}% · ` : ""}${run.name} · Tuneboard`;
+}
+
+/** What a notification says of its end. */
+function outcome() {
+  const trials = `${units.count(run.trials_done)} of ${units.count(run.trials_budget)} trials`;
+  const estimate = run.estimated_latency_s === null ? coverage() : `estimated latency ${units.latency(run.estimated_latency_s)}`;
+  return [run.error?.trim().split("\n")[0], `${trials}, ${estimate}`].filter(Boolean).join("\n");
 }
 
 /** Trials a second over all of the run; null while there are none. */
@@ -525,6 +531,16 @@ document.addEventListener("click", (event) => {
   if (event.target.closest("[data-role=compile-cancel]")) role("compile-dialog").close();
 });
 
+// --- other runs to compare it with
+
+const MOST_BESIDE = 7;
+role("beside-form").addEventListener("change", ({ currentTarget }) => {
+  const chosen = currentTarget.querySelectorAll(":checked").length;
+  const confirm = role("beside-confirm");
+  confirm.textContent = chosen ? `Compare ${chosen + 1} runs` : "Compare";
+  confirm.disabled = chosen < 1 || chosen > MOST_BESIDE;
+});
+
 // --- stop, extend
 
 role("extend")?.addEventListener("click", () => role("extend-dialog").showModal());
@@ -558,6 +574,8 @@ const live = new LiveRun({
       run = now;
       written.follow(run);
       elapsedAt = performance.now();
+      // Not with the next frame: a tab in the background has none.
+      heard({ title: run.name, status: run.status, share: run.trials_done / run.trials_budget, outcome: outcome() });
       for (const task of changed) tasks.set(task.index, task);
       soon();
       // Curves need their task's trace: a run's tasks come all at once.

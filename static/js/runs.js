@@ -3,10 +3,13 @@ import "./htmx.js";
 
 let shown = null;
 
-// Nobody looks, or a menu of the row is in use: the next poll will do.
+// Something is being selected: the next poll will do. Where nobody looks the tab still tells how many run.
+const UNSEEN_MS = 30_000;
+let asked = 0;
 document.addEventListener("htmx:beforeRequest", (event) => {
-  const isPoll = event.detail.elt.id === "runs";
-  if (isPoll && (document.hidden || String(getSelection()))) event.preventDefault();
+  if (event.detail.elt.id !== "runs") return;
+  if (String(getSelection()) || (document.hidden && Date.now() - asked < UNSEEN_MS)) event.preventDefault();
+  else asked = Date.now();
 });
 document.addEventListener("htmx:beforeSwap", (event) => {
   if (event.detail.target.id !== "runs") return;

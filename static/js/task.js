@@ -1,9 +1,9 @@
 // The page of a task: its own curve, which grows as the run's does, and its best records.
 import { Chart } from "./charts.js";
-import "./copy.js";
 import * as downloads from "./downloads.js";
 import { LiveRun } from "./live.js";
 import * as units from "./units.js";
+import { heard } from "./watch.js";
 
 const TRIALS = 0, SHORT = 1, FAILED = 2, BEST = 3;
 const FAILED_HEIGHT = 0.02;
@@ -61,6 +61,7 @@ async function grow() {
 }
 
 function show(run, changed = []) {
+  heard({ title: `Task ${task} of ${run.name}`, status: run.status, share: run.trials_done / run.trials_budget });
   const status = role("status");
   status.dataset.status = run.status;
   text("status", run.status);

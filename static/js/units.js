@@ -30,6 +30,14 @@ export function duration(seconds) {
   return `${rest}${SPACE}s`;
 }
 
+/** How long ago, in one unit. */
+export function age(seconds) {
+  for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"]]) {
+    if (seconds >= size) return `${Math.floor(seconds / size)}${SPACE}${unit} ago`;
+  }
+  return "just now";
+}
+
 /** Trials a second over the times of the latest trials, oldest first; null when they tell nothing. */
 export function recent_speed(times) {
   if (times.length < 2 || times.at(-1) <= times[0]) return null;

@@ -66,7 +66,7 @@ def test_a_row_brings_its_curve_forward(many_tasks: Page) -> None:
     many_tasks.wait_for_function("() => document.querySelector('[data-role=chart-latency]').data[0].opacity < 1")
     assert [task for task, opacity in enumerate(traces(many_tasks, "trace.opacity")) if opacity == 1] == [last]
     assert traces(many_tasks, "trace.line.color")[last] != plain[last]
-    many_tasks.locator("[data-role=theme]").focus()
+    many_tasks.locator("[data-role=display]").focus()
     many_tasks.wait_for_function("() => document.querySelector('[data-role=chart-latency]').data[0].opacity === 1")
     assert traces(many_tasks, "trace.line.color") == plain
 

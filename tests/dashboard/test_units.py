@@ -34,21 +34,6 @@ def test_it_writes_the_same_in_the_browser(page: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0, "just now"),
-        (59.9, "just now"),
-        (60, "1 min ago"),
-        (7199, "1 h ago"),
-        (86_400, "1 d ago"),
-        (864_000, "10 d ago"),
-    ],
-)
-def test_it_writes_an_age(seconds: float, shown: str) -> None:
-    assert plain(units.age(seconds)) == shown
-
-
-@pytest.mark.parametrize(
     ("target", "shown"),
     [
         ("this", "this machine"),

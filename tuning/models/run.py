@@ -63,6 +63,10 @@ class RunQuerySet(models.QuerySet["Run"]):
             self.filter(told_long_ago(), status=Run.Status.QUEUED).exclude(device__in=busy).order_by("queued_at", "pk")
         )
 
+    def beside(self, run: Run) -> RunQuerySet:
+        """Other runs of the run's network, whatever its options, newest first; archived ones are out of the way."""
+        return self.filter(network__name=run.network.name, archived=False).exclude(pk=run.pk).order_by("-pk")
+
     def ahead_of(self, run: Run) -> RunQuerySet:
         """What the device does before a queued run: the run it is at, and those queued earlier."""
         earlier = Q(queued_at__lt=run.queued_at) | Q(queued_at=run.queued_at, pk__lt=run.pk)

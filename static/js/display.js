@@ -1,0 +1,46 @@
+// Loaded before the first paint, so that what the user chose never flashes up late: the theme, and how times are written.
+"use strict";
+(() => {
+  const root = document.documentElement;
+  // The first of each is what holds without a choice.
+  const CHOICES = { theme: ["system", "light", "dark"], times: ["relative", "absolute"] };
+  const stored = (name) => { try { return localStorage.getItem(name); } catch { return null; } };
+  const store = (name, value) => { try { localStorage.setItem(name, value); } catch { /* private mode: for this page only */ } };
+  const tell = (name) => document.dispatchEvent(new CustomEvent(`${name}change`));
+  const current = (name) => root.dataset[name] ?? CHOICES[name][0];
+
+  function apply(name, value) {
+    if (CHOICES[name].indexOf(value) > 0) root.dataset[name] = value; else delete root.dataset[name];
+    showChosen();
+  }
+
+  function showChosen() {
+    for (const button of document.querySelectorAll("[data-choice]")) {
+      button.setAttribute("aria-pressed", String(current(button.dataset.choice) === button.value));
+    }
+  }
+
+  for (const name of Object.keys(CHOICES)) apply(name, stored(name));
+  document.addEventListener("DOMContentLoaded", showChosen);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => tell("theme"));
+  addEventListener("storage", ({ key, newValue }) => {
+    if (!(key in CHOICES)) return;
+    apply(key, newValue);
+    tell(key);
+  });
+
+  document.addEventListener("click", ({ target }) => {
+    for (const menu of document.querySelectorAll(".menu[open]")) if (!menu.contains(target)) menu.open = false;
+    const button = target.closest("[data-choice]");
+    if (!button) return;
+    store(button.dataset.choice, button.value);
+    apply(button.dataset.choice, button.value);
+    tell(button.dataset.choice);
+  });
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && document.querySelector(".menu[open]");
+    if (!menu) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+})();

@@ -1,0 +1,10 @@
+// What every page has.
+import "./copy.js";
+import "./shortcuts.js";
+import "./tab.js";
+import "./times.js";
+
+document.addEventListener("click", ({ target }) => {
+  const button = target.closest("[data-opens]");
+  if (button) document.querySelector(`[data-role=${button.dataset.opens}]`).showModal();
+});

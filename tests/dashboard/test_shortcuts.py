@@ -1,0 +1,182 @@
+"""The keyboard in a real browser: every key of the overlay does what it says, and none disturbs who types."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.live import LiveSite
+
+pytestmark = pytest.mark.browser
+LONG_MS = 60_000
+SEED = """
+import datetime, json
+from django.utils import timezone
+from tests.world import make_network, measured_run
+from tuning.models import Run
+Run.objects.filter(device__startswith="key-").update(status="stopped")
+later = timezone.now() + datetime.timedelta(days=1)
+runs = [measured_run(name=f"of the keys {n}", device=f"key-{n}") for n in range(3)]
+Run.objects.filter(pk=runs[0].pk).update(heartbeat_at=later)
+Run.objects.filter(pk__in=[run.pk for run in runs[1:]]).update(status="finished", finished_at=timezone.now())
+print(json.dumps([run.pk for run in runs]))
+"""
+"""Three runs, of which the first is running."""
+
+
+@pytest.fixture
+def runs(live_site: LiveSite, signed_in: Page) -> list[int]:
+    keys: list[int] = json.loads(live_site.manage("shell", "-v", "0", "--no-imports", "-c", SEED))
+    return keys
+
+
+def role(page: Page, name: str) -> Any:
+    return page.locator(f"[data-role={name}]")
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def listed(page: Page) -> dict[str, str]:
+    """What the overlay lists: the keys of each thing to do."""
+    rows: list[tuple[str, str]] = role(page, "shortcut-list").evaluate(
+        "list => [...list.querySelectorAll('dl > div')].map(row => [row.children[1].textContent, row.children[0].textContent])"
+    )
+    return dict(rows)
+
+
+def test_the_overlay_lists_what_works_on_this_page(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+    page, overlay = signed_in, role(signed_in, "shortcuts")
+    page.goto(f"{live_site.url}/runs/{runs[0]}/")
+    press(page, "?")
+    expect(overlay).to_be_visible()
+    here = listed(page)
+    assert here["Stop the run, after a question"] == "s"
+    assert here["Runs"] == "g then r"
+    assert here["Next row"] == "j or ↓"
+    assert "Search or filter" not in here
+    press(page, "?")
+    expect(overlay).to_be_hidden()
+
+    page.goto(f"{live_site.url}/runs/{runs[1]}/")
+    press(page, "?")
+    assert "Stop the run, after a question" not in listed(page), "it has ended"
+    press(page, "Escape")
+    expect(overlay).to_be_hidden()
+
+    page.goto(f"{live_site.url}/runs/")
+    role(page, "help").click()
+    assert listed(page)["Search or filter"] == "/"
+    assert "Extend the run" not in listed(page)
+
+
+def test_two_keys_go_to_a_page(live_site: LiveSite, signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"{live_site.url}/runs/")
+    for keys, path in (("gn", "networks"), ("gl", "library"), ("gd", "devices"), ("gr", "runs"), ("n", "runs/new")):
+        press(page, *keys)
+        page.wait_for_url(f"{live_site.url}/{path}/")
+    page.keyboard.press("g")
+    page.keyboard.press("x")
+    page.keyboard.press("r")
+    assert page.url == f"{live_site.url}/runs/new/", "g and then r only"
+
+
+def test_rows_are_walked_selected_compared_and_opened(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+    page = signed_in
+    page.goto(f"{live_site.url}/runs/?q=of+the+keys")
+    press(page, "ArrowDown")
+    expect(page.locator("[data-row]:focus-within")).to_have_count(0)
+    press(page, "j")
+    expect(page.locator(f"tr[data-run='{runs[2]}'] a").first).to_be_focused()
+    press(page, "x", "ArrowDown", "j", "k", "x")
+    expect(page.locator(f"tr[data-run='{runs[1]}'] a").first).to_be_focused()
+    for key, ticked in zip(runs, (False, True, True), strict=True):
+        expect(page.locator(f"#select-{key}")).to_be_checked(checked=ticked)
+    press(page, "c")
+    page.wait_for_url(re.compile(rf"/compare/\?runs={runs[1]},{runs[2]}$"))
+
+    press(page, "u")
+    page.wait_for_url(f"{live_site.url}/runs/")
+    page.goto(f"{live_site.url}/runs/?q=of+the+keys")
+    press(page, "j", "j", "Enter")
+    page.wait_for_url(f"{live_site.url}/runs/{runs[1]}/")
+
+
+def test_typing_and_the_browsers_own_keys_stay_what_they_are(live_site: LiveSite, signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"{live_site.url}/networks/")
+    name = page.get_by_label("Name")
+    name.fill("")
+    name.press_sequentially("gr?t")
+    expect(name).to_have_value("gr?t")
+    page.locator("h1").click()
+    press(page, "Control+a", "Alt+n", "Meta+t")
+    assert page.url == f"{live_site.url}/networks/"
+    expect(role(page, "shortcuts")).to_be_hidden()
+    assert page.evaluate("document.documentElement.dataset.theme") is None
+
+
+def test_the_slash_goes_to_the_search(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+    signed_in.goto(f"{live_site.url}/runs/")
+    press(signed_in, "/")
+    expect(role(signed_in, "search")).to_be_focused()
+    signed_in.keyboard.type("of the keys 1")
+    expect(signed_in.locator("[data-row]").filter(has_not_text="of the keys 1")).to_have_count(0)
+    expect(signed_in.locator(f"tr[data-run='{runs[1]}']")).to_be_visible()
+
+
+def test_a_run_is_stopped_only_after_the_question(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+    page = signed_in
+    page.goto(f"{live_site.url}/runs/{runs[0]}/")
+    press(page, "s")
+    expect(role(page, "stop-dialog")).to_be_visible()
+    press(page, "g", "n")
+    press(page, "Escape")
+    expect(role(page, "stop-dialog")).to_be_hidden()
+    expect(role(page, "status")).to_have_text("running")
+    assert page.url.endswith(f"/runs/{runs[0]}/"), "an open dialog keeps the keys to itself"
+    press(page, "s")
+    role(page, "stop-confirm").click()
+    expect(role(page, "status")).to_have_text("stopping", timeout=LONG_MS)
+
+
+def test_keys_can_be_turned_off(live_site: LiveSite, signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"{live_site.url}/runs/")
+    press(page, "?")
+    page.get_by_label("Keys do this outside of fields").uncheck()
+    page.get_by_role("button", name="Close").click()
+    press(page, "g", "n", "?")
+    expect(role(page, "shortcuts")).to_be_hidden()
+    page.goto(f"{live_site.url}/library/")
+    press(page, "?")
+    expect(role(page, "shortcuts")).to_be_hidden()
+    role(page, "help").click()
+    page.get_by_label("Keys do this outside of fields").check()
+    page.get_by_role("button", name="Close").click()
+    press(page, "g", "n")
+    page.wait_for_url(f"{live_site.url}/networks/")
+
+
+def test_the_theme_goes_round_and_is_kept(live_site: LiveSite, signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"{live_site.url}/networks/")
+    for theme in ("light", "dark", None):
+        press(page, "t")
+        assert page.evaluate("document.documentElement.dataset.theme ?? null") == theme
+    press(page, "t", "t")
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(14, 17, 22)"
+    role(page, "display").click()
+    expect(page.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="System").click()
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme ?? null") is None
