@@ -49,8 +49,8 @@ building = make_compilation(second, **built, status="running", stage="build", ph
     heartbeat_at=later, used=[], untuned=[])
 broken = make_compilation(second, **built, status="failed", stage="build", error="lld: error\\nundefined symbol", used=[], untuned=[])
 network = make_network("a-model-of-ones-own", dims={"batch": 1})
+lost = make_extraction(network, status="failed", error="Operators that TVM doesn't know: Foo.", target={"kind": "cuda"})
 make_extraction(network)
-make_extraction(network, status="failed", error="Operators that TVM doesn't know: Foo.", target={"kind": "cuda"})
 for record in Record.objects.all():
     chosen = str(record.trial)
     decision = Decision(instruction="l1", of="i", block="matmul", extent=64, decision=[8, 8], choice=chosen, among=["1", "2"])
@@ -61,7 +61,7 @@ for minutes in range(20):
     TrackerSample.objects.create(tracker="lab", at=timezone.now() - datetime.timedelta(minutes=minutes), queues=queues)
 best = [record.trial for record in first.tasks.get(index=0).records.all()]
 print(json.dumps({"live": live.pk, "run": first.pk, "other": second.pk, "synthetic": synthetic.pk, "compilation": made.pk,
-    "building": building.pk, "broken": broken.pk, "network": network.pk, "best": best[0], "next": best[1]}))
+    "building": building.pk, "broken": broken.pk, "network": network.pk, "lost": lost.pk, "best": best[0], "next": best[1]}))
 """
 PAGES = {
     "run_list": ["/runs/", "/runs/?q=nowhere"],
@@ -83,7 +83,7 @@ PAGES = {
     ],
     "network_list": ["/networks/"],
     "builtin_page": ["/networks/builtin/mlp/"],
-    "network_page": ["/networks/{network}/"],
+    "network_page": ["/networks/{network}/", "/networks/{network}/?extraction={lost}"],
     "library": ["/library/"],
     "workload_page": ["/library/0000000000000000/"],
     "device_page": ["/devices/"],
