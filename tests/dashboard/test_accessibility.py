@@ -101,6 +101,8 @@ NO_PAGES = {
     "run_console": "JSON for the log",
     "run_act": "acts",
     "run_marks": "acts",
+    "run_notes": "part of run_page",
+    "notes_preview": "part of run_page",
     "run_stop": "acts",
     "webhook_test": "acts",
     "webhook_again": "acts",
