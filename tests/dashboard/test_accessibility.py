@@ -230,7 +230,7 @@ def test_strangers_get_a_page_that_passes_too(site: LiveSite, page: Page, path: 
         ("/runs/{run}/", "[data-role=compile]", "[data-role=compile-confirm]"),
         ("/runs/{live}/", "[data-role=errors-list] summary", "[data-role=errors-list] pre"),
         ("/runs/{run}/", "[data-role=notes-edit]", "[data-role=notes-editor] textarea"),
-        ("/runs/{run}/", "[data-role=rename]", "[data-role=rename-form] input"),
+        ("/runs/{run}/", "[data-role=rename]", "[data-role=rename-form] [name=name]"),
         ("/runs/new/", "[data-role=advanced] > summary", "#id_seed"),
         ("/networks/{network}/", ".task-code summary", ".task-code pre"),
     ],
