@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import WebsocketDenier
+from channels.sessions import CookieMiddleware
 from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
@@ -28,5 +28,5 @@ sockets: list[Any] = [
 ]
 
 application = ProtocolTypeRouter(
-    {"http": BodyGate(pages), "websocket": SocketGate(AuthMiddlewareStack(URLRouter(sockets)))}
+    {"http": BodyGate(pages), "websocket": SocketGate(CookieMiddleware(URLRouter(sockets)))}
 )

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from importlib import import_module
 from typing import Any
 
 import msgspec
-from channels.auth import get_user
 from channels.db import database_sync_to_async
 from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.conf import settings
 from django.db import Error
 from redis.exceptions import ConnectionError as RedisAway
 from redis.exceptions import TimeoutError as RedisSilent
@@ -23,6 +20,7 @@ from tuning.models import Compilation, Run
 
 from .accounts import VIEW
 from .gate import TRY_AGAIN_LATER
+from .middleware import user_of
 
 OUTAGES = (RedisAway, RedisSilent)
 NOT_SIGNED_IN, NO_SUCH_RUN = 4401, 4404
@@ -108,9 +106,7 @@ class StateConsumer(AsyncWebsocketConsumer):
     async def _may_view(self) -> bool:
         """Read from the session anew: the socket outlives sign-out."""
         self.checked_at = time.monotonic()
-        store = import_module(settings.SESSION_ENGINE).SessionStore(self.scope["session"].session_key)
-        user: Any = await get_user({**self.scope, "session": store})
-        return bool(await database_sync_to_async(user.has_perm)(VIEW))
+        return await database_sync_to_async(_may_view)(self.scope["cookies"])
 
     async def _recheck(self) -> None:
         """Close when the session shows nothing any more. The server then tells the consumer, which ends."""
@@ -157,6 +153,11 @@ class CompilationConsumer(StateConsumer):
         if compilation is None:
             return None
         return msgspec.json.encode({"type": "state", "compilation": compilation.to_dict()}).decode()
+
+
+def _may_view(cookies: dict[str, str]) -> bool:
+    user = user_of("", cookies)
+    return user is not None and user.has_perm(VIEW)
 
 
 def _state(run_id: int) -> str | None:

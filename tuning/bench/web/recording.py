@@ -8,6 +8,7 @@ it would have been measured: a batch's trials one after the other since the batc
 from __future__ import annotations
 
 import json
+import select
 import sys
 import time
 from itertools import islice
@@ -27,6 +28,8 @@ def main(trials: int, batch: int, pause_s: float, *, spread: bool) -> None:
 
     with unfinished(trials, TASKS, name="Synthetic: live") as (recorder, events):
         _say(recorder.run.pk)
+        while not select.select([sys.stdin], [], [], 1.0)[0]:  # Hundreds of watchers take a while to join.
+            recorder.run.renew(recorder.run.lease or "", 0.0)
         sys.stdin.readline()
         busy_s = 0.0
         while measured := list(islice(events, batch)):
