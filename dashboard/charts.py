@@ -13,7 +13,7 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from dashboard.presentation.units import recent_speed
-from tuning.curves import CurvesDict, TaskCurves
+from tuning.curves import CurvesDict
 from tuning.models import BenchmarkDict, LatencyDict, Run, Task
 from tuning.services import TrackerDict
 
@@ -26,6 +26,11 @@ MANY_DEVICES = 10
 """Below, each number has its own line."""
 RECENT = 32
 """Trials over which the speed is taken."""
+
+SYMBOLS = ("circle", "square", "diamond", "triangle-up")
+"""Tell apart points of one colour, as `DASHES` do lines."""
+FAILED_HEIGHT = 0.02
+"""Where failed trials stand, as a part of the plot's height; task.js and trials.js put them there, too."""
 
 BETWEEN_DECADES = {
     f"{digit * scale}{prefix}": f"{digit * scale}{prefix}s" if digit in (2, 5) else ""
@@ -110,24 +115,58 @@ def task_figure(task: Task, rows: Iterable[TrialRow], end: Point) -> FigureDict:
     rows = list(rows)
     valid = [(number, at, latency, short) for number, at, latency, short, _ in rows if latency is not None]
     full, brief = ([row[:3] for row in valid if row[3] is short] for short in (False, True))
-    failed = [(number, at, 0.02) for number, at, latency, _, _ in rows if latency is None]
+    failed = [(number, at, FAILED_HEIGHT) for number, at, latency, _, _ in rows if latency is None]
     best = [(number, at, latency) for number, at, latency, _, improved in rows if improved and latency is not None]
     dots = {"mode": "markers", "marker": {"size": 5}, "hovertemplate": _hover("latency")}
     rings = {"mode": "markers", "marker": {"size": 5, "symbol": "circle-open"}}
     rings["hovertemplate"] = _hover("latency, of a short measurement")
-    crosses = {"mode": "markers", "yaxis": "y2", "marker": {"size": 6, "symbol": "x-thin"}}
-    crosses["hovertemplate"] = "failed<br>trial %{x} · %{customdata:.1f} s<extra></extra>"
-    layout = layout_of("Latency of each trial", "Latency", log=True, kind="s")
-    layout["yaxis2"] = {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True}
     return {
         "data": [
             {**_trace("trials", full, {"role": "trials"}), **dots},
             {**_trace("measured shortly", brief, {"role": "short"}), **rings},
-            {**_trace("failed", failed, {"role": "failed"}), **crosses},
+            _failed(failed),
             {**steps("best so far", best, end, {"task": task.index}), "hovertemplate": _hover("best")},
         ],
-        "layout": {**layout, "showlegend": True},
+        "layout": _trials_layout(),
     }
+
+
+def scatter_figure(tasks: Sequence[Task]) -> FigureDict:
+    """The scatter of a run's trials before any is asked for: a trace of each task, failed ones, and the one that is looked at."""
+    dots = [
+        {
+            **_trace(_legend(task.index, task.name), [], {"task": task.index}),
+            "mode": "markers",
+            "marker": {"size": 5, "opacity": 0.75, "symbol": SYMBOLS[task.index // SERIES % len(SYMBOLS)]},
+            "hovertemplate": _hover("latency"),
+        }
+        for task in tasks
+    ]
+    ring: dict[str, Any] = {"mode": "markers", "hoverinfo": "skip", "hovertemplate": _hover("latency")}
+    ring["marker"] = {"size": 14, "symbol": "circle-open"}
+    picked = {**_trace("looked at", [], {"role": "picked"}), **ring}
+    return {"data": [*dots, _failed([]), picked], "layout": _trials_layout()}
+
+
+def foremost(tasks: Sequence[Task]) -> list[int] | None:
+    """Of many tasks those that stand out, by index: the estimate owes most to them. None: all do."""
+    if len(tasks) <= MANY:
+        return None
+    owed = sorted(tasks, key=lambda task: -task.weight * (task.best_latency_s or 0.0) if task.chosen else 0.0)
+    return sorted(task.index for task in owed[:SERIES])
+
+
+def _failed(points: Sequence[tuple[int, float, float]]) -> dict[str, Any]:
+    """Failed trials at the edge, wherever the latencies are zoomed to."""
+    crosses = {"mode": "markers", "yaxis": "y2", "marker": {"size": 6, "symbol": "x-thin"}}
+    crosses["hovertemplate"] = "failed<br>trial %{x} · %{customdata:.1f} s<extra></extra>"
+    return {**_trace("failed", points, {"role": "failed"}), **crosses}
+
+
+def _trials_layout() -> dict[str, Any]:
+    layout = layout_of("Latency of each trial", "Latency", log=True, kind="s")
+    edge = {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True}
+    return {**layout, "yaxis2": edge, "showlegend": True}
 
 
 def tracker_figure(tracker: TrackerDict) -> FigureDict:
@@ -204,7 +243,12 @@ def _medians(name: str, measured: Sequence[tuple[str, LatencyDict | None]], inde
 def _latency(curves: CurvesDict, end: Point) -> FigureDict:
     traces = [
         {
-            **steps(_legend(task), _points(task["best"], "latency_s"), end, _look(task["index"], dashed=True)),
+            **steps(
+                _legend(task["index"], task["name"]),
+                _points(task["best"], "latency_s"),
+                end,
+                _look(task["index"], dashed=True),
+            ),
             "hovertemplate": _hover("best"),
         }
         for task in curves["tasks"]
@@ -216,7 +260,12 @@ def _allocation(curves: CurvesDict, end: Point) -> FigureDict:
     traces = [
         {
             # Solid: dashes break up the small steps of this curve.
-            **steps(_legend(task), _points(task["allocation"], "trials"), end, _look(task["index"], dashed=False)),
+            **steps(
+                _legend(task["index"], task["name"]),
+                _points(task["allocation"], "trials"),
+                end,
+                _look(task["index"], dashed=False),
+            ),
             "hovertemplate": "%{y} trials<br>trial %{x} · %{customdata:.1f} s<extra>%{fullData.name}</extra>",
         }
         for task in curves["tasks"]
@@ -254,11 +303,10 @@ def _look(index: int, *, dashed: bool) -> dict[str, Any]:
     return {"task": index, "dash": dash(index) if dashed else "solid"}
 
 
-def _legend(task: TaskCurves) -> str:
+def _legend(index: int, name: str) -> str:
     # The whole name stands in the table; a legend that takes half the chart helps nobody.
-    name = task["name"]
     short = name if len(name) <= 28 else f"{name[:27]}…"
-    return f"{task['index']} {short}"
+    return f"{index} {short}"
 
 
 def _hover(what: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -20,6 +20,8 @@ POINTS = 512
 """Trials of a run that its speed is taken from; its estimate is exact."""
 WINDOWS, FEW, BATCH = 48, 8, 16
 """Into which these are parted for the speed: fewer in a short run, so that each has about a batch, whose trials come in bursts."""
+KEPT = 64
+"""Runs whose lines are kept, each up to some trial: those that were looked at last."""
 LONGEST_NUMBER = 18
 """Digits of a key that every database can hold."""
 
@@ -134,6 +136,13 @@ class ComparisonDict(TypedDict):
     options: list[DifferentOptionDict]
 
 
+class Lines(NamedTuple):
+    """What is drawn of a run over trials and time."""
+
+    estimate: LatencyColumns
+    speed: SpeedColumns
+
+
 @dataclass
 class Match:
     """Tasks of several runs that are the same, by the run's position; of each run at most one."""
@@ -178,11 +187,11 @@ def compare(runs: Sequence[Run], baseline: Run) -> ComparisonDict:
     base = runs.index(baseline)
     matches = matched([list(run.tasks.all()) for run in runs])
     common = [match for match in matches if _measured_by_all(match, len(runs))]
-    shown = [curves(run, POINTS) for run in runs]
+    lines = [_lines(run) for run in runs]
     return {
         "baseline": baseline.pk,
         "runs": [
-            _compared(run, baseline, shown[position], shown[base], _common_total(common, position))
+            _compared(run, baseline, lines[position], lines[base].estimate, _common_total(common, position))
             for position, run in enumerate(runs)
         ],
         "caveats": _caveats(runs, matches),
@@ -229,10 +238,29 @@ def _measured_by_all(match: Match, runs: int) -> bool:
     return len(match.tasks) == runs and all(task.best_latency_s is not None for task in match.tasks.values())
 
 
-def _compared(run: Run, baseline: Run, shown: CurvesDict, base: CurvesDict, common_s: float | None) -> ComparedRunDict:
-    estimate, speed = shown["estimate"], _speed(shown)
+_kept: OrderedDict[Hashable, Lines] = OrderedDict()
+
+
+def _lines(run: Run) -> Lines:
+    """The run's lines up to its last trial: the same for all who watch it, and for good once it has ended."""
+    # A new database has other runs by the same keys.
+    key = run.pk, run.created_at, run.trials_done
+    lines = _kept.pop(key, None) or _drawn(run)
+    _kept[key] = lines
+    if len(_kept) > KEPT:
+        _kept.popitem(last=False)
+    return lines
+
+
+def _drawn(run: Run) -> Lines:
+    shown = curves(run, POINTS)
+    return Lines(shown["estimate"], _speed(shown))
+
+
+def _compared(run: Run, baseline: Run, lines: Lines, base: LatencyColumns, common_s: float | None) -> ComparedRunDict:
+    estimate, speed = lines
     comparable = _same_work(run, baseline)
-    own, other = _last(estimate), _last(base["estimate"]) if comparable else None
+    own, other = _last(estimate), _last(base) if comparable else None
     return {
         "run": run.to_dict(tasks=run.tasks.all()),
         "comparable": comparable,

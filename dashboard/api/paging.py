@@ -7,9 +7,9 @@ from datetime import datetime, timezone
 from typing import Any, TypeVar, get_args
 
 import msgspec
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
-from tuning.exploring import Order as TrialOrder
+from tuning.exploring import COLUMNS as TRIAL_COLUMNS
 from tuning.runlist import Order as RunOrder
 from tuning.services import Invalid
 
@@ -24,9 +24,10 @@ TYPES: dict[str, Any] = {
     "estimated_latency_s": float | None,
     "number": int,
     "latency_s": float,
+    "task_id": int,
 }
 NULLABLE = {"estimated_latency_s"}
-assert {order.lstrip("-") for order in (*get_args(RunOrder), *get_args(TrialOrder))} == TYPES.keys()
+assert {*(order.lstrip("-") for order in get_args(RunOrder)), *TRIAL_COLUMNS.values()} == TYPES.keys()
 
 
 def page(
@@ -41,12 +42,12 @@ def page(
     found: list[Row] = []
     if place is None or place[0] is not None:
         valued = rows.filter(**{f"{name}__isnull": False}) if name in NULLABLE else rows
-        found += _following(valued, order, key, place)[: limit + 1]
+        found += _following(valued, order, key, place, limit + 1)
         place = None
     if name in NULLABLE and len(found) <= limit:
         # By themselves: databases disagree on where they stand in an index.
-        rest = _following(rows.filter(**{f"{name}__isnull": True}), order, key, place, valued=False)
-        found += rest[: limit + 1 - len(found)]
+        rest = rows.filter(**{f"{name}__isnull": True})
+        found += _following(rest, f"-{key}" if order.startswith("-") else key, key, place, limit + 1 - len(found))
     more = len(found) > limit
     return found[:limit], _encode(found[limit - 1], order, key) if more else None
 
@@ -61,21 +62,18 @@ def long_page(
     return [found[row.pk] for row in keys if row.pk in found], following
 
 
-def _following(
-    rows: QuerySet[Any, Row], order: str, key: str, place: tuple[Any, int] | None, *, valued: bool = True
-) -> QuerySet[Any, Row]:
-    """Those after a place, in the order and by the key; rows without a value by the key alone."""
+def _following(rows: QuerySet[Any, Row], order: str, key: str, place: tuple[Any, int] | None, most: int) -> list[Row]:
+    """At most so many after a place: those equal to it, and then the others, since each of the two is a range of an index."""
     name, descending = order.lstrip("-"), order.startswith("-")
     beyond = "lt" if descending else "gt"
-    if place is not None:
-        value, last = place
-        further = Q(**{f"{key}__{beyond}": last})
-        if valued:
-            # The first condition says the same once more, so that an index on the column is used.
-            rows = rows.filter(**{f"{name}__{beyond}e": value})
-            further |= Q(**{f"{name}__{beyond}": value})
-        rows = rows.filter(further)
-    return rows.order_by(*([order] if valued else []), f"-{key}" if descending else key)
+    rows = rows.order_by(order, f"-{key}" if descending else key)
+    if place is None:
+        return list(rows[:most])
+    value, last = place
+    if name == key:
+        return list(rows.filter(**{f"{key}__{beyond}": last})[:most])
+    equal = list(rows.filter(**{name: value, f"{key}__{beyond}": last})[:most])
+    return [*equal, *rows.filter(**{f"{name}__{beyond}": value})[: most - len(equal)]]
 
 
 def _encode(row: Any, order: str, key: str) -> str:

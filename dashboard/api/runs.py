@@ -14,6 +14,7 @@ from dashboard.conditional import columns
 from tuning import editing, exploring, keeping, services, showing
 from tuning.curves import CurvesDict, curves
 from tuning.models import Run, RunDict, Task, TrialRow
+from tuning.scatter import ScatterDict, scatter
 from tuning.services import ConsoleDict
 
 from . import shapes
@@ -139,8 +140,9 @@ def extend_run(request: HttpRequest, run_id: int) -> RunDict:
 def list_trials(request: HttpRequest, run_id: int, query: Query[shapes.TrialQuery]) -> shapes.TrialPage:  # noqa: ARG001
     """Trials as columns. To follow a run, ask again with `after` set to the `last` of the answer."""
     run = _run(run_id)
-    found = exploring.trials(run, query.wanted()).values_list(*TrialRow._fields, named=True)
-    rows, following = page(found, query.order, query.cursor, query.limit, key="number")
+    wanted = query.wanted()
+    found = exploring.trials(run, wanted).values_list(*TrialRow._fields, named=True)
+    rows, following = page(found, wanted.column, query.cursor, query.limit, key="number")
     return {**exploring.columns(run, rows, query.after), "next": following}
 
 
@@ -152,6 +154,12 @@ def get_curves(request: HttpRequest, run_id: int, query: Query[shapes.CurveQuery
     """
     run = _run(run_id)
     return columns(request, run, f"curves {query.points}", lambda: curves(run, query.points))
+
+
+@router.get("runs/{int:run_id}/scatter", response={200: ScatterDict, **ERRORS})
+def get_scatter(request: HttpRequest, run_id: int, query: Query[shapes.ScatterQuery]) -> ScatterDict:  # noqa: ARG001
+    """Trials of a window by number and latency, thinned to so many points; the best and failed ones are always among them."""
+    return scatter(_run(run_id), query.window(), query.points)
 
 
 @router.get("runs/{int:run_id}/errors", response={200: shapes.ErrorList, **ERRORS})

@@ -28,6 +28,7 @@ from tuning.recorder import KEEP_BEST
 from tuning.runlist import Order as RunOrder
 from tuning.runlist import Show
 from tuning.runlist import Wanted as WantedRuns
+from tuning.scatter import POINTS, Window
 from tuning.services import Invalid
 from tuning.showing import Failed, Making, Shown
 from tuning.validation import OptionDict
@@ -48,9 +49,9 @@ class Query(Schema):
     @model_validator(mode="after")
     def refuse_unknown(self, info: ValidationInfo) -> Query:
         """Raises `Invalid` naming each parameter that there isn't."""
-        known = type(self).model_fields
+        known = [field.alias or name for name, field in type(self).model_fields.items()]
         request: HttpRequest = (info.context or {})["request"]
-        if unknown := request.GET.keys() - known.keys():
+        if unknown := request.GET.keys() - set(known):
             raise Invalid({name: f"There is no such parameter. Known: {', '.join(known)}." for name in unknown})
         return self
 
@@ -98,7 +99,9 @@ class TrialQuery(Query):
     )
     min: float | None = Field(None, ge=0, allow_inf_nan=False, description="Least latency in seconds.")
     max: float | None = Field(None, ge=0, allow_inf_nan=False, description="Most latency in seconds.")
-    order: TrialOrder = Field("number", description="By `latency_s`, failed trials are left out.")
+    order: TrialOrder = Field(
+        "number", description="By `latency_s`, failed trials are left out; by `task`, those of each task are by number."
+    )
     cursor: str | None = Field(
         None, max_length=1000, description="`next` of the page before, with the same filters and order."
     )
@@ -117,6 +120,25 @@ class CurveQuery(Query):
         le=20_000,
         description="Trials in the scatter: so many when the run has them. Best-so-far is always exact.",
     )
+
+
+class ScatterQuery(Query):
+    """Which window of the scatter, and how fine."""
+
+    first: int = Field(1, alias="from", ge=1, le=MAX_NUMBER, description="The first trial's number.")
+    last: int | None = Field(
+        None, alias="to", ge=1, le=MAX_NUMBER, description="The last trial's; else the run's last."
+    )
+    min: float | None = Field(None, ge=0, allow_inf_nan=False, description="Least latency in seconds.")
+    max: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="Most latency in seconds. Failed trials are there in any range."
+    )
+    task: list[int] = Field([], description="Only these tasks, by index; give the parameter once for each.")
+    points: int = Field(POINTS, ge=100, le=20_000, description="Trials in the answer, at most.")
+
+    def window(self) -> Window:
+        """As `tuning.scatter` takes it."""
+        return Window(self.first, self.last, self.min, self.max, tuple(self.task))
 
 
 class CompareQuery(Query):

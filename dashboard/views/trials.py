@@ -10,8 +10,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
+from dashboard import charts
 from dashboard.api.paging import page
 from dashboard.api.shapes import MAX_NUMBER
+from dashboard.presentation import downloads
 from tuning import exploring
 from tuning.exploring import Order, Wanted
 from tuning.models import Record, Run, TrialRow
@@ -26,7 +28,7 @@ ONLY: dict[str, tuple[str, dict[str, bool]]] = {
     "failed": ("Failed", {"failed": True}),
 }
 UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
-COLUMNS = (("number", "Trial"), ("", "Task"), ("latency_s", "Latency"), ("", "Time"))
+COLUMNS = (("number", "Trial"), ("task", "Task"), ("latency_s", "Latency"), ("at_s", "Time"))
 
 
 @require_GET
@@ -34,6 +36,7 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
     """The trials that the query wants; with a word of what is wrong in it, and status 422, when it makes no sense."""
     run = get_object_or_404(Run.objects.select_related("network"), pk=pk)
     tasks = {task.pk: task for task in run.tasks.defer("tensorir").order_by("index")}
+    plotted = [task for task in tasks.values() if request.GET.get("task", "") in ("", str(task.index))]
     errors = {error.pk: error for error in run.errors.all()}
     wrong: dict[str, str] = {}
     rows: list[Any] = []
@@ -42,7 +45,7 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
         wanted = _wanted(request)
         order = wanted.order
         found = exploring.trials(run, wanted).values_list(*TrialRow._fields, named=True)
-        rows, following = page(found, order, request.GET.get("cursor"), PAGE, key="number")
+        rows, following = page(found, wanted.column, request.GET.get("cursor"), PAGE, key="number")
     except Invalid as invalid:
         wrong = invalid.fields
     context = {
@@ -59,6 +62,8 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
         "detail": _detail(request, run),
         "close": _url(request, trial=None),
         "query": _url(request, trial=None)[1:],
+        "scatter": {"figure": charts.scatter_figure(plotted), "foremost": charts.foremost(plotted)},
+        "file": downloads.stem(run),
         "kept": KEEP_BEST,
     }
     return render(request, "runs/trials.html", context, status=422 if wrong else 200)
@@ -73,8 +78,8 @@ def _wanted(request: HttpRequest) -> Wanted:
     if order not in get_args(Order):
         raise Invalid({"order": f"Must be one of {', '.join(get_args(Order))}."})
     start = _number(request, "from")
-    if start is not None and order != "number":
-        raise Invalid({"from": "A trial's number is looked for in the order of numbers."})
+    if start is not None and order not in ("number", "at_s"):
+        raise Invalid({"from": "A trial's number is looked for in the order of numbers or times."})
     return Wanted(
         order=cast("Order", order),
         after=max(0, (start or 1) - 1),
@@ -126,11 +131,14 @@ def _detail(request: HttpRequest, run: Run) -> dict[str, Any] | None:
 
 def _head(request: HttpRequest, order: str, column: str, title: str) -> dict[str, Any]:
     """A column's title, and the page in its order, or in the opposite one."""
-    if not column:
-        return {"title": title}
     same, down = order.lstrip("-") == column, order.startswith("-")
     url = _url(request, order=f"-{column}" if same and not down else column, cursor=None, trial=None, **{"from": None})
-    return {"title": title, "url": url, "sorted": ("descending" if down else "ascending") if same else ""}
+    return {
+        "title": title,
+        "column": column,
+        "url": url,
+        "sorted": ("descending" if down else "ascending") if same else "",
+    }
 
 
 def _url(request: HttpRequest, **changes: Any) -> str:

@@ -5,22 +5,51 @@ import { duration, latency } from "./units.js";
 export const SERIES = 8;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 const TICKS = 7;
+const DOUBLE_CLICK_MS = 320;
 
 export class Chart {
-  /** `element` takes the plot, `empty` the words while there is nothing to draw, `file` names its downloads. */
-  constructor(element, empty, { file, legend = true }) {
-    Object.assign(this, { element, empty, file, legend, axis: "number", scale: null, figure: null, foremost: null, words: description(element) });
+  /**
+   * `element` takes the plot, `empty` the words while there is nothing to draw, `file` names its downloads.
+   * `on` hears what the user does: zoom(), legend(), click(trial's number).
+   */
+  constructor(element, empty, { file, legend = true, on = {} }) {
+    Object.assign(this, { element, empty, file, legend, on, axis: "number", scale: null, figure: null, foremost: null, words: description(element) });
+    Object.assign(this, { zooms: new Map(), seen: null, held: null });
     new ResizeObserver(() => this.#fit()).observe(element.parentElement);
+    element.addEventListener("pointerdown", () => this.#hold(), true);
   }
 
   get drawn() { return this.figure !== null; }
-  get blank() { return !this.drawn || this.#points === 0; }
-  get #points() { return this.figure.data.reduce((sum, trace) => sum + trace.x.length, 0); }
+  get blank() { return !this.drawn || this.points === 0; }
+  get points() { return this.figure.data.reduce((sum, { y }) => sum + y.length - (y[0] === null), 0); }
+
+  /** What the user looks at, in values of the axes; null where that is all. */
+  get zoom() {
+    this.#remember();
+    return { x: this.zooms.get(this.seen.x) ?? null, y: this.zooms.get(this.seen.y) ?? null };
+  }
+
+  /** Look at these values of the axes, or at all of one. */
+  async look({ x = null, y = null }) {
+    const axis = (name, range) => (range ? { [`${name}.range`]: range } : { [`${name}.autorange`]: true });
+    await Plotly.relayout(this.element, { ...axis("xaxis", x), ...axis("yaxis", onAxis(y, this.element.layout.yaxis.type)) });
+  }
 
   /** Draw a whole figure; zoom and legend choice of an earlier one are kept. */
   async draw(figure) {
+    await this.held;
     if (this.axis === "time") figure.data.forEach(swap);
+    // By these Plotly knows them again, and which of them the legend hides.
+    figure.data.forEach((trace, index) => { trace.uid = `trace${index}`; });
     this.figure = figure;
+    await this.#react();
+  }
+
+  /** Give one trace other points, {number, at_s, y}, and an axis of its values. */
+  async put(index, { number, at_s, y }, yaxis = "y") {
+    if (!this.drawn) return;
+    const [x, customdata] = this.axis === "time" ? [at_s, number] : [number, at_s];
+    Object.assign(this.figure.data.at(index), { x, customdata, y, yaxis });
     await this.#react();
   }
 
@@ -61,7 +90,10 @@ export class Chart {
    * `more` maps a trace's index to {number, at_s, y}; `end` is [number, at_s].
    */
   async extend(more, end) {
-    if (!this.drawn) return;
+    const { figure } = this;
+    await this.held;
+    // Another figure has these points already.
+    if (!this.drawn || figure !== this.figure) return;
     const update = { x: [], y: [], customdata: [] };
     const indices = [];
     this.figure.data.forEach((trace, index) => {
@@ -103,25 +135,55 @@ export class Chart {
     return more;
   }
 
+  /** A box is measured against the axes that it was begun on: until it is drawn, the plot stays as it is. */
+  #hold() {
+    this.held ??= new Promise((done) => {
+      const release = () => setTimeout(() => { this.held = null; done(); });
+      for (const end of ["pointerup", "pointercancel"]) addEventListener(end, release, { once: true });
+    });
+  }
+
+  /** Plotly keeps what the user chose in the layout; a zoom belongs to an axis as it was seen, and is found again with it. */
+  #remember() {
+    if (!this.seen || !this.element.layout) return;
+    const { xaxis, yaxis } = this.element.layout;
+    const chosen = ({ autorange, range }) => (autorange === true || !range ? null : [...range]);
+    this.zooms.set(this.seen.x, chosen(xaxis));
+    this.zooms.set(this.seen.y, inValues(chosen(yaxis), yaxis.type));
+  }
+
   async #react() {
+    this.#remember();
     const { data } = this.figure;
     const layout = this.#layout();
     paint(data, this);
     dress(layout);
     this.#ticks(layout, this.#lastTime());
-    await Plotly.react(this.element, data, layout, this.#config());
+    // With a new one, be it the same, Plotly would begin anew, and forget what the legend hides.
+    this.config ??= this.#config();
+    await Plotly.react(this.element, data, layout, this.config);
     this.#describe();
-    if (!this.listening) {
-      this.listening = true;
-      this.element.on("plotly_relayout", (change) => this.#zoomed(change));
-    }
+    if (!this.listening) this.#listen();
+  }
+
+  #listen() {
+    this.listening = true;
+    this.element.on("plotly_relayout", (change) => this.#zoomed(Object.keys(change)));
+    this.element.on("plotly_restyle", ([change]) => { if ("visible" in change) this.on.legend?.(); });
+    let clicked = null;
+    this.element.on("plotly_click", ({ points: [point] }) => {
+      clearTimeout(clicked);
+      clicked = setTimeout(() => this.on.click?.(this.axis === "time" ? point.customdata : point.x), DOUBLE_CLICK_MS);
+    });
+    // Its halves are clicks on whatever is near.
+    this.element.on("plotly_doubleclick", () => setTimeout(() => clearTimeout(clicked)));
   }
 
   /** What is drawn, and where each curve of the legend has come to, for who can't see it. */
   #describe() {
     const { layout, data } = this.figure;
     const written = layout.yaxis.ticksuffix === "s" ? latency : (value) => `${Number(value.toPrecision(4))}${layout.yaxis.ticksuffix ?? ""}`;
-    const curves = data.filter((trace) => trace.type === "scatter" && !trace.yaxis && trace.showlegend !== false && Number.isFinite(trace.y.at(-1)));
+    const curves = data.filter((trace) => trace.type === "scatter" && trace.mode !== "markers" && !trace.yaxis && trace.showlegend !== false && Number.isFinite(trace.y.at(-1)));
     const ends = curves.slice(0, SERIES).map((trace) => `${trace.name} ${written(trace.y.at(-1))}`);
     const what = `${layout.meta.title}: ${layout.yaxis.title.text} against ${this.element.layout.xaxis.title.text}.`;
     this.words.textContent = ends.length ? `${what} At the end: ${ends.join("; ")}.` : what;
@@ -134,8 +196,9 @@ export class Chart {
     const type = this.scale ?? layout.yaxis.type;
     // Room for their labels is found by drawing them twice, which takes as long as all the rest. Those of numbers fit beside the plot; names may not.
     const automargin = this.figure.data.some((trace) => trace.type !== "scatter");
-    // The user's zoom belongs to an axis as it was seen: it ends when the axis becomes another.
-    const kept = this.element.layout ?? {};
+    this.seen = { x: `${this.axis} ${layout.xaxis.title.text}`, y: layout.yaxis.title.text };
+    const ranged = (range) => (range ? { range: [...range], autorange: false } : { autorange: true });
+    const [x, y] = [ranged(this.zooms.get(this.seen.x)), ranged(onAxis(this.zooms.get(this.seen.y), type))];
     return {
       ...layout,
       autosize: true,
@@ -146,8 +209,9 @@ export class Chart {
       showlegend: layout.showlegend ?? (this.legend && wide && this.figure.data.length > 1),
       // Beside the plot, below the buttons; above the plot where there is no room beside it.
       legend: { ...(wide ? { x: 1.01, y: 0.95 } : { orientation: "h", x: 0, y: 1, yanchor: "bottom" }), font: { size: 11 }, itemwidth: 30, tracegroupgap: 0, uirevision: "kept" },
-      xaxis: { ...kept.xaxis, ...layout.xaxis, uirevision: this.axis, title: { text: this.axis === "time" ? "Time since the start" : layout.xaxis.title.text, standoff: 8 }, automargin },
-      yaxis: { ...layout.yaxis, type, uirevision: `${type} ${layout.yaxis.title.text}`, automargin, title: { ...layout.yaxis.title, standoff: 8 } },
+      // Ranges are ours to keep: Plotly's own memory of them ends with each change of an axis.
+      xaxis: { ...layout.xaxis, ...x, uirevision: this.seen.x, title: { text: this.axis === "time" ? "Time since the start" : layout.xaxis.title.text, standoff: 8 }, automargin },
+      yaxis: { ...layout.yaxis, ...y, type, uirevision: `${type} ${this.seen.y}`, automargin, title: { ...layout.yaxis.title, standoff: 8 } },
     };
   }
 
@@ -181,13 +245,13 @@ export class Chart {
   #ticks(layout, lastTime) {
     const { xaxis } = layout;
     if (this.axis !== "time") return Object.assign(xaxis, { tickmode: "auto", tickvals: undefined, ticktext: undefined });
-    const shown = this.element.layout?.xaxis;
-    const zoomed = shown?.autorange === false && shown.uirevision === "time";
-    return Object.assign(xaxis, timeTicks(...(zoomed ? shown.range : [0, lastTime])));
+    return Object.assign(xaxis, timeTicks(...(xaxis.autorange === false ? xaxis.range : [0, lastTime])));
   }
 
-  #zoomed(change) {
-    if (this.axis !== "time" || !Object.keys(change).some((key) => key.startsWith("xaxis.range") || key === "xaxis.autorange")) return;
+  #zoomed(changed) {
+    const of = (axis) => changed.some((key) => key.startsWith(`${axis}.range`) || key === `${axis}.autorange`);
+    if (of("xaxis") || of("yaxis")) this.on.zoom?.();
+    if (this.axis !== "time" || !of("xaxis")) return;
     const { autorange, range } = this.element.layout.xaxis;
     const { tickmode, tickvals, ticktext } = timeTicks(...(autorange === false ? range : [0, this.#lastTime()]));
     Plotly.relayout(this.element, { "xaxis.tickmode": tickmode, "xaxis.tickvals": tickvals, "xaxis.ticktext": ticktext });
@@ -205,6 +269,16 @@ function description(element) {
   const words = Object.assign(document.createElement("p"), { className: "sr" });
   element.after(words);
   return words;
+}
+
+/** A range of values as Plotly has it on an axis, which is logarithms on a logarithmic one; null where that can't be. */
+function onAxis(range, type) {
+  if (!range || type !== "log") return range ?? null;
+  return range[0] > 0 && range[1] > 0 ? range.map(Math.log10) : null;
+}
+
+function inValues(range, type) {
+  return range && type === "log" ? range.map((power) => 10 ** power) : range;
 }
 
 function swap(trace) {
@@ -256,14 +330,14 @@ function clock(seconds) {
 function paint(data, { foremost, task: pointed = null }) {
   for (const trace of data) {
     const { task, role, dash } = trace.meta;
-    const place = foremost?.indexOf(task) ?? task;
+    const place = task === undefined ? 0 : foremost?.indexOf(task) ?? task;
     const grey = place < 0 && task !== pointed;
     const own = colour(task === undefined ? `--chart-${role}` : grey ? "--chart-other" : `--series-${(place < 0 ? task : place) % SERIES}`);
     trace.opacity = pointed === null || task === pointed ? 1 : 0.12;
-    trace.showlegend = !(place < 0);
+    trace.showlegend = !(place < 0) && role !== "picked";
     trace.zorder = place < 0 ? 0 : 1;
     if (trace.line) Object.assign(trace.line, { color: own, dash: foremost ? "solid" : dash, width: grey ? 1 : 2 });
-    if (trace.marker) trace.marker = { ...trace.marker, color: own, line: { color: own, width: trace.marker.symbol ? 1.5 : 0 } };
+    if (trace.marker) trace.marker = { ...trace.marker, color: own, line: { color: own, width: /open|thin/u.test(trace.marker.symbol) ? 1.5 : 0 } };
   }
 }
 

@@ -15,11 +15,17 @@ for (const name of ["estimate", "tasks", "allocation", "speed"]) {
   role(`chart-${name}`).dataset.about = `runs ${article.dataset.runs.replaceAll("_", ", ")}`;
 }
 
+const drawn = {};
+
 async function draw(page) {
   const figures = JSON.parse(page.getElementById("figures").textContent);
   const byTime = new URLSearchParams(location.search).get("x") === "time";
-  for (const name of ["estimate", "speed"]) charts[name].axis = byTime ? "time" : "number";
   for (const [name, chart] of Object.entries(charts)) {
+    const axis = byTime && ["estimate", "speed"].includes(name) ? "time" : "number";
+    const told = JSON.stringify([axis, figures[name], figures.empty[name]]);
+    if (drawn[name] === told) continue;
+    drawn[name] = told;
+    chart.axis = axis;
     await chart.draw(figures[name]);
     chart.explain(figures.empty[name]);
   }

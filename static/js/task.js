@@ -7,6 +7,7 @@ import { heard } from "./watch.js";
 
 const TRIALS = 0, SHORT = 1, FAILED = 2, BEST = 3;
 const FAILED_HEIGHT = 0.02;
+const MOST_POINTS = 12000;
 const role = (name) => document.querySelector(`[data-role=${name}]`);
 const article = role("task");
 const task = Number(article.dataset.task);
@@ -57,6 +58,7 @@ async function grow() {
   waiting = new Map();
   await chart.extend(more, end);
   chart.explain("No trial of this task yet.");
+  if (chart.points > MOST_POINTS) await live.reload();
   setTimeout(() => { drawing = false; if (waiting.size) grow(); }, 250);
 }
 

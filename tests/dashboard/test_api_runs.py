@@ -19,6 +19,7 @@ from tests.world import make_run, make_user, measured_run, record_trials
 from tuning import services, showing
 from tuning.curves import CurvesDict
 from tuning.engines.showing import Decision
+from tuning.exploring import Order
 from tuning.models import Record, Run, TrialError
 from tuning.runlist import Order
 from tuning.showing import Failed, Making, Shown
@@ -188,13 +189,21 @@ def test_it_filters_by_status_engine_and_words(client: Client) -> None:
         ("runs/{run}/trials", {"limit": "10001"}, "limit"),
         ("runs/{run}/trials", {"task": "2"}, "task"),
         ("runs/{run}/trials", {"failed": "perhaps"}, "failed"),
-        ("runs/{run}/trials", {"order": "at_s"}, "order"),
+        ("runs/{run}/trials", {"order": "nth"}, "order"),
         ("runs/{run}/trials", {"min": "-1"}, "min"),
         ("runs/{run}/trials", {"max": "inf"}, "max"),
         ("runs/{run}/trials", {"min": "2", "max": "1"}, "max"),
         ("runs/{run}/trials", {"failed": "true", "order": "latency_s"}, "failed"),
         ("runs/{run}/trials", {"cursor": "nonsense"}, "cursor"),
         ("runs/{run}/trials", {"since": "3"}, "since"),
+        ("runs/{run}/scatter", {"from": "0"}, "from"),
+        ("runs/{run}/scatter", {"from": "3", "to": "2"}, "to"),
+        ("runs/{run}/scatter", {"min": "2", "max": "1"}, "max"),
+        ("runs/{run}/scatter", {"max": "nan"}, "max"),
+        ("runs/{run}/scatter", {"task": "2"}, "task"),
+        ("runs/{run}/scatter", {"points": "20001"}, "points"),
+        ("runs/{run}/scatter", {"points": "few"}, "points"),
+        ("runs/{run}/scatter", {"first": "1"}, "first"),
         ("runs/{run}/curves", {"points": "9"}, "points"),
         ("runs/{run}/curves", {"points": "20001"}, "points"),
         ("runs/{run}/console", {"after": "-1"}, "after"),
@@ -225,7 +234,7 @@ def test_it_gives_trials_as_columns(client: Client) -> None:
     }
 
 
-@pytest.mark.parametrize("order", ["number", "-number", "latency_s", "-latency_s"])
+@pytest.mark.parametrize("order", get_args(Order))
 def test_it_pages_trials_in_any_order(client: Client, order: str) -> None:
     run = measured_run(latencies=[(number % 2, (number % 3 + 1) * 1e-3) for number in range(10)])
     path, name = f"runs/{run.pk}/trials", order.lstrip("-")
@@ -240,6 +249,18 @@ def test_it_pages_trials_in_any_order(client: Client, order: str) -> None:
     assert shown == whole["number"]
     assert len(shown) == 7
     assert whole[name] == sorted(whole[name], reverse=order.startswith("-"))
+
+
+def test_it_gives_the_scatter_of_a_window(client: Client) -> None:
+    run = measured_run(latencies=[(0, 2e-3), (1, None), (0, 1e-3), (1, 5e-3), (0, 4e-3)])
+    path = f"runs/{run.pk}/scatter"
+    columns = get(client, f"runs/{run.pk}/trials")
+    same = {name: columns[name] for name in ("number", "task", "latency_s", "error", "at_s", "last")}
+    assert get(client, path) == same | {"run": run.pk, "shown": 5, "total": 5, "exact": True, "step": 1}
+    assert get(client, path, **{"from": 2, "to": 4})["number"] == [2, 3, 4]
+    assert get(client, path, max=2e-3)["number"] == [1, 2, 3]
+    assert get(client, path, task=[1])["number"] == [2, 4]
+    assert get(client, path, task=[0, 1], min=3e-3)["number"] == [2, 4, 5]
 
 
 def test_a_cursor_is_for_its_order_only(client: Client) -> None:
@@ -374,7 +395,9 @@ def test_it_gives_the_console_from_an_offset(client: Client) -> None:
     assert get(client, f"runs/{run.pk}/console", after=4) == {"text": "two\n", "start": 4, "end": 8}
 
 
-@pytest.mark.parametrize("tail", ["", "/trials", "/curves", "/errors", "/console", "/tasks/0", "/tasks/0/records/1"])
+@pytest.mark.parametrize(
+    "tail", ["", "/trials", "/curves", "/scatter", "/errors", "/console", "/tasks/0", "/tasks/0/records/1"]
+)
 @pytest.mark.parametrize("number", ["7", "9" * 40])
 def test_it_has_404_for_a_run_that_there_isnt(client: Client, number: str, tail: str) -> None:
     response = client.get(f"/api/v1/runs/{number}{tail}")

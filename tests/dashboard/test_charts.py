@@ -105,3 +105,21 @@ def test_it_keeps_short_measurements_apart_from_full_ones() -> None:
     assert short["y"] == [5e-3]
     assert short["marker"]["symbol"] == "circle-open"
     assert columns(best) == ([1, 2], [1.0, 2.0], [2e-3, 2e-3])
+
+
+def test_its_scatter_begins_without_a_point_and_tells_tasks_of_a_colour_apart_by_their_shape() -> None:
+    run = claimed(make_run())
+    tasks = make_tasks(run, charts.SERIES + 1)
+    data = charts.scatter_figure(tasks)["data"]
+    assert all(trace["x"] == trace["y"] == trace["customdata"] == [] for trace in data)
+    assert data[0]["marker"]["symbol"] != data[charts.SERIES]["marker"]["symbol"]
+    assert [trace.get("yaxis") for trace in data[-2:]] == ["y2", None]
+
+
+def test_of_many_tasks_those_stand_out_that_the_estimate_owes_most_to() -> None:
+    run = claimed(make_run(trials_budget=100))
+    tasks = make_tasks(run, charts.MANY + 1)
+    assert charts.foremost(tasks[:-1]) is None
+    record_trials(run, [(task.index, 1.0) for task in tasks])
+    # The weight of a task is its index and one.
+    assert charts.foremost(list(run.tasks.all())) == list(range(charts.MANY + 1 - charts.SERIES, charts.MANY + 1))

@@ -152,12 +152,12 @@ def test_the_api_gives_the_figures_of_the_page(viewer: Client) -> None:
 
 def test_a_curve_is_relative_to_what_the_baseline_had_then() -> None:
     fast, slow = measured(((0, 4e-3), (1, 3e-3), (0, 2e-3))), measured(((0, 2e-3), (1, 4e-3), (1, 2e-3)))
+    Run.objects.filter(pk=slow.pk).update(elapsed_s=9.0)
+    slow.trials.filter(number=3).update(at_s=5.0)
     by_trials = drawn(fast, slow, values="relative")["estimate"]["data"]
     assert by_trials[0]["y"] == [1.0, 1.0]
     assert by_trials[1]["x"] == [2, 3]
     assert by_trials[1]["y"] == [pytest.approx(10 / 10), pytest.approx(6 / 8)]
-    Run.objects.filter(pk=slow.pk).update(elapsed_s=9.0)
-    slow.trials.filter(number=3).update(at_s=5.0)
     by_time = drawn(fast, slow, values="relative", x="time")["estimate"]["data"]
     assert by_time[1]["customdata"] == [2.0, 3.0, 5.0, 9.0]
     assert by_time[1]["y"] == [pytest.approx(value) for value in (10 / 10, 10 / 8, 6 / 8, 6 / 8)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from django.test import Client
@@ -11,6 +12,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 
 from dashboard.views import trials
 from tests.world import make_run, make_user, measured_run
+from tuning.exploring import Order
 from tuning.models import Run
 from tuning.synthetic import seed_run
 
@@ -37,6 +39,9 @@ def numbers(page: Any) -> list[int]:
         ({"only": "failed", "order": "-number"}, [6, 2]),
         ({"only": "improved"}, [1, 3, 4]),
         ({"only": "valid", "order": "-latency_s"}, [5, 1, 3, 4]),
+        ({"order": "task"}, [1, 3, 5, 6, 2, 4]),
+        ({"order": "-at_s", "task": "0"}, [6, 5, 3, 1]),
+        ({"order": "at_s", "from": "4"}, [4, 5, 6]),
         ({"min": "3 ms", "max": "0.005"}, [1, 3]),
         ({"max": "5us"}, [4]),
         ({"max": "5 µs"}, [4]),
@@ -56,7 +61,7 @@ def test_it_shows_what_is_asked_for(viewer: Client, query: dict[str, str], found
         ({"task": "7"}, "task"),
         ({"task": "x"}, "task"),
         ({"only": "lucky"}, "only"),
-        ({"order": "at_s"}, "order"),
+        ({"order": "nth"}, "order"),
         ({"min": "3 parsecs"}, "min"),
         ({"min": "nan"}, "min"),
         ({"min": "2", "max": "1"}, "max"),
@@ -72,11 +77,11 @@ def test_it_says_what_makes_no_sense(viewer: Client, query: dict[str, str], name
     assert numbers(page) == []
 
 
-@pytest.mark.parametrize("order", ["number", "-number", "latency_s", "-latency_s"])
+@pytest.mark.parametrize("order", get_args(Order))
 def test_it_goes_from_page_to_page(viewer: Client, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
     monkeypatch.setattr(trials, "PAGE", 4)
-    path = f"/runs/{measured_run([(0, (n % 3 + 1) * 1e-3) for n in range(10)]).pk}/trials/"
-    page, shown = viewer.get(path, {"order": order, "task": "0"}), []
+    path = f"/runs/{measured_run([(n % 2, (n % 3 + 1) * 1e-3) for n in range(10)]).pk}/trials/"
+    page, shown = viewer.get(path, {"order": order}), []
     while True:
         shown += numbers(page)
         following = re.search(r'href="([^"]+)" data-role="next-page"', page.content.decode())
@@ -124,3 +129,29 @@ def test_it_asks_few_questions_whatever_the_page_shows(viewer: Client, django_as
     Run.objects.update(status="finished")
     with django_assert_max_num_queries(9):
         viewer.get(f"/runs/{run.pk}/trials/")
+
+
+def plotted(page: Any) -> Any:
+    """What the page is told to draw the scatter with."""
+    (text,) = re.findall(r'<script id="figure" type="application/json">(.*?)</script>', page.content.decode())
+    return json.loads(text)
+
+
+def test_its_scatter_has_a_trace_of_each_task(viewer: Client) -> None:
+    run = measured_run(LATENCIES)
+    shown = plotted(viewer.get(f"/runs/{run.pk}/trials/"))
+    assert [trace["meta"] for trace in shown["figure"]["data"]] == [
+        {"task": 0},
+        {"task": 1},
+        {"role": "failed"},
+        {"role": "picked"},
+    ]
+    assert shown["foremost"] is None
+    of_one = plotted(viewer.get(f"/runs/{run.pk}/trials/", {"task": "1"}))
+    assert [trace["meta"].get("task") for trace in of_one["figure"]["data"]] == [1, None, None]
+
+
+def test_its_links_keep_the_view_of_the_scatter(viewer: Client) -> None:
+    page = viewer.get(f"/runs/{measured_run(LATENCIES).pk}/trials/", {"zoom": "2,4,,", "x": "time"})
+    assertContains(page, 'href="?zoom=2%2C4%2C%2C&amp;x=time&amp;order=task"')
+    assertContains(page, "?zoom=2%2C4%2C%2C&amp;x=time&amp;trial=3#trial")

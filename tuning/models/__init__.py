@@ -25,7 +25,7 @@ from .shapes import (
 from .tag import Tag
 from .task import Doubt, Record, Task, TaskQuerySet, doubt
 from .tracker import TrackerSample
-from .trial import Trial, TrialError, TrialQuerySet, TrialRow, level_of_detail, trial_columns
+from .trial import Trial, TrialError, TrialQuerySet, TrialRow, level_of_detail, step_for, trial_columns
 
 __all__ = (
     "LEASE",
@@ -67,5 +67,6 @@ __all__ = (
     "fingerprint",
     "level_of_detail",
     "networks_dir",
+    "step_for",
     "trial_columns",
 )

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+import msgspec
 from django.db import connections, models
-from django.db.models import F, Q
+from django.db.models import BigIntegerField, ExpressionWrapper, F, Max, Min, Q
 
 from .run import Run
 from .shapes import ErrorDict, TrialColumns
@@ -24,6 +25,28 @@ DRAWN = ("task", "at_s", "latency_s", "nth")
 """What curves show of a trial is in the index: of a million trials each would else be on a page of its own."""
 LINE = 64
 """Characters of a trial as COPY takes it, about."""
+
+
+@models.PositiveIntegerField.register_lookup
+class OneOf(models.Lookup):
+    """As `in`, of thousands of numbers as one parameter: Django prepares each of them by itself, which takes longer than to find it."""
+
+    lookup_name = "one_of"
+
+    def get_prep_lookup(self) -> list[int]:
+        """As every database's client takes it."""
+        return list(self.rhs)
+
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
+        """PostgreSQL's."""
+        left, parameters = self.process_lhs(compiler, connection)
+        return f"{left} = ANY(%s)", [*parameters, self.rhs]
+
+    def as_sqlite(self, compiler: Any, connection: Any) -> Any:
+        """SQLite has no arrays, but knows JSON."""
+        left, parameters = self.process_lhs(compiler, connection)
+        numbers = msgspec.json.encode(self.rhs).decode()
+        return f"{left} IN (SELECT value FROM json_each(%s))", [*parameters, numbers]  # noqa: S608 - a column
 
 
 class TrialError(models.Model):
@@ -118,16 +141,38 @@ class TrialQuerySet(models.QuerySet["Trial"]):
         """Those of these latencies in seconds, both ends included."""
         return self.filter(**_between("latency_s", least, most))
 
-    def valid_by_number(self, least: float | None, most: float | None) -> TrialQuerySet:
-        """Valid ones of these latencies, to be read by number: few are gathered by latency, of many the next are near.
-
-        A database that guesses which of the two it is may sort half a million rows for one page.
-        """
+    def gathered(self, least: float | None, most: float | None) -> TrialQuerySet | None:
+        """Valid ones of these latencies, gathered by latency, to be sorted in any way; None when they are too many for that."""
         found = self.valid().between(least, most)
         if found.order_by("latency_s")[FEW : FEW + 1].exists():
-            # The sum keeps it from the index by latency.
-            return self.valid().alias(measured_s=F("latency_s") + 0.0).filter(**_between("measured_s", least, most))
+            return None
         return self.filter(number__in=found.order_by().values("number"))
+
+    def passing(self, least: float | None, most: float | None) -> TrialQuerySet:
+        """Valid ones of these latencies, for who reads in another order than theirs and finds the next ones near.
+
+        The sum keeps a database from the index by latency: it may guess that they are few, and sort half a million for one page.
+        """
+        return self.valid().alias(measured_s=F("latency_s") + 0.0).filter(**_between("measured_s", least, most))
+
+    def task_by_task(self, run: Run) -> TrialQuerySet:
+        """The run's, to be read by task and number: its tasks' keys are a range of that index.
+
+        The sum keeps a database from gathering all of the run's trials and sorting them.
+        """
+        keys = run.tasks.aggregate(first=Min("pk"), last=Max("pk"))
+        if keys["first"] is None:
+            return self.none()
+        of = ExpressionWrapper(F("run_id") + 0, BigIntegerField())
+        return self.filter(task__gte=keys["first"], task__lte=keys["last"]).alias(of=of).filter(of=run.pk)
+
+    def numbered(self, numbers: range) -> TrialQuerySet:
+        """Those of these numbers, told by an index that is about something else: the sum keeps it from the one by number."""
+        return self.alias(place=F("number") + 0).filter(place__range=(numbers.start, numbers.stop - 1))
+
+    def every(self, step: int) -> TrialQuerySet:
+        """Those whose number is a multiple of `step`."""
+        return self if step == 1 else self.alias(rest=F("number") % step).filter(rest=0)
 
     def improvements(self) -> TrialQuerySet:
         """The trials that were their task's best when measured: exact best-so-far curves from few rows."""
@@ -243,3 +288,8 @@ def _copied(row: TrialRow) -> str:
 def level_of_detail(number: int) -> int:
     """Number of trailing zero bits of a trial's number (from 1)."""
     return (number & -number).bit_length() - 1
+
+
+def step_for(trials: int, points: int) -> int:
+    """The least power of two such that every step-th of so many trials makes at most `points`."""
+    return 1 << max(0, (-(-trials // points) - 1).bit_length()) if trials else 1

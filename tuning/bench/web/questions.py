@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
+from random import Random
 from typing import Any, NamedTuple, get_args
 from urllib.parse import urlencode, urlsplit
 
@@ -21,6 +22,7 @@ from .site import Site
 UNKNOWN = "not recorded"
 WARM_UP = 3
 PAGE = 50
+RANDOM_WINDOWS = 8
 
 
 class Question(NamedTuple):
@@ -70,13 +72,46 @@ def of_trials(run: int, latencies: Sequence[float]) -> list[Question]:
     wanted = {
         f"{name}, by {order}": {**chosen, "order": order}
         for name, chosen in filters.items()
-        for order in ("number", "-number", "latency_s", "-latency_s")
+        for order in ("number", "-number", "latency_s", "-latency_s", "task", "-task")
     }
     wanted["failed, by -number"] = {"failed": "true", "order": "-number"}
+    wanted["failed, by task"] = {"failed": "true", "order": "task"}
     wanted["failed of a task, by number"] = {"failed": "true", "task": 2, "order": "number"}
     wanted["valid, by -number"] = {"failed": "false", "order": "-number"}
     path = f"/api/v1/runs/{run}/trials"
     return [Question(name, path, {**chosen, "limit": PAGE}, paged=True) for name, chosen in wanted.items()]
+
+
+def of_scatter(run: int, trials: int, latencies: Sequence[float]) -> list[Question]:
+    """Windows of the scatter: by number, by latency, of a task, and some at random; `latencies` are some of the run's."""
+    ordered = sorted(latencies)
+    fast, middle, slow = (ordered[int(len(ordered) * share)] for share in (0.05, 0.5, 0.75))
+    tenth = _part(trials, 0.6, 0.1)
+    windows: dict[str, dict[str, str | float]] = {
+        "all": {},
+        "the middle half": _part(trials, 0.25, 0.5),
+        "a tenth": tenth,
+        "a hundredth": _part(trials, 0.5, 0.01),
+        "the first tenth": _part(trials, 0.0, 0.1),
+        "the fastest 5 %": {"max": fast},
+        "the faster half": {"max": middle},
+        "the slowest 25 %": {"min": slow},
+        "of a tenth the faster half": {**tenth, "max": middle},
+        "a task": {"task": 0},
+        "of a task the faster half": {"task": 1, "max": middle},
+    }
+    random = Random(trials)  # noqa: S311 - nothing secret
+    for number in range(RANDOM_WINDOWS):
+        first, last = sorted(random.randint(1, trials) for _ in range(2))
+        least, most = sorted(random.choices(ordered, k=2))
+        windows[f"at random {number + 1}"] = {"from": first, "to": last, "min": least, "max": most}
+    path = f"/api/v1/runs/{run}/scatter"
+    return [Question(name, path, window) for name, window in windows.items()]
+
+
+def _part(trials: int, begin: float, share: float) -> dict[str, str | float]:
+    first = int(trials * begin) + 1
+    return {"from": first, "to": first + int(trials * share)}
 
 
 def of_runs() -> list[Question]:

@@ -28,6 +28,7 @@ class Findings(msgspec.Struct):
     live_trials_a_second: float | None = None
     curves: dict[int, list[Answers]] = {}
     """By the number of the run's trials."""
+    scatter: dict[int, list[Answers]] = {}
     pages: dict[int, list[Answers]] = {}
     runs: int = 0
     run_list: list[Answers] = []
@@ -47,6 +48,8 @@ def rows(found: Sequence[Findings]) -> list[list[str]]:
         ("Curve data of a run: p50, p95, p99 (ms)", "p95 ≤ 100", _curve_times),
         ("… compressed (kB)", "≤ 100", _curve_sizes),
         ("… p95 of the largest run by that of the smallest", "≤ 1.5", _curve_ratio),
+        ("Scatter, the slowest window at each size: p50, p95, p99 (ms)", "p95 ≤ 100", _scatter_times),
+        ("Scatter's largest answer, compressed (kB)", "", _scatter_sizes),
         ("Page of trials, the slowest kind at each size: p50, p95, p99 (ms)", "p95 ≤ 50", _page_times),
         ("Page of the run list, the slowest kind: p50, p95, p99 (ms)", "p95 ≤ 50", _list_times),
         ("Run page until the first chart is painted, cold: p50, p95 (ms)", "≤ 1,500", lambda one: _load_times(one, 0)),
@@ -68,6 +71,7 @@ def figures(one: Findings) -> dict[str, Any]:
     """Plain values, with percentiles in the place of single times."""
     told: dict[str, Any] = msgspec.to_builtins(one)
     told["curves"] = {size: [_summary(each) for each in answers] for size, answers in one.curves.items()}
+    told["scatter"] = {size: [_summary(each) for each in answers] for size, answers in one.scatter.items()}
     told["pages"] = {size: [_summary(each) for each in answers] for size, answers in one.pages.items()}
     told["loads"] = {size: [_summary(each) for each in answers] for size, answers in one.loads.items()}
     told["drawn"] = _summary(one.drawn) if one.drawn else None
@@ -100,7 +104,11 @@ def _curve_times(one: Findings) -> str:
 
 
 def _curve_sizes(one: Findings) -> str:
-    return _by_size({size: f"{max(each.size for each in answers) / 1e3:.1f}" for size, answers in one.curves.items()})
+    return _largest(one.curves)
+
+
+def _largest(asked: dict[int, list[Answers]]) -> str:
+    return _by_size({size: f"{max(each.size for each in answers) / 1e3:.1f}" for size, answers in asked.items()})
 
 
 def _curve_ratio(one: Findings) -> str:
@@ -110,6 +118,14 @@ def _curve_ratio(one: Findings) -> str:
     return ", ".join(
         f"{after.name} {after.at(0.95) / before.at(0.95):.2f}" for before, after in zip(least, most, strict=True)
     )
+
+
+def _scatter_times(one: Findings) -> str:
+    return _by_size({size: _named(_slowest(answers)) for size, answers in one.scatter.items()})
+
+
+def _scatter_sizes(one: Findings) -> str:
+    return _largest(one.scatter)
 
 
 def _page_times(one: Findings) -> str:

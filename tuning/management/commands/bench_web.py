@@ -22,7 +22,7 @@ from tuning.bench.web.report import Findings, Seeded
 from tuning.bench.web.site import Site
 from tuning.postgresql import own_server
 
-PARTS = ("curves", "pages", "runs", "browser", "watchers", "recorder", "peers")
+PARTS = ("curves", "scatter", "pages", "runs", "browser", "watchers", "recorder", "peers")
 LIVE_TRIALS, LIVE_BATCH = 4000, 200
 """The recorder takes up to a tenth of a second of events at once: 200 at 2,000 a second."""
 WATCHED_DELTAS, WATCHED_BATCH = 100, 10
@@ -135,6 +135,10 @@ class Command(BaseCommand):
             if "curves" in options["parts"]:
                 self._say(f"{found.database}: curves at {size:,} trials")
                 found.curves[size] = [asker.ask(one, times) for one in questions.of_curves(run)]
+            if "scatter" in options["parts"]:
+                self._say(f"{found.database}: scatter at {size:,} trials")
+                windows = questions.of_scatter(run, size, asker.latencies(run))
+                found.scatter[size] = [asker.ask(one, times) for one in windows]
             if "pages" in options["parts"]:
                 self._say(f"{found.database}: pages at {size:,} trials")
                 kinds = questions.of_trials(run, asker.latencies(run))

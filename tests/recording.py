@@ -1,0 +1,39 @@
+"""A made-up run that is recorded live on a site: its deltas come as those of a run that is tuned."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from types import TracebackType
+
+from typing_extensions import Self
+
+from tests.live import ROOT, LiveSite
+
+
+class Recording:
+    """A run of `trials` that begins with `go`, `batch` of them each `pause_s` seconds; it is deleted in the end."""
+
+    def __init__(self, site: LiveSite, trials: int, batch: int, pause_s: float) -> None:
+        command = [sys.executable, "-m", "tuning.bench.web.recording", str(trials), str(batch), str(pause_s)]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, env=site.env, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
+
+    def __enter__(self) -> Self:
+        assert self.process.stdout
+        self.run = int(self.process.stdout.readline())
+        return self
+
+    def go(self) -> None:
+        """Begin to record."""
+        assert self.process.stdin
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.process.send_signal(signal.SIGINT)
+        self.process.communicate("go\n", timeout=120)
