@@ -19,7 +19,7 @@ from tests.world import make_run, make_user, measured_run, record_trials
 from tuning import services, showing
 from tuning.curves import CurvesDict
 from tuning.engines.showing import Decision
-from tuning.exploring import Order
+from tuning.exploring import Order as TrialOrder
 from tuning.models import Record, Run, TrialError
 from tuning.runlist import Order
 from tuning.showing import Failed, Making, Shown
@@ -234,7 +234,7 @@ def test_it_gives_trials_as_columns(client: Client) -> None:
     }
 
 
-@pytest.mark.parametrize("order", get_args(Order))
+@pytest.mark.parametrize("order", get_args(TrialOrder))
 def test_it_pages_trials_in_any_order(client: Client, order: str) -> None:
     run = measured_run(latencies=[(number % 2, (number % 3 + 1) * 1e-3) for number in range(10)])
     path, name = f"runs/{run.pk}/trials", order.lstrip("-")

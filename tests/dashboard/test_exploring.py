@@ -41,7 +41,7 @@ def explored(live_site: LiveSite, signed_in: Page, run: int) -> Page:
 
 def numbers(page: Page) -> list[int]:
     """The trials that the scatter has points of."""
-    found: list[list[int]] = page.evaluate(
+    found: list[list[int | None]] = page.evaluate(
         """() => document.querySelector('[data-role=chart-scatter]').data
             .filter(trace => trace.meta.role !== 'picked')
             .map(trace => Array.from(location.search.includes('x=time') ? trace.customdata : trace.x))"""

@@ -121,7 +121,7 @@ def _curve_ratio(one: Findings) -> str:
 
 
 def _scatter_times(one: Findings) -> str:
-    return _by_size({size: _named(_slowest(answers)) for size, answers in one.scatter.items()})
+    return _by_size({size: _named(slowest(answers)) for size, answers in one.scatter.items()})
 
 
 def _scatter_sizes(one: Findings) -> str:
