@@ -157,9 +157,10 @@ def get_curves(request: HttpRequest, run_id: int, query: Query[shapes.CurveQuery
 
 
 @router.get("runs/{int:run_id}/scatter", response={200: ScatterDict, **ERRORS})
-def get_scatter(request: HttpRequest, run_id: int, query: Query[shapes.ScatterQuery]) -> ScatterDict:  # noqa: ARG001
+def get_scatter(request: HttpRequest, run_id: int, query: Query[shapes.ScatterQuery]) -> HttpResponseBase:
     """Trials of a window by number and latency, thinned to so many points; the best and failed ones are always among them."""
-    return scatter(_run(run_id), query.window(), query.points)
+    run, window = _run(run_id), query.window()
+    return columns(request, run, f"scatter {window} {query.points}", lambda: scatter(run, window, query.points))
 
 
 @router.get("runs/{int:run_id}/errors", response={200: shapes.ErrorList, **ERRORS})

@@ -22,7 +22,15 @@ def test_it_measures_a_site_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(bench_web, "LIVE_TRIALS", 400)
     sizes = ("--trials", "200", "400", "--tasks", "3", "--runs", "7", "--requests", "2", "--sockets", "3")
     out, into = io.StringIO(), tmp_path / "figures.json"
-    parts = ("--parts", "curves", "scatter", "pages", "runs", "watchers", "recorder")  # test_bench_drawing has the browser
+    parts = (
+        "--parts",
+        "curves",
+        "scatter",
+        "pages",
+        "runs",
+        "watchers",
+        "recorder",
+    )  # test_bench_drawing has the browser
     call_command("bench_web", "--databases", "sqlite", *parts, *sizes, "--json", "--into", str(into), stdout=out)
     (found,) = json.loads(out.getvalue())
     assert json.loads(into.read_text()) == [found]
