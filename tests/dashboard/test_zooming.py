@@ -111,12 +111,12 @@ def test_it_is_found_again_with_its_axis_and_in_another_scale(live_site: LiveSit
         live.go()
         wait_for_trial(page, 1000)
         zoom = zoom_in(page)["latency"]
-        page.get_by_role("button", name="Time").click()
+        page.locator("[data-axis=time]").click()
         page.wait_for_function(
             "() => document.querySelector('[data-role=chart-latency]').layout.xaxis.autorange === true"
         )
         assert ranges(page, "latency") == [None, zoom[1]]
-        page.get_by_role("button", name="Trials", exact=True).click()
+        page.locator("[data-axis=number]").click()
         page.wait_for_function(
             "() => document.querySelector('[data-role=chart-latency]').layout.xaxis.autorange === false"
         )
