@@ -194,8 +194,9 @@ export class Chart {
     const { layout } = this.figure;
     const wide = this.element.clientWidth >= 620;
     const type = this.scale ?? layout.yaxis.type;
-    // Room for their labels is found by drawing them twice, which takes as long as all the rest. Those of numbers fit beside the plot; names may not.
-    const automargin = this.figure.data.some((trace) => trace.type !== "scatter");
+    // Room for their labels is found by drawing them twice, which takes as long as all the rest. Those of numbers fit beside the plot, and needn't be measured; names may not.
+    const named = this.figure.data.some((trace) => trace.type !== "scatter");
+    const labels = { automargin: named, ...(named ? {} : { ticklabeloverflow: "allow" }) };
     this.seen = { x: `${this.axis} ${layout.xaxis.title.text}`, y: layout.yaxis.title.text };
     const ranged = (range) => (range ? { range: [...range], autorange: false } : { autorange: true });
     const [x, y] = [ranged(this.zooms.get(this.seen.x)), ranged(onAxis(this.zooms.get(this.seen.y), type))];
@@ -210,8 +211,8 @@ export class Chart {
       // Beside the plot, below the buttons; above the plot where there is no room beside it.
       legend: { ...(wide ? { x: 1.01, y: 0.95 } : { orientation: "h", x: 0, y: 1, yanchor: "bottom" }), font: { size: 11 }, itemwidth: 30, tracegroupgap: 0, uirevision: "kept" },
       // Ranges are ours to keep: Plotly's own memory of them ends with each change of an axis.
-      xaxis: { ...layout.xaxis, ...x, uirevision: this.seen.x, title: { text: this.axis === "time" ? "Time since the start" : layout.xaxis.title.text, standoff: 8 }, automargin },
-      yaxis: { ...layout.yaxis, ...y, type, uirevision: `${type} ${this.seen.y}`, automargin, title: { ...layout.yaxis.title, standoff: 8 } },
+      xaxis: { ...layout.xaxis, ...x, uirevision: this.seen.x, title: { text: this.axis === "time" ? "Time since the start" : layout.xaxis.title.text, standoff: 8 }, ...labels },
+      yaxis: { ...layout.yaxis, ...y, type, uirevision: `${type} ${this.seen.y}`, ...labels, title: { ...layout.yaxis.title, standoff: 8 } },
     };
   }
 

@@ -156,6 +156,7 @@ let drawing = false;
 let held = false;
 let grown = 0;
 const heldUntil = {};
+let emphasiseAt = 0;
 
 /** Grow the charts by what has come; while they draw, more gathers. */
 async function grow() {
@@ -173,7 +174,10 @@ async function extend() {
   const end = lastPoint;
   waiting = emptyUpdates();
   held = false;
-  await emphasise();
+  if (performance.now() >= emphasiseAt) {
+    emphasiseAt = performance.now() + HOLD_MS;
+    await emphasise();
+  } else held = true;
   for (const [name, chart] of Object.entries(charts)) {
     // Nothing new but the end of its steps: that can wait, and is half of the work.
     if (!more[name].size && performance.now() < (heldUntil[name] ?? 0)) held = true;

@@ -89,9 +89,10 @@ def _summary(answers: Answers) -> dict[str, Any]:
 
 
 def markdown(found: Sequence[Findings]) -> str:
-    """The tables as a document has them; that of the peers only when they were asked for."""
-    tables = [rows(found), table.rows(found)] if any(one.peers for one in found) else [rows(found)]
-    return "\n".join(_table(each) for each in tables)
+    """The tables as a document has them; that of the site unless only the peers were asked, and that of the peers if they were."""
+    asked = any(one.peers for one in found)
+    site = [] if asked and all(one.idle_bytes is None for one in found) else [rows(found)]
+    return "\n".join(_table(each) for each in (*site, *([table.rows(found)] if asked else [])))
 
 
 def _table(cells: Sequence[Sequence[str]]) -> str:
