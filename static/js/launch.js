@@ -69,9 +69,11 @@ function checkSoon() {
 async function check() {
   asked?.abort();
   asked = new AbortController();
-  const response = await fetch(form.dataset.check, { method: "POST", body: new FormData(form), signal: asked.signal }).catch(() => null);
-  if (!response?.ok) return;
-  const { warnings, target } = await response.json();
+  // Aborted it fails, be it while the answer is still being read.
+  const answer = await fetch(form.dataset.check, { method: "POST", body: new FormData(form), signal: asked.signal })
+    .then((response) => (response.ok ? response.json() : null)).catch(() => null);
+  if (!answer) return;
+  const { warnings, target } = answer;
   role("target-label").textContent = target ? `Tunes for ${target}.` : "";
   for (const shown of form.querySelectorAll("[data-role=warning]")) if (!(shown.dataset.field in warnings)) shown.remove();
   for (const [field, words] of Object.entries(warnings)) warn(field, words);
