@@ -229,4 +229,4 @@ def test_it_is_no_wider_than_a_phone(live_site: LiveSite, signed_in: Page, path:
     signed_in.set_viewport_size({"width": 390, "height": 800})
     signed_in.goto(f"{live_site.url}{path}")
     assert signed_in.evaluate("document.documentElement.scrollWidth") == 390
-    expect(role(signed_in, "theme")).to_be_in_viewport()
+    expect(role(signed_in, "display-menu")).to_be_in_viewport()
