@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import hypothesis
 import pytest
@@ -23,6 +22,7 @@ from tests.live import LiveSite, environment
 from tuning import valkey
 from tuning.bench.web import chromium
 from tuning.engines.lifeline import die_with
+from tuning.postgresql import new_database, url_of
 
 pytest_plugins = ["tests.engine_fixtures", "tests.compile_fixtures"]
 
@@ -73,12 +73,12 @@ def embedded_valkey() -> Iterator[None]:
 def database_env(transactional_db: None) -> dict[str, str]:
     """The environment of a process that shall see the database (and broker) of this test."""
     name = connection.settings_dict["NAME"]
-    url = f"sqlite:///{name}" if connection.vendor == "sqlite" else postgresql_url(str(name))
+    url = (
+        f"sqlite:///{name}"
+        if connection.vendor == "sqlite"
+        else url_of(os.environ["TUNEBOARD_TEST_DATABASE_URL"], str(name))
+    )
     return environment(settings.VAR, url) | {"REDIS_URL": settings.REDIS_URL}
-
-
-def postgresql_url(database: str) -> str:
-    return urlunsplit(urlsplit(os.environ["TUNEBOARD_TEST_DATABASE_URL"])._replace(path=f"/{database}"))
 
 
 @pytest.fixture(scope="session")
@@ -99,17 +99,8 @@ def site_maker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[]
 
 def new_postgresql_database(name: str) -> str | None:
     """Makes an empty database when the tests run on PostgreSQL; gives its URL."""
-    if "TUNEBOARD_TEST_DATABASE_URL" not in os.environ:
-        return None
-    import psycopg2
-
-    server = psycopg2.connect(os.environ["TUNEBOARD_TEST_DATABASE_URL"])
-    server.autocommit = True
-    with server.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
-        cursor.execute(f"CREATE DATABASE {name}")
-    server.close()
-    return postgresql_url(name)
+    server = os.environ.get("TUNEBOARD_TEST_DATABASE_URL")
+    return new_database(server, name) if server else None
 
 
 @pytest.fixture(scope="session")

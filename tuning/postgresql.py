@@ -42,4 +42,9 @@ def new_database(url: str, name: str) -> str:
         server.autocommit = True
         with server.cursor() as cursor:
             cursor.execute(f"CREATE DATABASE {name}")
-    return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+    return url_of(url, name)
+
+
+def url_of(server: str, database: str) -> str:
+    """Of a database on the server that a URL of another of its databases names."""
+    return urlunsplit(urlsplit(server)._replace(path=f"/{database}"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -19,6 +19,8 @@ from dashboard.presentation.snippets import snippets
 from tuning import compilations, services
 from tuning.models import BenchmarkDict, Compilation, Record, Run
 from tuning.validation import Conflict
+
+from .acting import act
 
 LISTED = 50
 may_change = permission_required(CHANGE_COMPILATION, raise_exception=True)
@@ -78,14 +80,15 @@ def compilation_figures(_request: HttpRequest, pk: int) -> JsonResponse:
 @may_change
 def compilation_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     """End it, and show it."""
-    return _act(request, pk, compilations.cancel)
+    return act(request, lambda: compilations.cancel(_compilation(pk)), "compilation_page", pk=pk)
 
 
 @require_POST
 @may_change
 def compilation_benchmark(request: HttpRequest, pk: int) -> HttpResponse:
     """Prove and benchmark its library once more, and show it."""
-    return _act(request, pk, lambda compilation: compilations.benchmark(compilation, _user(request)))
+    proof = partial(compilations.benchmark, _compilation(pk), _user(request))
+    return act(request, proof, "compilation_page", pk=pk)
 
 
 def compilations_of(run: Run) -> dict[str, Any]:
@@ -102,14 +105,6 @@ def compilations_of(run: Run) -> dict[str, Any]:
             "blocked": None if possible else choices[0][3],
         },
     }
-
-
-def _act(request: HttpRequest, pk: int, action: Callable[[Compilation], Any]) -> HttpResponse:
-    try:
-        action(_compilation(pk))
-    except Conflict as conflict:
-        messages.error(request, str(conflict))
-    return redirect("compilation_page", pk=pk)
 
 
 def _steps(compilation: Compilation) -> list[dict[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
@@ -23,6 +22,7 @@ from tuning.editing import NOTES_BYTES
 from tuning.models import Run, Task
 from tuning.orders import NAME_LENGTH
 
+from .acting import act
 from .compilations import compilations_of
 
 BESIDE = 20
@@ -79,14 +79,14 @@ def run_console(request: HttpRequest, pk: int) -> JsonResponse:
 @may_change
 def run_stop(request: HttpRequest, pk: int) -> HttpResponse:
     """Stop the run, and show it."""
-    return _act(request, pk, services.stop)
+    return act(request, lambda: services.stop(_run(pk)), "run_page", pk=pk)
 
 
 @require_POST
 @may_change
 def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
     """Queue the run again for the rest of its budget, and show it."""
-    return _act(request, pk, services.resume)
+    return act(request, lambda: services.resume(_run(pk)), "run_page", pk=pk)
 
 
 @require_POST
@@ -95,7 +95,7 @@ def run_extend(request: HttpRequest, pk: int) -> HttpResponse:
     """Give the run more trials or time, and show it."""
     given = {option["name"]: request.POST.get(option["name"], "") for option in services.extension_options()}
     try:
-        return _act(request, pk, lambda run: services.extend(run, given))
+        return act(request, lambda: services.extend(_run(pk), given), "run_page", pk=pk)
     except services.Invalid as invalid:
         messages.error(request, f"Not extended. {' '.join(invalid.fields.values())}")
         return redirect("run_page", pk=pk)
@@ -128,11 +128,3 @@ def remaining(run: Run, speed: float | None) -> float | None:
 
 def _run(pk: int) -> Run:
     return get_object_or_404(Run.objects.select_related("network", "created_by"), pk=pk)
-
-
-def _act(request: HttpRequest, pk: int, action: Callable[[Run], Run]) -> HttpResponse:
-    try:
-        action(_run(pk))
-    except services.Conflict as conflict:
-        messages.error(request, str(conflict))
-    return redirect("run_page", pk=pk)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 from django.conf import settings
-from django.contrib import messages
 from django.contrib.auth.decorators import permission_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts import MANAGE_WEBHOOKS
 from tuning import services
 from tuning.models import Delivery
+
+from .acting import act
 
 SHOWN = 100
 
@@ -44,8 +44,8 @@ def webhook_page(request: HttpRequest) -> HttpResponse:
 def webhook_test(request: HttpRequest) -> HttpResponse:
     """Have a test sent to each address."""
     assert isinstance(request.user, User)
-    user = request.user
-    return _act(request, lambda: services.try_webhooks(user), "A test is on its way to each address.")
+    attempt = partial(services.try_webhooks, request.user)
+    return act(request, attempt, "webhook_page", done="A test is on its way to each address.")
 
 
 @require_POST
@@ -53,14 +53,4 @@ def webhook_test(request: HttpRequest) -> HttpResponse:
 def webhook_again(request: HttpRequest, pk: int) -> HttpResponse:
     """Have a message sent again that was given up."""
     delivery = get_object_or_404(Delivery, pk=pk)
-    return _act(request, lambda: services.send_again(delivery), "It is sent once more.")
-
-
-def _act(request: HttpRequest, action: Callable[[], Any], done: str) -> HttpResponse:
-    try:
-        action()
-    except services.Conflict as conflict:
-        messages.error(request, str(conflict))
-    else:
-        messages.success(request, done)
-    return redirect("webhook_page")
+    return act(request, lambda: services.send_again(delivery), "webhook_page", done="It is sent once more.")

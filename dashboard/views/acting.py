@@ -1,0 +1,25 @@
+"""What a button of a page does, and the way back to that page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from tuning.validation import Conflict
+
+
+def act(request: HttpRequest, action: Callable[[], Any], page: str, *, done: str = "", **of: Any) -> HttpResponse:
+    """Show the page again when the action is done, with a word about it, or with the reason why it can't be."""
+    try:
+        action()
+    except Conflict as conflict:
+        messages.error(request, str(conflict))
+    else:
+        if done:
+            messages.success(request, done)
+    return redirect(reverse(page, kwargs=of))
