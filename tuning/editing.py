@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from .announce import announce_status
 from .models import Run
 from .orders import run_name
-from .validation import Conflict, Invalid
+from .validation import Conflict, Invalid, unknown
 
 NOTES_BYTES = 64 * 1024
 """Of a run's notes, as UTF-8."""
@@ -61,9 +61,7 @@ def notes_text(given: Any) -> str:
 
 def _checked(data: Mapping[str, Any]) -> tuple[int, dict[str, str]]:
     """The revision and the new values, by name."""
-    wrong: dict[str, str] = {
-        name: f"There is no such field. Known: {', '.join(KNOWN)}." for name in data.keys() - KNOWN
-    }
+    wrong = unknown(data, KNOWN)
     values: dict[str, str] = {}
     for name in WRITTEN.keys() & data.keys():
         try:

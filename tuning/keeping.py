@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from .models import Compilation, Run, Tag
 from .models.tag import LONGEST
 from .services import stop
-from .validation import Conflict, Invalid
+from .validation import Conflict, Invalid, unknown
 
 NAME = re.compile(r"\w[\w.+:@/-]*")
 MOST_TAGS = 20
@@ -41,7 +41,7 @@ def mark(run: Run, data: Mapping[str, Any]) -> None:
 
     Raises `Invalid` that names every field at fault, or `Conflict`.
     """
-    wrong = {str(name): f"There is no such mark. Known: {', '.join(MARKS)}." for name in data.keys() - {*MARKS}}
+    wrong = unknown(data, MARKS, "mark")
     for name in ("pinned", "archived"):
         if not isinstance(data.get(name, False), bool):
             wrong[name] = "Must be true or false."

@@ -28,7 +28,7 @@ from .networks import upload as upload_network
 from .orders import MOST_TRIALS, Budget, Extension, Order, network_choice
 from .purging import purge
 from .targets import tags as target_tags
-from .validation import Conflict, Invalid, OptionDict, convert, options_of
+from .validation import Conflict, Invalid, OptionDict, convert, options_of, unknown
 
 __all__ = (
     "SAMPLED_EVERY",
@@ -112,8 +112,8 @@ def extract_tasks(data: Mapping[str, Any], user: User | None) -> Extraction:
 
     `data` has `network`, `network_options` and `target`, as in `launch`. Raises `Invalid` that names the fields at fault.
     """
-    if strange := data.keys() - {"network", "network_options", "target"}:
-        raise Invalid(dict.fromkeys(map(str, strange), "There is no such field."))
+    if strange := unknown(data, ("network", "network_options", "target")):
+        raise Invalid(strange)
     name, options = network_choice(data)
     made, due = _extraction(stored(name, options), data.get("target"), user)
     if due:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -23,6 +23,11 @@ class Invalid(Exception):
 
 class Conflict(Exception):
     """The present state doesn't allow it; the message says why."""
+
+
+def unknown(given: Iterable[Any], known: Sequence[str], kind: str = "field") -> dict[str, str]:
+    """By name, what is wrong with those that aren't known: one that is misspelt is an error rather than ignored."""
+    return {str(name): f"There is no such {kind}. Known: {', '.join(known)}." for name in given if name not in known}
 
 
 Type = Literal["integer", "integers", "number", "boolean", "choice"]
@@ -57,7 +62,7 @@ def convert(struct: type[Struct], given: Mapping[str, Any]) -> Struct:
     options = {option["name"]: option for option in options_of(struct)}
     hints = get_type_hints(struct, include_extras=True)
     values: dict[str, Any] = {}
-    wrong = {name: f"There is no such option. Known: {', '.join(options)}." for name in given.keys() - options.keys()}
+    wrong = unknown(given, list(options), "option")
     for name, option in options.items():
         if given.get(name, "") == "":
             continue

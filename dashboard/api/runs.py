@@ -16,6 +16,7 @@ from tuning.curves import CurvesDict, curves
 from tuning.models import Run, RunDict, Task, TrialRow
 from tuning.scatter import ScatterDict, scatter
 from tuning.services import ConsoleDict
+from tuning.validation import unknown
 
 from . import shapes
 from .auth import needs
@@ -45,8 +46,8 @@ def list_runs(request: HttpRequest, query: Query[shapes.RunQuery]) -> shapes.Run
 def act_on_runs(request: HttpRequest) -> keeping.OutcomeDict:
     """Do the same to many runs: `done` are those that it was done to, `refused` says of the others why not."""
     body = shapes.json_object(request)
-    if strange := body.keys() - {"action", "runs", "tags"}:
-        raise services.Invalid(dict.fromkeys(strange, "There is no such field. Known: action, runs, tags."))
+    if strange := unknown(body, ("action", "runs", "tags")):
+        raise services.Invalid(strange)
     return keeping.act(body.get("action"), body.get("runs"), body.get("tags", []))
 
 

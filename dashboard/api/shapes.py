@@ -31,7 +31,7 @@ from tuning.runlist import Wanted as WantedRuns
 from tuning.scatter import POINTS, Window
 from tuning.services import Invalid
 from tuning.showing import Failed, Making, Shown
-from tuning.validation import OptionDict
+from tuning.validation import OptionDict, unknown
 
 from .errors import ErrorDict
 
@@ -51,8 +51,8 @@ class Query(Schema):
         """Raises `Invalid` naming each parameter that there isn't."""
         known = [field.alias or name for name, field in type(self).model_fields.items()]
         request: HttpRequest = (info.context or {})["request"]
-        if unknown := request.GET.keys() - set(known):
-            raise Invalid({name: f"There is no such parameter. Known: {', '.join(known)}." for name in unknown})
+        if strange := unknown(request.GET, known, "parameter"):
+            raise Invalid(strange)
         return self
 
 
