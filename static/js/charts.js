@@ -7,6 +7,15 @@ const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10
 const TICKS = 7;
 const DOUBLE_CLICK_MS = 320;
 
+/** Adds a point to those of its trace in `more`, as `Chart.extend` takes them. */
+export function gather(more, trace, number, at, y) {
+  if (!more.has(trace)) more.set(trace, { number: [], at_s: [], y: [] });
+  const points = more.get(trace);
+  points.number.push(number);
+  points.at_s.push(at);
+  points.y.push(y);
+}
+
 export class Chart {
   /**
    * `element` takes the plot, `empty` the words while there is nothing to draw, `file` names its downloads.

@@ -1,10 +1,10 @@
 // Runs side by side. The page is asked for again, whole, when its view changes or a run that goes on has something new.
 import { Chart } from "./charts.js";
 import { LiveRun } from "./live.js";
+import { pageOf, role } from "./page.js";
 
 const EVERY_MS = 1000;
 const GOING_ON = ["queued", "running", "stopping"];
-const role = (name, root = document) => root.querySelector(`[data-role=${name}]`);
 const article = role("comparison");
 
 // --- charts
@@ -71,7 +71,7 @@ async function read() {
   // Signed out, or a run was deleted: the server says what can be done.
   if (response.redirected || (response.status >= 400 && response.status < 500)) return location.reload();
   if (!response.ok) throw new Error(`${response.status} for the comparison`);
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  const page = await pageOf(response);
   if (asked !== location.href) return null;
   const focused = document.activeElement?.id;
   for (const part of page.querySelectorAll("[data-part]")) {

@@ -2,9 +2,9 @@
 import { Chart } from "./charts.js";
 import { LiveCompilation } from "./live.js";
 import { follow } from "./log.js";
+import { pageOf, role, text } from "./page.js";
 import { heard } from "./watch.js";
 
-const role = (name, root = document) => root.querySelector(`[data-role=${name}]`);
 const article = role("compilation");
 const doing = JSON.parse(document.getElementById("doing").textContent);
 const LIVE = ["running", "cancelling"];
@@ -16,8 +16,7 @@ function showPhase(now) {
   if (!bar || now.status !== "running") return;
   if (now.progress === null) bar.removeAttribute("value");
   else bar.value = now.progress;
-  const sentence = doing[now.phase] ?? "starting";
-  if (role("phase").textContent !== sentence) role("phase").textContent = sentence;
+  text("phase", doing[now.phase] ?? "starting");
 }
 
 // --- what changes now and then
@@ -30,7 +29,7 @@ async function showAll(now) {
   if (key === shown) return;
   const response = await fetch(location.pathname);
   if (!response.ok) throw new Error(`${response.status} for the page`);
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  const page = await pageOf(response);
   for (const part of page.querySelectorAll("[data-part]")) replace(part);
   Object.assign(role("status").dataset, { status: now.status });
   role("status").textContent = now.status;

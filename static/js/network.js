@@ -1,8 +1,8 @@
 // The page of a network: which of its tasks go into a run, what share of the operations they are, and the dialog that deletes it.
 import "./htmx.js";
+import { role } from "./page.js";
 import * as units from "./units.js";
 
-const role = (name) => document.querySelector(`[data-role=${name}]`);
 
 function boxes() {
   return [...document.querySelectorAll("[data-role=extracted] tbody input[type=checkbox]")];

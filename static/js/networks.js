@@ -1,9 +1,10 @@
 // Uploads a model: shows how far it is, says beside each field what is wrong, and asks for dimensions left open. The
 // file stays chosen meanwhile, which a form that loads a new page couldn't do.
-const role = (name) => document.querySelector(`[data-role=${name}]`);
+import { role } from "./page.js";
+
 const form = role("upload");
 if (form) {
-  const [button, state, dims, fields] = ["upload-submit", "upload-state", "dims", "dims-fields"].map(role);
+  const [button, state, dims, fields] = ["upload-submit", "upload-state", "dims", "dims-fields"].map((name) => role(name));
   const label = button.textContent;
 
   form.addEventListener("submit", (event) => {

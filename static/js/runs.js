@@ -1,5 +1,6 @@
 // The list of runs: htmx asks for it again while something is going on, and this keeps that unnoticeable.
 import "./htmx.js";
+import { role } from "./page.js";
 
 let shown = null;
 
@@ -40,7 +41,6 @@ const [fewest, most] = compare ? [Number(compare.dataset.fewest), Number(compare
 // What leaves its runs where they are leaves them ticked, too.
 const STAYING = ["tag", "untag", "pin", "unpin"];
 const boxes = () => [...document.querySelectorAll("#runs input[name=runs]")];
-const role = (name) => document.querySelector(`[data-role=${name}]`);
 const runs = (number) => `${number} ${number === 1 ? "run" : "runs"}`;
 
 function choose(box, wanted) {

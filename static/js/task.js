@@ -1,20 +1,19 @@
 // The page of a task: its own curve, which grows as the run's does, and its best records.
-import { Chart } from "./charts.js";
+import { Chart, gather } from "./charts.js";
 import * as downloads from "./downloads.js";
 import { LiveRun } from "./live.js";
+import { reread, role, text } from "./page.js";
 import * as units from "./units.js";
 import { heard } from "./watch.js";
 
 const TRIALS = 0, SHORT = 1, FAILED = 2, BEST = 3;
 const FAILED_HEIGHT = 0.02;
 const MOST_POINTS = 12000;
-const role = (name) => document.querySelector(`[data-role=${name}]`);
 const article = role("task");
 const task = Number(article.dataset.task);
 const chart = new Chart(role("chart-task"), role("empty-task"), { file: `${article.dataset.file}_latency` });
 downloads.offer({ task: chart });
 role("chart-task").dataset.about = `run ${article.dataset.run} · ${article.dataset.name}`;
-const text = (name, value) => { const element = role(name); if (element.textContent !== value) element.textContent = value; };
 
 let waiting = new Map();
 let end = [0, 0];
@@ -36,19 +35,11 @@ function collect(columns) {
     const [at, latency] = [columns.at_s[row], columns.latency_s[row]];
     end = [number, at];
     if (columns.task[row] !== task) return;
-    point(latency === null ? FAILED : columns.short[row] ? SHORT : TRIALS, number, at, latency ?? FAILED_HEIGHT);
-    if (columns.improved[row]) point(BEST, number, at, latency);
+    gather(waiting, latency === null ? FAILED : columns.short[row] ? SHORT : TRIALS, number, at, latency ?? FAILED_HEIGHT);
+    if (columns.improved[row]) gather(waiting, BEST, number, at, latency);
     wantsRecords ||= latency !== null;
   });
   grow();
-}
-
-function point(trace, number, at, y) {
-  if (!waiting.has(trace)) waiting.set(trace, { number: [], at_s: [], y: [] });
-  const points = waiting.get(trace);
-  points.number.push(number);
-  points.at_s.push(at);
-  points.y.push(y);
 }
 
 async function grow() {
@@ -81,10 +72,8 @@ function show(run, changed = []) {
 setInterval(async () => {
   if (!wantsRecords || document.hidden) return;
   wantsRecords = false;
-  const response = await fetch(location.href).catch(() => null);
-  if (!response?.ok) return;
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
-  const fresh = page.querySelector("[data-role=records-panel]");
+  const page = await reread(location.href);
+  const fresh = page && role("records-panel", page);
   if (!fresh) return;
   role("records-panel").replaceWith(fresh);
   htmx.process(fresh);

@@ -1,6 +1,7 @@
 // The page of a run's trials: a scatter that shows more of what one looks closer at, and links that change the page in place.
-import { Chart } from "./charts.js";
+import { Chart, gather } from "./charts.js";
 import { LiveRun } from "./live.js";
+import { pageOf, reread, role, text } from "./page.js";
 import * as units from "./units.js";
 
 const WAIT_MS = 150;
@@ -8,10 +9,7 @@ const DRAW_EVERY_MS = 250;
 const FAILED_HEIGHT = 0.02;
 const MOST_NEW = 2000;
 const MOST_TIMES = 8192;
-const COLUMNS = ["number", "at_s", "y"];
-const role = (name, root = document) => root.querySelector(`[data-role=${name}]`);
 const article = role("trials");
-const text = (name, value) => { const element = role(name); if (element.textContent !== value) element.textContent = value; };
 const state = new URLSearchParams(location.search);
 const LIVE = ["queued", "running", "stopping"];
 
@@ -119,9 +117,7 @@ function sorted(columns, wanted = () => true, into = new Map()) {
     const latency = columns.latency_s[row];
     const index = traceOf.get(latency === null ? "failed" : columns.task[row]);
     if (index === undefined || !wanted(row)) return;
-    if (!into.has(index)) into.set(index, { number: [], at_s: [], y: [] });
-    const points = into.get(index);
-    [number, columns.at_s[row], latency ?? FAILED_HEIGHT].forEach((value, place) => points[COLUMNS[place]].push(value));
+    gather(into, index, number, columns.at_s[row], latency ?? FAILED_HEIGHT);
   });
   return into;
 }
@@ -258,7 +254,7 @@ async function visit() {
   const address = location.href;
   const response = await fetch(address);
   if (response.redirected || !response.ok) return location.reload();
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  const page = await pageOf(response);
   if (address !== location.href) return null;
   const focused = document.activeElement?.id;
   for (const part of page.querySelectorAll("[data-part]")) document.querySelector(`[data-part=${part.dataset.part}]`).replaceWith(part);
@@ -310,9 +306,8 @@ const live = new LiveRun({
 
 async function renew(tasks) {
   article.dataset.tasks = tasks;
-  const response = await fetch(location.href).catch(() => null);
-  if (!response?.ok) return;
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  const page = await reread(location.href);
+  if (!page) return;
   ({ figure, foremost } = JSON.parse(page.getElementById("figure").textContent));
   traceOf = new Map(figure.data.map(({ meta }, index) => [meta.task ?? meta.role, index]));
   await chart.emphasise(foremost);

@@ -1,5 +1,6 @@
 // What people write about a run, its name and notes, edited in place. Nothing that comes meanwhile touches what is being written.
-const role = (name, root = document) => root.querySelector(`[data-role=${name}]`);
+import { reread, role } from "./page.js";
+
 const article = role("run");
 const panel = role("notes");
 let shown = Number(role("notes-shown").dataset.revision);
@@ -16,10 +17,8 @@ export function follow(run) {
 }
 
 async function showNotes() {
-  const response = await fetch(panel.dataset.from).catch(() => null);
-  if (!response?.ok) return;
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
-  role("notes-shown").replaceWith(role("notes-shown", page));
+  const page = await reread(panel.dataset.from);
+  if (page) role("notes-shown").replaceWith(role("notes-shown", page));
 }
 
 // --- saving

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.browser
 LONG_MS = 60_000
 BACKGROUND = """
     Object.defineProperty(document, "hidden", {get: () => window.away ?? true});
-    window.requestAnimationFrame = () => 0;
+    window.frames_due = [];
+    window.requestAnimationFrame = (step) => (document.hidden ? frames_due.push(step) : setTimeout(step));
     window.told = [];
     window.Notification = class extends EventTarget {
         static permission = "default";
@@ -38,6 +39,13 @@ NEW = """
 run = measured_run(name="watched", device="in a tab", trials_budget=10)
 Run.objects.filter(pk=run.pk).update(heartbeat_at=later)
 print(run.pk)
+"""
+MANY = "run = Run.objects.get(pk={key}); announce(run.pk, record_trials(run, [(0, 5e-4)] * {count}))"
+DRAWN = "document.querySelector('[data-role=chart-allocation]').data[0].x"
+SEEN = """
+    window.away = false;
+    document.addEventListener("drawn", ({detail}) => { window.drawn = detail.last; });
+    frames_due.splice(0).forEach((step) => setTimeout(step));
 """
 MORE = "run = Run.objects.get(pk={key}); announce(run.pk, record_trials(run, [(0, 5e-4), (1, None)]))"
 END = 'Run.objects.filter(pk={key}).update(status="{status}", error={error!r}); announce_status(Run.objects.get(pk={key}))'
@@ -77,6 +85,20 @@ def test_title_and_icon_follow_a_run_to_its_end(live_site: LiveSite, watched: tu
     assert icon(page) != running
     page.goto(f"{live_site.url}/runs/{key}/tasks/0/")
     expect(page).to_have_title("Failed · Task 0 of watched · Tuneboard", timeout=LONG_MS)
+
+
+def test_what_a_tab_missed_is_drawn_thinned_once_it_is_seen(live_site: LiveSite, watched: tuple[Page, str]) -> None:
+    page, key = watched
+    before = page.evaluate(f"{DRAWN}.length")
+    done = 0
+    for _ in range(3):
+        shell(live_site, MANY, key=key, count=2500)
+        done = live_site.api("GET", f"/runs/{key}", token=live_site.token())[1]["trials_done"]
+        expect(page).to_have_title(f"{done * 10}% · watched · Tuneboard", timeout=LONG_MS)
+    assert page.evaluate(f"{DRAWN}.length") == before
+    page.evaluate(SEEN)
+    page.wait_for_function(f"window.drawn === {done}", timeout=LONG_MS)
+    assert page.evaluate(f"[{DRAWN}.at(-1), {DRAWN}.length < 2500]") == [done, True]
 
 
 def test_a_notification_tells_of_the_end_to_who_asked_for_it(live_site: LiveSite, watched: tuple[Page, str]) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 MARK = "first-chart"
-"""What static/js/run.js marks on the browser's timeline when its first chart has been painted."""
+"""What static/js/curves.js marks on the browser's timeline when its first chart has been painted."""
 WINDOW = {"width": 1440, "height": 900}
 PACE_S = 0.1
 """A supervisor's: it hands on what was measured since it did so last."""

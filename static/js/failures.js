@@ -1,0 +1,46 @@
+// The errors of a run's trials, grouped by text: asked for again when more have failed.
+import { cell, copyOf, put, role, text } from "./page.js";
+import * as units from "./units.js";
+
+const AGAIN_MS = 1500;
+const list = role("errors-list");
+const keyOf = (kind, error) => `${kind}\n${error}`;
+const items = new Map([...list.querySelectorAll("details")].map((item) => [keyOf(cell(item, "kind").textContent, cell(item, "text").textContent), item.parentElement]));
+let wanted = null;
+let shown = null;
+let timer = null;
+
+/** Show those of so many failed trials. */
+export function refresh(failed) {
+  wanted = failed;
+  if (wanted === shown || timer !== null) return;
+  timer = setTimeout(async () => {
+    timer = null;
+    const asked = wanted;
+    const response = await fetch(`${role("run").dataset.api}/errors`).catch(() => null);
+    if (!response?.ok) return;
+    show((await response.json()).items);
+    shown = asked;
+    refresh(wanted);
+  }, shown === null ? 0 : AGAIN_MS);
+}
+
+function show(errors) {
+  const now = errors.map(fill);
+  // Those that stay keep their place, and stay open.
+  if (now.some((item, place) => list.children[place] !== item)) list.replaceChildren(...now);
+  role("errors-empty").hidden = now.length > 0;
+  text("errors-count", String(now.length));
+}
+
+function fill({ kind, text: error, count, first_trial: first, last_trial: last, tasks }) {
+  const key = keyOf(kind, error);
+  if (!items.has(key)) items.set(key, copyOf("error-template"));
+  const item = items.get(key);
+  put(item, "count", `${units.count(count)}×`);
+  put(item, "kind", kind);
+  put(item, "line", error.trim().split("\n").at(-1));
+  put(item, "where", `trials ${first} to ${last} · ${tasks.length === 1 ? "task" : "tasks"} ${tasks.join(", ")}`);
+  put(item, "text", error);
+  return item;
+}

@@ -1,0 +1,123 @@
+// The table of a run's tasks: filled from what the run says, sorted by any column.
+import { SERIES } from "./charts.js";
+import { cell, copyOf, put, role } from "./page.js";
+import * as units from "./units.js";
+import { remember, viewed } from "./view.js";
+
+const SETTLE_MS = 80;
+const table = role("tasks-table");
+const body = table.tBodies[0];
+
+// --- rows
+
+/** Shows them, of a run that `isLive` or not. */
+export function show(tasks, run, isLive) {
+  const largest = Math.max(...tasks.map((task) => shareOf(task, run) ?? 0));
+  for (const task of tasks) fill(rowOf(task), task, run, largest, isLive && run.phase_task === task.index);
+  role("tasks-empty").hidden = body.rows.length > 0;
+  sort();
+}
+
+export const count = () => body.rows.length;
+
+/** Rows have the colours of the charts: of many tasks the `chosen` ones stand out. */
+export function colour(chosen) {
+  for (const row of body.rows) {
+    const series = chosen.indexOf(Number(row.dataset.task));
+    row.toggleAttribute("data-other", series < 0);
+    row.dataset.series = series < 0 ? row.dataset.task % SERIES : series;
+  }
+}
+
+function rowOf(task) {
+  const known = body.querySelector(`tr[data-task="${task.index}"]`);
+  if (known) return known;
+  const row = copyOf("task-template");
+  row.dataset.task = task.index;
+  row.dataset.series = task.index % SERIES;
+  cell(row, "name").href = `${location.pathname}tasks/${task.index}/`;
+  body.append(row);
+  return row;
+}
+
+function shareOf(task, run) {
+  const total = run.estimated_latency_s;
+  return total && task.best_latency_s !== null ? (task.best_latency_s * task.weight) / total : null;
+}
+
+function fill(row, task, run, largest, isActive) {
+  put(row, "index", String(task.index));
+  put(row, "name", task.name);
+  put(row, "weight", units.count(task.weight));
+  put(row, "flop", units.flop(task.flop), task.flop);
+  put(row, "latency", units.latency(task.best_latency_s), task.best_latency_s);
+  put(row, "gflops", units.gflops(task.gflops), task.gflops);
+  put(row, "trials", units.count(task.trials));
+  put(row, "failed", units.count(task.failed), task.failed);
+  fillShare(cell(row, "share"), shareOf(task, run), largest);
+  row.toggleAttribute("data-all-failed", task.trials > 0 && task.trials === task.failed);
+  row.toggleAttribute("data-plateaued", task.plateaued);
+  row.toggleAttribute("data-unchosen", !task.chosen);
+  row.toggleAttribute("data-active", isActive);
+}
+
+function fillShare(element, share, largest) {
+  element.dataset.value = share ?? "";
+  element.querySelector("meter").value = share ? share / largest : 0;
+  element.querySelector("span").textContent = units.percent(share);
+}
+
+// --- their order
+
+const number = (value) => (value === "" || value === undefined ? null : Number(value));
+const sortValue = {
+  index: (row) => Number(row.dataset.task),
+  name: (row) => cell(row, "name").textContent,
+  weight: (row) => number(cell(row, "weight").textContent.replaceAll(",", "")),
+  trials: (row) => number(cell(row, "trials").textContent.replaceAll(",", "")),
+};
+const valueOf = (row, column) => (sortValue[column] ? sortValue[column](row) : number(cell(row, column).dataset.value));
+const sorted = () => viewed("sort") ?? "index";
+const isDown = () => viewed("dir") === "desc";
+
+export function sort() {
+  const [column, down] = [sorted(), isDown()];
+  for (const head of table.querySelectorAll("th[data-sort]")) {
+    if (head.dataset.sort === column) head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    else head.removeAttribute("aria-sort");
+  }
+  const rows = [...body.rows];
+  const wanted = rows.map((row) => [valueOf(row, column), row]).sort(([a], [b]) => compare(a, b, down)).map(([, row]) => row);
+  if (wanted.some((row, place) => row !== rows[place])) body.append(...wanted);
+}
+
+/** What isn't known stands last either way. */
+function compare(a, b, down) {
+  if (a === null || b === null) return (a === null) - (b === null);
+  const order = typeof a === "string" ? a.localeCompare(b) : a - b;
+  return down ? -order : order;
+}
+
+table.tHead.addEventListener("click", (event) => {
+  const column = event.target.closest("th[data-sort]")?.dataset.sort;
+  if (!column) return;
+  // Figures are looked at from the largest on.
+  const down = sorted() === column ? !isDown() : !["index", "name"].includes(column);
+  remember({ sort: column, dir: down ? "desc" : "asc" });
+  sort();
+});
+
+// --- the one that is pointed at
+
+/** Tells of the task under the mouse or the focus, or of null, when that rests. */
+export function onPointed(tell) {
+  let pointed = null;
+  const point = (row) => {
+    const task = row ? Number(row.dataset.task) : null;
+    if (task === pointed) return;
+    pointed = task;
+    setTimeout(() => { if (pointed === task) tell(task); }, SETTLE_MS);
+  };
+  for (const kind of ["mouseover", "focusin"]) body.addEventListener(kind, (event) => point(event.target.closest("tr")));
+  for (const kind of ["mouseleave", "focusout"]) body.addEventListener(kind, () => point(null));
+}
