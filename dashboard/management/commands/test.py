@@ -20,8 +20,8 @@ from tuning.postgresql import CARELESS, own_server
 
 DATABASES = ("sqlite", "postgresql")
 NOTHING_COLLECTED = 5
-EVERYTHING = ("--numprocesses=auto", "--dist=loadfile")
-"""Pytest's arguments when none are given: all tests, on all cores; a file's tests share what is slow to make."""
+EVERYTHING = ("--numprocesses=auto", "--dist=worksteal", "--durations=30")
+"""Pytest's arguments when none are given: all tests, on all cores. Most files stay whole, whose tests share what is slow to make."""
 
 
 @dataclass
