@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 from channels.routing import ProtocolTypeRouter, URLRouter
@@ -13,6 +14,8 @@ from django.urls import path, re_path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 pages = get_asgi_application()
+# WhiteNoise's files: a thread reads each of them whole, which Django warns of. Downloads of any size stream (dashboard.downloads).
+warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
 
 from .consumers import CompilationConsumer, RunConsumer  # noqa: E402  models can be imported only now
 from .gate import BodyGate, SocketGate  # noqa: E402
