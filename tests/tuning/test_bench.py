@@ -10,10 +10,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from tests.world import measured_run
-from tuning.bench import plan, report
-from tuning.bench.compare import Journal, counting
+from tuning.bench import plan, report, sides
+from tuning.bench.compare import Journal, compare, counting
 from tuning.bench.course import Comparison, Course, Estimate, Measured, estimates
-from tuning.bench.sides import Broken
+from tuning.bench.sides import Best, Broken, Tuned
 from tuning.models import Run
 
 
@@ -122,6 +122,46 @@ def test_it_sets_only_runs_with_all_tasks_beside_onnxruntime() -> None:
         call_command("bench_engine", "--onnxruntime", str(run.pk))
     with pytest.raises(CommandError, match=f"no run {run.pk + 1}"):
         call_command("bench_engine", "--onnxruntime", str(run.pk), str(run.pk + 1))
+
+
+def test_ours_goes_on_for_as_long_as_stock_tvm_took_where_that_was_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    latency_s = {"ours": 2e-3, "stock": 1e-3, "better": 1.5e-3, "good": 1.02e-3}
+    tuned = Tuned(Run(target={}), one_task((4.0, 2e-3)), {0: [(4.0, "ours")]})
+    until = []
+
+    def go_on(_tuned: Tuned, until_s: float) -> Best:
+        until.append(until_s)
+        return {0: [(4.0, "ours"), (6.0, "better"), (8.0, "good")]}
+
+    monkeypatch.setattr(sides, "ours", lambda _pair: tuned)
+    monkeypatch.setattr(sides, "stock", lambda *_: (one_task((20.0, 1e-3)), {0: [(20.0, "stock")]}))
+    monkeypatch.setattr(sides, "go_on", go_on)
+    monkeypatch.setattr(sides, "measured_together", lambda _target, texts: [latency_s[text] for text in texts])
+    made = compare(plan.Pair("matmul", 16, 1, 1), tmp_path, lambda _text: None)
+    assert until == [20.0]
+    assert (made.ours_estimates, made.later) == ([(4.0, 2e-3)], [(6.0, 1.5e-3), (8.0, 1.02e-3)])
+    figures = made.figures(2)
+    assert (figures["latency_at_equal_trials"], figures["time_to_quality"]) == (2.0, 8 / 20)
+    latency_s["ours"] = 1.01e-3
+    assert compare(plan.Pair("matmul", 16, 1, 1), tmp_path, lambda _text: None).later == []
+    assert until == [20.0], "ours was as good already"
+
+
+def one_task(*trials: tuple[float, float]) -> Course:
+    measured = [Measured(at_s, 0, latency_s, short=False) for at_s, latency_s in trials]
+    return Course([1], measured, wall_s=measured[-1].at_s, first_s=measured[0].at_s, streaming_s=0.1)
+
+
+@pytest.mark.tvm
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_goes_on_has_more_trials_in_the_time_it_is_given() -> None:
+    tuned = sides.ours(plan.Pair("matmul", 2, 2, 1))
+    best = sides.go_on(tuned, tuned.course.wall_s + 4)
+    assert tuned.run.trials_done > len(tuned.course.trials) == 2
+    assert best[0][: len(tuned.best[0])] == tuned.best[0]
+    assert tuned.run.elapsed_s == pytest.approx(tuned.course.wall_s + 4, rel=0.5)
 
 
 @pytest.mark.tvm

@@ -61,6 +61,8 @@ class Comparison(msgspec.Struct, frozen=True):
     stock: Course
     ours_estimates: list[Estimate]
     stock_estimates: list[Estimate]
+    later: list[Estimate] = []
+    """Ours with more trials than stock TVM had, in no more time."""
 
     @property
     def ours_s(self) -> float | None:
@@ -89,11 +91,17 @@ class Comparison(msgspec.Struct, frozen=True):
             "streaming": _ratio(self.ours.streaming_s, self.ours.wall_s * cores),
         }
 
+    @property
+    def has_time_left(self) -> bool:
+        """Ours isn't as good yet, and stock TVM took longer."""
+        return self.stock_s is not None and self._time_to_quality() is None and self.ours.wall_s < self.stock.wall_s
+
     def _time_to_quality(self) -> float | None:
         """Until the estimate is within 5 % of what stock TVM reaches at the end of its budget."""
         if self.stock_s is None:
             return None
-        return _ratio(*(_reached(each, self.stock_s * 1.05) for each in (self.ours_estimates, self.stock_estimates)))
+        ours = [*self.ours_estimates, *self.later]
+        return _ratio(*(_reached(each, self.stock_s * 1.05) for each in (ours, self.stock_estimates)))
 
 
 def estimates(improvements: Iterable[Improvement], weights: Sequence[int]) -> list[Estimate]:

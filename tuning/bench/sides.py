@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import resource
 import signal
@@ -13,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from channels.layers import get_channel_layer
@@ -47,27 +48,52 @@ Best = dict[int, list[tuple[float, str]]]
 CONSOLE = "console.log"
 
 
+class Tuned(NamedTuple):
+    """A run of ours, how it went, and what it improved on."""
+
+    run: Run
+    course: Course
+    best: Best
+
+
 class Broken(Exception):
     """A side didn't do what it was asked."""
 
 
-def ours(pair: Pair) -> tuple[Course, Best, dict[str, Any]]:
-    """Launch a run as `tune` does and supervise it, with one watcher; gives the target that it resolved as well."""
+def ours(pair: Pair) -> Tuned:
+    """Launch a run as `tune` does and supervise it, with one watcher."""
     run = services.launch(_order(pair), None, enqueue=False)
     watcher = _Watcher(run.pk)
+    cpu, began = _cpu_s(), time.monotonic()
+    _supervise(run)
+    wall_s, streaming_s = time.monotonic() - began, _cpu_s() - cpu
+    watcher.close()
+    if not watcher.first:
+        raise Broken(f"Run {run.pk} was never announced.")
+    weights = list(run.tasks.order_by("index").values_list("weight", flat=True))
+    first_s = watcher.first - began
+    trials = _trials_of(run, first_s)
+    return Tuned(run, Course(weights, trials, wall_s, first_s, streaming_s), _records_of(run, trials))
+
+
+def go_on(tuned: Tuned, until_s: float) -> Best:
+    """Extend the run until it has taken as many seconds in all; gives all that it ever improved on."""
+    run, course = tuned.run, tuned.course
+    more = math.ceil(until_s * course.trials_a_second)
+    run.requeue(*Run.ENDED, trials_budget=run.trials_budget + more, time_limit_s=until_s)
+    _supervise(run)
+    return _records_of(run, _trials_of(run, course.trials[0].at_s, started_again_after=len(course.trials)))
+
+
+def _supervise(run: Run) -> None:
     if not run.claim():
         services.stop(run)
         raise Broken(f"{run.device} is busy with another run: nothing can be compared meanwhile.")
-    cpu, began = _cpu_s(), time.monotonic()
     with _ending_gently() as wanted:
         status = supervise(run, wanted)
-    wall_s, streaming_s = time.monotonic() - began, _cpu_s() - cpu
-    watcher.close()
     run.refresh_from_db()
-    if status != Run.Status.FINISHED or not watcher.first:
+    if status != Run.Status.FINISHED:
         raise Broken(f"Run {run.pk} {status}: {run.error}. Its log is {run.console_log}.")
-    course = _course_of(run, watcher, began, wall_s, streaming_s)
-    return course, _records_of(run, course), run.target
 
 
 @contextmanager
@@ -143,24 +169,27 @@ def _options(pair: Pair) -> dict[str, Any]:
     return {"trials_per_batch": pair.batch, "seed": pair.seed, "warm_start": False, "build_timeout_s": 300.0}
 
 
-def _course_of(run: Run, watcher: _Watcher, began: float, wall_s: float, streaming_s: float) -> Course:
-    """`at_s` counts from when the engine was told what to do: the first trial tells how much earlier it was started."""
+def _trials_of(run: Run, first_s: float, started_again_after: float = math.inf) -> list[Measured]:
+    """`at_s` counts from when the engine was told what to do: the first trial tells how much earlier it was started.
+
+    A second engine took as long to start, after so many trials.
+    """
     index = dict(run.tasks.values_list("pk", "index"))
-    rows = list(run.trials.order_by("number").values_list("at_s", "task_id", "latency_s", "short"))
-    seen_s = watcher.first - began
-    late = max(0.0, seen_s - rows[0][0])
-    trials = [Measured(at_s + late, index[task], latency_s, short) for at_s, task, latency_s, short in rows]
-    weights = list(run.tasks.order_by("index").values_list("weight", flat=True))
-    return Course(weights, trials, wall_s, seen_s, streaming_s)
+    rows = list(run.trials.order_by("number").values_list("at_s", "task_id", "latency_s", "short", "number"))
+    late = max(0.0, first_s - rows[0][0])
+    return [
+        Measured(at_s + (2 * late if number > started_again_after else late), index[task], latency_s, short)
+        for at_s, task, latency_s, short, number in rows
+    ]
 
 
-def _records_of(run: Run, course: Course) -> Best:
+def _records_of(run: Run, trials: list[Measured]) -> Best:
     """Line n of the run's record file is trial n."""
-    best: Best = {task: [] for task in range(len(course.weights))}
+    best: Best = {task: [] for task in range(run.tasks_total)}
     improved = set(run.trials.improvements().values_list("number", flat=True))
     for number, line in enumerate(records.entries(run.work_dir, run.trials_done), start=1):
         if number in improved and line is not None:
-            trial = course.trials[number - 1]
+            trial = trials[number - 1]
             workload, record = (text.decode() for text in line)
             best[trial.task].append((trial.at_s, f"[{workload},{record}]"))
     return best
