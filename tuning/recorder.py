@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -29,6 +30,22 @@ KEEP_BEST = 8
 """Records kept of each task; a run's whole record log stays in its work directory."""
 
 
+RUN_FIELDS = (
+    "trials_done",
+    "trials_failed",
+    "tasks_total",
+    "tasks_chosen",
+    "tasks_measured",
+    "warm_start",
+    "estimated_latency_s",
+    "estimates",
+    "elapsed_s",
+    "phase",
+    "phase_task",
+    "target",
+    "target_fingerprint",
+    "versions",
+)
 TASK_FIELDS = ("trials", "failed", "best_latency_s", "best_trial", "plateaued")
 
 
@@ -63,6 +80,7 @@ class Recorder:
         self._stale = True
         with transaction.atomic():
             delta = _Batch(self).write(events)
+        self.saved = self._values()
         self._stale = False
         return delta
 
@@ -73,7 +91,15 @@ class Recorder:
         self.tasks = {task.index: task for task in self.run.tasks.all()}
         self.errors = {error.digest: error for error in self.run.errors.all()}
         self.kept: dict[int, list[Record]] = {index: list(task.records.all()) for index, task in self.tasks.items()}
+        self.saved = self._values()
         self._stale = False
+
+    def changes(self) -> dict[str, Any]:
+        """What the run's row lacks: most batches change a few columns, and encoding all of them takes longest."""
+        return {name: value for name, value in self._values().items() if value != self.saved[name]}
+
+    def _values(self) -> dict[str, Any]:
+        return {name: getattr(self.run, name) for name in RUN_FIELDS}
 
 
 class _Batch:
@@ -216,7 +242,8 @@ class _Batch:
         Trial.objects.insert(self.trials)
         gone = set(map(id, self.dropped))
         Record.objects.bulk_create(record for record in self.added if id(record) not in gone)
-        Record.objects.filter(pk__in=[record.pk for record in self.dropped if record.pk]).delete()
+        if stored := [record.pk for record in self.dropped if record.pk]:
+            Record.objects.filter(pk__in=stored).delete()
 
     def _save_run(self) -> None:
         run = self.run
@@ -224,30 +251,15 @@ class _Batch:
         run.tasks_measured = sum(task.best_latency_s is not None for task in tasks)
         run.estimated_latency_s = estimated_latency(tasks)
         run.heartbeat_at = timezone.now()
-        fields = [
-            "trials_done",
-            "trials_failed",
-            "tasks_total",
-            "tasks_chosen",
-            "tasks_measured",
-            "warm_start",
-            "estimated_latency_s",
-            "elapsed_s",
-            "phase",
-            "phase_task",
-            "target",
-            "target_fingerprint",
-            "versions",
-            "heartbeat_at",
-        ]
         if self.estimates:
             run.estimates = grown(run.estimates, self.estimates)
-            fields.append("estimates")
-        values = {name: getattr(run, name) for name in fields}
         mine = Run.objects.live().filter(pk=run.pk, lease=run.lease)
+        values = {"heartbeat_at": run.heartbeat_at, **self.recorder.changes()}
+        # Users seldom write a run that is tuned. When they did the delta shows it.
+        if mine.filter(status=run.status, revision=run.revision).update(**values):
+            return
         if not mine.update(**values):
             raise LeaseLost(f"run {run.pk} was taken away")
-        # Users change these meanwhile, and the delta shows them.
         run.status, run.name, run.revision = mine.values_list("status", "name", "revision").get()
 
 
