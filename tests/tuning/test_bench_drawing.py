@@ -24,8 +24,9 @@ def test_a_trial_is_painted_with_the_first_frame_that_has_it() -> None:
     assert found == pytest.approx([200.0, 100.0, 400.0, 50.0])
 
 
-def test_the_table_has_both_visits() -> None:
-    found = Findings("sqlite", loads={1000: [Answers("cold", [1200.0], 1_500_000), Answers("warm", [400.0], 90_000)]})
+def test_the_table_has_each_visit() -> None:
+    visits = [Answers("cold", [1200.0], 1_500_000), Answers("warm", [400.0], 90_000), Answers("third", [300.0], 90_000)]
+    found = Findings("sqlite", loads={1000: visits})
     found.drawn = Answers("measured to drawn", [100.0, 200.0], 0)
     told = {row[0]: row[1:] for row in rows([found])}
     assert told["Run page until the first chart is painted, cold: p50, p95 (ms)"] == [
@@ -33,7 +34,8 @@ def test_the_table_has_both_visits() -> None:
         "1,000: 1,200.0, 1,200.0",
     ]
     assert told["… warm: p50, p95 (ms)"] == ["≤ 700", "1,000: 400.0, 400.0"]
-    assert told["… over the wire, cold and warm (kB)"] == ["", "1,000: 1,500, 90"]
+    assert told["… a third time, with compiled scripts: p50, p95 (ms)"] == ["", "1,000: 300.0, 300.0"]
+    assert told["… over the wire, cold, warm and a third time (kB)"] == ["", "1,000: 1,500, 90, 90"]
     assert told["Measured to painted, 100 trials a second: p50, p95, p99 (ms)"] == ["p99 ≤ 250", "200.0, 200.0, 200.0"]
 
 
@@ -42,9 +44,9 @@ def test_a_browser_draws_a_run_and_watches_another(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(bench_web, "SETTLE_S", 0.0)
     monkeypatch.setattr(bench_web, "DRAWN_TRIALS", 100)
     (found,) = measured("--trials", "300", "--visits", "2")
-    (cold, warm), drawn = found["loads"]["300"], found["drawn"]
-    assert [cold["name"], warm["name"]] == ["cold", "warm"]
-    assert cold["requests"] == warm["requests"] == 2
+    (cold, warm, third), drawn = found["loads"]["300"], found["drawn"]
+    assert [cold["name"], warm["name"], third["name"]] == ["cold", "warm", "third"]
+    assert cold["requests"] == warm["requests"] == third["requests"] == 2
     assert cold["p50_ms"] > 0
     assert cold["bytes"] > 10 * warm["bytes"] > 0, "scripts stay in the cache"
     assert drawn["requests"] == 100
