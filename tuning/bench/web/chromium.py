@@ -31,6 +31,7 @@ ARGS = [
 ]
 
 
+WINDOW = {"width": 1440, "height": 900}
 PATIENCE_S = 120.0
 EACH_S = 0.1
 """Between two looks, which shall not disturb what is looked at."""
@@ -105,9 +106,10 @@ class Unattended:
 
 @contextmanager
 def unattended(kind: BrowserType) -> Iterator[Unattended]:
-    """One with nothing in its cache, 1440 by 900. Raises `Broken`."""
+    """One with nothing in its cache. Raises `Broken`."""
     with tempfile.TemporaryDirectory(prefix="tuneboard-chromium-", ignore_cleanup_errors=True) as profile:
-        own = ["--remote-debugging-port=0", f"--user-data-dir={profile}", "--window-size=1440,900", "about:blank"]
+        size = "--window-size={width},{height}".format(**WINDOW)
+        own = ["--remote-debugging-port=0", f"--user-data-dir={profile}", size, "about:blank"]
         process = subprocess.Popen([executable(), *ARGS, *own], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             yield Unattended(kind, _port(Path(profile) / "DevToolsActivePort"))

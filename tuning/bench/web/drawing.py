@@ -21,14 +21,11 @@ MARK = "first-chart"
 """What static/js/curves.js marks on the browser's timeline when its first chart has been painted."""
 DRAWN = "Done"
 """What the title of an ended run's page begins with once its charts are drawn and its socket has told its state."""
-WINDOW = {"width": 1440, "height": 900}
 PACE_S = 0.1
 """A supervisor's: it hands on what was measured since it did so last."""
-PATIENCE_MS = 120_000
+PATIENCE_MS = chromium.PATIENCE_S * 1e3
 SETTLE_MS = 1000
 """After which a socket has got the state that it begins with."""
-EACH_MS = 100
-"""Between two looks, which shall not disturb what is looked at."""
 COUNTED = """name => ({
   ms: performance.getEntriesByName(name)[0].startTime,
   bytes: [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
@@ -100,7 +97,7 @@ def delays(frames: list[Frame], measured: list[tuple[int, float]]) -> list[float
 
 def _visitor(browser: Browser, site: Site) -> BrowserContext:
     """A fresh profile, signed in."""
-    visitor = browser.new_context(viewport=WINDOW)  # type: ignore[arg-type]  # a dict of ints is one
+    visitor = browser.new_context(viewport=chromium.WINDOW)  # type: ignore[arg-type]  # a dict of ints is one
     visitor.add_cookies(_cookies(site))
     return visitor
 
@@ -114,7 +111,10 @@ def _load(page: Page, site: Site, run: int) -> None:
     page.goto("about:blank")
     page.goto(f"{site.url}/runs/{run}/", wait_until="commit")
     page.wait_for_function(
-        "name => performance.getEntriesByName(name).length", arg=MARK, polling=EACH_MS, timeout=PATIENCE_MS
+        "name => performance.getEntriesByName(name).length",
+        arg=MARK,
+        polling=chromium.EACH_S * 1e3,
+        timeout=PATIENCE_MS,
     )
 
 
