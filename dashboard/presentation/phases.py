@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tuning.models import RunDict
+from tuning.wording import numbered
 
 from . import units
 
@@ -63,9 +64,7 @@ def warm_start(run: RunDict) -> str:
     warm = run["warm_start"]
     if not warm:
         return ""
-    *others, last = map(str, warm["runs"])
-    sources = f"runs {', '.join(others)} and {last}" if others else f"run {last}"
-    return f"{len(warm['tasks'])} of {run['tasks_chosen']} tasks start from records of {sources}"
+    return f"{len(warm['tasks'])} of {run['tasks_chosen']} tasks start from records of {numbered(warm['runs'])}"
 
 
 def _queued(place: int) -> str:

@@ -20,6 +20,7 @@ from tuning.comparing import FEWEST, MOST
 from tuning.models import Run
 from tuning.runlist import Wanted
 from tuning.services import Invalid
+from tuning.wording import numbered
 
 from .runs import may_change
 
@@ -92,8 +93,8 @@ def _act(request: HttpRequest, action: Any, runs: Any, tags: str, *, quiet: bool
     if outcome["done"] and not quiet:
         _tell_done(request, outcome["action"], outcome["done"])
     for reason in dict.fromkeys(outcome["refused"].values()):
-        keys = [str(key) for key, why in outcome["refused"].items() if why == reason]
-        messages.error(request, f"Not run{'s' * (len(keys) > 1)} {', '.join(keys)}: {reason}")
+        keys = [key for key, why in outcome["refused"].items() if why == reason]
+        messages.error(request, f"Not {numbered(keys)}: {reason}")
 
 
 def _tell_done(request: HttpRequest, action: str, keys: list[int]) -> None:

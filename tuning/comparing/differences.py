@@ -1,0 +1,154 @@
+"""What isn't the same in all of several runs: the settings that differ, and what doesn't compare because of that."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+from tuning.models import Run
+from tuning.wording import numbered
+
+from .matching import Match
+from .shapes import CaveatDict, DifferentOptionDict
+
+
+def different_options(runs: Sequence[Run]) -> list[DifferentOptionDict]:
+    """What a run was told, or was measured with, as far as it isn't the same in all of them."""
+    settings = [_settings(run) for run in runs]
+    names = dict.fromkeys(name for each in settings for name in each)
+    rows: list[DifferentOptionDict] = [
+        {"name": name, "values": [each.get(name) for each in settings], "recorded": [name in each for each in settings]}
+        for name in names
+    ]
+    return [
+        row for row in rows if not all(row["recorded"]) or any(value != row["values"][0] for value in row["values"])
+    ]
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    """All that a run was told, and with what it was measured, named as in the API."""
+    parts = {"network_options": run.network.options, "options": run.options, "versions": run.versions}
+    return {
+        "network": run.network.name,
+        "engine": run.engine,
+        "target": run.target,
+        "device": run.device,
+        "trials_budget": run.trials_budget,
+        "time_limit_s": run.time_limit_s,
+    } | {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+
+
+class Aspect(NamedTuple):
+    """Something that runs may differ in, so that their latencies don't quite compare."""
+
+    kind: str
+    plural: str
+    key: Callable[[Run], Hashable]
+    """Tells runs apart; None is what isn't known, which differs from nothing."""
+    called: Callable[[Run], str]
+    meaning: str
+
+
+ASPECTS = (
+    Aspect(
+        "network",
+        "networks",
+        lambda run: run.network_id,
+        lambda run: " ".join([run.network.name, *(f"{name}={value}" for name, value in run.network.options.items())]),
+        "Their estimated latencies are of different work: only the tasks that they share compare.",
+    ),
+    Aspect(
+        "target",
+        "targets",
+        lambda run: run.target_fingerprint,
+        lambda run: _target_name(run.target),
+        "A latency tells as much of the target as of the schedule.",
+    ),
+    Aspect(
+        "device",
+        "devices",
+        lambda run: run.device,
+        lambda run: run.device,
+        "They were measured in different places: speeds and times depend on these, too.",
+    ),
+    Aspect(
+        "engine",
+        "engines",
+        lambda run: run.engine,
+        lambda run: run.engine,
+        "Each counts trials and time in its own way; latencies compare.",
+    ),
+    Aspect(
+        "tvm",
+        "versions of TVM",
+        lambda run: run.versions.get("apache-tvm"),
+        lambda run: run.versions["apache-tvm"],
+        "A task that has another workload in each is matched by its name and shapes.",
+    ),
+)
+
+
+def _target_name(target: Any) -> str:
+    if not isinstance(target, dict):
+        return str(target)
+    return str(target.get("tag") or target.get("mcpu") or target.get("arch") or target.get("kind"))
+
+
+def caveats(runs: Sequence[Run], matches: Sequence[Match]) -> list[CaveatDict]:
+    """What their reader should know before comparing figures."""
+    found = [_difference(runs, aspect) for aspect in ASPECTS]
+    for run in runs:
+        found += [_synthetic(run), _unfinished(run), _chosen(run), _warm(run)]
+    if any(len({task.weight for task in match.tasks.values()}) > 1 for match in matches):
+        found.append(_caveat("weight", "Some tasks occur more often in one network than in another: totals show that."))
+    return [caveat for caveat in found if caveat]
+
+
+def _difference(runs: Sequence[Run], aspect: Aspect) -> CaveatDict | None:
+    groups: dict[Hashable, list[Run]] = defaultdict(list)
+    for run in runs:
+        if (key := aspect.key(run)) is not None:
+            groups[key].append(run)
+    if len(groups) < 2:
+        return None
+    those = ", ".join(f"{aspect.called(group[0])} ({numbered([run.pk for run in group])})" for group in groups.values())
+    return _caveat(aspect.kind, f"Different {aspect.plural}: {those}. {aspect.meaning}")
+
+
+def _synthetic(run: Run) -> CaveatDict | None:
+    if not run.synthetic:
+        return None
+    return _caveat("synthetic", f"Run {run.pk} is synthetic: its figures are made up, not measured.")
+
+
+def _unfinished(run: Run) -> CaveatDict | None:
+    """Why a run has no estimate."""
+    if run.estimated_latency_s is not None:
+        return None
+    if not run.trials_done:
+        return _caveat("no_trial", f"Run {run.pk} has no trial yet.")
+    if run.trials_failed == run.trials_done:
+        return _caveat("no_valid_trial", f"Run {run.pk} has no valid trial: all of its {run.trials_done} failed.")
+    measured = f"{run.tasks_measured} of its {run.tasks_chosen} tasks are measured"
+    return _caveat("no_estimate", f"Run {run.pk} has no estimated latency yet: {measured}.")
+
+
+def _chosen(run: Run) -> CaveatDict | None:
+    if run.tasks_chosen == run.tasks_total:
+        return None
+    return _caveat(
+        "chosen",
+        f"Run {run.pk} tunes {run.tasks_chosen} of its {run.tasks_total} tasks: its estimate is of these alone.",
+    )
+
+
+def _warm(run: Run) -> CaveatDict | None:
+    if not run.warm_start:
+        return None
+    began = f"{len(run.warm_start['tasks'])} of its tasks with records of {numbered(run.warm_start['runs'])}"
+    return _caveat("warm_start", f"Run {run.pk} began {began}: its first trials had a head start.")
+
+
+def _caveat(kind: str, message: str) -> CaveatDict:
+    return {"kind": kind, "message": message}
