@@ -2,9 +2,9 @@
 import { Chart } from "./charts.js";
 import { LiveRun } from "./live.js";
 import { pageOf, role } from "./page.js";
+import { goesOn } from "./status.js";
 
 const EVERY_MS = 1000;
-const GOING_ON = ["queued", "running", "stopping"];
 const article = role("comparison");
 
 // --- charts
@@ -98,7 +98,7 @@ const followed = new Map();
 
 function follow() {
   for (const row of role("compared-runs").tBodies[0].rows) {
-    if (GOING_ON.includes(row.dataset.status) && !followed.has(row.dataset.run)) followed.set(row.dataset.run, start(row));
+    if (goesOn(row.dataset.status) && !followed.has(row.dataset.run)) followed.set(row.dataset.run, start(row));
   }
 }
 

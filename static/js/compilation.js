@@ -3,11 +3,11 @@ import { Chart } from "./charts.js";
 import { LiveCompilation } from "./live.js";
 import { follow } from "./log.js";
 import { pageOf, role, text } from "./page.js";
+import { isLive } from "./status.js";
 import { heard } from "./watch.js";
 
 const article = role("compilation");
 const doing = JSON.parse(document.getElementById("doing").textContent);
-const LIVE = ["running", "cancelling"];
 
 // --- what changes all the time
 
@@ -62,7 +62,7 @@ document.addEventListener("themechange", () => chart?.restyle());
 // --- live
 
 let now = null;
-follow(`${article.dataset.api}/log`, () => now === null || LIVE.includes(now.status));
+follow(`${article.dataset.api}/log`, () => now === null || isLive(now.status));
 
 const live = new LiveCompilation({
   socket: article.dataset.socket,

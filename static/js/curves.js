@@ -1,6 +1,7 @@
 // The three charts of a run's page. They grow by what has come, and never in two steps at once.
 import { Chart, gather } from "./charts.js";
 import { role } from "./page.js";
+import { isLive } from "./status.js";
 import { colour } from "./tasks.js";
 import * as units from "./units.js";
 
@@ -9,7 +10,6 @@ const DRAW_EVERY_MS = 50;
 const HOLD_MS = 1000;
 const THIN_AFTER = 5000;
 const HIDDEN_MS = 100;
-const LIVE = ["running", "stopping"];
 const article = role("run");
 
 export const charts = {};
@@ -92,7 +92,7 @@ function tellDrawn(last) {
 export function explain() {
   const total = weights.filter((weight) => weight).length;
   const measured = best.filter((value) => value !== undefined).length;
-  const first = LIVE.includes(role("status").dataset.status) ? "The first trial is on its way." : "No trial yet.";
+  const first = isLive(role("status").dataset.status) ? "The first trial is on its way." : "No trial yet.";
   charts.latency.explain(lastPoint[0] ? "No valid trial so far." : first);
   charts.allocation.explain(first);
   charts.estimate.explain(total ? `Known once every task has a valid trial: ${measured} of ${total} measured.` : "Known once every task has a valid trial.");

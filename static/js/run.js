@@ -6,6 +6,7 @@ import * as heading from "./heading.js";
 import { LiveRun } from "./live.js";
 import { follow } from "./log.js";
 import { reread, role } from "./page.js";
+import { isLive } from "./status.js";
 import * as table from "./tasks.js";
 import { remember, viewed } from "./view.js";
 import { heard } from "./watch.js";
@@ -14,7 +15,6 @@ import * as written from "./written.js";
 const ELAPSED_EVERY_MS = 1000;
 const COMPILING_EVERY_MS = 3000;
 const MOST_BESIDE = 7;
-const LIVE = ["running", "stopping"];
 const article = role("run");
 
 // --- what is known
@@ -22,12 +22,12 @@ const article = role("run");
 let run = null;
 let runAt = 0;
 const tasks = new Map();
-const isLive = () => run !== null && LIVE.includes(run.status);
+const isRunning = () => run !== null && isLive(run.status);
 
 function show() {
-  heading.show(run, isLive() ? curves.speed() : null);
+  heading.show(run, isRunning() ? curves.speed() : null);
   showElapsed();
-  table.show([...tasks.values()], run, isLive());
+  table.show([...tasks.values()], run, isRunning());
   failures.refresh(run.trials_failed);
   refreshParts();
   curves.explain();
@@ -45,7 +45,7 @@ function showSoon() {
 }
 
 function showElapsed() {
-  if (run) heading.showElapsed(run.elapsed_s + (isLive() ? (performance.now() - runAt) / 1000 : 0));
+  if (run) heading.showElapsed(run.elapsed_s + (isRunning() ? (performance.now() - runAt) / 1000 : 0));
 }
 setInterval(() => document.hidden || showElapsed(), ELAPSED_EVERY_MS);
 
@@ -124,7 +124,7 @@ async function redraw() {
 // --- from here on
 
 downloads.offer(curves.charts);
-follow(article.dataset.console, isLive, () => downloads.enable({ console: true }));
+follow(article.dataset.console, isRunning, () => downloads.enable({ console: true }));
 table.onPointed(curves.highlight);
 for (const button of document.querySelectorAll("[data-axis]")) {
   button.addEventListener("click", () => {

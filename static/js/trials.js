@@ -2,6 +2,7 @@
 import { Chart, gather } from "./charts.js";
 import { LiveRun } from "./live.js";
 import { pageOf, reread, role, text } from "./page.js";
+import { goesOn } from "./status.js";
 import * as units from "./units.js";
 
 const WAIT_MS = 150;
@@ -11,7 +12,6 @@ const MOST_NEW = 2000;
 const MOST_TIMES = 8192;
 const article = role("trials");
 const state = new URLSearchParams(location.search);
-const LIVE = ["queued", "running", "stopping"];
 
 // --- the scatter: what the API gives of the window that is looked at, and what has come since
 
@@ -297,7 +297,7 @@ const live = new LiveRun({
       text("trials-done", units.count(run.trials_done));
       text("trials-failed", units.count(run.trials_failed));
       // The figure has a trace for each task: they come all at once.
-      if (run.tasks_total !== Number(article.dataset.tasks) && LIVE.includes(run.status)) renew(run.tasks_total);
+      if (run.tasks_total !== Number(article.dataset.tasks) && goesOn(run.status)) renew(run.tasks_total);
     },
     reload: async () => { await load(); return live.last; },
     connection: (up) => { role("connection").hidden = up; },

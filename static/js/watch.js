@@ -1,8 +1,8 @@
 // Follows one thing until it ends: for the tab, for screen readers, and by a notification for who isn't looking.
 import { say } from "./said.js";
+import { goesOn } from "./status.js";
 import { tell } from "./tab.js";
 
-const GOING_ON = ["queued", "running", "stopping", "cancelling"];
 const button = document.querySelector("[data-role=notify]");
 let before = null;
 
@@ -12,9 +12,9 @@ let before = null;
  */
 export function heard({ title, status, share, outcome }) {
   tell(title, status, share);
-  if (button) button.hidden = !GOING_ON.includes(status);
+  if (button) button.hidden = !goesOn(status);
   if (before !== null && before !== status) say(`${title}: ${status}`);
-  if (GOING_ON.includes(before) && !GOING_ON.includes(status)) notify(`${title}: ${status}`, outcome);
+  if (goesOn(before) && !goesOn(status)) notify(`${title}: ${status}`, outcome);
   before = status;
 }
 
