@@ -34,22 +34,27 @@ hypothesis.settings.load_profile("tuneboard")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A second round on another database repeats only the tests that touch the database."""
+    """The slowest come first, or the last of them keeps one core busy and leaves the others idle.
+
+    A second round on another database repeats only the tests that touch the database.
+    """
     if torn := [
         item.nodeid for item in items if item.get_closest_marker("browser") and item.get_closest_marker("django_db")
     ]:
         # Playwright's event loop gives the test another connection than its fixtures have, and nobody closes the first.
         raise pytest.UsageError(f"Browser tests use the site's database, not the test's own: {', '.join(torn)}")
+    items.sort(key=lambda item: item.get_closest_marker("tvm") is None)
     if "TUNEBOARD_TEST_DATABASE_URL" not in os.environ:
         return
-    touching = [item for item in items if touches_database(item)]
-    config.hook.pytest_deselected(items=[item for item in items if not touches_database(item)])
-    items[:] = touching
+    config.hook.pytest_deselected(items=[item for item in items if not is_repeated(item)])
+    items[:] = filter(is_repeated, items)
 
 
-def touches_database(item: pytest.Item) -> bool:
+def is_repeated(item: pytest.Item) -> bool:
+    """Whether it touches the database, and in a way that is its own."""
     fixtures = set(getattr(item, "fixturenames", ()))
-    return item.get_closest_marker("django_db") is not None or bool(fixtures & DATABASE_FIXTURES)
+    touches = item.get_closest_marker("django_db") is not None or bool(fixtures & DATABASE_FIXTURES)
+    return touches and item.get_closest_marker("first_round") is None
 
 
 @pytest.fixture(scope="session", autouse=True)

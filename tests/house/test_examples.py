@@ -20,7 +20,7 @@ from tuning import downloads, services
 from tuning.models import Run
 from tuning.supervisor import supervise
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.tvm]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.tvm, pytest.mark.first_round]
 TRIALS = 12
 
 
