@@ -89,8 +89,10 @@ class RunQuerySet(models.QuerySet["Run"]):
         return found
 
     def listed(self) -> RunQuerySet:
-        """With what a list shows of each, and without the notes, which may be long."""
-        return self.select_related("network", "created_by").prefetch_related("tags").defer("notes")
+        """With what a list shows of each, and without what may be long or takes time to decode."""
+        tags = models.Prefetch("tags", to_attr="listed_tags")
+        found = self.select_related("network", "created_by").prefetch_related(tags)
+        return found.defer("notes", "network__dims", "network__inputs", "network__operators")
 
     def restorable(self) -> RunQuerySet:
         """Deleted ones, which only `Run.everything` has, while nothing of them is removed yet."""
@@ -360,11 +362,17 @@ class Run(Leased):
         """The same with what users mark it with. A supervisor, which read the run when it began, doesn't know that."""
         return {
             **self.to_dict(tasks=tasks, places=places),
-            "tags": [tag.name for tag in self.tags.all()],
+            "tags": self.tag_names,
             "pinned": self.pinned,
             "archived": self.archived,
             "deleted_at": _iso(self.deleted_at),
         }
+
+    @property
+    def tag_names(self) -> list[str]:
+        """In their order; of a run of a list as of when it was read."""
+        tags = getattr(self, "listed_tags", None)
+        return [tag.name for tag in (self.tags.all() if tags is None else tags)]
 
     def to_full_dict(self) -> RunDict:
         """The run with its tasks and notes."""
