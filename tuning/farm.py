@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from django.conf import settings
-from django.db.models import Q
 from typing_extensions import TypedDict
 
 from .devices import REMOTE
 from .engines import tracker
 from .engines.tracker import Address, Queue, TrackerTrouble
-from .models import Run, TrackerSample
+from .models import Compilation, Run, TrackerSample
 
 ASK_S = 1.0
 """For which a tracker may take to answer: a page waits for it."""
@@ -32,12 +31,22 @@ class RunOnDevice(TypedDict):
     status: str
 
 
+class ProofOnDevice(TypedDict):
+    """A compilation whose library is compared and benchmarked on a device, or waits for that; `run` is the name of its run."""
+
+    id: int
+    run: str
+    status: str
+
+
 class DeviceDict(TypedDict):
-    """Something that does one run at a time; `runs` are at work on it, `queued` wait in their order."""
+    """Something that does one thing at a time; `runs` and `proofs` are at work on it, `queued` and `queued_proofs` wait in their order."""
 
     device: str
     runs: list[RunOnDevice]
     queued: list[RunOnDevice]
+    proofs: list[ProofOnDevice]
+    queued_proofs: list[ProofOnDevice]
 
 
 class KeyDict(DeviceDict):
@@ -80,11 +89,10 @@ class DevicesDict(TypedDict):
 
 def devices() -> DevicesDict:
     """All devices, as they are now; asks each tracker."""
-    busy = Q(status__in=Run.LIVE) | Q(status=Run.Status.QUEUED)
-    runs = list(Run.objects.filter(busy).order_by("queued_at", "pk"))
+    work = _work()
     return {
-        "local": [_device(name, runs) for name in _local(runs)],
-        "trackers": [_tracker(name, address, runs) for name, address in settings.TRACKERS.items()],
+        "local": [_device(name, work) for name in _local(work)],
+        "trackers": [_tracker(name, address, work) for name, address in settings.TRACKERS.items()],
     }
 
 
@@ -109,23 +117,47 @@ def choices() -> list[str]:
     ]
 
 
-def _local(runs: Iterable[Run]) -> list[str]:
-    """Those that workers serve, and those that runs are on all the same."""
-    used = sorted({run.device for run in runs} - set(settings.DEVICES))
+class _Work(NamedTuple):
+    """What devices do and what waits for them, in the order of the queue."""
+
+    runs: list[Run]
+    proofs: list[Compilation]
+
+    @property
+    def devices(self) -> set[str]:
+        return {run.device for run in self.runs} | {proof.run.device for proof in self.proofs}
+
+
+def _work() -> _Work:
+    runs = Run.objects.filter(status__in=(Run.Status.QUEUED, *Run.LIVE))
+    proofs = Compilation.objects.proving().select_related("run")
+    return _Work(*(list(found.order_by("queued_at", "pk")) for found in (runs, proofs)))
+
+
+def _local(work: _Work) -> list[str]:
+    """Those that workers serve, and those that something is on all the same."""
+    used = sorted(work.devices - set(settings.DEVICES))
     return [*settings.DEVICES, *(name for name in used if not name.startswith(f"{REMOTE}:"))]
 
 
-def _device(name: str, runs: Iterable[Run]) -> DeviceDict:
-    mine = [run for run in runs if run.device == name]
+def _device(name: str, work: _Work) -> DeviceDict:
+    runs = [run for run in work.runs if run.device == name]
+    proofs = [proof for proof in work.proofs if proof.run.device == name]
     return {
         "device": name,
-        "runs": [_run(run) for run in mine if run.is_live],
-        "queued": [_run(run) for run in mine if not run.is_live],
+        "runs": [_run(run) for run in runs if run.is_live],
+        "queued": [_run(run) for run in runs if not run.is_live],
+        "proofs": [_proof(proof) for proof in proofs if proof.is_live],
+        "queued_proofs": [_proof(proof) for proof in proofs if not proof.is_live],
     }
 
 
 def _run(run: Run) -> RunOnDevice:
     return {"id": run.pk, "name": run.name, "status": run.status}
+
+
+def _proof(compilation: Compilation) -> ProofOnDevice:
+    return {"id": compilation.pk, "run": compilation.run.name, "status": compilation.status}
 
 
 def _asked(address: Address) -> tuple[list[Queue], str | None]:
@@ -135,12 +167,12 @@ def _asked(address: Address) -> tuple[list[Queue], str | None]:
         return [], str(trouble)
 
 
-def _tracker(name: str, address: Address, runs: list[Run]) -> TrackerDict:
+def _tracker(name: str, address: Address, work: _Work) -> TrackerDict:
     queues, error = _asked(address)
     samples = list(TrackerSample.objects.recent(name))
     shown = list(_with_gaps(samples))
     prefix = f"{REMOTE}:{name}/"
-    used = {run.device.removeprefix(prefix) for run in runs if run.device.startswith(prefix)}
+    used = {device.removeprefix(prefix) for device in work.devices if device.startswith(prefix)}
     known = {queue.key: queue for queue in queues}
     recorded = sorted({key for one in samples for key in one.queues})
     return {
@@ -148,7 +180,7 @@ def _tracker(name: str, address: Address, runs: list[Run]) -> TrackerDict:
         "address": str(address),
         "error": error,
         "error_since": _since(samples).isoformat() if error and samples and samples[-1].error else None,
-        "keys": [_key(prefix, key, known.get(key), runs) for key in sorted(used | known.keys())],
+        "keys": [_key(prefix, key, known.get(key), work) for key in sorted(used | known.keys())],
         "at": [one.at.isoformat() for one in shown],
         "history": [_history(key, shown) for key in recorded],
     }
@@ -162,9 +194,9 @@ def _with_gaps(samples: list[TrackerSample]) -> Iterator[TrackerSample]:
         yield one
 
 
-def _key(prefix: str, key: str, queue: Queue | None, runs: list[Run]) -> KeyDict:
+def _key(prefix: str, key: str, queue: Queue | None, work: _Work) -> KeyDict:
     return {
-        **_device(prefix + key, runs),
+        **_device(prefix + key, work),
         "key": key,
         "total": queue.total if queue else None,
         "free": queue.free if queue else None,

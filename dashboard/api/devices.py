@@ -15,5 +15,5 @@ router = Router(tags=["devices"])
 
 @router.get("devices", response={200: DevicesDict, **ERRORS})
 def list_devices(request: HttpRequest) -> DevicesDict:  # noqa: ARG001
-    """This machine's devices and those of the allowed trackers, now and over the last hour, and the runs that use them."""
+    """This machine's devices and those of the allowed trackers, now and over the last hour, and what uses them or waits."""
     return services.devices()

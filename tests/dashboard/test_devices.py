@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from tests.engines.trackers import KEY, Farm
 from tests.live import free_port
-from tests.world import claimed, make_run, make_user
+from tests.world import claimed, make_compilation, make_run, make_user
 from tuning import farm, services
 from tuning.engines.tracker import Address
 from tuning.models import Run, TrackerSample
@@ -61,10 +61,27 @@ def test_it_shows_who_uses_this_machine(viewer: Client) -> None:
         "device": "cpu",
         "runs": [{"id": running.pk, "name": "first", "status": "running"}],
         "queued": [{"id": waiting.pk, "name": "second", "status": "queued"}],
+        "proofs": [],
+        "queued_proofs": [],
     }
     page = viewer.get("/devices/").content.decode()
     assert f'href="/runs/{running.pk}/"' in page
     assert "TUNEBOARD_TRACKERS" in page, "says how to allow a tracker"
+
+
+def test_proofs_of_libraries_use_devices_too(viewer: Client) -> None:
+    proven = make_compilation(make_run(name="first", status="finished"), status="running", stage="prove")
+    waiting = make_compilation(make_run(name="second", status="finished"), status="queued", stage="prove")
+    make_compilation(make_run(name="third", status="finished"), status="running", stage="build")
+    (cpu,) = viewer.get("/api/v1/devices").json()["local"]
+    assert (cpu["runs"], cpu["queued"]) == ([], [])
+    assert cpu["proofs"] == [{"id": proven.pk, "run": "first", "status": "running"}]
+    assert cpu["queued_proofs"] == [{"id": waiting.pk, "run": "second", "status": "queued"}]
+    page = viewer.get("/devices/").content.decode()
+    assert f'<a href="/compilations/{proven.pk}/" data-role="proof">Proof of a library of first</a>' in page
+    assert f'<a href="/compilations/{waiting.pk}/" data-role="proof">proof of a library of second</a>' in page
+    assert "nothing</span>" not in page
+    assert "empty</span>" not in page
 
 
 def test_a_tracker_that_is_down_is_said_with_since_when(viewer: Client, silent: Address) -> None:

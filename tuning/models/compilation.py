@@ -38,7 +38,12 @@ class CompilationQuerySet(models.QuerySet["Compilation"]):
 
     def waiting_for(self, device: str) -> CompilationQuerySet:
         """Those whose proof waits for the device."""
-        return self.kept().filter(status=Compilation.Status.QUEUED, stage=Compilation.Stage.PROVE, run__device=device)
+        return self.proving().filter(status=Compilation.Status.QUEUED, run__device=device)
+
+    def proving(self) -> CompilationQuerySet:
+        """Those whose library is measured on their run's device, or waits for that."""
+        going_on = (Compilation.Status.QUEUED, *Compilation.LIVE)
+        return self.kept().filter(status__in=going_on, stage=Compilation.Stage.PROVE)
 
     def abandoned(self) -> CompilationQuerySet:
         """Live ones whose job has not renewed its lease in time."""
