@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +17,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import re_accepts_gzip
 from django.utils.cache import patch_vary_headers
+from django.utils.decorators import sync_only_middleware
 from django.utils.deprecation import MiddlewareMixin
 
 from tuning.editing import TOO_LONG
@@ -118,6 +120,15 @@ class SignInRequired(LoginRequiredMiddleware):
         refusal = error_response(401)
         refusal.headers["WWW-Authenticate"] = 'Bearer realm="Tuneboard"'
         return refusal
+
+
+@sync_only_middleware
+def in_one_thread(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Stands last and does nothing: since it isn't async, all before it run in the request's thread.
+
+    Else Django goes to that thread and back for each step of each of them.
+    """
+    return get_response
 
 
 def user_of(authorization: str, cookies: dict[str, str]) -> User | None:
