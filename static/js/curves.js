@@ -6,7 +6,8 @@ import { colour } from "./tasks.js";
 import * as units from "./units.js";
 
 const RECENT = 32;
-const DRAW_EVERY_MS = 50;
+const FRAME_MS = 16;
+const UNNOTICED_MS = 100;
 const HOLD_MS = 1000;
 const THIN_AFTER = 5000;
 const HIDDEN_MS = 100;
@@ -146,34 +147,35 @@ export const speed = () => units.recent_speed(recent);
 // --- growing
 
 let drawing = false;
-let held = false;
+let again = null;
+/** When what was put off is due. */
+let dueAt = Infinity;
 const heldUntil = {};
 let emphasiseAt = 0;
 
 /** Grow by what has come; while they draw, more gathers. `reload` shall draw them anew, with as many points as a page begins with. */
 export async function grow(reload) {
-  if (drawing || !(waiting.trials || held || isBehind)) return;
+  if (drawing || !(waiting.trials || isBehind || performance.now() >= dueAt)) return;
   drawing = true;
   const started = performance.now();
   if (!isBehind) await alone(extend);
   if (isBehind || grown >= THIN_AFTER) await reload();
-  // Large charts take long to draw: the page must stay quick. A server that doesn't answer is left alone for a while.
-  const pause = isBehind ? HOLD_MS : Math.max(DRAW_EVERY_MS, performance.now() - started);
+  // Small charts are drawn as trials come: ten times a second, which a pause would make them miss. Large ones take long, and the page must
+  // stay quick. A server that doesn't answer is left alone for a while.
+  const pause = isBehind ? HOLD_MS : Math.max(FRAME_MS, performance.now() - started - UNNOTICED_MS);
   setTimeout(() => { drawing = false; grow(reload); }, pause);
+  clearTimeout(again);
+  if (dueAt < Infinity) again = setTimeout(() => grow(reload), dueAt - performance.now());
 }
 
 async function extend() {
   const more = waiting;
   const end = lastPoint;
   waiting = emptyUpdates();
-  held = false;
-  if (performance.now() >= emphasiseAt) {
-    emphasiseAt = performance.now() + HOLD_MS;
-    await emphasise();
-  } else held = true;
+  dueAt = Infinity;
   for (const [name, chart] of all) {
     // Nothing new but the end of its steps: that can wait, and is half of the work.
-    if (!more[name].size && performance.now() < (heldUntil[name] ?? 0)) held = true;
+    if (!more[name].size && performance.now() < (heldUntil[name] ?? 0)) dueAt = Math.min(dueAt, heldUntil[name]);
     else {
       await chart.extend(more[name], end);
       heldUntil[name] = performance.now() + HOLD_MS;
@@ -182,6 +184,11 @@ async function extend() {
   explain();
   tellDrawn(end[0]);
   grown += more.trials;
+  // Last, since new trials don't wait for it.
+  if (performance.now() >= emphasiseAt) {
+    emphasiseAt = performance.now() + HOLD_MS;
+    await emphasise();
+  } else dueAt = Math.min(dueAt, emphasiseAt);
 }
 
 // --- how they are looked at
