@@ -148,14 +148,15 @@ export const speed = () => units.recent_speed(recent);
 
 let drawing = false;
 let again = null;
-/** When what was put off is due. */
+/** When what was put off shall be drawn, and whether that is now. */
 let dueAt = Infinity;
+let isDue = false;
 const heldUntil = {};
 let emphasiseAt = 0;
 
 /** Grow by what has come; while they draw, more gathers. `reload` shall draw them anew, with as many points as a page begins with. */
 export async function grow(reload) {
-  if (drawing || !(waiting.trials || isBehind || performance.now() >= dueAt)) return;
+  if (drawing || !(waiting.trials || isBehind || isDue)) return;
   drawing = true;
   const started = performance.now();
   if (!isBehind) await alone(extend);
@@ -165,14 +166,14 @@ export async function grow(reload) {
   const pause = isBehind ? HOLD_MS : Math.max(FRAME_MS, performance.now() - started - UNNOTICED_MS);
   setTimeout(() => { drawing = false; grow(reload); }, pause);
   clearTimeout(again);
-  if (dueAt < Infinity) again = setTimeout(() => grow(reload), dueAt - performance.now());
+  if (dueAt < Infinity) again = setTimeout(() => { isDue = true; grow(reload); }, dueAt - performance.now());
 }
 
 async function extend() {
   const more = waiting;
   const end = lastPoint;
   waiting = emptyUpdates();
-  dueAt = Infinity;
+  [dueAt, isDue] = [Infinity, false];
   for (const [name, chart] of all) {
     // Nothing new but the end of its steps: that can wait, and is half of the work.
     if (!more[name].size && performance.now() < (heldUntil[name] ?? 0)) dueAt = Math.min(dueAt, heldUntil[name]);

@@ -88,6 +88,9 @@ def test_trials_of_a_launched_run_arrive_one_by_one(live_site: LiveSite, signed_
     assert len(set(seen)) > 6, f"each trial shows as it ends, not a batch of 8 at once: {seen}"
 
     wait_for_points(page, 24)
+    reached = "chart => document.querySelector(`[data-role=chart-${chart}]`).data.every(({x}) => x.at(-1) === 24)"
+    for chart in ("latency", "estimate"):
+        page.wait_for_function(reached, arg=chart)
     _, columns = live_site.api("GET", f"/runs/{key}/trials", token=live_site.token())
     assert columns["number"] == list(range(1, 25))
     (best,) = points(page, "latency")
