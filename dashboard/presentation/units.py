@@ -61,11 +61,17 @@ def _signed(value: float, show: Callable[[float], str]) -> str:
 
 def speed(trials_a_second: float | None) -> str:
     """Trials a second, or a minute where that reads better."""
+    if trials_a_second is None or trials_a_second >= 1:
+        return speed_a_second(trials_a_second)
+    return f"{_digits(trials_a_second * 60, 3)}{SPACE}/min"
+
+
+def speed_a_second(trials_a_second: float | None) -> str:
+    """Trials a second, where speeds stand side by side."""
     if trials_a_second is None:
         return UNKNOWN
-    if trials_a_second >= 1:
-        return f"{_digits(trials_a_second, 3)}{SPACE}/s"
-    return f"{_digits(trials_a_second * 60, 3)}{SPACE}/min"
+    shown = _digits(trials_a_second, 3) if trials_a_second >= 1 else f"{trials_a_second:.3g}"
+    return f"{shown}{SPACE}/s"
 
 
 def times(factor: float | None) -> str:

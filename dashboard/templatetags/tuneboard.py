@@ -40,6 +40,7 @@ for _figure in (
     units.difference,
     units.signed_latency,
     units.speed,
+    units.speed_a_second,
     units.times,
     units.milliseconds,
     units.scientific,

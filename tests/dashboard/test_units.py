@@ -22,6 +22,11 @@ def test_it_writes_a_quantity(name: str, value: Any, shown: Any) -> None:
     assert plain(getattr(units, name)(value)) == shown
 
 
+def test_speeds_that_are_compared_have_one_unit() -> None:
+    shown = [plain(units.speed_a_second(speed)) for speed in (1.484, 0.5536, None)]
+    assert shown == ["1.48 /s", "0.554 /s", units.UNKNOWN]
+
+
 @pytest.mark.browser
 def test_it_writes_the_same_in_the_browser(page: Any) -> None:
     source = (BASE / "static/js/units.js").read_text()
