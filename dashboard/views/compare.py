@@ -30,6 +30,10 @@ CHOICES = (
     ("scale", "Scale", (("log", "Log"), ("linear", "Linear"))),
     ("values", "Values", (("absolute", "Absolute"), ("relative", "Relative"))),
 )
+TELLING = 3
+"""Of the settings that differ, so many stand under a run's name."""
+SAID_ELSEWHERE = ("network", "target", "options.seed")
+"""Or, as the seed, telling nothing."""
 SORTS = (("total", "Contribution to the total"), ("difference", "Largest difference"))
 
 
@@ -75,15 +79,18 @@ def _refused(request: HttpRequest, text: str, invalid: Invalid) -> HttpResponse:
 
 def _context(comparison: ComparisonDict, view: View) -> dict[str, Any]:
     tasks = shown.ordered(comparison, view)
+    options = [(option["name"], _told(option)) for option in comparison["options"]]
     return {
         "comparison": comparison,
         "view": view,
-        "runs": [_run(run, place, view) for place, run in enumerate(comparison["runs"])],
+        "runs": [
+            {**_run(run, place, view), "own": _own(options, place)} for place, run in enumerate(comparison["runs"])
+        ],
         "tasks": [
             (number, task, _weights(task["cells"]), list(zip(view.runs, task["cells"], strict=True)))
             for number, task in enumerate(tasks, 1)
         ],
-        "options": [(option["name"], _told(option)) for option in comparison["options"]],
+        "options": options,
         "most_bars": shown.BARS,
         "choices": [_choice(view, *choice) for choice in CHOICES],
         "sorts": _links(view, "sort", SORTS),
@@ -102,6 +109,13 @@ def _run(run: ComparedRunDict, place: int, view: View) -> dict[str, Any]:
         "as_baseline": view.url(baseline=key),
         "without": view.url(runs=others) if len(others) >= FEWEST else None,
     }
+
+
+def _own(options: list[tuple[str, list[str]]], place: int) -> list[str]:
+    """The settings by which runs of one name can be told apart."""
+    told = [(name, values[place]) for name, values in options if name not in SAID_ELSEWHERE]
+    telling = [(name, value) for name, value in told if not name.startswith(("network_options.", "versions."))]
+    return [f"{name.removeprefix('options.')} {value}" for name, value in telling[:TELLING]]
 
 
 def _told(option: DifferentOptionDict) -> list[str]:

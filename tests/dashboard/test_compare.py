@@ -50,6 +50,15 @@ def test_it_shows_runs_beside_the_baseline(viewer: Client) -> None:
     assertContains(other_way, "trial 2<")
 
 
+def test_runs_of_one_name_are_told_apart_by_what_differs(viewer: Client) -> None:
+    searched = measured(name="net", options={"strategy": "evolutionary", "overlap": True, "seed": 1})
+    drawn_at_random = measured(name="net", options={"strategy": "replay-trace", "overlap": True, "seed": 2})
+    page = viewer.get(address(searched, drawn_at_random))
+    for strategy in ("evolutionary", "replay-trace"):
+        assertContains(page, f'data-role="own" title="strategy {strategy}">strategy {strategy}</small>')
+    assertNotContains(viewer.get(address(searched, measured(options=searched.options))), 'data-role="own"')
+
+
 def test_it_escapes_what_users_named(viewer: Client) -> None:
     name = "</script><script>alert(1)</script>"
     page = viewer.get(address(measured(name=name), measured(options={"seed": name})))
