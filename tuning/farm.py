@@ -131,7 +131,8 @@ class _Work(NamedTuple):
 def _work() -> _Work:
     runs = Run.objects.filter(status__in=(Run.Status.QUEUED, *Run.LIVE))
     proofs = Compilation.objects.proving().select_related("run")
-    return _Work(*(list(found.order_by("queued_at", "pk")) for found in (runs, proofs)))
+    order = ("queued_at", "pk")
+    return _Work(list(runs.order_by(*order)), list(proofs.order_by(*order)))
 
 
 def _local(work: _Work) -> list[str]:
