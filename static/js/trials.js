@@ -232,7 +232,8 @@ document.querySelector(".trial-filters").addEventListener("formdata", ({ formDat
 /** The trial in the detail as a point: {x, y, customdata, yaxis} */
 function picked() {
   const one = role("trial")?.dataset;
-  if (!one) return { x: [], y: [], customdata: [], yaxis: "y" };
+  // Not empty: of axes without any trace Plotly doesn't know where they lie.
+  if (!one) return { x: [null], y: [null], customdata: [null], yaxis: "y" };
   const failed = one.latency === "";
   return { x: [Number(one.trial)], customdata: [Number(one.at)], y: [failed ? FAILED_HEIGHT : Number(one.latency)], yaxis: failed ? "y2" : "y" };
 }

@@ -276,3 +276,17 @@ def test_new_trials_come_into_the_scatter_and_leave_the_zoom_alone(live_site: Li
             "() => document.querySelector('[data-role=chart-scatter]').data.some(t => t.x.at(-1) > 5900)"
         )
         expect(role(page, "scatter-shown")).to_contain_text("of 6,000 trials shown")
+
+
+def test_a_run_without_tasks_has_a_chart_without_points(live_site: LiveSite, signed_in: Page) -> None:
+    token = live_site.token()
+    matmul = {"network": "matmul", "network_options": {"n": 64}, "trials": 8}
+    first, second = (live_site.api("POST", "/runs", matmul, token=token)[1]["id"] for _ in range(2))
+    for key in (second, first):
+        live_site.api("POST", f"/runs/{key}/stop", token=token)
+    said: list[str] = []
+    signed_in.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    signed_in.goto(f"{live_site.url}/runs/{second}/trials/")
+    signed_in.wait_for_selector("[data-role=chart-scatter] .main-svg", state="attached")
+    expect(role(signed_in, "empty-scatter")).to_have_text("No trial yet.")
+    assert said == []
