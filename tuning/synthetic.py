@@ -81,7 +81,7 @@ def unfinished(
 
     A run that isn't finished in the end is deleted. Raises `Busy`.
     """
-    run = _claimed(trials, seed, name or f"Synthetic: {trials:,} trials of {tasks:,} tasks")
+    run = _claimed(trials, seed, name or f"Synthetic: {trials:,} trials of {tasks:,} task{'s' * (tasks != 1)}")
     try:
         recorder, drawn = Recorder(run), _Tuning.of(tasks, seed)
         recorder.record([drawn.announced()])
