@@ -95,7 +95,7 @@ def test_it_follows_a_compilation_to_its_end(live_site: LiveSite, following: tup
     expect(role(page, "speedup")).to_have_text("20.0×", timeout=LONG_MS)
     expect(role(page, "history-table").locator("tbody tr")).to_have_count(2)
     page.wait_for_function(
-        "document.querySelector('[data-role=chart-history]').data?.[0].y.length === 2", timeout=LONG_MS
+        "() => document.querySelector('[data-role=chart-history]').data?.[0].y.length === 2", timeout=LONG_MS
     )
     expect(page.locator(".chart-box .main-svg").first).to_be_visible()
 
