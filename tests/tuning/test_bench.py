@@ -162,6 +162,7 @@ def test_a_run_that_goes_on_has_more_trials_in_the_time_it_is_given() -> None:
     best = sides.go_on(tuned, tuned.course.wall_s + 30)
     assert tuned.run.trials_done > len(tuned.course.trials) == 2
     assert best[0][: len(tuned.best[0])] == tuned.best[0]
+    assert tuned.run.elapsed_s <= 1.5 * (tuned.course.wall_s + 30)
 
 
 @pytest.mark.tvm
