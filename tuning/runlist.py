@@ -114,14 +114,17 @@ class Wanted:
 
     def _conditions(self) -> Iterable[Q]:
         for word in self.q.split():
-            yield Q(name__icontains=word) | Q(network__name__icontains=word) | Q(notes__icontains=word)
+            networks = Network.objects.filter(name__icontains=word)
+            yield Q(name__icontains=word) | Q(network__in=networks) | Q(notes__icontains=word)
         equal: dict[str, Any] = {
-            "network__name": self.network or None,
             "target_fingerprint": self.target or None,
             "engine": self.engine,
             "pinned": self.pinned,
         }
         yield from (Q(**{name: value}) for name, value in equal.items() if value is not None)
+        if self.network:
+            # By their keys: of these the database knows how many runs each has, of a joined name it doesn't.
+            yield Q(network__in=list(Network.objects.filter(name=self.network).values_list("pk", flat=True)))
         if self.since:
             yield Q(created_at__gte=datetime.combine(date.fromisoformat(self.since), time.min, timezone.utc))
         if self.until:
@@ -140,8 +143,8 @@ def networks() -> list[str]:
 
 def targets() -> list[tuple[str, Any]]:
     """Fingerprint and target of all that runs were made for, the latest first."""
-    latest = Run.objects.order_by().values("target_fingerprint").annotate(latest=Max("pk"))
-    runs = Run.objects.filter(pk__in=[row["latest"] for row in latest]).order_by("-pk")
+    latest = Run.objects.order_by().values("target_fingerprint").annotate(latest=Max("pk")).values("latest")
+    runs = Run.objects.filter(pk__in=latest).order_by("-pk")
     return list(runs.values_list("target_fingerprint", "target"))
 
 

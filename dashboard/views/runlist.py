@@ -24,7 +24,7 @@ from tuning.wording import numbered
 
 from .runs import may_change
 
-PAGE = 50
+PAGE = 30
 HEAVY = ("options", "versions", "warm_start")
 """Columns that the list doesn't show."""
 COLUMNS = (
