@@ -13,6 +13,8 @@ from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
+# Each request has a thread of its own, which would connect to PostgreSQL anew.
+os.environ.setdefault("TUNEBOARD_CONNECTIONS", "40")
 pages = get_asgi_application()
 # WhiteNoise's files: a thread reads each of them whole, which Django warns of. Downloads of any size stream (dashboard.downloads).
 warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")

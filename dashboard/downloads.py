@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.db import close_old_connections
 from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import get_conditional_response
@@ -23,9 +24,17 @@ class Streamed(StreamingHttpResponse):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         # Thread-sensitive: all steps in the request's own thread, where its database connection is.
         content: Any = self.streaming_content
-        step: Any = sync_to_async(next, thread_sensitive=True)
-        while (piece := await step(content, None)) is not None:
+        step: Any = sync_to_async(_next, thread_sensitive=True)
+        while (piece := await step(content)) is not None:
             yield piece
+
+
+def _next(pieces: Iterator[bytes]) -> bytes | None:
+    """The next piece, if there is one. The connection that it took is given back: clients may take their time."""
+    try:
+        return next(pieces, None)
+    finally:
+        close_old_connections()
 
 
 def response(request: HttpRequest, run: Run, file: File) -> HttpResponseBase:

@@ -217,9 +217,14 @@ TEMPLATES = [
 ]
 
 
+POOL = {"min_size": 1, "timeout": 3.0, "reconnect_timeout": 2.0}
+"""Seconds: for which a request waits for a connection, and after which the next one makes the pool try again."""
+
+
 def _database() -> dict[str, Any]:
     """The one database, with what SQLite needs so that web and worker can write side by side."""
     config: dict[str, Any] = dict(env.dj_db_url("DATABASE_URL", f"sqlite:///{VAR / 'tuneboard.sqlite3'}"))
+    kept = env.int("TUNEBOARD_CONNECTIONS", 0, validate=validate.Range(min=0, max=1000))
     if config["ENGINE"] == "django.db.backends.sqlite3":
         config["OPTIONS"] = {
             # Writers queue for the lock at BEGIN rather than fail when they upgrade a read.
@@ -229,6 +234,8 @@ def _database() -> dict[str, Any]:
         }
     else:
         config["CONN_HEALTH_CHECKS"] = True
+        if kept:
+            config.setdefault("OPTIONS", {})["pool"] = {**POOL, "max_size": kept}
     return config
 
 

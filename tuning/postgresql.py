@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -35,13 +35,11 @@ def own_server(config: str = "") -> Iterator[str]:
 
 
 def new_database(url: str, name: str) -> str:
-    """Makes an empty one on the server of that URL; gives its own. The name is ours, never a user's."""
-    import psycopg2
+    """Makes an empty one on the server of that URL; gives its own."""
+    from psycopg import connect, sql
 
-    with closing(psycopg2.connect(url)) as server:
-        server.autocommit = True
-        with server.cursor() as cursor:
-            cursor.execute(f"CREATE DATABASE {name}")
+    with connect(url, autocommit=True) as server:
+        server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     return url_of(url, name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async
 from django.test import Client
 
 from tests.sockets import Socket
@@ -105,14 +105,14 @@ def test_its_programs_are_programs(operator: Client) -> None:
 
 @pytest.mark.django_db(transaction=True)
 async def test_its_socket_gives_the_state_and_then_deltas(client: Client) -> None:
-    compilation = await sync_to_async(make_compilation)()
-    await sync_to_async(client.force_login)(await sync_to_async(make_user)("viewer"))
+    compilation = await database_sync_to_async(make_compilation)()
+    await database_sync_to_async(client.force_login)(await database_sync_to_async(make_user)("viewer"))
     socket = Socket(client, f"/ws/compilations/{compilation.pk}/")
     assert await socket.connect()
     state = await socket.read()
     assert (state["type"], state["compilation"]["id"]) == ("state", compilation.pk)
-    await sync_to_async(compilation.move)("finished", to="cancelling")
-    await sync_to_async(announce.announce_compilation)(compilation.pk)
+    await database_sync_to_async(compilation.move)("finished", to="cancelling")
+    await database_sync_to_async(announce.announce_compilation)(compilation.pk)
     delta = await socket.read()
     assert (delta["type"], delta["compilation"]["status"]) == ("delta", "cancelling")
     await socket.close()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from channels.db import database_sync_to_async
 from django.test import Client
 
 from dashboard.asgi import application
@@ -199,7 +200,7 @@ class Source:
 async def test_it_sends_a_piece_before_it_makes_the_next(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source(5)
     monkeypatch.setattr(downloads, "file_pieces", source.pieces)
-    run = await asyncio.to_thread(prepared, client)
+    run = await database_sync_to_async(prepared)(client)
     stream = Stream(client, f"/api/v1/runs/{run.pk}/console.log")
     made: list[int] = []
 
@@ -218,14 +219,14 @@ async def test_it_sends_a_piece_before_it_makes_the_next(client: Client, monkeyp
 async def test_it_stops_when_the_client_hangs_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source(1_000_000_000)
     monkeypatch.setattr(downloads, "file_pieces", source.pieces)
-    run = await asyncio.to_thread(prepared, client)
+    run = await database_sync_to_async(prepared)(client)
     await Stream(client, f"/api/v1/runs/{run.pk}/console.log", hang_up=True).run()
     assert source.closed
 
 
 @pytest.mark.django_db(transaction=True)
 async def test_files_come_whole_through_the_server(client: Client) -> None:
-    run = await asyncio.to_thread(prepared, client)
+    run = await database_sync_to_async(prepared)(client)
     for path in ("records", "trials.csv", "trials.parquet", "console.log"):
         stream = Stream(client, f"/api/v1/runs/{run.pk}/{path}")
         await stream.run()

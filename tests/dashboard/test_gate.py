@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
 from asgiref.testing import ApplicationCommunicator
+from channels.db import database_sync_to_async
 from django.conf import settings
 from django.test import Client
 
@@ -94,12 +94,12 @@ class TestUploads:
         settings.UPLOAD_MB = 1  # and one for what is around it
 
     @staticmethod
-    @sync_to_async
+    @database_sync_to_async
     def bearer(role: str) -> dict[str, str]:
         return {"authorization": f"Bearer {ApiToken.issue(make_user(role))}"}
 
     @staticmethod
-    @sync_to_async
+    @database_sync_to_async
     def session(role: str) -> dict[str, str]:
         client = Client()
         client.force_login(make_user(role))

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
 from channels.db import database_sync_to_async
 from django.contrib.auth.models import User
 from django.db import OperationalError
@@ -162,14 +161,14 @@ async def test_it_refuses_strangers(run: Run) -> None:
 
 async def test_it_refuses_users_without_a_role(client: Client, run: Run) -> None:
     stranger = await database_sync_to_async(User.objects.create_user)("stranger")
-    await sync_to_async(client.force_login)(stranger)
+    await database_sync_to_async(client.force_login)(stranger)
     assert not await Socket(client, f"/ws/runs/{run.pk}/").connect()
 
 
 async def test_it_refuses_a_session_that_was_ended(client: Client, run: Run) -> None:
     old = Client()
     old.cookies["tuneboard_session"] = client.cookies["tuneboard_session"].value
-    await sync_to_async(client.logout)()
+    await database_sync_to_async(client.logout)()
     assert not await Socket(old, f"/ws/runs/{run.pk}/").connect()
 
 

@@ -217,6 +217,7 @@ def test_a_folder_with_a_long_and_odd_name_is_fine(tmp_path: Path) -> None:
         ({"TUNEBOARD_HTTPS": "maybe"}, 'Environment variable "TUNEBOARD_HTTPS" invalid'),
         ({"LOG_LEVEL": "LOUD"}, 'Environment variable "LOG_LEVEL" invalid'),
         ({"DATABASE_URL": "oracel://x"}, "DATABASE_URL"),
+        ({"TUNEBOARD_CONNECTIONS": "-1"}, 'Environment variable "TUNEBOARD_CONNECTIONS" invalid'),
         ({"REDIS_URL": "redsi://localhost"}, 'Environment variable "REDIS_URL" invalid'),
         ({"REDIS_URL": "redis://localhost:port"}, 'Environment variable "REDIS_URL" invalid'),
         ({"TUNEBOARD_DEVICES": "cpuu"}, "'cpuu': write it like cpu or cuda:0"),

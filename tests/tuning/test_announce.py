@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync, sync_to_async
+from asgiref.sync import async_to_sync
+from channels.db import database_sync_to_async
 from channels.layers import channel_layers, get_channel_layer
 
 from tests.world import measured_run
@@ -27,7 +28,7 @@ async def heard(group: str, count: int, *, say: Any) -> list[dict[str, Any]]:
     assert layer is not None
     channel = await layer.new_channel()
     await layer.group_add(group, channel)
-    await sync_to_async(say)()
+    await database_sync_to_async(say)()
     messages = [await asyncio.wait_for(layer.receive(channel), 10) for _ in range(count)]
     await layer.flush()
     return [json.loads(message["text"]) for message in messages]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -23,8 +22,6 @@ COARSE = 1
 """The level of detail from which on trials are indexed by it: a run that is read whole is read by number."""
 DRAWN = ("task", "at_s", "latency_s", "nth")
 """What curves show of a trial is in the index: of a million trials each would else be on a page of its own."""
-LINE = 64
-"""Characters of a trial as COPY takes it, about."""
 
 
 @models.PositiveIntegerField.register_lookup
@@ -106,7 +103,9 @@ class TrialQuerySet(models.QuerySet["Trial"]):
         connection = connections[self.db]
         with connection.cursor() as cursor:
             if connection.vendor == "postgresql":
-                cursor.copy_expert(f"COPY {table} ({columns}) FROM STDIN", _Lines(rows), 1 << 16)
+                with cursor.copy(f"COPY {table} ({columns}) FROM STDIN") as copy:
+                    for row in rows:
+                        copy.write_row(row)
             else:
                 places = ",".join(["%s"] * len(TrialRow._fields))
                 cursor.executemany(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)  # noqa: S608 - our own names
@@ -267,22 +266,6 @@ def trial_columns(trials: Iterable[TrialRow], index_of: Mapping[int, int], after
         "improved": [row.improved for row in rows],
         "last": max((row.number for row in rows), default=after),
     }
-
-
-class _Lines:
-    """A file for COPY: rows are written out while the server takes those before them."""
-
-    def __init__(self, rows: Iterable[TrialRow]) -> None:
-        self._rows = iter(rows)
-
-    def read(self, size: int) -> str:
-        """The next ones, of about `size` characters; nothing after the last."""
-        return "".join(map(_copied, islice(self._rows, max(1, size // LINE))))
-
-
-def _copied(row: TrialRow) -> str:
-    """The row as PostgreSQL's COPY takes it; none of its texts has a character that would be quoted."""
-    return "\t".join("\\N" if value is None else str(value) for value in row) + "\n"
 
 
 def level_of_detail(number: int) -> int:
