@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from tests.threads import when
 from tests.world import make_compilation, make_run, measured_run, publish
 from tuning import celery, compilations, jobs, services
 from tuning.engines.versions import PINS
@@ -123,8 +124,10 @@ def test_it_waits_for_the_device_unless_it_is_to_be_shut_down() -> None:
     run = measured_run()
     proof, shutdown = waiting(run), threading.Event()
     assert not proof.wait_and_claim(shutdown, wait=False)
-    threading.Timer(0.2, lambda: Run.objects.update(status=Run.Status.FINISHED)).start()
+    soon = time.monotonic() + 0.2
+    ending = when(lambda: time.monotonic() > soon, lambda: Run.objects.update(status=Run.Status.FINISHED))
     assert proof.wait_and_claim(shutdown, poll_s=0.05)
+    ending.join()
     shutdown.set()
     assert not waiting(run).wait_and_claim(shutdown)
 
