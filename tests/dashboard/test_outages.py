@@ -43,6 +43,14 @@ def test_it_says_it_again_after_a_while(log: Any, monkeypatch: pytest.MonkeyPatc
     assert log(RedisAway("away")).count("\n") == 2
 
 
+def test_attempts_of_the_pool_are_an_outage_too(caplog: pytest.LogCaptureFixture) -> None:
+    filtered, logger = OneLine(), logging.getLogger("psycopg.pool")
+    for text in ("no route\n\tto host", "no route\n\tto host"):
+        logger.warning("error connecting in %r: %s", "pool-1", text)
+    told = [record.getMessage() for record in caplog.records if filtered.filter(record)]
+    assert told == ["error connecting in 'pool-1': no route to host"]
+
+
 def test_it_leaves_other_errors_their_traceback(log: Any) -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         _ = 1 // 0
