@@ -22,7 +22,7 @@ class Streamed(StreamingHttpResponse):
     """Takes the next piece when the client has taken the last: under ASGI Django would gather all of them first."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        # Thread-sensitive: all steps in the request's own thread, where its database connection is.
+        # Thread-sensitive: all steps in the request's own thread.
         content: Any = self.streaming_content
         step: Any = sync_to_async(_next, thread_sensitive=True)
         while (piece := await step(content)) is not None:

@@ -217,7 +217,7 @@ TEMPLATES = [
 ]
 
 
-POOL = {"min_size": 1, "timeout": 3.0, "reconnect_timeout": 2.0}
+DATABASE_POOL = {"min_size": 1, "timeout": 3.0, "reconnect_timeout": 2.0}
 """Seconds: for which a request waits for a connection, and after which the next one makes the pool try again."""
 
 
@@ -235,7 +235,7 @@ def _database() -> dict[str, Any]:
     else:
         config["CONN_HEALTH_CHECKS"] = True
         if kept:
-            config.setdefault("OPTIONS", {})["pool"] = {**POOL, "max_size": kept}
+            config.setdefault("OPTIONS", {})["pool"] = {**DATABASE_POOL, "max_size": kept}
     return config
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timezone
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 from django.db.models import Count, Exists, Max, OuterRef, Q
@@ -123,12 +124,16 @@ class Wanted:
         }
         yield from (Q(**{name: value}) for name, value in equal.items() if value is not None)
         if self.network:
-            # By their keys: of these the database knows how many runs each has, of a joined name it doesn't.
-            yield Q(network__in=list(Network.objects.filter(name=self.network).values_list("pk", flat=True)))
+            yield Q(network__in=self._network_keys)
         if self.since:
             yield Q(created_at__gte=datetime.combine(date.fromisoformat(self.since), time.min, timezone.utc))
         if self.until:
             yield Q(created_at__lte=datetime.combine(date.fromisoformat(self.until), time.max, timezone.utc))
+
+    @cached_property
+    def _network_keys(self) -> list[int]:
+        """Of all networks of the name: the database knows how many runs each key has, but not each joined name."""
+        return list(Network.objects.filter(name=self.network).values_list("pk", flat=True))
 
     def _texts(self) -> Iterable[tuple[str, Iterable[str]]]:
         yield from (("q", (self.q,)), ("network", (self.network,)), ("target", (self.target,)), ("tag", self.tag))

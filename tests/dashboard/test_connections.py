@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 from django.db import OperationalError, connection
 
 from dashboard.downloads import Streamed
-from dashboard.settings import POOL
+from dashboard.settings import DATABASE_POOL
 from tests.live import LiveSite
 from tuning.models import Run
 
@@ -24,7 +24,7 @@ needs_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason=
 def pooled(transactional_db: None) -> Iterator[Any]:
     """The tests' database as a web process reaches it, two connections at most."""
     database: Any = connection.copy("pooled")
-    database.settings_dict["OPTIONS"]["pool"] = {**POOL, "max_size": 2, "timeout": 0.5}
+    database.settings_dict["OPTIONS"]["pool"] = {**DATABASE_POOL, "max_size": 2, "timeout": 0.5}
     yield database
     database.close_pool()
 
@@ -87,9 +87,13 @@ def test_the_site_answers_by_a_connection_that_it_had(live_site: LiveSite) -> No
     assert live_site.api("GET", RUNS, token=token)[0] == 200
     with psycopg.connect(live_site.env["DATABASE_URL"], autocommit=True) as server:
         before = server.execute("SELECT now()").fetchone()
+        assert before
         live_site.api("GET", RUNS, token=token)
-        used = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        kept = server.execute(f"{used} AND backend_start < %s AND query_start > %s", [*(before or ()), *(before or ())])
+        kept = server.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND backend_start < %(before)s AND query_start > %(before)s",
+            {"before": before[0]},
+        )
         assert kept.fetchall()
 
 
