@@ -16,11 +16,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 # Each request has a thread of its own, which would connect to PostgreSQL anew.
 os.environ.setdefault("TUNEBOARD_CONNECTIONS", "40")
 pages = get_asgi_application()
-# WhiteNoise's files: a thread reads each of them whole, which Django warns of. Downloads of any size stream (dashboard.downloads).
+# WhiteNoise's files: a thread reads each of them whole, which Django warns of. Downloads of any size stream (dashboard.http.downloads).
 warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
 
+from dashboard.http.gate import BodyGate, SocketGate  # noqa: E402
+
 from .consumers import CompilationConsumer, RunConsumer  # noqa: E402  models can be imported only now
-from .gate import BodyGate, SocketGate  # noqa: E402
 
 # Django's types know only views here.
 run_socket: Any = RunConsumer.as_asgi()

@@ -15,12 +15,12 @@ from django.db import Error
 from redis.exceptions import ConnectionError as RedisAway
 from redis.exceptions import TimeoutError as RedisSilent
 
-from tuning.announce import compilation_group, group_name
+from dashboard.http.gate import TRY_AGAIN_LATER
+from dashboard.http.middleware import user_of
 from tuning.models import Compilation, Run
+from tuning.notify.announce import compilation_group, group_name
 
 from .accounts import VIEW
-from .gate import TRY_AGAIN_LATER
-from .middleware import user_of
 
 OUTAGES = (RedisAway, RedisSilent)
 NOT_SIGNED_IN, NO_SUCH_RUN = 4401, 4404

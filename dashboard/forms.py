@@ -1,4 +1,4 @@
-"""The launch form, made of what `tuning.services` says can be chosen: no bound, default or choice is repeated here."""
+"""The launch form, made of what `tuning.actions.runs` says can be chosen: no bound, default or choice is repeated here."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from django import forms
 from django.forms import BoundField
 from typing_extensions import TypedDict
 
-from tuning import services
-from tuning.services import NetworkDict
+from tuning.actions import orders
+from tuning.reads import device_status, network_list
+from tuning.reads.network_list import NetworkDict
 from tuning.validation import OptionDict, Type
 
 OPTION = "network_options.{network}.{option}"
@@ -47,11 +48,11 @@ class LaunchForm(forms.Form):
 
     def __init__(self, data: Mapping[str, Any] | None = None, **more: Any) -> None:
         super().__init__(data, use_required_attribute=False, label_suffix="", **more)
-        self.networks = services.networks()
-        self.options = services.tuning_options()
+        self.networks = network_list.networks()
+        self.options = orders.tuning_options()
         self.fields["network"].initial = self.networks[0]["name"]
         self.fields["device"] = self._device_field()
-        for option in (*services.budget_options(), *self.options):
+        for option in (*orders.budget_options(), *self.options):
             self.fields[option["name"]] = _field(option)
         for network in self.networks:
             for option in network["options"]:
@@ -62,7 +63,7 @@ class LaunchForm(forms.Form):
     def order(self) -> dict[str, Any]:
         """What was entered, as `services.launch` takes it."""
         network = self.data.get("network", "")
-        options = (*services.budget_options(), *self.options)
+        options = (*orders.budget_options(), *self.options)
         names = ("name", "target", "device", *(option["name"] for option in options))
         return {
             "network": network,
@@ -89,7 +90,7 @@ class LaunchForm(forms.Form):
 
     def plain(self) -> list[BoundField]:
         """The fields that most users set."""
-        return [self[name] for name in (*(option["name"] for option in services.budget_options()), *PLAIN)]
+        return [self[name] for name in (*(option["name"] for option in orders.budget_options()), *PLAIN)]
 
     def advanced(self) -> list[BoundField]:
         """All other options."""
@@ -105,7 +106,7 @@ class LaunchForm(forms.Form):
     def _device_field(self) -> forms.Field:
         """With what was entered among the choices: a tracker may have lost that key meanwhile."""
         given = self.data.get("device") or self.initial.get("device")
-        self.devices = list(dict.fromkeys([*services.device_choices(), *([given] if given else [])]))
+        self.devices = list(dict.fromkeys([*device_status.device_choices(), *([given] if given else [])]))
         return forms.CharField(
             label="Measured on",
             required=False,
@@ -128,7 +129,7 @@ class ExtensionForm(forms.Form):
 
     def __init__(self) -> None:
         super().__init__(use_required_attribute=False, label_suffix="")
-        for option in services.extension_options():
+        for option in orders.extension_options():
             self.fields[option["name"]] = _field(option)
             self.fields[option["name"]].widget.attrs["placeholder"] = ""
 

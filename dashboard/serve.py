@@ -48,7 +48,7 @@ def _settle() -> None:
 
 def _know_this_machine() -> None:
     """The first launch needn't wait a second for TVM to tell this machine's target."""
-    from tuning import targets
+    from tuning.host import targets
     from tuning.validation import Invalid
 
     with contextlib.suppress(Invalid):  # Who launches is told.

@@ -16,9 +16,9 @@ from csp.constants import NONE, SELF
 from environs import Env, EnvError, ValidationError, validate
 from redis.connection import parse_url
 
-from dashboard.wheels import folder_of
-from tuning import valkey
-from tuning.engines.tracker import Address
+from dashboard.assets.wheels import folder_of
+from tuning.engines.wire.tracker import Address
+from tuning.host import valkey
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Env()
@@ -177,24 +177,26 @@ INSTALLED_APPS = [
     "sesame",
     "tuning",
     "dashboard",
+    # A checkout has the benchmarks' commands; an image, which has no tests, hasn't.
+    *(["tests.benchmarks"] if (BASE_DIR / "tests" / "benchmarks").is_dir() else []),
 ]
 
 MIDDLEWARE = [
-    "dashboard.middleware.ApiErrors",
-    "dashboard.middleware.CompressedJson",
+    "dashboard.http.middleware.ApiErrors",
+    "dashboard.http.middleware.CompressedJson",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "dashboard.middleware.BodyLimit",
+    "dashboard.http.middleware.BodyLimit",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "dashboard.middleware.SignInRequired",
+    "dashboard.http.middleware.SignInRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "dashboard.middleware.in_one_thread",
+    "dashboard.http.middleware.in_one_thread",
 ]
 
 ROOT_URLCONF = "dashboard.urls"
@@ -203,7 +205,7 @@ ASGI_APPLICATION = "dashboard.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        # Ninja isn't an app (dashboard.finders says why).
+        # Ninja isn't an app (dashboard.assets.finders says why).
         "DIRS": [BASE_DIR / "templates", folder_of("ninja") / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
@@ -291,13 +293,13 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
-    "dashboard.finders.PlotlyFinder",
-    "dashboard.finders.NinjaFinder",
+    "dashboard.assets.finders.PlotlyFinder",
+    "dashboard.assets.finders.NinjaFinder",
 ]
 STORAGES: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     # Names with a hash of the content: cached for good, and never stale after an update.
-    "staticfiles": {"BACKEND": "dashboard.storage.HashedModules"},
+    "staticfiles": {"BACKEND": "dashboard.assets.storage.HashedModules"},
 }
 
 LANGUAGE_CODE = "en-us"
@@ -310,7 +312,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "filters": {"outages": {"()": "dashboard.outages.OneLine"}},
+    "filters": {"outages": {"()": "dashboard.http.outages.OneLine"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["outages"]}},
     "root": {"handlers": ["console"], "level": env.log_level("LOG_LEVEL", logging.INFO)},
     "loggers": {

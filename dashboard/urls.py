@@ -5,44 +5,31 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, path
 from django.views.generic import RedirectView
 
+from dashboard.views import compilations, devices, health, launch, library, networks, session, webhooks
+from dashboard.views.runs import compare, listing, notes, page, tasks, trials
+
 from .api import api
 from .hosting import HEALTH
-from .views import (
-    compare,
-    compilations,
-    devices,
-    health,
-    launch,
-    library,
-    networks,
-    notes,
-    runlist,
-    runs,
-    session,
-    tasks,
-    trials,
-    webhooks,
-)
 
 handler500 = "dashboard.views.errors.server_error"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", RedirectView.as_view(pattern_name="run_list")),
-    path("runs/", runlist.run_list, name="run_list"),
-    path("runs/act/", runlist.run_act, name="run_act"),
+    path("runs/", listing.run_list, name="run_list"),
+    path("runs/act/", listing.run_act, name="run_act"),
     path("runs/new/", launch.launch, name="launch"),
     path("runs/new/check/", launch.check, name="launch_check"),
     path("runs/new/tags/", launch.target_tags, name="target_tags"),
-    path("runs/<int:pk>/", runs.run_page, name="run_page"),
-    path("runs/<int:pk>/figures/", runs.run_figures, name="run_figures"),
+    path("runs/<int:pk>/", page.run_page, name="run_page"),
+    path("runs/<int:pk>/figures/", page.run_figures, name="run_figures"),
     path("runs/<int:pk>/trials/", trials.trials_page, name="run_trials"),
-    path("runs/<int:pk>/console/", runs.run_console, name="run_console"),
-    path("runs/<int:pk>/marks/", runlist.run_marks, name="run_marks"),
+    path("runs/<int:pk>/console/", page.run_console, name="run_console"),
+    path("runs/<int:pk>/marks/", listing.run_marks, name="run_marks"),
     path("runs/notes/preview/", notes.notes_preview, name="notes_preview"),
     path("runs/<int:pk>/notes/", notes.run_notes, name="run_notes"),
-    path("runs/<int:pk>/stop/", runs.run_stop, name="run_stop"),
-    path("runs/<int:pk>/resume/", runs.run_resume, name="run_resume"),
-    path("runs/<int:pk>/extend/", runs.run_extend, name="run_extend"),
+    path("runs/<int:pk>/stop/", page.run_stop, name="run_stop"),
+    path("runs/<int:pk>/resume/", page.run_resume, name="run_resume"),
+    path("runs/<int:pk>/extend/", page.run_extend, name="run_extend"),
     path("runs/<int:pk>/compile/", compilations.compile_run, name="run_compile"),
     path("compare/", compare.compare_page, name="compare"),
     path("compilations/<int:pk>/", compilations.compilation_page, name="compilation_page"),

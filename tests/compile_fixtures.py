@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tuning import compiling
+from tuning.work import compiling
 
 Compiler = Callable[[str], None]
 

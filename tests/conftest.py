@@ -18,11 +18,11 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
+from tests.benchmarks.web import chromium
 from tests.live import LiveSite, environment
-from tuning import valkey
-from tuning.bench.web import chromium
-from tuning.engines.lifeline import die_with
-from tuning.postgresql import new_database, url_of
+from tuning.engines.wire.lifeline import die_with
+from tuning.host import valkey
+from tuning.host.postgresql import new_database, url_of
 
 pytest_plugins = ["tests.engine_fixtures", "tests.compile_fixtures"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests import fake_engine
-from tuning import engine_process
-from tuning.engines.protocol import Event
+from tests.fake_engine import engine as fake_engine
+from tuning.engines.wire.protocol import Event
+from tuning.work import engine_process
 
 Play = Callable[..., None]
 
@@ -32,6 +32,6 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
 def announced(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The deltas that were announced."""
     deltas: list[dict[str, Any]] = []
-    for module in ("tuning.announce", "tuning.supervisor"):
+    for module in ("tuning.notify.announce", "tuning.work.supervisor"):
         monkeypatch.setattr(f"{module}.announce", lambda _run, delta: deltas.append(delta))
     return deltas

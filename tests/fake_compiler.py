@@ -14,27 +14,18 @@ from pathlib import Path
 
 import msgspec
 
-from tuning.engines import limited
-from tuning.engines.compile_protocol import (
-    LIBRARY,
-    MANIFEST,
-    UNTUNED,
-    Build,
-    Built,
-    Prove,
-    Proven,
-    Tolerance,
-    Used,
-    tell,
-)
-from tuning.engines.errors import Refused
-from tuning.engines.lifeline import die_with
-from tuning.engines.protocol import TensorInfo
+from tuning.engines.oneshot import serving
+from tuning.engines.oneshot.phases import tell
+from tuning.engines.wire import question as wire
+from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, Build, Built, Prove, Proven, Tolerance, Used
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.lifeline import die_with
+from tuning.engines.wire.protocol import TensorInfo
 
 
 def main() -> None:
     die_with(os.getppid())
-    pipe = limited.Pipe()
+    pipe = serving.Pipe()
     asked = msgspec.json.decode(sys.stdin.buffer.read())
     tell(pipe, "building" if "records" in asked else "benchmarking", 0.5)
     if "records" in asked:
@@ -43,7 +34,7 @@ def main() -> None:
         prove(msgspec.convert(asked, Prove), pipe)
 
 
-def build(question: Build, pipe: limited.Pipe) -> None:
+def build(question: Build, pipe: serving.Pipe) -> None:
     folder = Path(question.folder)
     (folder / LIBRARY).write_bytes(b"half")
     misbehave(pipe)
@@ -55,7 +46,7 @@ def build(question: Build, pipe: limited.Pipe) -> None:
     pipe.send(Built({"apache-tvm": "0.27.0.post1"}, used, ["slow"], tensors, tensors, 5, "ab" * 32))
 
 
-def prove(question: Prove, pipe: limited.Pipe) -> None:
+def prove(question: Prove, pipe: serving.Pipe) -> None:
     misbehave(pipe)
     right = (Path(question.folder) / LIBRARY).read_bytes() == b"whole"
     error = 1e-6 if right else 3.0
@@ -63,7 +54,7 @@ def prove(question: Prove, pipe: limited.Pipe) -> None:
     pipe.send(Proven(right, error, error, Tolerance("float32", 1e-4), rounds, None, "ONNX Runtime isn't installed."))  # type: ignore[arg-type]
 
 
-def misbehave(pipe: limited.Pipe) -> None:
+def misbehave(pipe: serving.Pipe) -> None:
     how = os.environ.get("FAKE_COMPILER", "")
     if how == "kill":
         os.write(2, b"LLVM ERROR: out of registers\n")
@@ -75,7 +66,7 @@ def misbehave(pipe: limited.Pipe) -> None:
         os.write(2, b"std::bad_alloc\n")
         os.abort()
     elif how == "refuse":
-        pipe.send(limited.Refusal(str(Refused("The target can't be built for here."))))
+        pipe.send(wire.Refusal(str(Refused("The target can't be built for here."))))
         sys.exit()
     elif how == "full":
         os.write(2, b"LLVM ERROR: IO failure on output stream: No space left on device\n")

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from tuning.engines.lifeline import die_with
+from tuning.engines.wire.lifeline import die_with
 
 ROOT = Path(__file__).resolve().parent.parent
 START_S = 120
@@ -138,7 +138,7 @@ class LiveSite:
             return error.code, json.loads(error.read())
 
     def processes(self, *words: str) -> list[psutil.Process]:
-        """The site's processes whose command line has all these words: ("dashboard.serve",), ("tuning.worker",), …"""
+        """The site's processes whose command line has all these words: ("dashboard.serve",), ("tuning.queue.worker",), …"""
         assert self.process
         found = []
         for process in psutil.Process(self.process.pid).children(recursive=True):

@@ -16,7 +16,7 @@ class Recording:
     """A run of `trials` that begins with `go`, `batch` of them each `pause_s` seconds; it is deleted in the end."""
 
     def __init__(self, site: LiveSite, trials: int, batch: int, pause_s: float) -> None:
-        command = [sys.executable, "-m", "tuning.bench.web.recording", str(trials), str(batch), str(pause_s)]
+        command = [sys.executable, "-m", "tests.benchmarks.web.recording", str(trials), str(batch), str(pause_s)]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, env=site.env, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
 

@@ -1,40 +1,160 @@
-"""Who may import what. The rules are docs/design.md's."""
+"""Which room may import which. docs/design.md has the same table in words."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = sorted(path for package in ("dashboard", "tuning") for path in (ROOT / package).rglob("*.py"))
-NO_DJANGO = {"django", "channels", "ninja", "sesame", "celery", "dashboard"}
-"""Django, and what brings it along or needs it set up."""
-OUR_DJANGO = {
-    "tuning.models",
-    "tuning.services",
-    "tuning.jobs",
-    "tuning.celery",
-    "tuning.recorder",
-    "tuning.supervisor",
+PRODUCT = ("dashboard", "tuning")
+MOST_MODULES = 15
+"""In one folder."""
+
+READ_SIDE = {"tuning.models", "tuning.reads", "tuning.reads.comparing", "tuning.validation", "tuning.wording"}
+ALLOWED: dict[str, set[str]] = {
+    # The domain, from what nothing of ours is below to what users start.
+    "tuning.validation": set(),
+    "tuning.wording": set(),
+    "tuning.apps": {"tuning.notify"},
+    "tuning.logs": set(),
+    "tuning.models": {"tuning.engines.wire"},
+    "tuning.notify": {"tuning.models"},
+    "tuning.host": {"tuning.engines.wire", "tuning.validation"},
+    "tuning.reads": {"tuning.engines.wire", "tuning.host", "tuning.logs", "tuning.models", "tuning.validation"},
+    "tuning.reads.comparing": {"tuning.models", "tuning.reads", "tuning.validation", "tuning.wording"},
+    "tuning.work": {"tuning.engines.wire", "tuning.host", "tuning.notify", *READ_SIDE},
+    "tuning.queue": {"tuning.host", "tuning.models", "tuning.notify", "tuning.work"},
+    "tuning.actions": {
+        "tuning.engines.wire",
+        "tuning.host",
+        "tuning.notify",
+        "tuning.queue",
+        "tuning.work",
+        *READ_SIDE,
+    },
+    "tuning.management": {"tuning.host"},
+    "tuning.management.commands": {
+        "tuning.actions",
+        "tuning.host",
+        "tuning.management",
+        "tuning.models",
+        "tuning.notify",
+        "tuning.work",
+    },
+    # What runs in processes of its own: TVM, and no Django.
+    "tuning.engines.wire": set(),
+    "tuning.engines.forking": {"tuning.engines.wire"},
+    "tuning.engines.targets": {"tuning.engines.wire"},
+    "tuning.engines.networks": {"tuning.engines.networks.uploaded", "tuning.engines.wire"},
+    "tuning.engines.networks.uploaded": {"tuning.engines.wire"},
+    "tuning.engines.measuring": {"tuning.engines.wire"},
+    "tuning.engines.oneshot": {
+        "tuning.engines.measuring",
+        "tuning.engines.networks",
+        "tuning.engines.targets",
+        "tuning.engines.wire",
+    },
+    "tuning.engines.meta_schedule": {
+        "tuning.engines.forking",
+        "tuning.engines.measuring",
+        "tuning.engines.networks",
+        "tuning.engines.targets",
+        "tuning.engines.wire",
+        "tuning.logs",
+    },
+    # The web.
+    "dashboard.bootstrap": set(),
+    "dashboard.hosting": set(),
+    "dashboard.assets": set(),
+    "dashboard.models": set(),
+    "dashboard.accounts": {"dashboard.models"},
+    "dashboard.apps": {"dashboard.accounts"},
+    "dashboard.settings": {"dashboard.assets", "tuning.engines.wire", "tuning.host"},
+    "dashboard.presentation": {"tuning.actions", *READ_SIDE},
+    "dashboard.http": {
+        "dashboard.accounts",
+        "dashboard.models",
+        "dashboard.presentation",
+        "tuning.actions",
+        *READ_SIDE,
+    },
+    "dashboard.templatetags": {"dashboard.accounts", "dashboard.presentation", "tuning.models"},
+    "dashboard.forms": {"tuning.actions", "tuning.reads", "tuning.validation"},
+    "dashboard.consumers": {"dashboard.accounts", "dashboard.http", "tuning.models", "tuning.notify"},
+    "dashboard.api": {"dashboard.accounts", "dashboard.http", "dashboard.presentation", "tuning.actions", *READ_SIDE},
+    "dashboard.views": {
+        "dashboard.accounts",
+        "dashboard.forms",
+        "dashboard.http",
+        "dashboard.presentation",
+        "tuning.actions",
+        "tuning.host",
+        *READ_SIDE,
+    },
+    "dashboard.views.runs": {
+        "dashboard.accounts",
+        "dashboard.forms",
+        "dashboard.http",
+        "dashboard.presentation",
+        "dashboard.views",
+        "tuning.actions",
+        *READ_SIDE,
+    },
+    "dashboard.urls": {"dashboard.api", "dashboard.hosting", "dashboard.views", "dashboard.views.runs"},
+    "dashboard.asgi": {"dashboard.consumers", "dashboard.http"},
+    "dashboard.serve": {"tuning.host", "tuning.validation"},
+    "dashboard.management": {"tuning.validation"},
+    "dashboard.management.commands": {
+        "dashboard.accounts",
+        "dashboard.hosting",
+        "dashboard.management",
+        "dashboard.models",
+        "dashboard.presentation",
+        "tuning.actions",
+        "tuning.engines.wire",
+        "tuning.host",
+        "tuning.management",
+        "tuning.notify",
+        "tuning.queue",
+        "tuning.work",
+        *READ_SIDE,
+    },
 }
+"""Every room and what it may import of ours, besides itself. A room is a package, or a module beside `manage.py`'s packages."""
+
+DJANGO = {"asgiref", "celery", "channels", "django", "kombu", "ninja", "sesame"}
+TVM = {"tvm", "tvm_ffi"}
+
+
+def sources(*packages: str) -> list[Path]:
+    """Every module of the packages; migrations are Django's."""
+    found = (path for package in packages for path in (ROOT / package).rglob("*.py"))
+    return sorted(path for path in found if "migrations" not in path.parts)
 
 
 def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
+@cache
+def modules() -> frozenset[str]:
+    return frozenset(map(module_of, sources(*PRODUCT)))
+
+
 def imported(source: str, package: str) -> Iterator[str]:
-    """Every module, and every name taken from one, that the source imports anywhere, even inside a function."""
+    """Every module, and every name taken from one, that the source imports anywhere: in functions and for types, too."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             above = package.rsplit(".", node.level - 1)[0] if node.level else ""
             module = ".".join(part for part in (above, node.module) if part)
-            yield module
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
@@ -44,32 +164,81 @@ def imports_of(path: Path) -> set[str]:
     return set(imported(path.read_text(), package))
 
 
-def within(imports: set[str], modules: set[str]) -> set[str]:
-    return {name for name in imports for module in modules if name == module or name.startswith(f"{module}.")}
+def ours(name: str) -> str | None:
+    """The module of ours that an import names, or takes something from."""
+    while name and name not in modules():
+        name = name.rpartition(".")[0]
+    return name or None
 
 
-def sources(*prefixes: str) -> list[Path]:
-    return [path for path in SOURCES if f"{module_of(path)}.".startswith(tuple(f"{prefix}." for prefix in prefixes))]
+@cache
+def graph() -> dict[str, set[str]]:
+    """Of each module the modules of ours that it imports."""
+    named = {module_of(path): map(ours, imports_of(path)) for path in sources(*PRODUCT)}
+    return {module: {name for name in names if name and name != module} for module, names in named.items()}
+
+
+def room_of(module: str) -> str | None:
+    """The innermost room that the module belongs to."""
+    while module and module not in ALLOWED:
+        module = module.rpartition(".")[0]
+    return module or None
+
+
+def cycle(edges: Mapping[str, AbstractSet[str]]) -> list[str] | None:
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return None
+
+
+def test_every_module_belongs_to_a_room() -> None:
+    bare = {"dashboard", "tuning", "tuning.engines"}  # Without a line of code.
+    assert [module for module in graph() if room_of(module) is None] == sorted(bare)
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_a_room_imports_only_what_it_may(room: str) -> None:
+    crossing = {
+        f"{module} imports {name}"
+        for module, names in graph().items()
+        if room_of(module) == room
+        for name in names
+        if room_of(name) not in {room, *ALLOWED[room]}
+    }
+    assert crossing == set()
+
+
+def test_no_import_goes_in_circles() -> None:
+    assert cycle(graph()) is None
+
+
+def test_no_room_imports_one_that_imports_it() -> None:
+    assert cycle(ALLOWED) is None
+
+
+def test_no_folder_has_more_modules_than_one_overlooks() -> None:
+    folders: dict[Path, int] = {}
+    for path in sources(*PRODUCT):
+        folders[path.parent] = folders.get(path.parent, 0) + (path.name != "__init__.py")
+    assert {str(folder): count for folder, count in folders.items() if count > MOST_MODULES} == {}
+
+
+@pytest.mark.parametrize("path", sources(*PRODUCT), ids=module_of)
+def test_tvm_and_django_stay_apart(path: Path) -> None:
+    """TVM loads only in processes of its own, which start without Django."""
+    module, tops = module_of(path), {name.partition(".")[0] for name in imports_of(path)}
+    if not module.startswith("tuning.engines."):
+        assert tops & TVM == set()
+    if module.startswith(("tuning.engines", "tuning.logs")):
+        assert tops & DJANGO == set()
 
 
 @pytest.mark.parametrize("path", sources("tuning"), ids=module_of)
-def test_the_domain_does_not_import_the_web(path: Path) -> None:
-    assert within(imports_of(path), {"dashboard"}) == set()
-
-
-@pytest.mark.parametrize("path", [path for path in SOURCES if path not in sources("tuning.engines")], ids=module_of)
-def test_only_engines_import_tvm(path: Path) -> None:
-    assert within(imports_of(path), {"tvm", "tvm_ffi"}) == set()
-
-
-@pytest.mark.parametrize("path", sources("tuning.engines", "tuning.logs"), ids=module_of)
-def test_engines_and_logs_import_no_django(path: Path) -> None:
-    assert within(imports_of(path), NO_DJANGO | OUR_DJANGO) == set()
-
-
-@pytest.mark.parametrize("path", sources("dashboard"), ids=module_of)
-def test_the_web_calls_services_and_no_jobs(path: Path) -> None:
-    assert within(imports_of(path), {"tuning.jobs"}) == set()
+def test_the_product_does_without_the_tests(path: Path) -> None:
+    assert "tests" not in {name.partition(".")[0] for name in imports_of(path)}
 
 
 @pytest.mark.parametrize(
@@ -77,6 +246,7 @@ def test_the_web_calls_services_and_no_jobs(path: Path) -> None:
     [
         ("import tvm.ir", "tvm.ir"),
         ("def f():\n    from tvm import ir", "tvm.ir"),
+        ("if TYPE_CHECKING:\n    from tuning.models import Run", "tuning.models.Run"),
         ("from . import jobs", "tuning.engines.jobs"),
         ("from .. import jobs", "tuning.jobs"),
         ("from ..jobs import tune", "tuning.jobs.tune"),
@@ -84,3 +254,7 @@ def test_the_web_calls_services_and_no_jobs(path: Path) -> None:
 )
 def test_every_form_of_import_is_seen(source: str, found: str) -> None:
     assert found in set(imported(source, "tuning.engines"))
+
+
+def test_a_circle_is_seen() -> None:
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) is not None

@@ -9,10 +9,10 @@ import msgspec
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
-from tuning.engines.protocol import Event, TaskInfo, TasksExtracted, TensorInfo, TrialMeasured
-from tuning.engines.records import FAILED_RUN_SECS, RECORDS, WORKLOADS
+from tuning.engines.wire.protocol import Event, TaskInfo, TasksExtracted, TensorInfo, TrialMeasured
+from tuning.logs.meta_schedule import FAILED_RUN_SECS, RECORDS, WORKLOADS
 from tuning.models import Benchmark, Compilation, ExtractedTask, Extraction, Network, Run, RunDelta, Task
-from tuning.recorder import Recorder
+from tuning.work.recorder import Recorder
 
 TARGET = {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}
 

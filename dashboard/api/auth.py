@@ -1,4 +1,4 @@
-"""Who calls the API: a browser with its session, or a script with a token. `dashboard.middleware` has let it in."""
+"""Who calls the API: a browser with its session, or a script with a token. `dashboard.http.middleware` has let it in."""
 
 from __future__ import annotations
 

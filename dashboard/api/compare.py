@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from tuning.comparing import ComparisonDict, baseline_of, compare, runs_of
+from tuning.reads.comparing import ComparisonDict, baseline_of, compare, runs_of
 
 from . import shapes
 from .shapes import ERRORS

@@ -9,9 +9,10 @@ from ninja import Query, Router, Status
 
 from dashboard.accounts import CHANGE_COMPILATION, COMPILE
 from dashboard.presentation import snippets
-from tuning import compilations, services
+from tuning.actions import compilations
 from tuning.models import Compilation, CompilationDict, Run
-from tuning.services import ConsoleDict
+from tuning.reads import console
+from tuning.reads.console import ConsoleDict
 
 from . import shapes
 from .auth import needs
@@ -73,7 +74,7 @@ def benchmark_compilation(request: HttpRequest, compilation_id: int) -> Status[C
 @router.get("compilations/{int:compilation_id}/log", response={200: ConsoleDict, **ERRORS})
 def get_compile_log(request: HttpRequest, compilation_id: int, query: Query[shapes.ConsoleQuery]) -> ConsoleDict:  # noqa: ARG001
     """What TVM, compilers and linker printed: the end, or what follows a byte offset."""
-    return services.console(_compilation(compilation_id), after=query.after)
+    return console.console(_compilation(compilation_id), after=query.after)
 
 
 @router.get("compilations/{int:compilation_id}/snippets", response={200: shapes.SnippetList, **ERRORS})

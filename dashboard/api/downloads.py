@@ -10,9 +10,10 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
-from dashboard.downloads import response
-from tuning import compilations, downloads
+from dashboard.http.downloads import response
+from tuning.actions import compilations
 from tuning.models import Compilation, Run
+from tuning.reads import downloads
 
 from . import shapes
 from .shapes import ERRORS

@@ -6,7 +6,7 @@ from django.http import Http404, HttpRequest
 from ninja import Query, Router
 from typing_extensions import TypedDict
 
-from tuning.library import EntryDict, WorkloadDict, workload
+from tuning.reads.library import EntryDict, WorkloadDict, workload
 
 from . import shapes
 from .shapes import ERRORS

@@ -14,10 +14,11 @@ from ninja.files import UploadedFile
 from typing_extensions import TypedDict
 
 from dashboard.accounts import DELETE_NETWORK, UPLOAD
-from tuning import services
+from tuning.actions import networks, orders
 from tuning.models import Extraction, ExtractionDict, Network, NetworkDetail
-from tuning.services import Invalid, NetworkDict
-from tuning.validation import OptionDict
+from tuning.reads import network_list
+from tuning.reads.network_list import NetworkDict
+from tuning.validation import Invalid, OptionDict
 
 from . import shapes
 from .auth import needs
@@ -36,7 +37,7 @@ class NetworkList(TypedDict):
 @router.get("networks", response={200: NetworkList, **ERRORS})
 def list_networks(request: HttpRequest) -> NetworkList:  # noqa: ARG001
     """The networks that can be tuned, and all options with their defaults and bounds."""
-    return {"items": services.networks(), "run_options": [*services.budget_options(), *services.tuning_options()]}
+    return {"items": network_list.networks(), "run_options": [*orders.budget_options(), *orders.tuning_options()]}
 
 
 @router.post("networks", response={200: NetworkDetail, 201: NetworkDetail, **ERRORS}, auth=needs(UPLOAD))
@@ -48,7 +49,7 @@ def upload_network(
 ) -> Status[NetworkDetail]:
     """Take a model, once it could be read: 201, or 200 when it is there already. What is wrong is named field by field."""
     assert isinstance(request.user, User)
-    network, new = services.upload_network(file, file.name or "", request.user, name=name, dims=_dims(dims))
+    network, new = networks.upload(file, file.name or "", request.user, name=name, dims=_dims(dims))
     return Status(201 if new else 200, network.to_dict())
 
 
@@ -61,7 +62,7 @@ def get_network(request: HttpRequest, network_id: int) -> NetworkDetail:  # noqa
 @router.delete("networks/{int:network_id}", response={204: None, **ERRORS}, auth=needs(DELETE_NETWORK))
 def delete_network(request: HttpRequest, network_id: int) -> Status[None]:  # noqa: ARG001
     """Delete an uploaded model, of which no run was made."""
-    services.delete_network(get_object_or_404(Network, pk=network_id))
+    networks.delete(get_object_or_404(Network, pk=network_id))
     return Status(204, None)
 
 
@@ -74,7 +75,7 @@ def delete_network(request: HttpRequest, network_id: int) -> Status[None]:  # no
 def extract_tasks(request: HttpRequest) -> Status[ExtractionDict]:
     """Have a network's tasks extracted for a target; ask for the extraction until its status is finished or failed."""
     assert isinstance(request.user, User)
-    extraction = services.extract_tasks(shapes.json_object(request), request.user)
+    extraction = networks.extract_tasks(shapes.json_object(request), request.user)
     return Status(202, extraction.to_dict())
 
 

@@ -10,17 +10,19 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
 from dashboard.accounts import CHANGE, LAUNCH
-from dashboard.conditional import columns
-from tuning import editing, exploring, keeping, services, showing
-from tuning.curves import CurvesDict, curves
+from dashboard.http.conditional import columns
+from dashboard.http.paging import long_page, page
+from tuning.actions import advice, curation, editing, runs
+from tuning.actions.advice import CheckDict
 from tuning.models import Run, RunDict, Task, TrialRow
-from tuning.scatter import ScatterDict, scatter
-from tuning.services import ConsoleDict
-from tuning.validation import unknown
+from tuning.reads import console, exploring, showing
+from tuning.reads.console import ConsoleDict
+from tuning.reads.curves import CurvesDict, curves
+from tuning.reads.scatter import ScatterDict, scatter
+from tuning.validation import Invalid, unknown
 
 from . import shapes
 from .auth import needs
-from .paging import long_page, page
 from .shapes import ERRORS
 
 router = Router(tags=["runs"])
@@ -39,35 +41,35 @@ def list_runs(request: HttpRequest, query: Query[shapes.RunQuery]) -> shapes.Run
 
 @router.post(
     "runs/actions",
-    response={200: keeping.OutcomeDict, **ERRORS},
+    response={200: curation.OutcomeDict, **ERRORS},
     auth=needs(CHANGE),
     openapi_extra=shapes.action_schema(),
 )
-def act_on_runs(request: HttpRequest) -> keeping.OutcomeDict:
+def act_on_runs(request: HttpRequest) -> curation.OutcomeDict:
     """Do the same to many runs: `done` are those that it was done to, `refused` says of the others why not."""
     body = shapes.json_object(request)
     if strange := unknown(body, ("action", "runs", "tags")):
-        raise services.Invalid(strange)
-    return keeping.act(body.get("action"), body.get("runs"), body.get("tags", []))
+        raise Invalid(strange)
+    return curation.act(body.get("action"), body.get("runs"), body.get("tags", []))
 
 
 @router.post("runs", response={201: RunDict, **ERRORS}, auth=needs(LAUNCH), openapi_extra=shapes.launch_schema())
 def launch_run(request: HttpRequest) -> Status[RunDict]:
     """Queue a run. What is wrong is named field by field, and then nothing is queued."""
     assert isinstance(request.user, User)
-    run = services.launch(shapes.json_object(request), request.user)
+    run = runs.launch(shapes.json_object(request), request.user)
     return Status(201, run.to_full_dict())
 
 
 @router.post(
     "runs/check",
-    response={200: services.CheckDict, **ERRORS},
+    response={200: CheckDict, **ERRORS},
     auth=needs(LAUNCH),
     openapi_extra=shapes.launch_schema(),
 )
-def check_launch(request: HttpRequest) -> services.CheckDict:
+def check_launch(request: HttpRequest) -> CheckDict:
     """What a launch of this body would be refused for or warned of; nothing is queued."""
-    return services.check(shapes.json_object(request))
+    return advice.check(shapes.json_object(request))
 
 
 @router.get("runs/{int:run_id}", response={200: RunDict, **ERRORS})
@@ -91,14 +93,14 @@ def edit_run(request: HttpRequest, run_id: int) -> RunDict:
 @router.delete("runs/{int:run_id}", response={204: None, **ERRORS}, auth=needs(CHANGE))
 def delete_run(request: HttpRequest, run_id: int) -> Status[None]:  # noqa: ARG001
     """Delete a run that has ended. It is shown nowhere from then on, and can be restored for some days."""
-    keeping.delete(_run(run_id))
+    curation.delete(_run(run_id))
     return Status(204, None)
 
 
 @router.post("runs/{int:run_id}/restore", response={200: RunDict, **ERRORS}, auth=needs(CHANGE))
 def restore_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
     """Undo the deletion of a run, while it is among those that `show=deleted` lists."""
-    keeping.restore(get_object_or_404(Run.everything, pk=run_id))
+    curation.restore(get_object_or_404(Run.everything, pk=run_id))
     return _run(run_id).to_full_dict()
 
 
@@ -110,20 +112,20 @@ def restore_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
 )
 def mark_run(request: HttpRequest, run_id: int) -> RunDict:
     """Pin or archive a run, or no longer; put tags on it and take others off, whatever else is done to them meanwhile."""
-    keeping.mark(_run(run_id), shapes.json_object(request))
+    curation.mark(_run(run_id), shapes.json_object(request))
     return _run(run_id).to_full_dict()
 
 
 @router.post("runs/{int:run_id}/stop", response={200: RunDict, **ERRORS}, auth=needs(CHANGE))
 def stop_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
     """Stop a queued run at once, or a running one after the trial that is being measured."""
-    return services.stop(_run(run_id)).to_full_dict()
+    return runs.stop(_run(run_id)).to_full_dict()
 
 
 @router.post("runs/{int:run_id}/resume", response={200: RunDict, **ERRORS}, auth=needs(CHANGE))
 def resume_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
     """Queue a run that ended early again, for what is left of its budget."""
-    return services.resume(_run(run_id)).to_full_dict()
+    return runs.resume(_run(run_id)).to_full_dict()
 
 
 @router.post(
@@ -134,7 +136,7 @@ def resume_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
 )
 def extend_run(request: HttpRequest, run_id: int) -> RunDict:
     """Give a run more trials, or more time when it has a limit; one that ended is queued again."""
-    return services.extend(_run(run_id), shapes.json_object(request)).to_full_dict()
+    return runs.extend(_run(run_id), shapes.json_object(request)).to_full_dict()
 
 
 @router.get("runs/{int:run_id}/trials", response={200: shapes.TrialPage, **ERRORS})
@@ -198,7 +200,7 @@ def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Sta
 @router.get("runs/{int:run_id}/console", response={200: ConsoleDict, **ERRORS})
 def get_console(request: HttpRequest, run_id: int, query: Query[shapes.ConsoleQuery]) -> ConsoleDict:  # noqa: ARG001
     """What the engine printed: the end, or what follows a byte offset. Ask again with `after` set to `end`."""
-    return services.console(_run(run_id), after=query.after)
+    return console.console(_run(run_id), after=query.after)
 
 
 def _run(run_id: int) -> Run:

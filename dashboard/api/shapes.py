@@ -12,32 +12,29 @@ from ninja.errors import HttpError
 from pydantic import ValidationInfo, model_validator
 from typing_extensions import TypedDict
 
+from dashboard.http.errors import ErrorDict
 from dashboard.presentation.snippets import SnippetDict
-from tuning import compilations, services, showing
-from tuning.downloads import RecordsFormat, Which
-from tuning.editing import NOTES_BYTES
-from tuning.exploring import Order as TrialOrder
-from tuning.exploring import Wanted as WantedTrials
-from tuning.keeping import ACTIONS, MARKS, MOST_RUNS, MOST_TAGS, TAGGING
-from tuning.library import Order as LibraryOrder
-from tuning.library import Wanted
-from tuning.models import CompilationDict, Record, RunDict, Task, TaskDict, TrialColumns
+from tuning.actions import compilations, orders
+from tuning.actions.curation import ACTIONS, MARKS, MOST_RUNS, MOST_TAGS, TAGGING
+from tuning.actions.editing import NOTES_BYTES
+from tuning.actions.orders import NAME_LENGTH
+from tuning.models import KEEP_BEST, MAX_NUMBER, CompilationDict, Record, RunDict, Task, TaskDict, TrialColumns
 from tuning.models import ErrorDict as RunErrorDict
-from tuning.orders import NAME_LENGTH
-from tuning.recorder import KEEP_BEST
-from tuning.runlist import Order as RunOrder
-from tuning.runlist import Show
-from tuning.runlist import Wanted as WantedRuns
-from tuning.scatter import POINTS, Window
-from tuning.services import Invalid
-from tuning.showing import Failed, Making, Shown
-from tuning.validation import OptionDict, unknown
-
-from .errors import ErrorDict
+from tuning.reads import network_list, showing
+from tuning.reads.downloads import RecordsFormat, Which
+from tuning.reads.exploring import Order as TrialOrder
+from tuning.reads.exploring import Wanted as WantedTrials
+from tuning.reads.library import Order as LibraryOrder
+from tuning.reads.library import Wanted
+from tuning.reads.run_list import Order as RunOrder
+from tuning.reads.run_list import Show
+from tuning.reads.run_list import Wanted as WantedRuns
+from tuning.reads.scatter import POINTS, Window
+from tuning.reads.showing import Failed, Making, Shown
+from tuning.validation import Invalid, OptionDict, unknown
 
 ERRORS: dict[Any, Any] = {(400, 401, 403, 404, 405, 409, 413, 415, 422, 500, 503): ErrorDict}
 """The one shape of all errors, for the OpenAPI page."""
-MAX_NUMBER = 2**31 - 1
 NO_NUL = r"^[^\x00]*$"
 """PostgreSQL has no such character."""
 Status = Literal["queued", "running", "stopping", "finished", "stopped", "failed", "interrupted"]
@@ -82,7 +79,7 @@ class RunQuery(Query):
     limit: int = Field(50, ge=1, le=200)
 
     def wanted(self) -> WantedRuns:
-        """As `tuning.runlist` takes it."""
+        """As `tuning.reads.run_list` takes it."""
         given = self.model_dump(exclude={"limit", "cursor"})
         return WantedRuns(**{**given, "status": tuple(self.status), "tag": tuple(self.tag)})
 
@@ -107,7 +104,7 @@ class TrialQuery(Query):
     )
 
     def wanted(self) -> WantedTrials:
-        """As `tuning.exploring` takes it."""
+        """As `tuning.reads.exploring` takes it."""
         return WantedTrials(**self.model_dump(exclude={"limit", "cursor"}))
 
 
@@ -137,7 +134,7 @@ class ScatterQuery(Query):
     points: int = Field(POINTS, ge=100, le=20_000, description="Trials in the answer, at most.")
 
     def window(self) -> Window:
-        """As `tuning.scatter` takes it."""
+        """As `tuning.reads.scatter` takes it."""
         return Window(self.first, self.last, self.min, self.max, tuple(self.task))
 
 
@@ -318,12 +315,12 @@ def json_object(request: HttpRequest) -> dict[str, Any]:
 
 def launch_schema() -> dict[str, Any]:
     """The launch body for the OpenAPI page. `services.launch` itself checks it, as it does the form."""
-    options = [*services.budget_options(), *services.tuning_options()]
+    options = [*orders.budget_options(), *orders.tuning_options()]
     properties: dict[str, Any] = {
         "network": {
             "type": "string",
             "description": "A built-in network or an uploaded one, by its name; see GET /api/v1/networks.",
-            "examples": [network["name"] for network in services.builtin_networks()],
+            "examples": [network["name"] for network in network_list.builtin_networks()],
         },
         "network_options": {"type": "object", "description": "The network's own options; see GET /api/v1/networks."},
         "target": {
@@ -388,7 +385,7 @@ def edit_schema() -> dict[str, Any]:
 
 def extension_schema() -> dict[str, Any]:
     """The body of Extend for the OpenAPI page."""
-    properties = {option["name"]: _json_schema(option) for option in services.extension_options()}
+    properties = {option["name"]: _json_schema(option) for option in orders.extension_options()}
     schema = {"type": "object", "properties": properties, "additionalProperties": False, "example": {"trials": 64}}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 

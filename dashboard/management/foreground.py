@@ -11,7 +11,7 @@ from typing import TextIO
 
 from rich.console import Console
 
-from tuning.services import Conflict
+from tuning.validation import Conflict
 
 POLL_S = 0.5
 FILE_WIDTH = 140

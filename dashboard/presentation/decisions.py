@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from tuning.showing import Decision
+from tuning.reads.showing import Decision
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ import unicodedata
 
 from typing_extensions import TypedDict
 
-from tuning.models import Run, Task
-from tuning.recorder import KEEP_BEST
+from tuning.models import KEEP_BEST, Run, Task
 
 from . import targets
 

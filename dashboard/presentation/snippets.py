@@ -9,7 +9,7 @@ from typing import Any
 from django.template.loader import render_to_string
 from typing_extensions import TypedDict
 
-from tuning.compilations import library_file
+from tuning.actions.compilations import library_file
 from tuning.models import Compilation
 
 from . import targets

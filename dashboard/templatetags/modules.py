@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 register = template.Library()
 
 IMPORT = re.compile(r'^import (?:[^"]* from )?"\./(?P<name>[^"]+)";', re.MULTILINE)
-"""As dashboard.storage names them anew."""
+"""As dashboard.assets.storage names them anew."""
 
 
 @register.simple_tag

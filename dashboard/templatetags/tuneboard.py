@@ -18,8 +18,8 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer, get_lexer_by_name
 
 from dashboard.accounts import role_of
-from dashboard.charts import series
 from dashboard.presentation import notes, phases, targets, units
+from dashboard.presentation.charts import series
 from dashboard.presentation.sparkline import sparkline
 from tuning.models import Run, TrialError
 

@@ -12,13 +12,14 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard import charts
 from dashboard.accounts import CHANGE_COMPILATION, COMPILE
+from dashboard.presentation import charts
 from dashboard.presentation import compilations as words
 from dashboard.presentation.snippets import snippets
-from tuning import compilations, services
+from tuning.actions import compilations
 from tuning.models import BenchmarkDict, Compilation, Record, Run
-from tuning.validation import Conflict
+from tuning.reads import console
+from tuning.validation import Conflict, Invalid
 
 from .acting import act
 
@@ -34,7 +35,7 @@ def compile_run(request: HttpRequest, pk: int) -> HttpResponse:
     given = {option["name"]: request.POST.get(option["name"], "") for option in compilations.compile_options()}
     try:
         made = compilations.compile_run(run, {name: value for name, value in given.items() if value}, _user(request))
-    except services.Invalid as invalid:
+    except Invalid as invalid:
         messages.error(request, f"Not compiled. {' '.join(invalid.fields.values())}")
     except Conflict as conflict:
         messages.error(request, str(conflict))
@@ -65,7 +66,7 @@ def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
         "sides": _sides(shown["benchmarks"][0]) if shown["benchmarks"] else [],
         "functions": _functions(compilation),
         **_taken(compilation),
-        "console": services.console(compilation),
+        "console": console.console(compilation),
     }
     return render(request, "compilations/page.html", context)
 

@@ -6,18 +6,20 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from dashboard import charts
-from tuning import services
+from dashboard.presentation import charts
+from tuning.reads import device_status
 
 
 @require_GET
 def device_page(request: HttpRequest) -> HttpResponse:
     """The devices; only their part of the page when htmx asks."""
     part = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
-    return render(request, "devices/_devices.html" if part else "devices/page.html", {"devices": services.devices()})
+    return render(
+        request, "devices/_devices.html" if part else "devices/page.html", {"devices": device_status.devices()}
+    )
 
 
 @require_GET
 def device_figures(_request: HttpRequest) -> JsonResponse:
     """A Plotly figure for each tracker, by its name: the last hour."""
-    return JsonResponse({one["name"]: charts.tracker_figure(one) for one in services.devices()["trackers"]})
+    return JsonResponse({one["name"]: charts.tracker_figure(one) for one in device_status.devices()["trackers"]})

@@ -15,8 +15,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from dashboard.accounts import LAUNCH
 from dashboard.forms import LaunchForm
-from tuning import services
+from tuning.actions import advice, runs
+from tuning.host import targets
 from tuning.models import Run
+from tuning.reads import device_status
+from tuning.validation import Invalid
 
 
 @require_http_methods(["GET", "POST"])
@@ -35,7 +38,7 @@ def launch(request: HttpRequest) -> HttpResponse:
 def check(request: HttpRequest) -> JsonResponse:
     """What the form as it is filled in would be warned of, by the names of its fields; and what its target is."""
     form = LaunchForm(request.POST)
-    checked = services.check(form.order())
+    checked = advice.check(form.order())
     return JsonResponse({"warnings": checked["warnings"], "target": checked["target"]})
 
 
@@ -44,19 +47,19 @@ def check(request: HttpRequest) -> JsonResponse:
 def target_tags(_request: HttpRequest) -> JsonResponse:
     """The tags that TVM knows, for the form to offer."""
     try:
-        return JsonResponse({"tags": services.target_tags()})
-    except services.Invalid as invalid:
+        return JsonResponse({"tags": targets.tags()})
+    except Invalid as invalid:
         return JsonResponse({"tags": [], "error": invalid.fields["target"]}, status=503)
 
 
 def _launched(request: HttpRequest, form: LaunchForm) -> Run | None:
     assert isinstance(request.user, User)
     try:
-        run = services.launch(form.order(), request.user)
-    except services.Invalid as invalid:
+        run = runs.launch(form.order(), request.user)
+    except Invalid as invalid:
         form.refuse(invalid.fields)
         return None
-    for message in services.check(form.order())["warnings"].values():
+    for message in advice.check(form.order())["warnings"].values():
         messages.warning(request, message)
     return run
 
@@ -65,4 +68,4 @@ def _devices() -> list[tuple[str, int]]:
     """Each device that a run may be given, and how many runs it does or has waiting."""
     busy = Run.objects.filter(Q(status__in=Run.LIVE) | Q(status=Run.Status.QUEUED)).values_list("device", flat=True)
     runs = Counter(busy)
-    return [(device, runs[device]) for device in (*settings.DEVICES, *services.remote_choices())]
+    return [(device, runs[device]) for device in (*settings.DEVICES, *device_status.choices())]

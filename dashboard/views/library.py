@@ -9,8 +9,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from tuning import library
 from tuning.models import Task
+from tuning.reads import library
 
 PAGE = 50
 COLUMNS = (

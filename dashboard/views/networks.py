@@ -19,9 +19,10 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from dashboard.accounts import DELETE_NETWORK, UPLOAD
 from dashboard.forms import OPTION, ExtractForm
-from tuning import services
+from tuning.actions import networks
 from tuning.models import Extraction, Network
-from tuning.services import NetworkDict
+from tuning.reads.network_list import NetworkDict, builtin_networks
+from tuning.validation import Invalid
 
 RUNS = 10
 
@@ -31,9 +32,7 @@ def network_list(request: HttpRequest) -> HttpResponse:
     """Models of one's own, with the form that takes another, and the built-in networks by family."""
     context = {
         "uploaded": Network.objects.uploaded().with_runs().select_related("uploaded_by"),
-        "families": [
-            (family, list(them)) for family, them in groupby(services.builtin_networks(), itemgetter("family"))
-        ],
+        "families": [(family, list(them)) for family, them in groupby(builtin_networks(), itemgetter("family"))],
         "limit_mb": settings.UPLOAD_MB,
         "limit_s": settings.INSPECT_S,
     }
@@ -69,8 +68,8 @@ def network_extract(request: HttpRequest, pk: int) -> HttpResponse:
     given = {"network": network.name, "network_options": network.options, "target": request.POST.get("target", "")}
     try:
         assert isinstance(request.user, User)
-        made = services.extract_tasks(given, request.user)
-    except services.Invalid as invalid:
+        made = networks.extract_tasks(given, request.user)
+    except Invalid as invalid:
         form.refuse(invalid.fields)
         return _page(request, network, form)
     return redirect(f"{request.path.removesuffix('extract/')}?extraction={made.pk}#tasks")
@@ -82,8 +81,8 @@ def network_delete(request: HttpRequest, pk: int) -> HttpResponse:
     """Delete one's own model, of which no run was made."""
     network = _network(pk)
     try:
-        services.delete_network(network)
-    except services.Invalid as invalid:
+        networks.delete(network)
+    except Invalid as invalid:
         messages.error(request, " ".join(invalid.fields.values()))
         return redirect("network_page", pk=pk)
     messages.success(request, f"Deleted {network.name}.")
@@ -148,14 +147,14 @@ def _launch_values(network: Network) -> dict[str, Any]:
 def _extracted(request: HttpRequest, form: ExtractForm, name: str) -> Extraction | None:
     assert isinstance(request.user, User)
     try:
-        return services.extract_tasks(form.request(name), request.user)
-    except services.Invalid as invalid:
+        return networks.extract_tasks(form.request(name), request.user)
+    except Invalid as invalid:
         form.refuse(invalid.fields)
         return None
 
 
 def _builtin(name: str) -> NetworkDict:
-    for network in services.builtin_networks():
+    for network in builtin_networks():
         if network["name"] == name:
             return network
     raise Http404

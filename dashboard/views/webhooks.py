@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts import MANAGE_WEBHOOKS
-from tuning import services
+from tuning.actions import deliveries
 from tuning.models import Delivery
 
 from .acting import act
@@ -44,7 +44,7 @@ def webhook_page(request: HttpRequest) -> HttpResponse:
 def webhook_test(request: HttpRequest) -> HttpResponse:
     """Have a test sent to each address."""
     assert isinstance(request.user, User)
-    attempt = partial(services.try_webhooks, request.user)
+    attempt = partial(deliveries.send_test, request.user)
     return act(request, attempt, "webhook_page", done="A test is on its way to each address.")
 
 
@@ -53,4 +53,4 @@ def webhook_test(request: HttpRequest) -> HttpResponse:
 def webhook_again(request: HttpRequest, pk: int) -> HttpResponse:
     """Have a message sent again that was given up."""
     delivery = get_object_or_404(Delivery, pk=pk)
-    return act(request, lambda: services.send_again(delivery), "webhook_page", done="It is sent once more.")
+    return act(request, lambda: deliveries.send_again(delivery), "webhook_page", done="It is sent once more.")

@@ -1,4 +1,4 @@
-// Draws figures of dashboard/charts.py with Plotly and lets them grow. Colours come from app.css, so that charts,
+// Draws figures of dashboard/presentation/charts.py with Plotly and lets them grow. Colours come from app.css, so that charts,
 // table and theme agree.
 import { duration, latency } from "./units.js";
 

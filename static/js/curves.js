@@ -114,7 +114,7 @@ function emptyUpdates() {
   return { latency: new Map(), allocation: new Map(), estimate: new Map(), trials: 0 };
 }
 
-/** Keeps of these trials' columns what each chart gets, by the rules of tuning.curves. */
+/** Keeps of these trials' columns what each chart gets, by the rules of tuning.reads.curves. */
 export function collect(columns) {
   columns.number.forEach((number, row) => {
     const [task, at, latency] = [columns.task[row], columns.at_s[row], columns.latency_s[row]];

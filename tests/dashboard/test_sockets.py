@@ -21,9 +21,9 @@ from redis.asyncio import Redis
 from dashboard import consumers
 from tests.sockets import Socket
 from tests.world import make_run, make_user, measured_run, record_trials
-from tuning import valkey
-from tuning.announce import announce, announce_status
+from tuning.host import valkey
 from tuning.models import Run
+from tuning.notify.announce import announce, announce_status
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

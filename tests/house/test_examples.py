@@ -16,9 +16,10 @@ from django.conf import settings
 
 from tests.models import convnet
 from tests.world import make_user
-from tuning import downloads, services
+from tuning.actions import networks, runs
 from tuning.models import Run
-from tuning.supervisor import supervise
+from tuning.reads import downloads
+from tuning.work.supervisor import supervise
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.tvm, pytest.mark.first_round]
 TRIALS = 12
@@ -42,9 +43,9 @@ def tuned(tmp_path: Path) -> Run:
     """An uploaded network of four tasks, tuned a little; its file and records lie in the folder."""
     (tmp_path / "net.onnx").write_bytes(convnet().SerializeToString())
     with (tmp_path / "net.onnx").open("rb") as file:
-        services.upload_network(file, "net.onnx", make_user("operator"))
+        networks.upload(file, "net.onnx", make_user("operator"))
     wanted = {"network": "net", "trials": TRIALS, "trials_per_batch": 4, "min_repeat_ms": 10, "seed": 1}
-    run = services.launch(wanted, None, enqueue=False)
+    run = runs.launch(wanted, None, enqueue=False)
     assert run.claim()
     supervise(run, threading.Event())
     run.refresh_from_db()

@@ -21,8 +21,8 @@ from django.core.management.base import CommandError
 from dashboard.hosting import Address
 from dashboard.management.commands.up import Command, _apart
 from tests.live import ROOT, LiveSite, environment, free_port
-from tuning import valkey
-from tuning.processes import Child
+from tuning.host import valkey
+from tuning.host.processes import Child
 
 
 def up(var: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -141,7 +141,7 @@ def test_what_crashes_is_started_again(new_site: LiveSite) -> None:
     new_site.start()
     for words, name in (
         (("dashboard.serve",), "web"),
-        (("tuning.worker", "device.cpu"), "worker-cpu"),
+        (("tuning.queue.worker", "device.cpu"), "worker-cpu"),
         (("valkey-server",), "valkey"),
     ):
         new_site.kill(*words)

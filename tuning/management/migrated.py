@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError, call_command
 
-from tuning.reachable import database_trouble
+from tuning.host.reachable import database_trouble
 
 
 class MigratedCommand(BaseCommand):

@@ -23,12 +23,14 @@ from .shapes import (
     WrittenDict,
 )
 from .tag import Tag
-from .task import Doubt, Record, Task, TaskQuerySet, doubt
+from .task import KEEP_BEST, Doubt, Record, Task, TaskQuerySet, doubt
 from .tracker import TrackerSample
-from .trial import Trial, TrialError, TrialQuerySet, TrialRow, level_of_detail, step_for, trial_columns
+from .trial import MAX_NUMBER, Trial, TrialError, TrialQuerySet, TrialRow, level_of_detail, step_for, trial_columns
 
 __all__ = (
+    "KEEP_BEST",
     "LEASE",
+    "MAX_NUMBER",
     "TELL_AGAIN",
     "Alert",
     "Benchmark",

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
-from tuning.engines.compile_protocol import LIBRARY, MANIFEST, UNTUNED
+from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED
 
 from .device import deciding
 from .leased import Leased, lease_ran_out, told_long_ago

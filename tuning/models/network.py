@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Count, Q
 
-from tuning.engines.protocol import ModelFile, NetworkSpec
+from tuning.engines.wire.protocol import ModelFile, NetworkSpec
 
 from .shapes import NetworkDetail
 

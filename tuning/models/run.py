@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from django.conf import settings
 from django.db import models
@@ -19,12 +19,18 @@ from .leased import LEASE, Leased, lease_ran_out, told_long_ago
 from .network import Network, fingerprint
 from .shapes import Alert, RunDict, WrittenDict
 
-if TYPE_CHECKING:
-    from .task import Task
-
-
 KEPT = Q(deleted_at__isnull=True)
 CURRENT = KEPT & Q(archived=False)
+
+
+class TunedTask(Protocol):
+    """What a run asks of its tasks to raise alerts."""
+
+    trials: int
+    chosen: bool
+
+    def alert(self, *, everyone_had_a_turn: bool) -> Alert | None:
+        """What users should know of the task now."""
 
 
 class Renewed(NamedTuple):
@@ -315,13 +321,13 @@ class Run(Leased):
         self.refresh_from_db(fields=("name", "notes", "revision", "edited_by", "edited_at"))
         return revised == 1
 
-    def alerts(self, tasks: Iterable[Task]) -> list[Alert]:
+    def alerts(self, tasks: Iterable[TunedTask]) -> list[Alert]:
         """What its user should know now, of the run's tasks."""
         tasks = list(tasks)
         everyone_had_a_turn = all(task.trials for task in tasks if task.chosen)
         return [alert for task in tasks if (alert := task.alert(everyone_had_a_turn=everyone_had_a_turn))]
 
-    def to_dict(self, *, tasks: Iterable[Task], places: Mapping[int, int] | None = None) -> RunDict:
+    def to_dict(self, *, tasks: Iterable[TunedTask], places: Mapping[int, int] | None = None) -> RunDict:
         """The run as API and socket show it, without its tasks. `tasks` give the alerts, `places` the place if they are known."""
         return {
             "id": self.pk,
@@ -358,7 +364,7 @@ class Run(Leased):
             "synthetic": self.synthetic,
         }
 
-    def to_listed_dict(self, *, tasks: Iterable[Task], places: Mapping[int, int] | None = None) -> RunDict:
+    def to_listed_dict(self, *, tasks: Iterable[TunedTask], places: Mapping[int, int] | None = None) -> RunDict:
         """The same with what users mark it with. A supervisor, which read the run when it began, doesn't know that."""
         return {
             **self.to_dict(tasks=tasks, places=places),

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from django.db import models
 
-from tuning.engines.protocol import TaskInfo
+from tuning.engines.wire.protocol import TaskInfo
 
 
 class Subgraph(models.Model):

@@ -121,6 +121,10 @@ class Task(Subgraph):
         }
 
 
+KEEP_BEST = 8
+"""Records kept of each task; a run's whole record log stays in its work directory."""
+
+
 class Record(models.Model):
     """The engine's serial form of one of a task's best trials."""
 

@@ -16,6 +16,8 @@ from .task import Task
 VALID, FAILED = Q(error_kind__isnull=True), Q(error_kind__isnull=False)
 """By the error's kind and not by the latency, from which SQLite would infer that an index of valid trials serves a read of
 improvements: it would walk all valid ones in the order of latency."""
+MAX_NUMBER = 2**31 - 1
+"""The largest trial or task number that the columns hold."""
 FEW = 20_000
 """Rows that are sorted for a page in a few milliseconds."""
 COARSE = 1

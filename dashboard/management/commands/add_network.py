@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management import CommandError
 
-from tuning import services
+from tuning.actions import networks
 from tuning.management.migrated import MigratedCommand
 from tuning.validation import Invalid
 
@@ -39,7 +39,7 @@ class Command(MigratedCommand):
         dims = dict(one.rpartition("=")[::2] for one in dim)
         try:
             with file.open("rb") as opened:
-                network, new = services.upload_network(opened, file.name, None, name=name, dims=dims)
+                network, new = networks.upload(opened, file.name, None, name=name, dims=dims)
         except OSError as error:
             raise CommandError(f"{file}: {error.strerror}", returncode=2) from error
         except Invalid as error:

@@ -22,11 +22,11 @@ from dashboard.management.foreground import POLL_S, Wishes
 from dashboard.presentation import snippets
 from dashboard.presentation.downloads import stem
 from dashboard.presentation.terminal import CompileProgress, compile_summary
-from tuning import compilations
-from tuning.compiling import carry_out
+from tuning.actions import compilations
 from tuning.management.migrated import MigratedCommand
 from tuning.models import Compilation, Run
 from tuning.validation import Conflict, Invalid
+from tuning.work.compiling import carry_out
 
 
 class Command(MigratedCommand):
@@ -47,7 +47,7 @@ class Command(MigratedCommand):
         """Compile, watch, report."""
         console = foreground.console(sys.stderr if options["json"] else sys.stdout)
         # Without `up` there is no broker, and nobody needs to watch.
-        logging.getLogger("tuning.announce").setLevel(logging.ERROR)
+        logging.getLogger("tuning.notify.announce").setLevel(logging.ERROR)
         compilation = _queued(options)
         _follow(compilation, Wishes(), console)
         compilation = Compilation.objects.shown().get(pk=compilation.pk)

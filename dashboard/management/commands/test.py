@@ -16,7 +16,7 @@ from xml.etree import ElementTree as ET
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from tuning.postgresql import CARELESS, own_server
+from tuning.host.postgresql import CARELESS, own_server
 
 DATABASES = ("sqlite", "postgresql")
 NOTHING_COLLECTED = 5

@@ -18,11 +18,12 @@ from rich.console import Console
 from dashboard.management import foreground
 from dashboard.management.foreground import POLL_S, Wishes
 from dashboard.presentation.terminal import RunProgress, summary
-from tuning import services
+from tuning.actions import advice, orders, runs
 from tuning.management.migrated import MigratedCommand
 from tuning.models import Run
-from tuning.supervisor import claim, supervise
-from tuning.validation import Invalid, OptionDict
+from tuning.reads import network_list
+from tuning.validation import Conflict, Invalid, OptionDict
+from tuning.work.supervisor import claim, supervise
 
 NETWORK = "network_"
 """Begins the names under which argparse keeps a network's own options."""
@@ -35,7 +36,7 @@ class Command(MigratedCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """The network, its options, and every tuning option under its own name."""
-        names = ", ".join(network["name"] for network in services.builtin_networks())
+        names = ", ".join(network["name"] for network in network_list.builtin_networks())
         parser.add_argument("network", help=f"one of: {names}, or the name of an uploaded one")
         parser.add_argument("--target", default="this", help="this machine (`this`), a tag, or a target's JSON")
         parser.add_argument("--device", default="", help="where to measure: this machine, or rpc:TRACKER/KEY")
@@ -46,7 +47,7 @@ class Command(MigratedCommand):
         parser.add_argument(
             "--option", action="append", default=[], metavar="NAME=VALUE", help="of the network, as well"
         )
-        for option in (*services.budget_options(), *services.tuning_options()):
+        for option in (*orders.budget_options(), *orders.tuning_options()):
             parser.add_argument(_flag(option), default="", help=_help(option), metavar=option["type"].upper())
         parser.add_argument("--json", action="store_true", help="print the run as JSON at the end, and nothing else")
 
@@ -54,7 +55,7 @@ class Command(MigratedCommand):
         """Launch, watch, report."""
         console = foreground.console(sys.stderr if options["json"] else sys.stdout)
         # Without `up` there is no broker, and nobody needs to watch.
-        logging.getLogger("tuning.announce").setLevel(logging.ERROR)
+        logging.getLogger("tuning.notify.announce").setLevel(logging.ERROR)
         run = self._launch(options)
         status = _tune(run, Wishes(), console)
         shown = Run.objects.select_related("network", "created_by").get(pk=run.pk).to_full_dict()
@@ -66,14 +67,14 @@ class Command(MigratedCommand):
             raise CommandError(f"Run {run.pk} {status}: {shown['error'] or 'no reason recorded'}", returncode=1)
 
     def _launch(self, options: dict[str, Any]) -> Run:
-        named = [option["name"] for option in (*services.budget_options(), *services.tuning_options())]
+        named = [option["name"] for option in (*orders.budget_options(), *orders.tuning_options())]
         data = {name: options[name] for name in ("network", "target", "device", "name", *named)}
         given = {name: options[NETWORK + name] for name in _network_options() if options[NETWORK + name]}
         data["network_options"] = given | _pairs(options["option"])
-        for name, message in services.check(data)["warnings"].items():
+        for name, message in advice.check(data)["warnings"].items():
             self.stderr.write(f"{name}: {message}")
         try:
-            return services.launch(data, None, enqueue=False)
+            return runs.launch(data, None, enqueue=False)
         except Invalid as error:
             lines = (f"{name}: {message}" for name, message in error.fields.items())
             raise CommandError("\n".join(lines), returncode=2) from error
@@ -86,15 +87,15 @@ def _tune(run: Run, wishes: Wishes, console: Console) -> str:
     with RunProgress(console, run) as progress:
         while worker.is_alive() or _goes_on_elsewhere(run, wishes):
             try:
-                wishes.carry_out(lambda: services.stop(run))
+                wishes.carry_out(lambda: runs.stop(run))
                 progress.update()
             except (OperationalError, InterfaceError):
                 connection.close()  # the supervisor says so, and goes on trying
             time.sleep(POLL_S)
     run.refresh_from_db()
     if run.status == Run.Status.QUEUED:  # ended while it waited, and nobody else was told of it
-        with contextlib.suppress(services.Conflict):
-            services.stop(run)
+        with contextlib.suppress(Conflict):
+            runs.stop(run)
     return run.status
 
 
@@ -126,7 +127,7 @@ def _help(option: OptionDict) -> str:
 def _network_options() -> dict[str, list[str]]:
     """The networks that have an option, by the option's name."""
     owners: dict[str, list[str]] = {}
-    for network in services.builtin_networks():
+    for network in network_list.builtin_networks():
         for option in network["options"]:
             owners.setdefault(option["name"], []).append(network["name"])
     return owners

@@ -21,15 +21,17 @@ from django.urls import reverse
 
 from dashboard.accounts import first_admin, one_time_login_url
 from dashboard.hosting import HEALTH, Address, SiteLock, Unavailable
-from tuning import services, valkey
-from tuning.celery import COMPILE_QUEUE, EXTRACT_QUEUE, WEBHOOK_QUEUE, queue_of
-from tuning.devices import REMOTE
-from tuning.engines.lifeline import die_with
+from tuning.actions import runs
+from tuning.actions.sweeper import Sweeper
+from tuning.engines.wire.lifeline import die_with
+from tuning.host import valkey
+from tuning.host.devices import REMOTE
+from tuning.host.processes import Child, stop
+from tuning.host.reachable import broker_trouble, database_trouble, wait_for
 from tuning.management.migrated import migrate
 from tuning.models import Run
-from tuning.processes import Child, stop
-from tuning.reachable import broker_trouble, database_trouble, wait_for
-from tuning.sweeper import Sweeper
+from tuning.queue.celery import COMPILE_QUEUE, EXTRACT_QUEUE, WEBHOOK_QUEUE, queue_of
+from tuning.validation import Invalid
 
 DEMO = {"name": "Demo: a small MLP", "network": "mlp", "trials": 64}
 START_S = 120.0
@@ -138,8 +140,8 @@ class Command(BaseCommand):
 
     def _demo(self, address: Address) -> None:
         try:
-            run = services.launch(DEMO, first_admin())
-        except services.Invalid as error:
+            run = runs.launch(DEMO, first_admin())
+        except Invalid as error:
             reasons = "; ".join(error.fields.values())
             self._say(f"No demo run: {reasons}")
         else:
@@ -216,7 +218,7 @@ def _start_valkey(child: Child) -> None:
 
 def _check_tvm() -> None:
     """Fails with the words of the check when the installed TVM isn't the pinned pair."""
-    check = [sys.executable, "-m", "tuning.engines.versions"]
+    check = [sys.executable, "-m", "tuning.engines.wire.versions"]
     done = subprocess.run(check, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CommandError(done.stderr.strip())
@@ -242,7 +244,7 @@ def _allowed_hosts(address: Address) -> list[str]:
 
 
 def _worker(name: str, queues: str, concurrency: int = 1) -> list[str]:
-    return [sys.executable, "-m", "tuning.worker", name, queues, "--concurrency", str(concurrency)]
+    return [sys.executable, "-m", "tuning.queue.worker", name, queues, "--concurrency", str(concurrency)]
 
 
 def _health(address: Address) -> int | None:

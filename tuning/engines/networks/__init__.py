@@ -13,8 +13,8 @@ from typing import Any
 
 from tvm import IRModule, relax
 
-from tuning.engines.catalog import Conv2dOptions, ImageOptions, MatmulOptions, MlpOptions, VideoOptions, options_of
-from tuning.engines.protocol import NetworkSpec
+from tuning.engines.wire.catalog import Conv2dOptions, ImageOptions, MatmulOptions, MlpOptions, VideoOptions, options_of
+from tuning.engines.wire.protocol import NetworkSpec
 
 from . import inception, mobilenet, resnet, small, squeezenet
 from .layers import Layers
@@ -53,7 +53,7 @@ def build(spec: NetworkSpec, *, image: int | None = None) -> Network:
     Raises as `catalog.options_of`, and `Refused` for one's own model.
     """
     if spec.file is not None:
-        from tuning.engines import uploaded  # With onnx: 10 MB that warm parents shouldn't keep for others.
+        from tuning.engines.networks import uploaded  # With onnx: 10 MB that warm parents shouldn't keep for others.
 
         own = uploaded.build(spec.file)
         return Network(own.mod, own.parameters, own.operators)

@@ -9,9 +9,9 @@ from typing import Any
 
 from django.core.management import CommandError
 
-from tuning import synthetic
+from tuning.actions.orders import MOST_TRIALS
 from tuning.management.migrated import MigratedCommand
-from tuning.orders import MOST_TRIALS
+from tuning.work import synthetic
 
 MOST_TASKS = 1000
 

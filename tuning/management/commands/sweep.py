@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from tuning.reachable import database_trouble, wait_for
-from tuning.sweeper import Sweeper
+from tuning.actions.sweeper import Sweeper
+from tuning.host.reachable import database_trouble, wait_for
 
 
 class Command(BaseCommand):

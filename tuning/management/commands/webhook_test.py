@@ -8,9 +8,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management import CommandError
 
-from tuning import webhooks
 from tuning.management.migrated import MigratedCommand
 from tuning.models import Delivery
+from tuning.notify import webhooks
 
 
 class Command(MigratedCommand):

@@ -1,0 +1,151 @@
+"""What every request passes: a limit on its body, sign-in by default, and the API's one error shape."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.middleware.gzip import re_accepts_gzip
+from django.utils.cache import patch_vary_headers
+from django.utils.decorators import sync_only_middleware
+from django.utils.deprecation import MiddlewareMixin
+
+from dashboard.accounts import VIEW
+from dashboard.http.errors import error_response
+from dashboard.models import ApiToken
+from tuning.actions.editing import TOO_LONG
+
+API = "/api/"
+UPLOADS = f"{API}v1/networks"
+"""Where a model is posted."""
+NOTES = re.compile(rf"PATCH {API}v1/runs/\d+|POST /runs/notes/preview/")
+"""Requests that only notes can make large."""
+ENVELOPE = 1 << 20
+"""Bytes that a multipart body may have besides the file."""
+WORTH_IT = 200
+"""Bytes from which on an answer is compressed."""
+QUICK = 1
+"""Of zlib's levels."""
+
+
+def body_limit(method: str, path: str) -> int:
+    """Bytes that the body of such a request may have."""
+    if method == "POST" and path == UPLOADS:
+        return (int(settings.UPLOAD_MB) << 20) + ENVELOPE
+    return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+
+
+class ApiErrors(MiddlewareMixin):
+    """Gives errors under `/api/` their shape, also those that Django makes. Stands first, so that none escapes it."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Replace the body of an error that isn't JSON yet; its headers stay."""
+        if response.status_code < 400 or not request.path.startswith(API) or not isinstance(response, HttpResponse):
+            return response
+        if response.headers.get("Content-Type") != "application/json":
+            shaped = error_response(response.status_code)
+            response.content = shaped.content
+            response.headers["Content-Type"] = "application/json"
+            response.headers["Content-Length"] = str(len(shaped.content))
+        return response
+
+
+class CompressedJson(MiddlewareMixin):
+    """Charts are a third of their size. Pages and files aren't compressed here: files are mostly, and stream.
+
+    Django's own compresses six times as long for a twentieth less, with random bytes against who guesses secrets from
+    sizes: answers in JSON hold none.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Compress an answer in JSON for who takes that."""
+        kind = response.headers.get("Content-Type", "")
+        if not isinstance(response, HttpResponse) or not kind.startswith("application/json"):
+            return response
+        if response.status_code >= 400 or len(response.content) < WORTH_IT:
+            return response
+        patch_vary_headers(response, ("Accept-Encoding",))
+        if re_accepts_gzip.search(request.headers.get("Accept-Encoding", "")):
+            response.content = gzip.compress(response.content, QUICK, mtime=0)
+            response.headers["Content-Encoding"] = "gzip"
+            response.headers["Content-Length"] = str(len(response.content))
+        return response
+
+
+class BodyLimit(MiddlewareMixin):
+    """Refuses bodies above their limit before anything reads them."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        """413, by the announced length or, for a body of unannounced length, by what the gate counted."""
+        limit = body_limit(request.method or "", request.path)
+        if int(request.META.get("CONTENT_LENGTH") or 0) <= limit:
+            return None
+        fields = {"notes": TOO_LONG} if NOTES.fullmatch(f"{request.method} {request.path}") else None
+        text = " ".join([f"The body is too large: at most {limit} bytes.", *(fields or {}).values()])
+        if request.path.startswith(API):
+            return error_response(413, text, fields)
+        return HttpResponse(text, status=413, content_type="text/plain")
+
+
+class SignInRequired(LoginRequiredMiddleware):
+    """Nothing is shown to strangers, nor to users without a role, unless its view is marked `login_not_required`."""
+
+    def process_view(
+        self, request: HttpRequest, view_func: Any, view_args: tuple[Any, ...], view_kwargs: dict[str, Any]
+    ) -> HttpResponseBase | None:
+        """Who isn't signed in goes to sign-in, or gets 401 from the API; who has no role gets 403."""
+        if request.path.startswith(API):
+            _use_token(request)
+        refusal = super().process_view(request, view_func, view_args, view_kwargs)
+        if refusal is None and getattr(view_func, "login_required", True) and not request.user.has_perm(VIEW):
+            raise PermissionDenied
+        return refusal
+
+    def handle_no_permission(self, request: HttpRequest, view_func: Any) -> Any:
+        """Only the API's documentation is a page for people."""
+        match = request.resolver_match
+        if not request.path.startswith(API) or (match and match.url_name == "openapi-view"):
+            return super().handle_no_permission(request, view_func)
+        refusal = error_response(401)
+        refusal.headers["WWW-Authenticate"] = 'Bearer realm="Tuneboard"'
+        return refusal
+
+
+@sync_only_middleware
+def in_one_thread(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Stands last and does nothing: since it isn't async, all before it run in the request's thread.
+
+    Else Django goes to that thread and back for each step of each of them.
+    """
+    return get_response
+
+
+def user_of(authorization: str, cookies: dict[str, str]) -> User | None:
+    """Whom the headers of a request belong to, by token or session, before there is a request."""
+    scheme, _, text = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return ApiToken.objects.owner_of(text.strip())
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(cookies.get(settings.SESSION_COOKIE_NAME))
+    user = get_user(request)
+    return user if isinstance(user, User) else None
+
+
+def _use_token(request: HttpRequest) -> None:
+    """With a token the session doesn't count, even when the token is bad: a script shall notice."""
+    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return
+    owner = ApiToken.objects.owner_of(text.strip())
+    request.user = owner or AnonymousUser()
+    request.by_token = owner is not None  # type: ignore[attr-defined]

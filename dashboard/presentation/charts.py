@@ -1,0 +1,324 @@
+"""Rows to Plotly figures, as plain lists that `Plotly.extendTraces` can go on from.
+
+Colours aren't chosen here: a trace's `meta.task` picks a CSS variable, so that charts and table agree in both
+themes (`static/js/charts.js`). `x` counts trials and `customdata` holds the seconds of the same points; the page swaps
+the two to plot against time. Latencies stay in seconds: SI prefixes on the axis choose the unit at every zoom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from dashboard.presentation.units import recent_speed
+from tuning.models import BenchmarkDict, LatencyDict, Run, Task
+from tuning.reads.curves import CurvesDict
+from tuning.reads.device_status import TrackerDict
+
+SERIES = 8
+"""Colours before they repeat with another dash; app.css has as many variables."""
+DASHES = ("solid", "dash", "dot", "dashdot")
+MANY = 20
+"""With more tasks than this, which a legend has room for, only the foremost have a colour."""
+MANY_DEVICES = 10
+"""Below, each number has its own line."""
+RECENT = 32
+"""Trials over which the speed is taken."""
+
+SYMBOLS = ("circle", "square", "diamond", "triangle-up")
+"""Tell apart points of one colour, as `DASHES` do lines."""
+FAILED_HEIGHT = 0.02
+"""Where failed trials stand, as a part of the plot's height; task.js and trials.js put them there, too."""
+
+BETWEEN_DECADES = {
+    f"{digit * scale}{prefix}": f"{digit * scale}{prefix}s" if digit in (2, 5) else ""
+    for prefix in ("n", "µ", "m", "")
+    for scale in (1, 10, 100)
+    for digit in range(2, 10)
+}
+"""On a logarithmic axis Plotly leaves the suffix off these labels, and crowds them."""
+
+TrialRow = tuple[int, float, float | None, bool, bool]
+"""A trial's number, seconds since the run began, latency in seconds, whether it is a short measurement's, and whether it
+was its task's best when measured. Of trials that stand for many, those that were best are all there."""
+
+Point = tuple[int, float]
+"""A trial's number and its seconds since the run began."""
+
+
+class FigureDict(TypedDict):
+    """A Plotly figure."""
+
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+
+
+class RunFiguresDict(TypedDict):
+    """The run page's figures, complete up to trial `last`; `recent_at_s` are the times of the latest trials.
+
+    `weights` are 0 for tasks that aren't tuned: the estimate is without them.
+    `foremost` is how many tasks stand out, those that the estimate owes most to; None: all do.
+    """
+
+    run: int
+    last: int
+    recent_at_s: list[float]
+    weights: list[int]
+    foremost: int | None
+    latency: FigureDict
+    allocation: FigureDict
+    estimate: FigureDict
+
+
+def series(index: int) -> int:
+    """Which of the palette's colours a task has."""
+    return index % SERIES
+
+
+def dash(index: int) -> str:
+    """Tells apart tasks of one colour."""
+    return DASHES[index // SERIES % len(DASHES)]
+
+
+def recent_times(run: Run) -> list[float]:
+    """Seconds of the run's latest trials, oldest first."""
+    newest = run.trials.order_by("-number").values_list("at_s", flat=True)[:RECENT]
+    return list(newest)[::-1]
+
+
+def run_speed(run: Run) -> float | None:
+    """Trials a second lately; None when it isn't running or the trials tell nothing."""
+    return recent_speed(recent_times(run)) if run.is_live else None
+
+
+def run_figures(run: Run, curves: CurvesDict) -> RunFiguresDict:
+    """All figures of the run page; `weights` are its tasks', by index."""
+    times = recent_times(run)
+    end = (curves["last"], times[-1] if times else 0.0)
+    weights = [task.weight if task.chosen else 0 for task in run.tasks.all()]
+    return {
+        "run": run.pk,
+        "last": curves["last"],
+        "recent_at_s": times,
+        "weights": weights,
+        "foremost": SERIES if len(weights) > MANY else None,
+        "latency": _latency(curves, end),
+        "allocation": _allocation(curves, end),
+        "estimate": _estimate(curves, end),
+    }
+
+
+def task_figure(task: Task, rows: Iterable[TrialRow], end: Point) -> FigureDict:
+    """One task's trials, those that were measured shortly, its failures, and the best so far; `rows` by number."""
+    rows = list(rows)
+    valid = [(number, at, latency, short) for number, at, latency, short, _ in rows if latency is not None]
+    full, brief = ([row[:3] for row in valid if row[3] is short] for short in (False, True))
+    failed = [(number, at, FAILED_HEIGHT) for number, at, latency, _, _ in rows if latency is None]
+    best = [(number, at, latency) for number, at, latency, _, improved in rows if improved and latency is not None]
+    dots = {"mode": "markers", "marker": {"size": 5}, "hovertemplate": _hover("latency")}
+    rings = {"mode": "markers", "marker": {"size": 5, "symbol": "circle-open"}}
+    rings["hovertemplate"] = _hover("latency, of a short measurement")
+    return {
+        "data": [
+            {**_trace("trials", full, {"role": "trials"}), **dots},
+            {**_trace("measured shortly", brief, {"role": "short"}), **rings},
+            _failed(failed),
+            {**steps("best so far", best, end, {"task": task.index}), "hovertemplate": _hover("best")},
+        ],
+        "layout": _trials_layout(),
+    }
+
+
+def scatter_figure(tasks: Sequence[Task]) -> FigureDict:
+    """The scatter of a run's trials before any is asked for: a trace of each task, failed ones, and the one that is looked at."""
+    dots = [
+        {
+            **_trace(_legend(task.index, task.name), [], {"task": task.index}),
+            "mode": "markers",
+            "marker": {"size": 5, "opacity": 0.75, "symbol": SYMBOLS[task.index // SERIES % len(SYMBOLS)]},
+            "hovertemplate": _hover("latency"),
+        }
+        for task in tasks
+    ]
+    ring: dict[str, Any] = {"mode": "markers", "hoverinfo": "skip", "hovertemplate": _hover("latency")}
+    ring["marker"] = {"size": 14, "symbol": "circle-open"}
+    picked = {**_trace("looked at", [], {"role": "picked"}), **ring}
+    return {"data": [*dots, _failed([]), picked], "layout": _trials_layout()}
+
+
+def foremost(tasks: Sequence[Task]) -> list[int] | None:
+    """Of many tasks those that stand out, by index: the estimate owes most to them. None: all do."""
+    if len(tasks) <= MANY:
+        return None
+    owed = sorted(tasks, key=lambda task: -task.weight * (task.best_latency_s or 0.0) if task.chosen else 0.0)
+    return sorted(task.index for task in owed[:SERIES])
+
+
+def _failed(points: Sequence[tuple[int, float, float]]) -> dict[str, Any]:
+    """Failed trials at the edge, wherever the latencies are zoomed to."""
+    crosses = {"mode": "markers", "yaxis": "y2", "marker": {"size": 6, "symbol": "x-thin"}}
+    crosses["hovertemplate"] = "failed<br>trial %{x} · %{customdata:.1f} s<extra></extra>"
+    return {**_trace("failed", points, {"role": "failed"}), **crosses}
+
+
+def _trials_layout() -> dict[str, Any]:
+    layout = layout_of("Latency of each trial", "Latency", log=True, kind="s")
+    edge = {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True}
+    return {**layout, "yaxis2": edge, "showlegend": True}
+
+
+def tracker_figure(tracker: TrackerDict) -> FigureDict:
+    """A tracker's last hour: of each key the devices in use, and dotted the requests that wait. Gaps: not recorded."""
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": f"{history['key']} {words}",
+            "x": tracker["at"],
+            "y": values,
+            "meta": {"task": index, "dash": line_dash},
+            "line": {"shape": "hv"},
+            "connectgaps": False,
+            "customdata": [],
+            "hovertemplate": f"%{{y}} {words}<br>%{{x|%H:%M:%S}} UTC<extra>{history['key']}</extra>",
+        }
+        for index, history in enumerate(tracker["history"])
+        for values, words, line_dash in (
+            (history["in_use"], "in use", "solid"),
+            (history["pending"], "pending", "dot"),
+        )
+    ]
+    whole: dict[str, Any] = {
+        "title": {"text": "Devices, requests"},
+        "rangemode": "tozero",
+        "tickformat": "d",
+        "minallowed": 0,
+    }
+    most = max(
+        (value or 0 for history in tracker["history"] for value in history["total"] + history["pending"]), default=0
+    )
+    if most < MANY_DEVICES:
+        whole["dtick"] = 1
+    xaxis = {"title": {"text": "Time (UTC)"}, "type": "date"}
+    return {"data": data, "layout": {"meta": {"title": "Devices in use"}, "xaxis": xaxis, "yaxis": whole}}
+
+
+def benchmark_figure(benchmarks: Sequence[BenchmarkDict]) -> FigureDict:
+    """Medians of repeated benchmarks with the range of their rounds, in their order; `benchmarks` newest first."""
+    sides = (("tuned", "Tuned"), ("untuned", "Untuned"), ("onnxruntime", "ONNX Runtime"))
+    data = [
+        _medians(name, [(one["at"], one[side]) for one in reversed(benchmarks)], index)  # type: ignore[literal-required]
+        for index, (side, name) in enumerate(sides)
+    ]
+    layout = layout_of("Benchmarks", "Latency", log=True, kind="s")
+    return {"data": data, "layout": {**layout, "xaxis": {"title": {"text": "Time"}, "type": "date"}}}
+
+
+def _medians(name: str, measured: Sequence[tuple[str, LatencyDict | None]], index: int) -> dict[str, Any]:
+    points = [(at, latency) for at, latency in measured if latency is not None]
+    medians = [latency["median_s"] for _, latency in points]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "x": [at for at, _ in points],
+        "y": medians,
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [latency["max_s"] - latency["median_s"] for _, latency in points],
+            "arrayminus": [latency["median_s"] - latency["min_s"] for _, latency in points],
+            "thickness": 1,
+        },
+        "meta": {"task": index, "dash": "solid"},
+        "line": {},
+        "marker": {"size": 7},
+        "customdata": [],
+        "hovertemplate": f"median %{{y:.4s}}s<br>%{{x|%Y-%m-%d %H:%M:%S}} UTC<extra>{name}</extra>",
+    }
+
+
+def _latency(curves: CurvesDict, end: Point) -> FigureDict:
+    traces = [
+        {
+            **steps(
+                _legend(task["index"], task["name"]),
+                _points(task["best"], "latency_s"),
+                end,
+                _look(task["index"], dashed=True),
+            ),
+            "hovertemplate": _hover("best"),
+        }
+        for task in curves["tasks"]
+    ]
+    return {"data": traces, "layout": layout_of("Best latency of each task", "Latency", log=True, kind="s")}
+
+
+def _allocation(curves: CurvesDict, end: Point) -> FigureDict:
+    traces = [
+        {
+            # Solid: dashes break up the small steps of this curve.
+            **steps(
+                _legend(task["index"], task["name"]),
+                _points(task["allocation"], "trials"),
+                end,
+                _look(task["index"], dashed=False),
+            ),
+            "hovertemplate": "%{y} trials<br>trial %{x} · %{customdata:.1f} s<extra>%{fullData.name}</extra>",
+        }
+        for task in curves["tasks"]
+    ]
+    return {"data": traces, "layout": layout_of("Trials given to each task", "Trials of the task", log=False, kind="")}
+
+
+def _estimate(curves: CurvesDict, end: Point) -> FigureDict:
+    trace = {
+        **steps("estimated latency", _points(curves["estimate"], "latency_s"), end, {"role": "estimate"}),
+        "hovertemplate": _hover("estimate"),
+    }
+    layout = layout_of("Estimated end-to-end latency", "Latency", log=False, kind="s")
+    return {"data": [trace], "layout": {**layout, "showlegend": False}}
+
+
+def _points(columns: Any, values: str) -> list[tuple[int, float, float]]:
+    return list(zip(columns["number"], columns["at_s"], columns[values], strict=True))
+
+
+def _trace(name: str, points: Sequence[tuple[int, float, float]], meta: dict[str, Any]) -> dict[str, Any]:
+    number, at_s, values = ([row[column] for row in points] for column in range(3))
+    return {"type": "scatter", "name": name, "x": number, "customdata": at_s, "y": values, "meta": meta}
+
+
+def steps(name: str, points: list[tuple[int, float, float]], end: Point, meta: dict[str, Any]) -> dict[str, Any]:
+    """A step line whose last value is held up to the run's end; `meta.held` says that a point was added for that."""
+    held = bool(points) and points[-1][0] < end[0]
+    shown = [*points, (*end, points[-1][2])] if held else points
+    line = {"mode": "lines", "line": {"shape": "hv", "width": 2}}
+    return {**_trace(name, shown, {**meta, "steps": True, "held": held}), **line}
+
+
+def _look(index: int, *, dashed: bool) -> dict[str, Any]:
+    return {"task": index, "dash": dash(index) if dashed else "solid"}
+
+
+def _legend(index: int, name: str) -> str:
+    # The whole name stands in the table; a legend that takes half the chart helps nobody.
+    short = name if len(name) <= 28 else f"{name[:27]}…"
+    return f"{index} {short}"
+
+
+def _hover(what: str) -> str:
+    return f"{what} %{{y:.4s}}s<br>trial %{{x}} · %{{customdata:.1f}} s<extra>%{{fullData.name}}</extra>"
+
+
+def layout_of(title: str, values: str, *, log: bool, kind: str) -> dict[str, Any]:
+    """A figure's layout over trials; `values` names what stands against them, of which `kind` `s` are seconds."""
+    yaxis: dict[str, Any] = {"title": {"text": values}, "type": "log" if log else "linear"}
+    if kind == "s":
+        # "12µ" + "s": the prefix follows the zoom.
+        yaxis |= {"tickformat": "~s", "ticksuffix": "s", "labelalias": BETWEEN_DECADES}
+    # The page may turn a linear axis into a logarithmic one and back: both get what the other needs.
+    yaxis |= {"rangemode": "normal" if log else "tozero", "nticks": 8}
+    return {"meta": {"title": title}, "xaxis": {"title": {"text": "Trial"}, "rangemode": "tozero"}, "yaxis": yaxis}

@@ -1,0 +1,1 @@
+"""Pages of runs: the list, one run, its trials and tasks, runs compared."""

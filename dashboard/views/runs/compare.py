@@ -1,0 +1,153 @@
+"""Runs side by side; all of the page's state is in its URL."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET
+
+from dashboard.presentation import comparison as shown
+from dashboard.presentation import targets
+from dashboard.presentation.comparison import View
+from tuning.reads.comparing import (
+    FEWEST,
+    LONGEST_NUMBER,
+    ComparedRunDict,
+    ComparisonDict,
+    DifferentOptionDict,
+    baseline_of,
+    compare,
+    runs_of,
+    usable,
+)
+from tuning.validation import Invalid
+
+CHOICES = (
+    ("x", "Horizontal axis", (("trials", "Trials"), ("time", "Time"))),
+    ("scale", "Scale", (("log", "Log"), ("linear", "Linear"))),
+    ("values", "Values", (("absolute", "Absolute"), ("relative", "Relative"))),
+)
+TELLING = 3
+"""Of the settings that differ, so many stand under a run's name."""
+SAID_ELSEWHERE = ("network", "target", "options.seed")
+"""Or, as the seed, telling nothing."""
+SORTS = (("total", "Contribution to the total"), ("difference", "Largest difference"))
+
+
+@require_GET
+def compare_page(request: HttpRequest) -> HttpResponse:
+    """The runs that the URL's `runs` names beside its `baseline`; `x`, `scale`, `values` and `sort` are how to look at them."""
+    named = request.GET.getlist("runs")
+    text = ",".join(named)
+    if len(named) > 1:
+        # As the list's form sends them; the address that is shared has them in one.
+        query = request.GET.copy()
+        query["runs"] = text
+        return redirect(f"{request.path}?{query.urlencode(safe=',')}")
+    try:
+        runs = runs_of(text)
+        baseline = baseline_of(runs, _baseline(request.GET.get("baseline", "")))
+    except Invalid as invalid:
+        return _refused(request, text, invalid)
+    comparison = compare(runs, baseline)
+    view = View.of(tuple(run.pk for run in runs), baseline.pk, request.GET.dict())
+    return render(request, "compare/page.html", _context(comparison, view))
+
+
+def _baseline(text: str) -> int | None:
+    """Raises `Invalid` for `baseline`."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER):
+        raise Invalid({"baseline": f"“{text[:40]}” is no run's number."})
+    return int(text)
+
+
+def _refused(request: HttpRequest, text: str, invalid: Invalid) -> HttpResponse:
+    """What is wrong, and what can be compared of what was asked for."""
+    rest = usable(text)
+    context = {
+        "wrong": " ".join(invalid.fields.values()),
+        "rest": rest,
+        "url": View(tuple(rest)).url() if len(rest) >= FEWEST else None,
+    }
+    return render(request, "compare/refused.html", context, status=400)
+
+
+def _context(comparison: ComparisonDict, view: View) -> dict[str, Any]:
+    tasks = shown.ordered(comparison, view)
+    options = [(option["name"], _told(option)) for option in comparison["options"]]
+    return {
+        "comparison": comparison,
+        "view": view,
+        "runs": [
+            {**_run(run, place, view), "own": _own(options, place)} for place, run in enumerate(comparison["runs"])
+        ],
+        "tasks": [
+            (number, task, _weights(task["cells"]), list(zip(view.runs, task["cells"], strict=True)))
+            for number, task in enumerate(tasks, 1)
+        ],
+        "options": options,
+        "most_bars": shown.BARS,
+        "choices": [_choice(view, *choice) for choice in CHOICES],
+        "sorts": _links(view, "sort", SORTS),
+        "figures": shown.figures(comparison, view),
+    }
+
+
+def _run(run: ComparedRunDict, place: int, view: View) -> dict[str, Any]:
+    key = run["run"]["id"]
+    others = tuple(one for one in view.runs if one != key)
+    return {
+        **run,
+        "place": place,
+        "title": shown.title(run),
+        "is_baseline": key == view.baseline,
+        "as_baseline": view.url(baseline=key),
+        "without": view.url(runs=others) if len(others) >= FEWEST else None,
+    }
+
+
+def _own(options: list[tuple[str, list[str]]], place: int) -> list[str]:
+    """The settings by which runs of one name can be told apart."""
+    told = [(name, values[place]) for name, values in options if name not in SAID_ELSEWHERE]
+    telling = [(name, value) for name, value in told if not name.startswith(("network_options.", "versions."))]
+    return [f"{name.removeprefix('options.')} {value}" for name, value in telling[:TELLING]]
+
+
+def _told(option: DifferentOptionDict) -> list[str]:
+    values = zip(option["values"], option["recorded"], strict=True)
+    return [_words(option["name"], value) if recorded else "not recorded" for value, recorded in values]
+
+
+def _words(name: str, value: Any) -> str:
+    if name == "target":
+        return targets.label(value)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if value is None:
+        return "not set"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _weights(cells: Any) -> str:
+    return " / ".join(dict.fromkeys(str(cell["weight"]) for cell in cells if cell))
+
+
+def _choice(view: View, name: str, label: str, options: Any) -> dict[str, Any]:
+    return {"name": name, "label": label, "options": _links(view, name, options)}
+
+
+def _links(view: View, name: str, options: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"{name}-{value}",
+            "words": words,
+            "url": view.url(**{name: value}),
+            "current": getattr(view, name) == value,
+        }
+        for value, words in options
+    ]

@@ -1,0 +1,32 @@
+"""A run's notes: as they are shown, and as they would be."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import permission_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.accounts import CHANGE
+from dashboard.presentation import notes
+from tuning.actions.editing import notes_text
+from tuning.models import Run
+from tuning.validation import Invalid
+
+
+@require_GET
+def run_notes(request: HttpRequest, pk: int) -> HttpResponse:
+    """The part of the run's page that shows them."""
+    run = get_object_or_404(Run.objects.select_related("edited_by"), pk=pk)
+    return render(request, "runs/_notes.html", {"run": run})
+
+
+@require_POST
+@permission_required(CHANGE, raise_exception=True)
+def notes_preview(request: HttpRequest) -> HttpResponse:
+    """The posted `notes` as HTML; nothing is stored. 422 says in words what is wrong with them."""
+    try:
+        text = notes_text(request.POST.get("notes", ""))
+    except Invalid as invalid:
+        return HttpResponse(" ".join(invalid.fields.values()), status=422, content_type="text/plain")
+    return HttpResponse(notes.html(text))

@@ -1,0 +1,130 @@
+"""The page of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import permission_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.accounts import CHANGE
+from dashboard.forms import ExtensionForm
+from dashboard.http.conditional import columns
+from dashboard.presentation import charts, downloads, phases
+from dashboard.views.acting import act
+from dashboard.views.compilations import compilations_of
+from tuning.actions import orders, runs
+from tuning.actions.editing import NOTES_BYTES
+from tuning.actions.orders import NAME_LENGTH
+from tuning.models import Run, Task
+from tuning.reads import console
+from tuning.reads.curves import curves
+from tuning.validation import Invalid
+
+BESIDE = 20
+"""Runs of the same network that a run's page offers to compare it with."""
+
+may_change = permission_required(CHANGE, raise_exception=True)
+
+
+@require_GET
+def run_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """All about one run; live.js keeps it so."""
+    run = _run(pk)
+    tasks = list(run.tasks.defer("tensorir"))
+    shown = run.to_dict(tasks=tasks)
+    context = {
+        "run": run,
+        "phase": phases.sentence(shown),
+        "coverage": phases.coverage(shown),
+        "warm_start": phases.warm_start(shown),
+        "alerts": shown["alerts"],
+        "rows": task_rows(run, tasks),
+        "speed": (speed := charts.run_speed(run)),
+        "average": run.average_speed,
+        "remaining": remaining(run, speed),
+        "goes_on": run.status not in Run.ENDED,
+        "remaining_of": "at this speed" if run.finished_at is None else "the run has ended",
+        "errors": run.errors.all(),
+        "console": console.console(run),
+        "extension": ExtensionForm(),
+        "name_length": NAME_LENGTH,
+        "notes_bytes": NOTES_BYTES,
+        "beside": Run.objects.beside(run).select_related("network").defer("notes", "error")[:BESIDE],
+        **compilations_of(run),
+        "downloads": downloads.menu(run),
+    }
+    return render(request, "runs/page.html", context)
+
+
+@require_GET
+def run_figures(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """The run's Plotly figures."""
+    run = _run(pk)
+    return columns(request, run, "figures", lambda: charts.run_figures(run, curves(run)))
+
+
+@require_GET
+def run_console(request: HttpRequest, pk: int) -> JsonResponse:
+    """The run's console log from the byte `after` on, or its tail."""
+    after = request.GET.get("after", "")
+    return JsonResponse(console.console(_run(pk), after=int(after) if after.isdecimal() else None))
+
+
+@require_POST
+@may_change
+def run_stop(request: HttpRequest, pk: int) -> HttpResponse:
+    """Stop the run, and show it."""
+    return act(request, lambda: runs.stop(_run(pk)), "run_page", pk=pk)
+
+
+@require_POST
+@may_change
+def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
+    """Queue the run again for the rest of its budget, and show it."""
+    return act(request, lambda: runs.resume(_run(pk)), "run_page", pk=pk)
+
+
+@require_POST
+@may_change
+def run_extend(request: HttpRequest, pk: int) -> HttpResponse:
+    """Give the run more trials or time, and show it."""
+    given = {option["name"]: request.POST.get(option["name"], "") for option in orders.extension_options()}
+    try:
+        return act(request, lambda: runs.extend(_run(pk), given), "run_page", pk=pk)
+    except Invalid as invalid:
+        messages.error(request, f"Not extended. {' '.join(invalid.fields.values())}")
+        return redirect("run_page", pk=pk)
+
+
+def task_rows(run: Run, tasks: list[Task]) -> list[dict[str, Any]]:
+    """The table's rows; a share of the estimate is known only when the estimate is, `bar` is relative to the largest."""
+    total = run.estimated_latency_s
+    shares = [task.best_latency_s * task.weight / total if total and task.best_latency_s else None for task in tasks]
+    largest = max((share for share in shares if share), default=None)
+    return [
+        {
+            "task": task,
+            "share": share,
+            "bar": share / largest if share and largest else 0,
+            "all_failed": 0 < task.trials == task.failed,
+            "active": run.is_live and run.phase_task == task.index,
+        }
+        for task, share in zip(tasks, shares, strict=True)
+    ]
+
+
+def remaining(run: Run, speed: float | None) -> float | None:
+    """Seconds until the budget is spent at the recent speed, or the time is up."""
+    if not speed:
+        return None
+    spent_s = (run.trials_budget - run.trials_done) / speed
+    return spent_s if run.time_limit_s is None else max(0.0, min(spent_s, run.time_limit_s - run.elapsed_s))
+
+
+def _run(pk: int) -> Run:
+    return get_object_or_404(Run.objects.select_related("network", "created_by"), pk=pk)

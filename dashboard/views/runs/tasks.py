@@ -1,0 +1,98 @@
+"""The page of one task, and what its best records do."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from dashboard.presentation import charts, code, decisions, downloads
+from tuning.models import Task
+from tuning.reads import showing
+from tuning.reads.showing import Shown
+
+POINTS = 4000
+BEFORE = "before"
+"""What a record's function is compared with when it is the task's own."""
+
+
+@require_GET
+def task_page(request: HttpRequest, pk: int, index: int) -> HttpResponse:
+    """The task, its own curve and its best records, of which `record` names one to open; htmx gets only the latter.
+
+    `record` is a trial's number; `diff` is what it is compared with, `before` or another trial's number; `of=schedule`
+    compares the schedules rather than the TensorIR.
+    """
+    task = _task(pk, index)
+    asked = {name: request.GET[name] for name in ("record", "diff", "of") if request.GET.get(name)}
+    context = {"task": task, "run": task.run, "records": _rows(task), "asked": asked, "here": urlencode(asked)}
+    context |= _opened(task, **asked) if "record" in asked else {}
+    if request.htmx and not request.htmx.history_restore_request:  # type: ignore[attr-defined]
+        return render(request, "tasks/_opened.html", context)
+    alert = next((alert for alert in task.run.alerts(task.run.tasks.defer("tensorir")) if alert["task"] == index), None)
+    return render(request, "tasks/page.html", {**context, "alert": alert, "downloads": downloads.menu(task.run, task)})
+
+
+@require_GET
+def task_figures(_request: HttpRequest, pk: int, index: int) -> JsonResponse:
+    """The task's Plotly figure, complete up to the run's trial `last`."""
+    task = _task(pk, index)
+    run = task.run
+    times = charts.recent_times(run)
+    end = (run.trials_done, times[-1] if times else 0.0)
+    figure = charts.task_figure(task, _trials(task), end)
+    return JsonResponse({"run": run.pk, "task": index, "last": run.trials_done, "curve": figure})
+
+
+def _trials(task: Task) -> list[charts.TrialRow]:
+    """About POINTS trials by number, and among them every improvement."""
+    columns = ("number", "at_s", "latency_s", "short", "improved")
+    trials = task.run.trials.filter(task=task, number__lte=task.run.trials_done)
+    level = max(0, (-(-task.trials // POINTS) - 1).bit_length()) if task.trials else 0
+    rows = chain(trials.thinned(level).values_list(*columns), trials.improvements().values_list(*columns))
+    return sorted(set(rows))
+
+
+def _rows(task: Task) -> list[dict[str, Any]]:
+    """The best records, each with how much slower it is than the first, as a share."""
+    records = list(task.records.defer("text"))
+    return [{"record": record, "gap": record.latency_s / records[0].latency_s - 1} for record in records]
+
+
+def _opened(task: Task, record: str, diff: str = "", of: str = "") -> dict[str, Any]:
+    """The chosen record and what it does, as far as that is known, beside what it is compared with."""
+    known = {str(one.trial): one for one in task.records.all()}
+    wanted = [name for name in (record, diff) if name and (name != BEFORE or name == record)]
+    if lost := [name for name in wanted if name not in known]:
+        return {"lost": lost[0]}
+    opened: dict[str, Any] = {"record": known[record], "other": known.get(diff)}
+    shown = []
+    for name in wanted:
+        state = showing.show([known[name], *known.values()])
+        if isinstance(state, showing.Failed):
+            return opened | {"failed": known[name], "error": state.error}
+        if isinstance(state, showing.Making):
+            return opened | {"step": state.step}
+        shown.append(state)
+    return opened | {"shown": shown[0]} | (_compared(task, of, *shown) if diff else {})
+
+
+def _compared(task: Task, of: str, shown: Shown, other: Shown | None = None) -> dict[str, Any]:
+    """A record beside another one, or the function that its schedule gives beside the one before any."""
+    before, after = other.tensorir if other else task.tensorir, shown.tensorir
+    if other and of == "schedule":
+        before, after = other.code, shown.code
+    pairs = decisions.paired(other.decisions, shown.decisions) if other else []
+    compared = {"pairs": pairs, "differ": sum(pair.differs for pair in pairs)}
+    try:
+        return compared | {"hunks": code.difference(before, after)}
+    except code.TooLong as error:
+        return compared | {"too_long": str(error)}
+
+
+def _task(pk: int, index: int) -> Task:
+    return get_object_or_404(Task.objects.kept().select_related("run__network", "run__created_by"), run=pk, index=index)

@@ -1,0 +1,144 @@
+"""All trials of a run, in pages; what is chosen, and the trial that is looked at, stand in the URL."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast, get_args
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from dashboard.http.paging import page
+from dashboard.presentation import charts, downloads
+from tuning.models import KEEP_BEST, MAX_NUMBER, Record, Run, TrialRow
+from tuning.reads import exploring
+from tuning.reads.exploring import Order, Wanted
+from tuning.validation import Invalid
+
+PAGE = 50
+ONLY: dict[str, tuple[str, dict[str, bool]]] = {
+    "": ("All trials", {}),
+    "valid": ("Valid", {"failed": False}),
+    "improved": ("Improved the best", {"improved": True}),
+    "failed": ("Failed", {"failed": True}),
+}
+UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+COLUMNS = (("number", "Trial"), ("task", "Task"), ("latency_s", "Latency"), ("at_s", "Time"))
+
+
+@require_GET
+def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
+    """The trials that the query wants; with a word of what is wrong in it, and status 422, when it makes no sense."""
+    run = get_object_or_404(Run.objects.select_related("network"), pk=pk)
+    tasks = {task.pk: task for task in run.tasks.defer("tensorir").order_by("index")}
+    plotted = [task for task in tasks.values() if request.GET.get("task", "") in ("", str(task.index))]
+    errors = {error.pk: error for error in run.errors.all()}
+    wrong: dict[str, str] = {}
+    rows: list[Any] = []
+    following, order = None, "number"
+    try:
+        wanted = _wanted(request)
+        order = wanted.order
+        found = exploring.trials(run, wanted).values_list(*TrialRow._fields, named=True)
+        rows, following = page(found, wanted.column, request.GET.get("cursor"), PAGE, key="number")
+    except Invalid as invalid:
+        wrong = invalid.fields
+    context = {
+        "run": run,
+        "tasks": tasks.values(),
+        "rows": [(row, tasks[row.task_id], errors.get(row.error_id)) for row in rows],
+        "asked": request.GET,
+        "only": [(value, title) for value, (title, _) in ONLY.items()],
+        "heads": [_head(request, order, *column) for column in COLUMNS],
+        "wrong": wrong,
+        "next": _url(request, cursor=following, trial=None) if following else None,
+        "first": _url(request, cursor=None, **{"from": None, "trial": None}),
+        "begun": bool(request.GET.get("cursor") or request.GET.get("from")),
+        "detail": _detail(request, run),
+        "close": _url(request, trial=None),
+        "query": _url(request, trial=None)[1:],
+        "scatter": {"figure": charts.scatter_figure(plotted), "foremost": charts.foremost(plotted)},
+        "file": downloads.stem(run),
+        "kept": KEEP_BEST,
+    }
+    return render(request, "runs/trials.html", context, status=422 if wrong else 200)
+
+
+def _wanted(request: HttpRequest) -> Wanted:
+    """Raises `Invalid` that names the parameter at fault."""
+    asked = request.GET
+    only, order = asked.get("only", ""), asked.get("order", "number")
+    if only not in ONLY:
+        raise Invalid({"only": f"Must be one of {', '.join(filter(None, ONLY))}."})
+    if order not in get_args(Order):
+        raise Invalid({"order": f"Must be one of {', '.join(get_args(Order))}."})
+    start = _number(request, "from")
+    if start is not None and order not in ("number", "at_s"):
+        raise Invalid({"from": "A trial's number is looked for in the order of numbers or times."})
+    return Wanted(
+        order=cast("Order", order),
+        after=max(0, (start or 1) - 1),
+        task=_number(request, "task"),
+        min=_seconds(request, "min"),
+        max=_seconds(request, "max"),
+        **ONLY[only][1],
+    )
+
+
+def _number(request: HttpRequest, name: str) -> int | None:
+    text = request.GET.get(name, "").strip()
+    if not text:
+        return None
+    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) > MAX_NUMBER:
+        raise Invalid({name: "Must be a whole number."})
+    return int(text)
+
+
+def _seconds(request: HttpRequest, name: str) -> float | None:
+    """`20 us`, `1.5ms` or plain seconds."""
+    text = request.GET.get(name, "").strip()
+    if not text:
+        return None
+    match = re.fullmatch(
+        r"([0-9]*\.?[0-9]+(?:e-?[0-9]{1,2})?)\s*(\w*)", text, re.ASCII | re.IGNORECASE
+    ) or re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([µμ]s)", text)
+    if match is None or match[2].lower() not in UNITS:
+        raise Invalid({name: "Write a latency as 20 us, 1.5 ms or 0.002 (seconds)."})
+    return float(match[1]) * UNITS[match[2].lower()]
+
+
+def _detail(request: HttpRequest, run: Run) -> dict[str, Any] | None:
+    """The trial that the URL asks to look at. Raises `Http404` when the run has no such trial."""
+    text = request.GET.get("trial", "")
+    if not text:
+        return None
+    if not re.fullmatch(r"[0-9]{1,10}", text):
+        raise Http404
+    trial = get_object_or_404(run.trials.select_related("task", "error"), number=min(int(text), MAX_NUMBER))
+    best = trial.task.best_latency_s
+    return {
+        "trial": trial,
+        "slower": trial.latency_s / best - 1 if trial.latency_s and best else None,
+        "gflops": trial.task.gflops_at(trial.latency_s) if trial.latency_s else None,
+        "kept": Record.objects.filter(task=trial.task_id, trial=trial.number).exists(),
+    }
+
+
+def _head(request: HttpRequest, order: str, column: str, title: str) -> dict[str, Any]:
+    """A column's title, and the page in its order, or in the opposite one."""
+    same, down = order.lstrip("-") == column, order.startswith("-")
+    url = _url(request, order=f"-{column}" if same and not down else column, cursor=None, trial=None, **{"from": None})
+    return {
+        "title": title,
+        "column": column,
+        "url": url,
+        "sorted": ("descending" if down else "ascending") if same else "",
+    }
+
+
+def _url(request: HttpRequest, **changes: Any) -> str:
+    """This page with these changes of its query, of which None takes a name away."""
+    query = {**request.GET.dict(), **changes}
+    return f"?{urlencode({name: value for name, value in query.items() if value not in (None, '')})}"

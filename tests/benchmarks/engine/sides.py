@@ -1,0 +1,285 @@
+"""Both sides of a comparison: our run as users start it, and stock TVM in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from channels.layers import get_channel_layer
+from django.conf import settings
+
+from tests.benchmarks.engine.remeasure import Rematch, Results
+from tuning.actions import runs
+from tuning.engines.targets.resolving import cores
+from tuning.engines.wire.protocol import (
+    Event,
+    NetworkSpec,
+    Options,
+    Start,
+    TasksExtracted,
+    TrialMeasured,
+    decode_event,
+    encode,
+)
+from tuning.logs import meta_schedule
+from tuning.models import Run
+from tuning.notify.announce import group_name
+from tuning.work.supervisor import supervise
+
+from .plan import WORKLOADS, Pair
+from .timeline import Course, Measured
+
+Best = dict[int, list[tuple[float, str]]]
+"""Of each task, its improvements: when, and the record."""
+
+
+CONSOLE = "console.log"
+
+
+class Tuned(NamedTuple):
+    """A run of ours, how it went, and what it improved on."""
+
+    run: Run
+    course: Course
+    best: Best
+
+
+class Broken(Exception):
+    """A side didn't do what it was asked."""
+
+
+def ours(pair: Pair) -> Tuned:
+    """Launch a run as `tune` does and supervise it, with one watcher."""
+    run = runs.launch(_order(pair), None, enqueue=False)
+    watcher = _Watcher(run.pk)
+    cpu, began = _cpu_s(), time.monotonic()
+    _supervise(run)
+    wall_s, streaming_s = time.monotonic() - began, _cpu_s() - cpu
+    watcher.close()
+    if not watcher.first:
+        raise Broken(f"Run {run.pk} was never announced.")
+    weights = list(run.tasks.order_by("index").values_list("weight", flat=True))
+    first_s = watcher.first - began
+    trials = _trials_of(run, first_s)
+    return Tuned(run, Course(weights, trials, wall_s, first_s, streaming_s), _records_of(run, trials))
+
+
+def go_on(tuned: Tuned, until_s: float) -> Best:
+    """Extend the run until it has taken as many seconds in all; gives all that it ever improved on."""
+    run, course = tuned.run, tuned.course
+    more = math.ceil(until_s * course.trials_a_second)
+    run.requeue(*Run.ENDED, trials_budget=run.trials_budget + more, time_limit_s=until_s)
+    _supervise(run)
+    return _records_of(run, _trials_of(run, course.trials[0].at_s, started_again_after=len(course.trials)))
+
+
+def _supervise(run: Run) -> None:
+    if not run.claim():
+        runs.stop(run)
+        raise Broken(f"{run.device} is busy with another run: nothing can be compared meanwhile.")
+    with _ending_gently() as wanted:
+        status = supervise(run, wanted)
+    run.refresh_from_db()
+    if status != Run.Status.FINISHED:
+        raise Broken(f"Run {run.pk} {status}: {run.error}. Its log is {run.console_log}.")
+
+
+@contextmanager
+def _ending_gently() -> Iterator[threading.Event]:
+    """Ctrl-C ends the run as a worker's is ended, before it ends the benchmark."""
+    wanted = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: wanted.set())
+    try:
+        yield wanted
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if wanted.is_set():
+        raise KeyboardInterrupt
+
+
+def stock(pair: Pair, folder: Path) -> tuple[Course, Best]:
+    """Stock TVM on the same tasks; its files and what it prints go to the folder."""
+    weights: list[int] = []
+    heard: list[tuple[float, TrialMeasured]] = []
+    began = time.monotonic()
+    for event in _said(_start(pair, folder), folder):
+        if isinstance(event, TasksExtracted):
+            weights = [task.weight for task in event.tasks]
+        if isinstance(event, TrialMeasured):
+            heard.append((time.monotonic() - began, event))
+    wall_s = time.monotonic() - began
+    if len(heard) < pair.trials:
+        raise Broken(f"Stock TVM ended after {len(heard)} of {pair.trials} trials. Its log is {folder / CONSOLE}.")
+    # The process counts from when it was told what to do, its start not included.
+    late = min(at_s - event.at_s for at_s, event in heard)
+    trials = [Measured(late + event.at_s, event.task, event.latency_s, short=False) for _, event in heard]
+    best: Best = {task: [] for task in range(len(weights))}
+    for _, event in heard:
+        if event.record:
+            best[event.task].append((late + event.at_s, event.record))
+    return Course(weights, trials, wall_s, trials[0].at_s), best
+
+
+def _start(pair: Pair, folder: Path) -> Start:
+    workload = WORKLOADS[pair.workload]
+    return Start(
+        run_id=0,
+        network=NetworkSpec(workload.network, workload.options),
+        target="this",
+        options=Options(**_options(pair)),
+        trials_budget=pair.trials,
+        trials_done=0,
+        elapsed_s=0.0,
+        work_dir=str(folder.absolute()),
+    )
+
+
+def measured_together(target: dict[str, Any], records: list[str]) -> list[float]:
+    """Latency in seconds of each record, measured in turn by one process."""
+    asked = Rematch(target, records, rounds=5, number=3, min_repeat_ms=100)
+    command = [sys.executable, "-m", "tests.benchmarks.engine.remeasure"]
+    ended = subprocess.run(
+        command, input=msgspec.json.encode(asked), capture_output=True, cwd=settings.BASE_DIR, check=False
+    )
+    if ended.returncode:
+        raise Broken(f"The best records couldn't be measured again:\n{ended.stderr.decode()[-2000:]}")
+    return msgspec.json.decode(ended.stdout.splitlines()[-1], type=Results).latencies_s()
+
+
+def _order(pair: Pair) -> dict[str, Any]:
+    workload = WORKLOADS[pair.workload]
+    name = {"name": f"bench {pair.key}", "network": workload.network, "network_options": workload.options}
+    return {**name, "target": "this", "trials": pair.trials, **_options(pair)}
+
+
+def _options(pair: Pair) -> dict[str, Any]:
+    """Stock TVM knows no earlier runs, and its builders take so long to start that a busy machine would lose builds."""
+    return {"trials_per_batch": pair.batch, "seed": pair.seed, "warm_start": False, "build_timeout_s": 300.0}
+
+
+def _trials_of(run: Run, first_s: float, started_again_after: float = math.inf) -> list[Measured]:
+    """`at_s` counts from when the engine was told what to do: the first trial tells how much earlier it was started.
+
+    A second engine took as long to start, after so many trials.
+    """
+    index = dict(run.tasks.values_list("pk", "index"))
+    rows = list(run.trials.order_by("number").values_list("at_s", "task_id", "latency_s", "short", "number"))
+    late = max(0.0, first_s - rows[0][0])
+    return [
+        Measured(at_s + (2 * late if number > started_again_after else late), index[task], latency_s, short)
+        for at_s, task, latency_s, short, number in rows
+    ]
+
+
+def _records_of(run: Run, trials: list[Measured]) -> Best:
+    """Line n of the run's record file is trial n."""
+    best: Best = {task: [] for task in range(run.tasks_total)}
+    improved = set(run.trials.improvements().values_list("number", flat=True))
+    for number, line in enumerate(meta_schedule.entries(run.work_dir, run.trials_done), start=1):
+        if number in improved and line is not None:
+            trial = trials[number - 1]
+            workload, record = (text.decode() for text in line)
+            best[trial.task].append((trial.at_s, f"[{workload},{record}]"))
+    return best
+
+
+def _said(start: Start, folder: Path) -> Iterator[Event]:
+    folder.mkdir(parents=True, exist_ok=True)
+    reader, writer = os.pipe()
+    # TVM halves the logical cores of x86 otherwise: both sides shall measure with the same threads.
+    env = {**os.environ, "TVM_NUM_THREADS": str(cores())}
+    command = [sys.executable, "-m", "tests.benchmarks.engine.stock", "--events-fd", str(writer)]
+    with (folder / CONSOLE).open("ab") as log, os.fdopen(reader, "rb") as events:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[writer], cwd=settings.BASE_DIR, env=env
+        )
+        os.close(writer)
+        assert process.stdin
+        try:
+            process.stdin.write(encode(start))
+            process.stdin.flush()
+            yield from map(decode_event, events)
+        finally:
+            process.stdin.close()
+            if process.poll() is None:
+                process.terminate()
+            process.wait()
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+class _Watcher:
+    """A member of the run's group, as a browser's consumer is; knows when the first trial came."""
+
+    def __init__(self, run_id: int) -> None:
+        self.first = 0.0
+        """On the monotonic clock; 0 before it came."""
+        self._loop = asyncio.new_event_loop()
+        self._joined = threading.Event()
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._watch(run_id),), daemon=True)
+        self._ended = asyncio.Event()
+        self._thread.start()
+        self._joined.wait(5)
+
+    async def _watch(self, run_id: int) -> None:
+        layer = get_channel_layer()
+        assert layer is not None
+        channel = await layer.new_channel()
+        await layer.group_add(group_name(run_id), channel)
+        self._joined.set()
+        ended = asyncio.ensure_future(self._ended.wait())
+        while not ended.done():
+            message = asyncio.ensure_future(layer.receive(channel))
+            await asyncio.wait({message, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if message.done():
+                self._see(msgspec.json.decode(message.result()["text"]))
+            else:
+                message.cancel()
+
+    def _see(self, delta: dict[str, Any]) -> None:
+        if delta["trials"]["number"] and not self.first:
+            self.first = time.monotonic()
+
+    def close(self) -> None:
+        """Leave."""
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join(5)
+
+
+@contextmanager
+def own_channel_layer(folder: Path) -> Iterator[None]:
+    """A Valkey for the announcements where none is configured or up."""
+    from tuning.host import valkey
+
+    if valkey.url(settings.VAR) != settings.REDIS_URL or valkey.answers(settings.VAR):
+        yield
+        return
+    valkey.prepare(folder)
+    process = subprocess.Popen(valkey.command(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not valkey.answers(folder):
+            time.sleep(0.05)
+            if process.poll() is not None:
+                raise Broken("Valkey didn't start.")
+        layers: dict[str, Any] = settings.CHANNEL_LAYERS
+        layers["default"]["CONFIG"]["hosts"] = [valkey.url(folder)]
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+        valkey.clean_up(folder)

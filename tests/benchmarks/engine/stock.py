@@ -1,0 +1,134 @@
+"""Stock TVM for the benchmark: `tune_tasks` with `LocalBuilder` and `LocalRunner`, said in the engine's protocol.
+
+`python -m tests.benchmarks.engine.stock --events-fd FD` reads a `Start` and ends after its budget. Nothing of it is ours but the
+clock: TVM reports only whole batches, so its runner is handed one input at a time to tell when each measurement ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule as ms
+from tvm.target import Target
+
+from tuning.engines import networks
+from tuning.engines.meta_schedule.pipes import Inbox, Outbox
+from tuning.engines.networks import extraction
+from tuning.engines.targets.resolving import cores, resolve
+from tuning.engines.wire.protocol import Finished, Options, Start, TasksExtracted, TrialMeasured
+from tuning.logs import meta_schedule
+
+
+def main() -> None:
+    """Run one stock tuning from its first event to its last."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.engine.stock")
+    parser.add_argument("--events-fd", type=int, required=True, help="an open pipe that events are written to")
+    outbox = Outbox(parser.parse_args().events_fd)
+    inbox = Inbox(on_stop=lambda: outbox.close_with(Finished("stopped")))
+    if start := inbox.start():
+        inbox.watch()
+        _tune(start, outbox, inbox.began)
+        outbox.close_with(Finished("budget"))
+
+
+def _tune(start: Start, outbox: Outbox, began: float) -> None:
+    options, resolved, work_dir = start.options, resolve(start.target), Path(start.work_dir)
+    work_dir.mkdir(parents=True, exist_ok=True)
+    target = Target(resolved.target)
+    extracted = extraction.extract(extraction.legalized(networks.build(start.network).mod, target), target)
+    infos = [extraction.describe(index, task) for index, task in enumerate(extracted)]
+    outbox.send(TasksExtracted(resolved.target, infos))
+    tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
+        extracted, start.work_dir, num_threads=cores(), seed=options.seed
+    )
+    runner = TimedRunner(_runner(options), began)
+    reporter = Reporter({info.name: info.index for info in infos}, runner, outbox, work_dir)
+    ms.tune.tune_tasks(
+        tasks=tasks,
+        task_weights=weights,
+        work_dir=start.work_dir,
+        max_trials_global=start.trials_budget,
+        num_trials_per_iter=options.trials_per_batch,
+        builder=ms.builder.LocalBuilder(timeout_sec=options.build_timeout_s),
+        runner=runner,
+        measure_callbacks=[*ms.measure_callback.MeasureCallback.create("default"), reporter],
+        task_scheduler=ms.task_scheduler.GradientBased(seed=ms.utils.fork_seed(options.seed, 1)[0]),
+    )
+
+
+def _runner(options: Options) -> Any:
+    config = ms.runner.EvaluatorConfig(options.number, options.repeat, options.min_repeat_ms)
+    return ms.runner.LocalRunner(timeout_sec=options.run_timeout_s, evaluator_config=config)
+
+
+@derived_object
+class TimedRunner(ms.runner.PyRunner):  # type: ignore[misc]
+    """TVM's runner, which measures one input after the other anyway."""
+
+    def __init__(self, inner: Any, began: float) -> None:
+        super().__init__()
+        self._inner = inner
+        self._began = began
+        self.ended: list[float] = []
+        """Seconds since the process was told what to do, of each measurement of the batch."""
+
+    def run(self, runner_inputs: Any) -> list[Any]:
+        """A future for each input."""
+        self.ended = []
+        return [self._timed(given) for given in runner_inputs]
+
+    def now(self) -> float:
+        """Seconds since the process was told what to do."""
+        return time.monotonic() - self._began
+
+    def _timed(self, given: Any) -> Any:
+        (future,) = self._inner.run([given])
+        self.ended.append(self.now())
+        return future
+
+
+@derived_object
+class Reporter(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
+    """Reports the trials of a batch, when TVM does."""
+
+    def __init__(self, index: dict[str, int], runner: TimedRunner, outbox: Outbox, work_dir: Path) -> None:
+        super().__init__()
+        self._index = index
+        self._runner = runner
+        self._outbox = outbox
+        self._work_dir = work_dir
+        self._best: dict[int, float] = {}
+
+    def apply(
+        self,
+        task_scheduler: Any,
+        task_id: int,
+        measure_candidates: Any,
+        builder_results: Any,
+        runner_results: Any,
+    ) -> None:
+        """One event for each candidate of the batch; TVM wrote their records before."""
+        task = self._index[str(task_scheduler.tasks_[task_id].ctx.task_name)]
+        moments = iter(self._runner.ended)
+        texts = meta_schedule.latest(self._work_dir, len(measure_candidates))
+        for built, measured, text in zip(builder_results, runner_results, texts, strict=True):
+            at_s = next(moments) if built.error_msg is None else self._runner.now()
+            self._outbox.send(self._event(task, measured, text, at_s))
+
+    def _event(self, task: int, measured: Any, text: str, at_s: float) -> TrialMeasured:
+        if measured.error_msg is not None:
+            return TrialMeasured(task, None, at_s, error_kind="run", error=str(measured.error_msg))
+        latency_s = fmean(float(seconds) for seconds in measured.run_secs)
+        improves = latency_s < self._best.get(task, float("inf"))
+        if improves:
+            self._best[task] = latency_s
+        return TrialMeasured(task, latency_s, at_s, record=text if improves else None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""What is asked over HTTP, and how long the answers took."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import time
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from random import Random
+from typing import Any, NamedTuple, get_args
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from tests.benchmarks.engine.sides import Broken
+from tuning.reads.run_list import Order as RunOrder
+
+from .site import Site
+
+UNKNOWN = "not recorded"
+WARM_UP = 3
+PAGE = 50
+RANDOM_WINDOWS = 8
+
+
+class Question(NamedTuple):
+    """A path and its parameters. A paged one is asked for one page after the other, and begins again at the end."""
+
+    name: str
+    path: str
+    parameters: dict[str, str | float]
+    paged: bool = False
+
+
+class Answers(msgspec.Struct):
+    """Milliseconds of each answer in the order of asking, and the bytes of the largest body, as it was sent."""
+
+    name: str
+    ms: list[float]
+    size: int
+
+    def at(self, share: float) -> float:
+        """The percentile, by the nearest rank."""
+        ordered = sorted(self.ms)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def slowest(answers: Sequence[Answers]) -> Answers:
+    """By the p95."""
+    return max(answers, key=lambda each: each.at(0.95))
+
+
+def of_curves(run: int) -> list[Question]:
+    """What the charts of a run are drawn from."""
+    return [Question("curves", f"/api/v1/runs/{run}/curves", {}), Question("figures", f"/runs/{run}/figures/", {})]
+
+
+def of_trials(run: int, latencies: Sequence[float]) -> list[Question]:
+    """Pages of trials; `latencies` are some of the run's, which tell the ranges."""
+    ordered = sorted(latencies)
+    some, most = ordered[len(ordered) // 20], ordered[len(ordered) * 3 // 4]
+    filters: dict[str, dict[str, str | float]] = {
+        "all": {},
+        "of a task": {"task": 0},
+        "improved": {"improved": "true"},
+        "of the fastest 5 %": {"max": some},
+        "of the slowest 25 %": {"min": most},
+        "of a task and a range": {"task": 1, "min": some, "max": most},
+    }
+    wanted = {
+        f"{name}, by {order}": {**chosen, "order": order}
+        for name, chosen in filters.items()
+        for order in ("number", "-number", "latency_s", "-latency_s", "task", "-task")
+    }
+    wanted["failed, by -number"] = {"failed": "true", "order": "-number"}
+    wanted["failed, by task"] = {"failed": "true", "order": "task"}
+    wanted["failed of a task, by number"] = {"failed": "true", "task": 2, "order": "number"}
+    wanted["valid, by -number"] = {"failed": "false", "order": "-number"}
+    path = f"/api/v1/runs/{run}/trials"
+    return [Question(name, path, {**chosen, "limit": PAGE}, paged=True) for name, chosen in wanted.items()]
+
+
+def of_scatter(run: int, trials: int, latencies: Sequence[float]) -> list[Question]:
+    """Windows of the scatter: by number, by latency, of a task, and some at random; `latencies` are some of the run's."""
+    ordered = sorted(latencies)
+    fast, middle, slow = (ordered[int(len(ordered) * share)] for share in (0.05, 0.5, 0.75))
+    tenth = _part(trials, 0.6, 0.1)
+    windows: dict[str, dict[str, str | float]] = {
+        "all": {},
+        "the middle half": _part(trials, 0.25, 0.5),
+        "a tenth": tenth,
+        "a hundredth": _part(trials, 0.5, 0.01),
+        "the first tenth": _part(trials, 0.0, 0.1),
+        "the fastest 5 %": {"max": fast},
+        "the faster half": {"max": middle},
+        "the slowest 25 %": {"min": slow},
+        "of a tenth the faster half": {**tenth, "max": middle},
+        "a task": {"task": 0},
+        "of a task the faster half": {"task": 1, "max": middle},
+    }
+    random = Random(trials)
+    for number in range(RANDOM_WINDOWS):
+        first, last = sorted(random.randint(1, trials) for _ in range(2))
+        least, most = sorted(random.choices(ordered, k=2))
+        windows[f"at random {number + 1}"] = {"from": first, "to": last, "min": least, "max": most}
+    path = f"/api/v1/runs/{run}/scatter"
+    return [Question(name, path, window) for name, window in windows.items()]
+
+
+def _part(trials: int, begin: float, share: float) -> dict[str, str | float]:
+    first = int(trials * begin) + 1
+    return {"from": first, "to": first + int(trials * share)}
+
+
+def of_runs() -> list[Question]:
+    """Pages of the run list, in the API and as HTML: every order, and filters that most, few and no runs pass."""
+    today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    filters: dict[str, dict[str, str | float]] = {
+        "with a word": {"q": "synthetic 16"},
+        "with a word that none has": {"q": "nowhere"},
+        "finished": {"status": "finished"},
+        "failed": {"status": "failed"},
+        "of a network": {"network": "synthetic"},
+        "of a tag that none has": {"tag": "nothing"},
+        "of today": {"since": today, "until": today},
+        "archived": {"show": "archived"},
+        "deleted": {"show": "deleted"},
+        "with a word, finished, by -estimated_latency_s": {
+            "q": "synthetic",
+            "status": "finished",
+            "network": "synthetic",
+            "since": today,
+            "order": "-estimated_latency_s",
+        },
+    }
+    wanted = {f"by {order}": {"order": order} for order in get_args(RunOrder)} | filters
+    calls = [
+        Question(f"runs {name}", "/api/v1/runs", {**one, "limit": PAGE}, paged=True) for name, one in wanted.items()
+    ]
+    return [*calls, *(Question(f"page of runs {name}", "/runs/", one) for name, one in wanted.items())]
+
+
+class Asker:
+    """A browser's one connection, which stays open."""
+
+    def __init__(self, site: Site) -> None:
+        self.headers = {"Cookie": site.cookie, "Accept-Encoding": "gzip"}
+        self.connection = http.client.HTTPConnection(urlsplit(site.url).netloc, timeout=120)
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self.connection.close()
+
+    def ask(self, question: Question, times: int) -> Answers:
+        """The answers to so many requests, the first few for warming up not counted. Raises `Broken` for an error."""
+        answers, cursor = Answers(question.name, [], 0), None
+        for number in range(WARM_UP + times):
+            began = time.perf_counter()
+            size, body = self._get(question, cursor)
+            taken_ms = (time.perf_counter() - began) * 1e3
+            cursor = json.loads(body)["next"] if question.paged else None
+            if number >= WARM_UP:
+                answers.ms.append(taken_ms)
+                answers.size = max(answers.size, size)
+        return answers
+
+    def latencies(self, run: int) -> list[float]:
+        """Some valid ones of the run, from all of its length."""
+        _, body = self._get(Question("", f"/api/v1/runs/{run}/curves", {"points": 500}), None)
+        return [latency for task in json.loads(body)["tasks"] for latency in task["scatter"]["latency_s"]]
+
+    def columns(self, run: int, *names: str) -> list[tuple[Any, ...]]:
+        """These columns of all of the run's trials, by number."""
+        rows: list[tuple[Any, ...]] = []
+        while True:
+            after: dict[str, str | float] = {"after": len(rows), "limit": 1000}
+            columns = json.loads(self._get(Question("", f"/api/v1/runs/{run}/trials", after), None)[1])
+            if not columns["number"]:
+                return rows
+            rows += zip(*(columns[name] for name in names), strict=True)
+
+    def _get(self, question: Question, cursor: Any) -> tuple[int, bytes]:
+        """Bytes on the wire, and the body as it was before it was compressed."""
+        parameters = question.parameters | ({"cursor": cursor} if cursor else {})
+        path = f"{question.path}?{urlencode(parameters)}" if parameters else question.path
+        self.connection.request("GET", path, headers=self.headers)
+        response = self.connection.getresponse()
+        body = response.read()
+        if response.status != 200:
+            raise Broken(f"{path}: {response.status} {body[:300]!r}")
+        packed = response.headers.get("Content-Encoding") == "gzip"
+        return len(body), gzip.decompress(body) if packed else body

@@ -1,0 +1,119 @@
+"""Libraries over the API: compile, follow, cancel, benchmark, take away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from channels.db import database_sync_to_async
+from django.test import Client
+
+from tests.sockets import Socket
+from tests.world import make_compilation, make_run, make_user, measured_run, publish
+from tuning.engines.wire.versions import PINS
+from tuning.models import Compilation
+from tuning.notify import announce
+from tuning.queue import jobs
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator(monkeypatch: pytest.MonkeyPatch) -> Client:
+    monkeypatch.setattr(jobs, "enqueue_compilation", lambda _: None)
+    client = Client()
+    client.force_login(make_user("operator", "ada"))
+    return client
+
+
+def post(client: Client, path: str, body: str = "{}") -> Any:
+    return client.post(f"/api/v1/{path}", body, content_type="application/json")
+
+
+def test_it_queues_a_compilation(operator: Client) -> None:
+    run = measured_run(versions=dict(PINS))
+    answer = post(operator, f"runs/{run.pk}/compilations", '{"source": "library"}')
+    assert answer.status_code == 201
+    made = answer.json()
+    assert (made["status"], made["source"], made["created_by"], made["verified"]) == ("queued", "library", "ada", None)
+    assert operator.get(f"/api/v1/runs/{run.pk}/compilations").json()["items"] == [made]
+    assert operator.get(f"/api/v1/compilations/{made['id']}").json() == made
+
+
+def test_it_says_what_stands_in_the_way(operator: Client) -> None:
+    answer = post(operator, f"runs/{make_run().pk}/compilations")
+    assert answer.status_code == 409
+    assert "no valid record yet" in answer.json()["error"]["message"]
+    answer = post(operator, f"runs/{measured_run().pk}/compilations", '{"source": "best"}')
+    assert answer.json()["error"]["fields"] == {"source": "Must be one of run, library, not 'best'."}
+    assert post(operator, "runs/99/compilations").status_code == 404
+
+
+def test_it_cancels_and_benchmarks_again(operator: Client) -> None:
+    compilation = make_compilation()
+    path = f"compilations/{compilation.pk}"
+    answer = post(operator, f"{path}/benchmarks")
+    assert answer.status_code == 202
+    assert (answer.json()["status"], answer.json()["waits_for"]) == ("queued", "cpu")
+    assert post(operator, f"{path}/benchmarks").status_code == 409
+    assert post(operator, f"{path}/cancel").json()["status"] == "finished"
+    assert post(operator, f"{path}/cancel").status_code == 409
+
+
+def test_it_shows_the_last_benchmark_and_all_of_them(operator: Client) -> None:
+    compilation = make_compilation()
+    shown = operator.get(f"/api/v1/compilations/{compilation.pk}").json()
+    assert shown["coverage"] == {"functions": 2, "tuned": 1, "untuned": ["fused_matmul1"]}
+    assert (shown["measured_s"], shown["speedup"]) == (9e-3, pytest.approx(10.0))
+    assert [one["rounds"] for one in shown["benchmarks"]] == [3]
+
+
+def test_it_gives_library_and_manifest_under_names_that_tell(operator: Client) -> None:
+    compilation = make_compilation()
+    publish(compilation)
+    name = f"mlp_znver4_run-{compilation.run_id}_compilation-{compilation.pk}"
+    for what, path in (("artifact", compilation.library), ("manifest", compilation.manifest)):
+        answer: Any = operator.get(f"/api/v1/compilations/{compilation.pk}/{what}")
+        assert answer.headers["Content-Disposition"] == f'attachment; filename="{name}{path.suffix}"'
+        assert answer.getvalue() == path.read_bytes()
+
+
+@pytest.mark.parametrize("what", ["artifact", "manifest", "snippets"])
+def test_it_gives_nothing_that_was_not_built(operator: Client, what: str) -> None:
+    compilation = make_compilation(sha256=None, status=Compilation.Status.FAILED)
+    answer = operator.get(f"/api/v1/compilations/{compilation.pk}/{what}")
+    assert answer.status_code == 409
+    assert answer.json()["error"]["message"] == "There is no library: the compilation is failed."
+
+
+def test_it_gives_the_log_from_an_offset(operator: Client) -> None:
+    compilation = make_compilation()
+    compilation.folder.mkdir(parents=True)
+    compilation.console_log.write_text("one\ntwo\n")
+    path = f"/api/v1/compilations/{compilation.pk}/log"
+    assert operator.get(path).json() == {"text": "one\ntwo\n", "start": 0, "end": 8}
+    assert operator.get(f"{path}?after=4").json()["text"] == "two\n"
+
+
+def test_its_programs_are_programs(operator: Client) -> None:
+    compilation = make_compilation()
+    publish(compilation)
+    items = operator.get(f"/api/v1/compilations/{compilation.pk}/snippets").json()["items"]
+    (python,) = [one for one in items if one["language"] == "python"]
+    compile(python["text"], python["file_name"], "exec")
+    assert "apache-tvm==0.27.0.post1 apache-tvm-ffi==0.1.14.post1" in python["text"]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_its_socket_gives_the_state_and_then_deltas(client: Client) -> None:
+    compilation = await database_sync_to_async(make_compilation)()
+    await database_sync_to_async(client.force_login)(await database_sync_to_async(make_user)("viewer"))
+    socket = Socket(client, f"/ws/compilations/{compilation.pk}/")
+    assert await socket.connect()
+    state = await socket.read()
+    assert (state["type"], state["compilation"]["id"]) == ("state", compilation.pk)
+    await database_sync_to_async(compilation.move)("finished", to="cancelling")
+    await database_sync_to_async(announce.announce_compilation)(compilation.pk)
+    delta = await socket.read()
+    assert (delta["type"], delta["compilation"]["status"]) == ("delta", "cancelling")
+    await socket.close()

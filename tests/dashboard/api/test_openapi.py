@@ -1,0 +1,168 @@
+"""The OpenAPI page, and that page and docs/api.md tell the truth."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from django.conf import settings
+from django.contrib.staticfiles import finders
+from django.test import Client
+
+from dashboard.api import api, shapes
+from dashboard.http.errors import CODES
+from dashboard.models import ApiToken
+from tests.live import LiveSite
+from tests.world import (
+    make_compilation,
+    make_extraction,
+    make_run,
+    make_user,
+    measured_run,
+    publish,
+    write_record_files,
+)
+from tuning.actions import orders, runs
+from tuning.models import Run
+from tuning.reads import showing
+from tuning.reads.run_list import Order
+from tuning.validation import Invalid
+
+
+@pytest.fixture
+def schema() -> Any:
+    return json.loads(json.dumps(api.get_openapi_schema()))
+
+
+@pytest.fixture
+def document() -> str:
+    return Path(settings.BASE_DIR, "docs", "api.md").read_text()
+
+
+def operations(schema: Any) -> dict[str, Any]:
+    return {f"{method.upper()} {path}": op for path, ops in schema["paths"].items() for method, op in ops.items()}
+
+
+def resolved(schema: Any, part: Any) -> Any:
+    while "$ref" in part:
+        part = schema["components"]["schemas"][part["$ref"].rpartition("/")[2]]
+    return part
+
+
+def test_docs_list_every_call_and_no_other(schema: Any, document: str) -> None:
+    listed = set(re.findall(r"^\| `((?:GET|POST|PUT|PATCH|DELETE) /api/\S+)`", document, re.MULTILINE))
+    assert listed == operations(schema).keys()
+
+
+def test_docs_name_every_parameter_and_code(schema: Any, document: str) -> None:
+    parameters = {
+        p["name"] for op in operations(schema).values() for p in op.get("parameters", []) if p["in"] == "query"
+    }
+    for name in parameters | {code for code, _ in CODES.values()} | {order.lstrip("-") for order in get_args(Order)}:
+        assert f"`{name}`" in document, name
+
+
+def test_docs_give_an_error_as_it_is(document: str) -> None:
+    (example,) = re.findall(r'^({"error": .*})$', document, re.MULTILINE)
+    with pytest.raises(Invalid) as raised:
+        runs.launch({"network": "mlp", "trials": 0, "target": 0}, None)
+    assert json.loads(example)["error"]["fields"]["trials"] == raised.value.fields["trials"]
+
+
+def test_every_call_says_that_it_needs_a_sign_in_and_how_it_fails(schema: Any) -> None:
+    for name, operation in operations(schema).items():
+        assert {"TokenAuth", "SessionAuth"} <= {key for way in operation["security"] for key in way}, name
+        assert {"401", "403", "404", "422", "500"} <= operation["responses"].keys(), name
+
+
+def test_it_knows_every_status_of_a_run() -> None:
+    assert list(get_args(shapes.Status)) == Run.Status.values
+
+
+def test_it_describes_every_field_of_a_run(schema: Any) -> None:
+    described = schema["components"]["schemas"]["RunDict"]["properties"]
+    assert described["estimated_latency_s"]["anyOf"] == [{"type": "number"}, {"type": "null"}]
+    assert described.keys() == Run.to_full_dict.__globals__["RunDict"].__annotations__.keys()
+
+
+@pytest.mark.django_db
+def test_it_describes_the_launch_as_the_services_take_it(schema: Any) -> None:
+    body = operations(schema)["POST /api/v1/runs"]["requestBody"]["content"]["application/json"]["schema"]
+    properties = body["properties"]
+    for option in [*orders.budget_options(), *orders.tuning_options()]:
+        described = properties[option["name"]]
+        assert described.get("items", described).get("minimum") == option["minimum"]
+        assert properties[option["name"]].get("enum") == option["choices"]
+    with pytest.raises(Invalid) as raised:
+        runs.launch({name: object() for name in properties}, None)
+    assert "There is no such" not in str(raised.value)
+    assert body["additionalProperties"] is False
+
+
+@pytest.mark.django_db
+def test_answers_are_as_described(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(showing, "show", lambda _: showing.Shown("code", [], "tensorir", packs=False))
+    run = measured_run(latencies=[(0, None), (1, 2e-3), (0, 1e-3)])
+    write_record_files(run)
+    run.console_log.write_text("printed")
+    extraction, compilation = make_extraction(run.network), make_compilation(run)
+    publish(compilation)
+    client = Client()
+    client.force_login(make_user("viewer"))
+    for name, operation in operations(schema).items():
+        method, path = name.split()
+        if method == "GET":
+            keys: dict[str, Any] = {
+                "run_id": run.pk,
+                "index": 0,
+                "trial": 3,
+                "network_id": run.network_id,
+                "extraction_id": extraction.pk,
+                "compilation_id": compilation.pk,
+            }
+            keys["workload_hash"] = run.tasks.values_list("workload_hash", flat=True)[0]
+            query = {"runs": f"{run.pk},{make_run().pk}"} if path.endswith("/compare") else {}
+            response = client.get(path.format(**keys), query)
+            content = operation["responses"]["200"]["content"]
+            assert response.headers["Content-Type"].partition(";")[0] in content, name
+            if response.streaming:
+                continue
+            answer, described = response.json(), resolved(schema, content["application/json"]["schema"])
+            assert set(described["required"]) <= answer.keys() <= described["properties"].keys(), name
+
+
+@pytest.mark.django_db
+def test_a_script_can_read_the_schema() -> None:
+    token = ApiToken.issue(make_user("viewer"))
+    response = Client().get("/api/v1/openapi.json", headers={"authorization": f"Bearer {token}"})
+    assert response.json()["info"]["title"] == "Tuneboard"
+
+
+@pytest.mark.django_db
+def test_the_page_sends_strangers_to_sign_in(client: Client) -> None:
+    assert client.get("/api/v1/docs").headers["Location"] == "/sign-in/?next=/api/v1/docs"
+
+
+@pytest.mark.django_db
+def test_the_page_loads_nothing_from_elsewhere(client: Client) -> None:
+    client.force_login(make_user("viewer"))
+    page = client.get("/api/v1/docs").content.decode()
+    files = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert "/static/ninja/swagger-ui-bundle.js" in files
+    assert all(file.startswith("/static/ninja/") and finders.find(file.removeprefix("/static/")) for file in files)
+    assert not re.findall(r"https?://", page)
+    assert not re.findall(r"<script(?![^>]*(?:src=|application/json))", page)
+
+
+@pytest.mark.browser
+def test_the_page_works_in_a_browser_under_our_policy(live_site: LiveSite, signed_in: Any) -> None:
+    signed_in.goto(f"{live_site.url}/api/v1/docs")
+    signed_in.wait_for_selector(".opblock")
+    assert signed_in.locator(".opblock").count() == len(operations(json.loads(json.dumps(api.get_openapi_schema()))))
+    signed_in.locator("#operations-networks-dashboard_api_networks_list_networks").click()
+    signed_in.get_by_role("button", name="Try it out").click()
+    signed_in.get_by_role("button", name="Execute").click()
+    signed_in.wait_for_selector(".live-responses-table .response-col_status:has-text('200')")

@@ -1,0 +1,169 @@
+"""`manage.py tune`: a run in the foreground, in the same database, with an exit status that can be trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import OperationalError
+
+from dashboard.presentation.terminal import RunProgress
+from tests.engine_fixtures import Play
+from tests.threads import when
+from tests.world import claimed, extracted, make_run, trial
+from tuning.engines.wire.protocol import VERSION, Failed, Finished, Hello, Plateaued, WarmStarted
+from tuning.host import targets
+from tuning.models import Run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HELLO = Hello(version=VERSION, engine="fake", pid=1, versions={})
+BEGINNING = (HELLO, extracted(), trial(0, 2e-3), trial(1, 3e-3))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Targets resolve without TVM; the handlers of this process are put back."""
+    here: targets.TargetDict = {"target": {"kind": "llvm"}, "device": "cpu", "label": "llvm"}
+    monkeypatch.setattr(targets, "resolve", lambda target: here)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_it_prints_the_tasks_and_the_estimate(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
+    play(*BEGINNING, Finished("budget"))
+    call_command("tune", "mlp", "--trials", "2")
+    said = capsys.readouterr().out
+    assert "fused_matmul1" in said
+    assert "finished: 2 of 2 trials" in said
+    assert "8.000\u00a0ms (2 of 2 tasks measured)" in said
+    assert Run.objects.get().status == "finished"
+
+
+def test_it_prints_the_run_as_json_and_nothing_else(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
+    play(*BEGINNING, Finished("budget"))
+    call_command("tune", "matmul", "--option", "n=64", "--trials", "2", "--seed", "5", "--json")
+    run = json.loads(capsys.readouterr().out)
+    assert (run["status"], run["network_options"]["n"], run["options"]["seed"]) == ("finished", 64, 5)
+    assert [task["trials"] for task in run["tasks"]] == [1, 1]
+
+
+def test_a_networks_own_options_have_names_of_their_own(play: Play) -> None:
+    play(*BEGINNING, Finished("budget"))
+    call_command("tune", "mobilenet", "--layout", "NCHW", "--batch", "2", "--trials", "2")
+    assert Run.objects.get().network.options == {"batch": 2, "layout": "NCHW", "dtype": "float32"}
+
+
+def test_it_says_how_the_run_ended_and_what_it_began_with(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
+    play(HELLO, extracted(), WarmStarted([0], [7]), trial(0), trial(1), Plateaued(1), Finished("time_limit"))
+    call_command("tune", "mlp", "--trials", "64", "--time-limit-s", "90")
+    said = capsys.readouterr().out
+    assert "Ended at its time limit of 1\u00a0min 30\u00a0s." in said
+    assert "1 of 2 tasks start from records of run 7." in said
+    assert "fused_matmul1 (plateau)" in said
+
+
+def test_it_warns_on_stderr(play: Play, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    slow: targets.TargetDict = {"target": {"kind": "llvm"}, "device": "cpu", "label": "", "warning": "It is slow."}
+    monkeypatch.setattr(targets, "resolve", lambda _target: slow)
+    play(*BEGINNING, Finished("budget"))
+    call_command("tune", "mlp", "--trials", "2", "--json")
+    said = capsys.readouterr()
+    assert "target: It is slow." in said.err
+    assert json.loads(said.out)["status"] == "finished"
+
+
+def test_it_exits_with_1_when_no_trial_was_valid(play: Play) -> None:
+    play(HELLO, extracted(1), trial(0, None), Finished("budget"))
+    with pytest.raises(CommandError, match="None of the 1 trials was valid") as failed:
+        call_command("tune", "mlp", "--trials", "1")
+    assert failed.value.returncode == 1
+
+
+def test_it_exits_with_1_when_the_engine_failed(play: Play) -> None:
+    play(HELLO, Failed("no such target"))
+    with pytest.raises(CommandError, match="no such target"):
+        call_command("tune", "mlp")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["resnet-99"], "network: There is no network"),
+        (["mlp", "--layout", "NCHW"], "network_options.layout: There is no such option"),
+        (["mlp", "--tasks", "a"], "tasks: Must be one or more whole numbers"),
+        (["mlp", "--trials", "0"], "trials: Must be a whole number from 1"),
+        (["mlp", "--trials-per-batch", "x"], "trials_per_batch: Must be"),
+        (["matmul", "--option", "n"], "write NAME=VALUE"),
+        (["matmul", "--option", "n=-1"], "network_options.n: Must be"),
+    ],
+)
+def test_it_exits_with_2_and_names_the_option_at_fault(arguments: list[str], says: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        call_command("tune", *arguments)
+    assert says in str(refused.value)
+    assert refused.value.returncode == 2
+    assert not Run.objects.exists()
+
+
+def test_ctrl_c_stops_the_run_and_keeps_what_was_measured(play: Play) -> None:
+    play(*BEGINNING, {"do": "wait"})
+
+    finger = when(Run.objects.filter(trials_done=2).exists, lambda: os.kill(os.getpid(), signal.SIGINT))
+    call_command("tune", "mlp")
+    finger.join(60)
+    run = Run.objects.get()
+    assert (run.status, run.trials_done) == ("stopped", 2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_it_waits_for_its_device_leaves_no_run_queued(play: Play, number: signal.Signals) -> None:
+    """No worker needs to be there that would take it."""
+    busy = claimed(make_run())
+    waits = Run.objects.filter(status="queued")
+    finger = when(waits.exists, lambda: os.kill(os.getpid(), number))
+    call_command("tune", "mlp")
+    finger.join(60)
+    busy.refresh_from_db()
+    assert busy.status == "running"
+    assert Run.objects.exclude(pk=busy.pk).get().status == "stopped"
+
+
+def test_it_goes_on_through_a_database_that_is_away_for_a_moment(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    play(*BEGINNING, Finished("budget"))
+    update, failures = RunProgress.update, [OperationalError("connection refused")]
+
+    def unreachable_at_first(self: RunProgress) -> None:
+        if failures:
+            raise failures.pop()
+        update(self)
+
+    monkeypatch.setattr(RunProgress, "update", unreachable_at_first)
+    call_command("tune", "mlp", "--trials", "2")
+    assert Run.objects.get().status == "finished"
+    assert not failures
+
+
+def test_ctrl_c_stops_a_run_that_a_worker_took(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dashboard.management.commands.tune.claim", lambda run, _shutdown: not run.claim())
+    taken = when(Run.objects.filter(status="running").exists, lambda: os.kill(os.getpid(), signal.SIGINT))
+    stopping = Run.objects.filter(status="stopping")
+    worker = when(stopping.exists, lambda: stopping.update(status="stopped"))
+    call_command("tune", "mlp")
+    taken.join(60)
+    worker.join(60)
+    assert Run.objects.get().status == "stopped"
+
+
+def test_it_waits_for_its_device(play: Play) -> None:
+    play(*BEGINNING, Finished("budget"))
+    busy = claimed(make_run())
+    other = when(Run.objects.filter(status="queued").exists, lambda: busy.move("running", to="finished"))
+    call_command("tune", "mlp", "--trials", "2")
+    other.join(60)
+    assert set(Run.objects.values_list("status", flat=True)) == {"finished"}

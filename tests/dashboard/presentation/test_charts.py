@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dashboard.presentation import charts
+from tests.world import claimed, make_run, make_tasks, measured_run, record_trials, trial
+from tuning.models import Run
+from tuning.reads.curves import curves
+from tuning.work.recorder import Recorder
+
+pytestmark = pytest.mark.django_db
+
+
+def figures(run: Run) -> charts.RunFiguresDict:
+    return charts.run_figures(run, curves(run))
+
+
+def columns(trace: dict[str, Any]) -> tuple[list[int], list[float], list[float]]:
+    return trace["x"], trace["customdata"], trace["y"]
+
+
+def test_it_holds_the_best_latency_up_to_the_last_trial() -> None:
+    first, second = figures(measured_run())["latency"]["data"]
+    assert columns(first) == ([1, 3], [1.0, 3.0], [2e-3, 1e-3])
+    assert columns(second) == ([2, 3], [2.0, 3.0], [3e-3, 3e-3])
+    assert [first["meta"]["held"], second["meta"]["held"]] == [False, True]
+
+
+def test_it_counts_the_trials_that_each_task_got() -> None:
+    first, second = figures(measured_run())["allocation"]["data"]
+    assert columns(first) == ([1, 3], [1.0, 3.0], [1, 2])
+    assert columns(second) == ([2, 3], [2.0, 3.0], [1, 1])
+
+
+def test_it_estimates_only_once_every_task_is_measured() -> None:
+    (trace,) = figures(measured_run([(0, 2e-3), (1, None), (0, 1e-3)]))["estimate"]["data"]
+    assert columns(trace) == ([], [], [])
+
+
+def test_it_draws_the_estimate_from_then_on() -> None:
+    (trace,) = figures(measured_run([(0, 2e-3), (1, 3e-3), (0, 1e-3), (1, None)]))["estimate"]["data"]
+    assert trace["x"] == [2, 3, 4]
+    assert trace["y"] == pytest.approx([2e-3 + 2 * 3e-3, 1e-3 + 2 * 3e-3, 1e-3 + 2 * 3e-3])
+
+
+def test_it_gives_a_run_without_tasks_empty_figures() -> None:
+    shown = figures(make_run())
+    assert (shown["last"], shown["recent_at_s"], shown["weights"]) == (0, [], [])
+    assert (shown["latency"]["data"], shown["allocation"]["data"]) == ([], [])
+
+
+def test_it_gives_a_task_without_trials_an_empty_trace() -> None:
+    run = claimed(make_run())
+    make_tasks(run, 3)
+    record_trials(run, [(0, 1e-3)])
+    assert [trace["x"] for trace in figures(run)["latency"]["data"]] == [[1], [], []]
+
+
+def test_it_tells_apart_more_tasks_than_it_has_colours() -> None:
+    looks = {(charts.series(index), charts.dash(index)) for index in range(charts.SERIES * len(charts.DASHES))}
+    assert len(looks) == charts.SERIES * len(charts.DASHES)
+
+
+def test_it_breaks_up_no_curve_of_small_steps() -> None:
+    run = claimed(make_run())
+    make_tasks(run, charts.SERIES + 1)
+    shown = figures(run)
+    assert shown["latency"]["data"][-1]["meta"]["dash"] == charts.dash(charts.SERIES) != "solid"
+    assert {trace["meta"]["dash"] for trace in shown["allocation"]["data"]} == {"solid"}
+
+
+@pytest.mark.parametrize(("tasks", "foremost"), [(1, None), (charts.MANY, None), (charts.MANY + 1, charts.SERIES)])
+def test_it_lets_few_stand_out_only_among_many(tasks: int, foremost: int | None) -> None:
+    run = claimed(make_run())
+    make_tasks(run, tasks)
+    assert figures(run)["foremost"] == foremost
+
+
+def test_it_says_how_fast_a_live_run_is() -> None:
+    run = measured_run()
+    assert charts.run_speed(run) == pytest.approx(1.0)
+    run.status = Run.Status.FINISHED
+    assert charts.run_speed(run) is None
+    assert run.average_speed == pytest.approx(run.trials_done / run.elapsed_s)
+    assert make_run().average_speed is None
+
+
+def test_it_keeps_failed_trials_apart_from_measured_ones() -> None:
+    run = measured_run([(0, 2e-3), (0, None), (0, 3e-3), (1, 1e-3)])
+    rows = run.trials.filter(task__index=0).values_list("number", "at_s", "latency_s", "short", "improved")
+    trials, _, failed, best = charts.task_figure(run.tasks.get(index=0), rows, (4, 4.0))["data"]
+    assert (trials["x"], trials["y"]) == ([1, 3], [2e-3, 3e-3])
+    assert failed["x"] == [2]
+    assert columns(best) == ([1, 4], [1.0, 4.0], [2e-3, 2e-3])
+
+
+def test_it_keeps_short_measurements_apart_from_full_ones() -> None:
+    run = measured_run([(0, 2e-3)])
+    Recorder(run).record([trial(0, 5e-3, short=True, at_s=2.0)])
+    rows = run.trials.values_list("number", "at_s", "latency_s", "short", "improved")
+    trials, short, failed, best = charts.task_figure(run.tasks.get(index=0), rows, (2, 2.0))["data"]
+    assert (trials["x"], short["x"], failed["x"]) == ([1], [2], [])
+    assert short["y"] == [5e-3]
+    assert short["marker"]["symbol"] == "circle-open"
+    assert columns(best) == ([1, 2], [1.0, 2.0], [2e-3, 2e-3])
+
+
+def test_its_scatter_begins_without_a_point_and_tells_tasks_of_a_colour_apart_by_their_shape() -> None:
+    run = claimed(make_run())
+    tasks = make_tasks(run, charts.SERIES + 1)
+    data = charts.scatter_figure(tasks)["data"]
+    assert all(trace["x"] == trace["y"] == trace["customdata"] == [] for trace in data)
+    assert data[0]["marker"]["symbol"] != data[charts.SERIES]["marker"]["symbol"]
+    assert [trace.get("yaxis") for trace in data[-2:]] == ["y2", None]
+
+
+def test_of_many_tasks_those_stand_out_that_the_estimate_owes_most_to() -> None:
+    run = claimed(make_run(trials_budget=100))
+    tasks = make_tasks(run, charts.MANY + 1)
+    assert charts.foremost(tasks[:-1]) is None
+    record_trials(run, [(task.index, 1.0) for task in tasks])
+    # The weight of a task is its index and one.
+    assert charts.foremost(list(run.tasks.all())) == list(range(charts.MANY + 1 - charts.SERIES, charts.MANY + 1))

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboard.presentation import targets, units
+
+BASE = Path(__file__).resolve().parents[3]
+TABLE: dict[str, list[list[Any]]] = json.loads((BASE / "tests/data/units.json").read_text())
+CASES = [(name, value, shown) for name, rows in TABLE.items() for value, shown in rows]
+
+
+def plain(shown: Any) -> Any:
+    return shown.replace(units.SPACE, " ") if isinstance(shown, str) else shown
+
+
+@pytest.mark.parametrize(("name", "value", "shown"), CASES)
+def test_it_writes_a_quantity(name: str, value: Any, shown: Any) -> None:
+    assert plain(getattr(units, name)(value)) == shown
+
+
+def test_speeds_that_are_compared_have_one_unit() -> None:
+    shown = [plain(units.speed_a_second(speed)) for speed in (1.484, 0.5536, None)]
+    assert shown == ["1.48 /s", "0.554 /s", units.UNKNOWN]
+
+
+@pytest.mark.browser
+def test_it_writes_the_same_in_the_browser(page: Any) -> None:
+    source = (BASE / "static/js/units.js").read_text()
+    script = """async ([source, cases]) => {
+        const units = await import(URL.createObjectURL(new Blob([source], {type: "text/javascript"})));
+        return cases.map(([name, value]) => units[name](value));
+    }"""
+    answers = page.evaluate(script, [source, [[name, value] for name, value, _ in CASES]])
+    assert [plain(answer) for answer in answers] == [shown for _, _, shown in CASES]
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ("this", "this machine"),
+        ("nvidia/nvidia-a100", "nvidia/nvidia-a100"),
+        ({"kind": "llvm", "mcpu": "znver5", "num-cores": 2}, "llvm · znver5 · 2 cores"),
+        ({"kind": "llvm", "num-cores": 1}, "llvm · 1 core"),
+        ({"kind": "cuda", "arch": "sm_90", "tag": ""}, "cuda · sm_90"),
+        ({"kind": "cuda", "arch": "sm_80", "tag": "nvidia/nvidia-a100"}, "nvidia/nvidia-a100"),
+    ],
+)
+def test_it_names_a_target(target: Any, shown: str) -> None:
+    assert targets.label(target) == shown
+
+
+def test_it_writes_a_tensor() -> None:
+    assert targets.shape({"name": "x", "shape": [1, 784], "dtype": "float32"}) == "(1, 784) float32"

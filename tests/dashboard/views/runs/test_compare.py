@@ -1,0 +1,219 @@
+"""The compare page and its part of the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
+
+from dashboard.presentation import units
+from dashboard.presentation.comparison import View, figures
+from dashboard.templatetags.tuneboard import tone
+from tests.tuning.reads.test_comparing import FAST, SLOW, measured
+from tests.world import make_network, make_run, make_user, measured_run
+from tuning.models import Run
+from tuning.reads.comparing import compare, runs_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def viewer(client: Client) -> Client:
+    client.force_login(make_user("viewer"))
+    return client
+
+
+def address(*runs: Run, **query: Any) -> str:
+    rest = "".join(f"&{name}={value}" for name, value in query.items())
+    return f"/compare/?runs={','.join(str(run.pk) for run in runs)}{rest}"
+
+
+def drawn(*runs: Run, **view: Any) -> Any:
+    keys = tuple(run.pk for run in runs)
+    found = runs_of(",".join(map(str, keys)))
+    baseline = next(run for run in found if run.pk == view.get("baseline", keys[0]))
+    return figures(compare(found, baseline), View(keys, **({"baseline": baseline.pk} | view)))
+
+
+def test_it_shows_runs_beside_the_baseline(viewer: Client) -> None:
+    fast, slow = measured(name="the fast one"), measured(SLOW, name="the slow one")
+    page = viewer.get(address(fast, slow))
+    assertContains(page, "the slow one")
+    assertContains(page, "+35.7\u00a0%")
+    assertContains(page, "+2.500\u00a0ms")
+    assertContains(page, f'href="/runs/{slow.pk}/tasks/1/"')
+    assertContains(page, "Nothing: the same network, target, options and versions.")
+    other_way = viewer.get(address(fast, slow, baseline=slow.pk))
+    assertContains(other_way, "−26.3\u00a0%")
+    assertContains(other_way, "trial 2<")
+
+
+def test_runs_of_one_name_are_told_apart_by_what_differs(viewer: Client) -> None:
+    searched = measured(name="net", options={"strategy": "evolutionary", "overlap": True, "seed": 1})
+    drawn_at_random = measured(name="net", options={"strategy": "replay-trace", "overlap": True, "seed": 2})
+    page = viewer.get(address(searched, drawn_at_random))
+    for strategy in ("evolutionary", "replay-trace"):
+        assertContains(page, f'data-role="own" title="strategy {strategy}">strategy {strategy}</small>')
+    assertNotContains(viewer.get(address(searched, measured(options=searched.options))), 'data-role="own"')
+
+
+def test_it_escapes_what_users_named(viewer: Client) -> None:
+    name = "</script><script>alert(1)</script>"
+    page = viewer.get(address(measured(name=name), measured(options={"seed": name})))
+    assertNotContains(page, "<script>alert")
+    assertContains(page, "&lt;script&gt;alert(1)")
+
+
+def test_its_state_is_in_its_links(viewer: Client) -> None:
+    runs = [measured() for _ in range(3)]
+    page = viewer.get(address(*runs, x="time", scale="linear", baseline=runs[1].pk)).content.decode()
+    whole = f"runs={','.join(str(run.pk) for run in runs)}"
+    kept = f"{whole}&amp;baseline={runs[1].pk}&amp;x=time&amp;scale=linear"
+    assert f'href="/compare/?{kept}&amp;values=relative"' in page
+    assert f'href="/compare/?{kept}&amp;sort=difference"' in page
+    assert f'href="/compare/?{whole}&amp;baseline={runs[1].pk}&amp;scale=linear"' in page
+    assert f'href="/compare/?runs={runs[0].pk},{runs[2].pk}&amp;x=time&amp;scale=linear"' in page
+    for chosen in ("x-time", "scale-linear", "values-absolute", "sort-total"):
+        current = page.partition(f'id="{chosen}"')[2].partition(">")[0]
+        assert 'aria-current="true"' in current
+
+
+def test_it_ignores_views_that_there_are_not(viewer: Client) -> None:
+    runs = measured(), measured()
+    page = viewer.get(address(*runs, x="<script>", scale="cubic", sort="\0", values=""))
+    assert page.context["view"] == View(tuple(run.pk for run in runs), runs[0].pk)
+
+
+def test_it_lists_what_does_not_match_and_what_does_not_compare(viewer: Client) -> None:
+    one, other = measured(), measured(network=make_network("convnet"))
+    other.tasks.filter(index=1).update(name="fused_conv2d", workload_hash="c")
+    page = viewer.get(address(one, other))
+    assertContains(page, f"Different networks: mlp batch=1 (run {one.pk}), convnet (run {other.pk}).")
+    assert [lone["name"] for lone in page.context["comparison"]["unmatched"]] == ["fused_matmul1", "fused_conv2d"]
+    assertContains(page, "In one run only")
+    assertContains(page, "other work</span>")
+    assertNotContains(page, 'data-role="unmatched" hidden')
+
+
+def test_it_orders_tasks_by_their_difference(viewer: Client) -> None:
+    fast, slow = measured(((0, 9e-3), (1, 3e-3))), measured(((0, 9e-3), (1, 2e-3)))
+    for sort, first in (("total", "fused_matmul0"), ("difference", "fused_matmul1")):
+        page = viewer.get(address(fast, slow, sort=sort))
+        assert page.context["tasks"][0][1]["name"] == first
+
+
+@pytest.mark.parametrize("text", ["", "{0}", "{0},{0}", "{0},99999", "{0},x", "1,2,3,4,5,6,7,8,9", "<script>alert(1)"])
+def test_it_says_what_is_wrong_with_a_choice(viewer: Client, text: str) -> None:
+    run = measured()
+    page = viewer.get("/compare/", {"runs": text.format(run.pk)})
+    assertContains(page, 'data-role="refused"', status_code=400)
+    assertNotContains(page, "<script>alert", status_code=400)
+    answer = viewer.get("/api/v1/compare", {"runs": text.format(run.pk)})
+    assert answer.status_code == 422
+    assert list(answer.json()["error"]["fields"]) == ["runs"]
+
+
+def test_it_offers_what_is_left_of_a_bad_choice(viewer: Client) -> None:
+    runs = measured(), measured()
+    url = address(*runs)
+    gone = viewer.get(f"{url},99999")
+    assertContains(gone, "There is no run 99999", status_code=400)
+    assertContains(gone, f'href="{url}"', status_code=400)
+
+
+@pytest.mark.parametrize("baseline", ["99999", "x", "-1", "9" * 40, "\0"])
+def test_it_refuses_a_baseline_that_is_not_compared(viewer: Client, baseline: str) -> None:
+    runs = measured(), measured()
+    page = viewer.get("/compare/", {"runs": f"{runs[0].pk},{runs[1].pk}", "baseline": baseline})
+    assertContains(page, f'href="{address(*runs)}"', status_code=400)
+    answer = viewer.get("/api/v1/compare", {"runs": f"{runs[0].pk},{runs[1].pk}", "baseline": baseline})
+    assert list(answer.json()["error"]["fields"]) == ["baseline"]
+
+
+def test_it_compares_what_has_no_valid_trial(viewer: Client) -> None:
+    runs = measured(((0, None), (1, None))), measured(), make_run()
+    page = viewer.get(address(*runs, values="relative"))
+    assertContains(page, "has no valid trial: all of its 2 failed")
+    assertContains(page, "has no trial yet")
+    assertContains(page, "all 1 failed")
+    assert page.context["figures"]["empty"]["estimate"] == "The baseline has no estimate: choose another one."
+
+
+def test_the_lists_form_leads_to_the_address_that_is_shared(viewer: Client) -> None:
+    runs = measured(), measured()
+    answer = viewer.get(f"/compare/?runs={runs[0].pk}&runs={runs[1].pk}&x=time")
+    assertRedirects(answer, address(*runs, x="time"))
+    page = viewer.get("/runs/")
+    assertContains(page, 'form="compare" id="select-', count=2)
+    assertContains(page, 'action="/compare/" id="compare"')
+
+
+def test_the_api_gives_the_figures_of_the_page(viewer: Client) -> None:
+    runs = measured(), measured(SLOW)
+    found = viewer.get("/api/v1/compare", {"runs": f"{runs[0].pk},{runs[1].pk}", "baseline": f"{runs[1].pk}"}).json()
+    page = viewer.get(address(*runs, baseline=runs[1].pk)).context["comparison"]
+    assert found == page
+    assert found["baseline"] == runs[1].pk
+    assert [run["ratio"] for run in found["runs"]] == [pytest.approx(7 / 9.5), 1.0]
+
+
+def test_a_curve_is_relative_to_what_the_baseline_had_then() -> None:
+    fast, slow = measured(((0, 4e-3), (1, 3e-3), (0, 2e-3))), measured(((0, 2e-3), (1, 4e-3), (1, 2e-3)))
+    Run.objects.filter(pk=slow.pk).update(elapsed_s=9.0)
+    slow.trials.filter(number=3).update(at_s=5.0)
+    by_trials = drawn(fast, slow, values="relative")["estimate"]["data"]
+    assert by_trials[0]["y"] == [1.0, 1.0]
+    assert by_trials[1]["x"] == [2, 3]
+    assert by_trials[1]["y"] == [pytest.approx(10 / 10), pytest.approx(6 / 8)]
+    by_time = drawn(fast, slow, values="relative", x="time")["estimate"]["data"]
+    assert by_time[1]["customdata"] == [2.0, 3.0, 5.0, 9.0]
+    assert by_time[1]["y"] == [pytest.approx(value) for value in (10 / 10, 10 / 8, 6 / 8, 6 / 8)]
+
+
+def test_bars_are_relative_to_the_baselines() -> None:
+    fast, slow = measured(), measured(SLOW)
+    absolute = drawn(fast, slow)["tasks"]
+    assert absolute["layout"]["yaxis"]["type"] == "log"
+    assert [trace["y"] for trace in absolute["data"]] == [[3e-3, 1e-3], [4e-3, 1.5e-3]]
+    relative = drawn(fast, slow, values="relative")["tasks"]
+    assert relative["layout"]["yaxis"]["type"] == "linear"
+    assert relative["data"][1]["y"] == [pytest.approx(100 / 3), pytest.approx(50.0)]
+
+
+def test_shares_of_trials_stand_side_by_side() -> None:
+    traces = drawn(measured(FAST), measured(SLOW))["allocation"]["data"]
+    assert [trace["y"] for trace in traces] == [[pytest.approx(1 / 3), pytest.approx(2 / 3)]] * 2
+    assert traces[0]["customdata"] == [1, 2]
+
+
+def test_a_speed_begins_with_its_run() -> None:
+    begun, waiting = drawn(measured(FAST), make_run())["speed"]["data"]
+    assert (begun["x"], begun["customdata"], begun["y"]) == ([0, 1, 2, 3], [0.0, 1.0, 2.0, 3.0], [1.0] * 4)
+    assert waiting["x"] == waiting["y"] == []
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words", "kind"),
+    [(None, "–", ""), (1.0004, "0.0\u00a0%", ""), (0.875, "−12.5\u00a0%", "good"), (2.0, "+100.0\u00a0%", "bad")],
+)
+def test_a_difference_has_a_sign_and_a_tone(ratio: float | None, words: str, kind: str) -> None:
+    assert (units.difference(ratio), tone(ratio)) == (words, kind)
+    assert units.signed_latency(-1e-3) == "−1.000\u00a0ms"
+    assert units.signed_latency(0.0) == "0.000\u00a0ns"
+
+
+def test_eight_runs_differ_by_more_than_colour() -> None:
+    runs = [measured() for _ in range(8)]
+    found = drawn(*runs)
+    assert {(trace["meta"]["task"], trace["meta"]["dash"]) for trace in found["estimate"]["data"]} == {
+        (place, "solid" if place < 4 else "dash") for place in range(8)
+    }
+    assert [trace["marker"]["pattern"]["shape"] for trace in found["tasks"]["data"]] == [""] * 4 + ["/"] * 4
+
+
+def test_it_says_which_runs_go_on(viewer: Client) -> None:
+    going = measured_run()
+    page = viewer.get(address(going, measured(device="another"))).content.decode()
+    assert f'data-run="{going.pk}" data-series="0" data-place="0" data-status="running" data-last="3"' in page

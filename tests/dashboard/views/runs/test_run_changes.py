@@ -1,0 +1,135 @@
+"""What is done to ticked runs without leaving the list, and to one run from its page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django.asserts import assertContains, assertNotContains
+
+from tests.world import claimed, make_run, make_user
+from tuning.actions.curation import change_tags
+from tuning.models import Run
+
+pytestmark = pytest.mark.django_db
+PART = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def operator(client: Client) -> Client:
+    client.force_login(make_user("operator"))
+    return client
+
+
+def act(client: Client, *runs: Run, headers: Any = PART, **data: Any) -> Any:
+    return client.post("/runs/act/", {"runs": ",".join(str(run.pk) for run in runs), **data}, headers=headers)
+
+
+def tags(run: Run) -> list[str]:
+    return list(run.tags.values_list("name", flat=True))
+
+
+def test_it_changes_all_that_are_ticked_and_shows_the_same_page(operator: Client) -> None:
+    runs = [make_run(name=f"run {number}", status="stopped") for number in range(3)]
+    page = act(operator, *runs[:2], action="tag", tags="good, old", here="?q=run&order=name")
+    assert [tags(run) for run in runs] == [["good", "old"], ["good", "old"], []]
+    assertContains(page, "Tagged 2 runs.")
+    assertContains(page, 'hx-get="/runs/?q=run&amp;order=name"')
+    assertNotContains(page, "<html")
+    act(operator, *runs, action="untag", tags="old")
+    assert [tags(run) for run in runs] == [["good"], ["good"], []]
+
+
+def test_what_stands_in_the_way_of_one_does_not_stop_the_others(operator: Client) -> None:
+    ended, live = make_run(status="finished"), claimed(make_run())
+    page = act(operator, ended, live, action="delete")
+    assertContains(page, f"Deleted run {ended.pk}.")
+    assertContains(page, f"Not run {live.pk}: The run is running: stop it before you delete it.")
+    assert list(Run.objects.all()) == [live]
+
+
+@pytest.mark.parametrize(("action", "show"), [("delete", "deleted"), ("archive", "archived")])
+def test_what_takes_runs_away_is_undone_by_one_click(operator: Client, action: str, show: str) -> None:
+    runs = [make_run(status="stopped") for _ in range(2)]
+    page = act(operator, *runs, action=action)
+    assert [run for run, _ in page.context["rows"]] == []
+    assert len(operator.get("/runs/", {"show": show}).context["rows"]) == 2
+    undo = {"delete": "restore", "archive": "unarchive"}[action] + ":" + ",".join(str(run.pk) for run in runs)
+    assertContains(page, f'form="bulk" name="undo" value="{undo}"')
+    page = act(operator, undo=undo)
+    assert {run.pk for run, _ in page.context["rows"]} == {run.pk for run in runs}
+
+
+def test_it_stops_pins_and_takes_back(operator: Client) -> None:
+    waiting, archived = make_run(), make_run(status="stopped", archived=True)
+    act(operator, waiting, action="stop")
+    act(operator, waiting, action="pin")
+    act(operator, archived, action="unarchive")
+    waiting.refresh_from_db()
+    assert (waiting.status, waiting.pinned) == ("stopped", True)
+    assert [run.pk for run, _ in operator.get("/runs/").context["rows"]] == [waiting.pk, archived.pk]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"action": "explode", "runs": "1"}, "Must be one of"),
+        ({"action": "pin", "runs": ""}, "Choose 1 to"),
+        ({"action": "pin", "runs": "one"}, "numbers of runs"),
+        ({"action": "pin", "runs": "9" * 30}, "numbers of runs"),
+        ({"action": "tag", "runs": "1", "tags": " , "}, "Write at least one tag"),
+        ({"action": "tag", "runs": "1", "tags": "<b>"}, "is no tag"),
+        ({"action": "pin", "runs": "4711"}, "There is no such run"),
+        ({"undo": "explode:1"}, "Must be one of"),
+        ({}, "Must be one of"),
+    ],
+)
+def test_it_says_what_makes_no_sense(operator: Client, data: Any, said: str) -> None:
+    make_run()
+    assertContains(operator.post("/runs/act/", data, headers=PART), said)
+
+
+def test_without_a_script_it_goes_back_to_the_list(operator: Client) -> None:
+    run = make_run(status="stopped")
+    response = act(operator, run, action="archive", here="q=mlp", headers={})
+    assert response.headers["Location"] == "/runs/?q=mlp"
+    assertContains(operator.get("/runs/?q=mlp"), f"Archived run {run.pk}.")
+
+
+def test_viewers_change_nothing(client: Client) -> None:
+    run = make_run(status="stopped")
+    client.force_login(make_user("viewer"))
+    assert act(client, run, action="delete").status_code == 403
+    assert client.post(f"/runs/{run.pk}/marks/", {"action": "pin"}).status_code == 403
+    assertNotContains(client.get(f"/runs/{run.pk}/"), 'data-role="pin"')
+
+
+def test_a_run_is_marked_from_its_own_page(operator: Client) -> None:
+    run = make_run(status="stopped")
+    change_tags(run, ["old"])
+    url = f"/runs/{run.pk}/marks/"
+    page = operator.post(url, {"action": "tag", "tags": "new"}, headers=PART)
+    assertContains(page, 'value="old" aria-label="Remove the tag old"')
+    assertContains(page, 'href="/runs/?tag=new"')
+    assertNotContains(page, "<html")
+    operator.post(url, {"untag": "old"}, headers=PART)
+    assert operator.post(url, {"action": "pin"}).headers["Location"] == f"/runs/{run.pk}/"
+    run.refresh_from_db()
+    assert (tags(run), run.pinned) == (["new"], True)
+    assertContains(operator.get(f"/runs/{run.pk}/"), 'value="unpin"')
+
+
+def test_a_run_that_is_deleted_from_its_page_leads_to_the_list_with_undo(operator: Client) -> None:
+    run = make_run(status="stopped")
+    response = operator.post(f"/runs/{run.pk}/marks/", {"action": "delete"})
+    assert response.headers["Location"] == "/runs/"
+    assertContains(operator.get("/runs/"), f'value="restore:{run.pk}"')
+    assert operator.get(f"/runs/{run.pk}/").status_code == 404
+
+
+def test_a_live_run_stays_on_its_page_and_says_why(operator: Client) -> None:
+    run = claimed(make_run())
+    response = operator.post(f"/runs/{run.pk}/marks/", {"action": "delete"})
+    assert response.headers["Location"] == f"/runs/{run.pk}/"
+    assertContains(operator.get(f"/runs/{run.pk}/"), "stop it before you delete it")

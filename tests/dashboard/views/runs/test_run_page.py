@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from django.contrib.staticfiles import finders
+from django.test import Client
+from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
+
+from tests.world import (
+    TARGET,
+    claimed,
+    make_run,
+    make_tasks,
+    make_user,
+    measured_run,
+    record_trials,
+    task_infos,
+    write_record_files,
+)
+from tuning.engines.wire.protocol import Plateaued, TasksExtracted
+from tuning.models import Run
+from tuning.work.recorder import Recorder
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator(client: Client) -> Client:
+    client.force_login(make_user("operator"))
+    return client
+
+
+def test_it_shows_a_run_before_any_script_ran(operator: Client) -> None:
+    run = measured_run()
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, '<span data-role="estimate">7.000\u00a0ms</span>', html=True)
+    assertContains(page, "2 of 2 tasks measured")
+    assertContains(page, "14.3\u00a0%")
+    assert [row["task"].index for row in page.context["rows"]] == [0, 1]
+
+
+def test_it_invents_no_estimate(operator: Client) -> None:
+    run = measured_run([(0, 1e-3)])
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, '<span data-role="estimate">–</span>', html=True)
+    assertContains(page, "1 of 2 tasks measured")
+    assert [row["share"] for row in page.context["rows"]] == [None, None]
+
+
+def test_it_says_in_the_first_line_why_a_run_failed(operator: Client) -> None:
+    run = make_run(status=Run.Status.FAILED, error="All trials failed.\nRuntimeError: <boom>")
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, '<strong data-role="run-error-line">All trials failed.</strong>', html=True)
+    assertContains(page, "RuntimeError: &lt;boom&gt;")
+
+
+def test_it_alerts_and_groups_errors(operator: Client) -> None:
+    run = measured_run([(0, None)] * 16 + [(1, 1e-3)])
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, "all of its 16 trials failed")
+    assertContains(page, "16×")
+
+
+def test_it_marks_the_task_being_tuned(operator: Client) -> None:
+    run = measured_run()
+    Run.objects.filter(pk=run.pk).update(phase="searching", phase_task=1)
+    page = operator.get(f"/runs/{run.pk}/")
+    assert [row["active"] for row in page.context["rows"]] == [False, True]
+    assertContains(page, "searching candidates of task 1")
+
+
+def test_it_shows_the_place_of_a_waiting_run(operator: Client) -> None:
+    claimed(make_run())
+    assertContains(operator.get(f"/runs/{make_run().pk}/"), "1 run ahead")
+
+
+def test_it_asks_the_same_of_the_database_however_many_tasks_there_are(
+    operator: Client, django_assert_max_num_queries: Any
+) -> None:
+    run = claimed(make_run())
+    make_tasks(run, 50)
+    record_trials(run, [(index, 1e-3) for index in range(50)])
+    # Asked: session, user, two kinds of permissions, run, tasks, tags, speed, errors and the user's role; compilations, and
+    # whether this run or any has records; other runs of its network.
+    with django_assert_max_num_queries(14):
+        operator.get(f"/runs/{run.pk}/")
+
+
+def test_it_gives_figures_as_json(operator: Client) -> None:
+    figures = operator.get(f"/runs/{measured_run().pk}/figures/").json()
+    assert figures["last"] == 3
+    assert figures["weights"] == [1, 2]
+    assert figures["latency"]["data"][0]["y"] == [2e-3, 1e-3]
+
+
+def test_it_gives_the_console_from_an_offset(operator: Client) -> None:
+    run = make_run()
+    run.work_dir.mkdir(parents=True)
+    run.console_log.write_text("one\ntwo\n")
+    assert operator.get(f"/runs/{run.pk}/console/").json()["text"] == "one\ntwo\n"
+    assert operator.get(f"/runs/{run.pk}/console/?after=4").json() == {"text": "two\n", "start": 4, "end": 8}
+
+
+def test_it_stops_a_run(operator: Client) -> None:
+    run = make_run()
+    assertRedirects(operator.post(f"/runs/{run.pk}/stop/"), f"/runs/{run.pk}/")
+    run.refresh_from_db()
+    assert run.status == Run.Status.STOPPED
+
+
+def test_it_resumes_a_run(operator: Client) -> None:
+    run = make_run(status=Run.Status.STOPPED)
+    assertRedirects(operator.post(f"/runs/{run.pk}/resume/"), f"/runs/{run.pk}/")
+    run.refresh_from_db()
+    assert run.status == Run.Status.QUEUED
+
+
+def test_it_says_why_it_could_not_stop(operator: Client) -> None:
+    run = make_run(status=Run.Status.FINISHED)
+    assertContains(operator.post(f"/runs/{run.pk}/stop/", follow=True), "only a queued or running one can be stopped")
+
+
+@pytest.mark.parametrize("action", ["stop", "resume", "extend"])
+def test_it_acts_on_a_post_of_an_operator_only(client: Client, action: str) -> None:
+    run = measured_run()
+    client.force_login(make_user("viewer"))
+    assert client.post(f"/runs/{run.pk}/{action}/").status_code == 403
+    assert client.get(f"/runs/{run.pk}/{action}/").status_code == 405
+    assertNotContains(client.get(f"/runs/{run.pk}/"), f'data-role="{action}"')
+    run.refresh_from_db()
+    assert run.status == Run.Status.RUNNING
+
+
+def test_it_refuses_a_post_without_its_token(operator: Client) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.cookies = operator.cookies
+    refusal = strict.post(f"/runs/{make_run().pk}/stop/")
+    assertContains(refusal, "The form has expired", status_code=403)
+
+
+@pytest.mark.parametrize("path", ["/runs/999/", "/runs/999/figures/", "/runs/999/console/", "/runs/999/tasks/0/"])
+def test_it_has_a_page_for_what_is_not_there(operator: Client, path: str) -> None:
+    assertContains(operator.get(path), 'data-role="error-page"', status_code=404)
+
+
+def test_it_keeps_plotly_from_inline_styles(operator: Client) -> None:
+    """The ids by which parts/plotly.html does so are those of the pinned version."""
+    found = finders.find("plotly/plotly.min.js")
+    assert isinstance(found, str)
+    plotly = Path(found).read_text(encoding="utf-8")
+    page = operator.get(f"/runs/{make_run().pk}/").content.decode()
+    kept_off = "9f215cf04c5486422605d13261cb87401f4e7763b6296af81e98efbc0130da53"
+    assert f'<meta id="{kept_off}">' in page
+    assert f'getElementById("{kept_off}")' in plotly
+    assert 'id="plotly.js-style-global"' in page
+    assert '"plotly.js-style-"' in plotly
+
+
+def test_it_extends_a_run(operator: Client) -> None:
+    run = make_run(status=Run.Status.FINISHED, trials_budget=10, trials_done=10)
+    assertRedirects(operator.post(f"/runs/{run.pk}/extend/", {"trials": "5"}), f"/runs/{run.pk}/")
+    run.refresh_from_db()
+    assert (run.status, run.trials_budget) == (Run.Status.QUEUED, 15)
+
+
+def test_it_says_why_it_could_not_extend(operator: Client) -> None:
+    run = make_run(status=Run.Status.FINISHED)
+    page = operator.post(f"/runs/{run.pk}/extend/", {"trials": "-5"}, follow=True)
+    assertContains(page, "Not extended. Must be a whole number from 1")
+    assertContains(operator.post(f"/runs/{run.pk}/extend/", follow=True), "Say how many trials more")
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("budget", "the budget is spent"),
+        ("time_limit", "ended at its time limit of 1\u00a0min 30\u00a0s"),
+        ("plateau", "no task gained 2.5 % any more in 64 trials"),
+        ("exhausted", "nothing was left to try"),
+    ],
+)
+def test_it_says_why_a_run_ended_by_itself(operator: Client, reason: str, words: str) -> None:
+    options = {"plateau_percent": 2.5, "plateau_trials": 64}
+    run = make_run(status=Run.Status.FINISHED, finish_reason=reason, time_limit_s=90.0, options=options)
+    assertContains(operator.get(f"/runs/{run.pk}/"), words)
+
+
+def test_it_says_what_a_run_began_with(operator: Client) -> None:
+    run = measured_run()
+    assertNotContains(operator.get(f"/runs/{run.pk}/"), "start from records of")
+    for runs, words in (([12], "run 12"), ([12, 15], "runs 12 and 15"), ([3, 12, 15], "runs 3, 12 and 15")):
+        Run.objects.filter(pk=run.pk).update(warm_start={"tasks": [0, 1], "runs": runs})
+        assertContains(operator.get(f"/runs/{run.pk}/"), f"2 of 2 tasks start from records of {words}")
+
+
+def test_the_estimate_of_chosen_tasks_is_called_that(operator: Client) -> None:
+    run = claimed(make_run(options={"tasks": [1]}))
+    first, second = task_infos(2)
+    tasks = [msgspec.structs.replace(first, chosen=False), second]
+    Recorder(run).record([TasksExtracted(TARGET, tasks)])
+    record_trials(run, [(1, 3e-3)])
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, "estimate of the chosen 1 of 2 tasks")
+    assertContains(page, '<span data-role="estimate">6.000\u00a0ms</span>', html=True)
+    assertContains(page, " data-unchosen", 1)
+    assertContains(operator.get("/runs/"), "of the chosen 1 of 2 tasks")
+    figures = operator.get(f"/runs/{run.pk}/figures/").json()
+    assert figures["weights"] == [0, 2], "which is how the page sums up"
+    assert figures["estimate"]["data"][0]["y"][-1] == 6e-3
+
+
+def test_it_marks_a_task_that_gains_no_more(operator: Client) -> None:
+    run = measured_run()
+    Recorder(run).record([Plateaued(1)])
+    assertContains(operator.get(f"/runs/{run.pk}/"), " data-plateaued", 1)
+
+
+def links(page: Any) -> list[tuple[str, bool]]:
+    """The menu's files, and whether each can be had."""
+    found = re.findall(r'data-url="([^"]+)"( href=)?', page.content.decode())
+    return [(url.replace("&amp;", "&").partition("/runs/")[2].partition("/")[2], bool(href)) for url, href in found]
+
+
+def test_it_offers_what_there_is_to_download(operator: Client) -> None:
+    run = claimed(make_run())
+    make_tasks(run)
+    url = f"/runs/{run.pk}/"
+    nothing = operator.get(url)
+    assert not any(ready for _, ready in links(nothing))
+    assertContains(nothing, '<p class="missing" data-missing="best">No trial was valid', html=False)
+    record_trials(run, [(0, None)])
+    some = dict(links(operator.get(url)))
+    assert [name for name, ready in some.items() if not ready] == [
+        "records?which=best&format=native",
+        "records?which=best&format=jsonl",
+        "console.log",
+    ]
+    record_trials(run, [(1, 1e-3)])
+    write_record_files(run)
+    run.console_log.write_text("printed")
+    for name, ready in links(operator.get(url)):
+        assert ready
+        assert operator.get(f"/api/v1/runs/{run.pk}/{name}").status_code == 200, name
+
+
+def test_it_offers_no_records_of_a_synthetic_run(operator: Client) -> None:
+    page = operator.get(f"/runs/{measured_run(synthetic=True).pk}/")
+    assert [name for name, ready in links(page) if ready] == ["trials.csv", "trials.parquet"]
+    assertContains(page, "A synthetic run has no records.")

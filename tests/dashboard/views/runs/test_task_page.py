@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import escape, unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django.asserts import assertContains
+
+from dashboard.presentation import code
+from tests.world import claimed, make_run, make_tasks, make_user, measured_run, record_trials, write_record_files
+from tuning.engines.wire.showing import Decision
+from tuning.models import Record, Run
+from tuning.reads import showing
+from tuning.reads.showing import Failed, Making, Shown
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def viewer(client: Client) -> Client:
+    client.force_login(make_user("viewer"))
+    return client
+
+
+def test_it_shows_the_task_and_its_records(viewer: Client) -> None:
+    run = measured_run([(0, 2e-3), (0, 1e-3), (0, None)])
+    page = viewer.get(f"/runs/{run.pk}/tasks/0/")
+    assertContains(page, "(1, 784) float32")
+    assertContains(page, "prim_func")
+    assert [(row["record"].trial, row["gap"]) for row in page.context["records"]] == [(2, 0.0), (1, 1.0)]
+    assert page.context["records"][0]["record"].gflops == pytest.approx(1.0)
+    assertContains(page, 'href="?record=2#record"')
+
+
+def test_it_takes_no_hash_for_an_argument(viewer: Client) -> None:
+    run = measured_run()
+    rows = viewer.get(f"/runs/{run.pk}/tasks/1/").content.decode().split("function-title")[-1].split("<tbody>")[1]
+    arguments, _, rest = rows.partition("</tbody>")
+    assert arguments.count("<tr>") == 2
+    assert "0000000000000001" in rest
+
+
+def test_it_says_so_when_nothing_was_measured(viewer: Client) -> None:
+    run = claimed(make_run())
+    make_tasks(run)
+    page = viewer.get(f"/runs/{run.pk}/tasks/1/")
+    assertContains(page, "no valid trial yet")
+    assertContains(page, "No record yet")
+
+
+def test_it_draws_the_task_s_own_trials(viewer: Client) -> None:
+    run = measured_run([(0, 2e-3), (1, 5e-3), (0, None), (0, 1e-3)])
+    answer = viewer.get(f"/runs/{run.pk}/tasks/0/figures/").json()
+    trials, _, failed, best = answer["curve"]["data"]
+    assert answer["last"] == 4
+    assert (trials["x"], failed["x"], best["x"]) == ([1, 4], [3], [1, 4])
+
+
+def test_it_thins_trials_but_no_improvement(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dashboard.views.runs.tasks.POINTS", 4)
+    run = claimed(make_run())
+    make_tasks(run, 1)
+    record_trials(run, [(0, 1.0 / number) for number in range(1, 33)])
+    trials, _, _, best = viewer.get(f"/runs/{run.pk}/tasks/0/figures/").json()["curve"]["data"]
+    assert best["x"] == list(range(1, 33))
+    assert trials["x"] == list(range(1, 33))
+    record_trials(run, [(0, 2.0)] * 32)
+    trials, _, _, best = viewer.get(f"/runs/{run.pk}/tasks/0/figures/").json()["curve"]["data"]
+    assert trials["x"] == [*range(1, 33), 48, 64]
+
+
+def test_it_reads_no_trace(viewer: Client, django_assert_max_num_queries: Any) -> None:
+    run = measured_run()
+    with django_assert_max_num_queries(8) as queries:
+        viewer.get(f"/runs/{run.pk}/tasks/0/")
+    assert not any('"tuning_record"."text"' in query["sql"] for query in queries.captured_queries)
+
+
+DECISION = Decision("sample_perfect_tile", "i1", "matmul", 128, [4, 32], "4 × 32", [])
+
+
+def chosen(factor: int) -> list[Decision]:
+    """A decision that every record has in common, and one of its own."""
+    tile = Decision("sample_perfect_tile", "k", "matmul", 64, [factor, 64 // factor], f"{factor} × {64 // factor}", [])
+    return [DECISION, tile]
+
+
+@pytest.fixture
+def states(monkeypatch: pytest.MonkeyPatch) -> dict[int, showing.State]:
+    """What becomes of the record of each trial; without a word here, it can be shown."""
+    given: dict[int, showing.State] = {}
+
+    def show(records: Sequence[Record]) -> showing.State:
+        trial = records[0].trial
+        return given.get(
+            trial, Shown(f"code({trial})", chosen(2**trial), f"for i in T.grid({trial}):\n    pass", packs=trial == 1)
+        )
+
+    monkeypatch.setattr(showing, "show", show)
+    return given
+
+
+def opened(viewer: Client, query: str, **headers: str) -> str:
+    run = Run.objects.first() or measured_run([(0, 2e-3), (0, 1e-3), (0, 3e-3)])
+    response = viewer.get(f"/runs/{run.pk}/tasks/0/?{query}", headers=headers)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def words(html: str) -> str:
+    """What a reader sees of the opened record."""
+    record = html.partition('id="record"')[2].partition("function-title")[0]
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", record)).split())
+
+
+@pytest.mark.usefixtures("states")
+class TestAnOpenedRecord:
+    def test_it_shows_code_decisions_and_tensorir(self, viewer: Client) -> None:
+        page = opened(viewer, "record=2")
+        text = words(page)
+        assert "Record of trial 2 1.000 ms · 1.00 GFLOPS" in text
+        for part in ("code ( 2 )", "i1 in matmul 128 4 × 32 sample_perfect_tile", "T . grid ( 2 )"):
+            assert part in text
+        assert 'data-role="packs"' not in page
+        assert 'data-role="packs"' in opened(viewer, "record=1")
+
+    def test_it_is_beside_the_function_before(self, viewer: Client) -> None:
+        page = opened(viewer, "record=2&diff=before")
+        assert "Before any schedule is applied" in words(page)
+        assert "def main ( ) :" in words(page), "the task's own function stands on the left"
+        assert "grid" in words(page)
+
+    def test_it_is_beside_another_record(self, viewer: Client) -> None:
+        text = words(opened(viewer, "record=2&diff=3"))
+        assert "Trial 3 3.000 ms Trial 2 1.000 ms" in text
+        assert "T . grid ( 3 )" in text
+        assert "Decisions 1 of 2 differ" in text
+        assert (
+            "i1 in matmul 128 4 × 32 4 × 32 sample_perfect_tile k in matmul 64 8 × 8 4 × 16 sample_perfect_tile" in text
+        )
+        text = words(opened(viewer, "record=2&diff=3&of=schedule"))
+        assert "code ( 3 ) code ( 2 )" in text
+        assert "grid" not in text
+
+    def test_every_view_has_a_link(self, viewer: Client) -> None:
+        page = opened(viewer, "record=2")
+        for query in ("record=2", "record=2&amp;diff=before", "record=2&amp;diff=1", "record=2&amp;diff=3"):
+            assert f'href="?{query}#record"' in page
+        assert 'href="?record=2&amp;diff=2#record"' not in page
+
+    def test_it_asks_again_while_it_is_being_made(self, viewer: Client, states: dict[int, showing.State]) -> None:
+        states[3] = Making("Applying the schedule")
+        for query in ("record=3", "record=2&diff=3"):
+            page = opened(viewer, query)
+            assert "Applying the schedule…" in words(page)
+            assert f'hx-get="?{escape(query)}" hx-trigger="every 1s"' in page
+        assert "every 1s" not in opened(viewer, "record=2")
+
+    def test_a_failure_names_the_record_and_can_be_tried_again(
+        self, viewer: Client, states: dict[int, showing.State]
+    ) -> None:
+        states[3] = Failed("TVM can't apply its <Fuse>.")
+        page = opened(viewer, "record=2&diff=3")
+        assert "The schedule of trial 3 can’t be shown. TVM can't apply its <Fuse>." in words(page)
+        assert 'href="?record=2&amp;diff=3#record"' in page.split('data-role="record-error"')[1]
+        assert "every 1s" not in page
+
+    @pytest.mark.parametrize(
+        "query", ["record=9", "record=2&diff=9", "record=before", "record=x&diff=before", f"record={'9' * 60}"]
+    )
+    def test_one_that_is_not_among_the_best_is_named(self, viewer: Client, query: str) -> None:
+        assert "is not among this task’s best records" in words(opened(viewer, query))
+
+    def test_what_is_too_long_is_not_compared(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(code, "MOST_LINES", 1)
+        text = words(opened(viewer, "record=2&diff=3"))
+        assert "more than can be compared" in text
+        assert "1 of 2 differ" in text
+
+    def test_htmx_gets_only_what_changes(self, viewer: Client) -> None:
+        part = opened(viewer, "record=2", **{"HX-Request": "true"})
+        assert "<html" not in part
+        assert 'id="record"' in part
+        assert 'hx-swap-oob="true"' in part
+        whole = opened(viewer, "record=2", **{"HX-Request": "true", "HX-History-Restore-Request": "true"})
+        assert "<html" in whole
+        assert "hx-swap-oob" not in whole
+
+    def test_nothing_is_opened_unasked(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(showing, "show", lambda _: 1 / 0)
+        assert "record-title" not in opened(viewer, "").replace('aria-labelledby="record-title"', "")
+
+
+def test_it_offers_what_there_is_of_the_task_alone(viewer: Client) -> None:
+    run = measured_run([(0, 1e-3), (0, None)])
+    write_record_files(run)
+    for task, ready in ((0, True), (1, False)):
+        page = viewer.get(f"/runs/{run.pk}/tasks/{task}/").content.decode()
+        links = re.findall(r'data-url="([^"]+)"( href=)?', page)
+        assert len(links) == 6
+        for url, href in links:
+            assert bool(href) is ready
+            assert viewer.get(url.replace("&amp;", "&")).status_code == (200 if ready else 409), url

@@ -1,0 +1,157 @@
+"""The page of all of a run's trials: filters, orders, pages, and one trial in full."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, get_args
+
+import pytest
+from django.test import Client
+from pytest_django.asserts import assertContains, assertNotContains
+
+from dashboard.views.runs import trials
+from tests.world import make_run, make_user, measured_run
+from tuning.models import Run
+from tuning.reads.exploring import Order
+from tuning.work.synthetic import seed_run
+
+pytestmark = pytest.mark.django_db
+
+LATENCIES = [(0, 5e-3), (1, None), (0, 3e-3), (1, 4e-6), (0, 6e-3), (0, None)]
+
+
+@pytest.fixture
+def viewer(client: Client) -> Client:
+    client.force_login(make_user("viewer"))
+    return client
+
+
+def numbers(page: Any) -> list[int]:
+    return [int(number) for number in re.findall(r'<tr data-trial="(\d+)"', page.content.decode())]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({}, [1, 2, 3, 4, 5, 6]),
+        ({"task": "1"}, [2, 4]),
+        ({"only": "failed", "order": "-number"}, [6, 2]),
+        ({"only": "improved"}, [1, 3, 4]),
+        ({"only": "valid", "order": "-latency_s"}, [5, 1, 3, 4]),
+        ({"order": "task"}, [1, 3, 5, 6, 2, 4]),
+        ({"order": "-at_s", "task": "0"}, [6, 5, 3, 1]),
+        ({"order": "at_s", "from": "4"}, [4, 5, 6]),
+        ({"min": "3 ms", "max": "0.005"}, [1, 3]),
+        ({"max": "5us"}, [4]),
+        ({"max": "5 µs"}, [4]),
+        ({"min": "3MS", "order": "latency_s"}, [3, 1, 5]),
+        ({"from": "5"}, [5, 6]),
+        ({"from": "", "task": "", "only": "", "min": "", "max": ""}, [1, 2, 3, 4, 5, 6]),
+        ({"min": "9"}, []),
+    ],
+)
+def test_it_shows_what_is_asked_for(viewer: Client, query: dict[str, str], found: list[int]) -> None:
+    assert numbers(viewer.get(f"/runs/{measured_run(LATENCIES).pk}/trials/", query)) == found
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ({"task": "7"}, "task"),
+        ({"task": "x"}, "task"),
+        ({"only": "lucky"}, "only"),
+        ({"order": "nth"}, "order"),
+        ({"min": "3 parsecs"}, "min"),
+        ({"min": "nan"}, "min"),
+        ({"min": "2", "max": "1"}, "max"),
+        ({"only": "failed", "min": "1"}, "failed"),
+        ({"from": "3", "order": "-number"}, "from"),
+        ({"from": "-3"}, "from"),
+        ({"cursor": "nonsense"}, "cursor"),
+    ],
+)
+def test_it_says_what_makes_no_sense(viewer: Client, query: dict[str, str], name: str) -> None:
+    page = viewer.get(f"/runs/{measured_run(LATENCIES).pk}/trials/", query)
+    assertContains(page, f"<strong>{name}</strong>: ", status_code=422)
+    assert numbers(page) == []
+
+
+@pytest.mark.parametrize("order", get_args(Order))
+def test_it_goes_from_page_to_page(viewer: Client, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+    monkeypatch.setattr(trials, "PAGE", 4)
+    path = f"/runs/{measured_run([(n % 2, (n % 3 + 1) * 1e-3) for n in range(10)]).pk}/trials/"
+    page, shown = viewer.get(path, {"order": order}), []
+    while True:
+        shown += numbers(page)
+        following = re.search(r'href="([^"]+)" data-role="next-page"', page.content.decode())
+        if following is None:
+            break
+        page = viewer.get(path + following[1].replace("&amp;", "&"))
+    assert sorted(shown) == list(range(1, 11))
+    assertContains(page, 'data-role="first-page"')
+
+
+def test_it_shows_a_trial_in_full(viewer: Client) -> None:
+    path = f"/runs/{(run := measured_run(LATENCIES)).pk}/trials/"
+    valid = viewer.get(path, {"trial": 1})
+    assertContains(valid, "5.000\u00a0ms")
+    assertContains(valid, "66.7\u00a0%")
+    assertContains(valid, f"/runs/{run.pk}/tasks/0/?record=1#record")
+    failed = viewer.get(path, {"trial": 2})
+    assertContains(failed, "CUDA error: too many resources")
+    assertContains(failed, "not kept here")
+    assertNotContains(failed, "GFLOPS")
+
+
+@pytest.mark.parametrize("number", ["7", "0", "x", "9" * 10])
+def test_it_has_404_for_a_trial_that_the_run_lacks(viewer: Client, number: str) -> None:
+    assert viewer.get(f"/runs/{measured_run(LATENCIES).pk}/trials/", {"trial": number}).status_code == 404
+
+
+def test_it_keeps_what_was_typed_without_running_it(viewer: Client) -> None:
+    page = viewer.get(f"/runs/{measured_run(LATENCIES).pk}/trials/", {"min": '"><script>1</script>'})
+    assertNotContains(page, "<script>1", status_code=422)
+
+
+def test_it_marks_a_synthetic_run_and_offers_no_record(viewer: Client) -> None:
+    page = viewer.get(f"/runs/{seed_run(20, 2).pk}/trials/", {"trial": 1})
+    assertContains(page, '<span class="tag">synthetic</span>')
+    assertNotContains(page, "?record=")
+
+
+def test_a_run_without_trials_says_so(viewer: Client) -> None:
+    assertContains(viewer.get(f"/runs/{make_run().pk}/trials/"), "No trial yet.")
+
+
+def test_it_asks_few_questions_whatever_the_page_shows(viewer: Client, django_assert_max_num_queries: Any) -> None:
+    run = measured_run([(n % 2, None if n % 5 == 0 else 1e-3) for n in range(60)])
+    Run.objects.update(status="finished")
+    with django_assert_max_num_queries(9):
+        viewer.get(f"/runs/{run.pk}/trials/")
+
+
+def plotted(page: Any) -> Any:
+    """What the page is told to draw the scatter with."""
+    (text,) = re.findall(r'<script id="figure" type="application/json">(.*?)</script>', page.content.decode())
+    return json.loads(text)
+
+
+def test_its_scatter_has_a_trace_of_each_task(viewer: Client) -> None:
+    run = measured_run(LATENCIES)
+    shown = plotted(viewer.get(f"/runs/{run.pk}/trials/"))
+    assert [trace["meta"] for trace in shown["figure"]["data"]] == [
+        {"task": 0},
+        {"task": 1},
+        {"role": "failed"},
+        {"role": "picked"},
+    ]
+    assert shown["foremost"] is None
+    of_one = plotted(viewer.get(f"/runs/{run.pk}/trials/", {"task": "1"}))
+    assert [trace["meta"].get("task") for trace in of_one["figure"]["data"]] == [1, None, None]
+
+
+def test_its_links_keep_the_view_of_the_scatter(viewer: Client) -> None:
+    page = viewer.get(f"/runs/{measured_run(LATENCIES).pk}/trials/", {"zoom": "2,4,,", "x": "time"})
+    assertContains(page, 'href="?zoom=2%2C4%2C%2C&amp;x=time&amp;order=task"')
+    assertContains(page, "?zoom=2%2C4%2C%2C&amp;x=time&amp;trial=3#trial")

@@ -1,0 +1,244 @@
+"""The pages of compilations, and what a run's page says of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django.asserts import assertContains, assertNotContains
+
+from tests.world import make_compilation, make_run, make_user, measured_run, publish
+from tuning.models import Benchmark, Compilation, Run
+from tuning.queue import jobs
+from tuning.reads.library import tvm
+
+pytestmark = pytest.mark.django_db
+UNPROVEN: dict[str, Any] = dict.fromkeys(("verified", "max_abs_error", "max_rel_error", "tolerance", "finished_at"))
+UNBUILT = UNPROVEN | {"stage": "build", "sha256": None, "size": None, "estimate_s": None, "used": [], "untuned": []}
+
+
+@pytest.fixture(autouse=True)
+def told(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The compilations that workers were told of."""
+    keys: list[int] = []
+    monkeypatch.setattr(jobs, "enqueue_compilation", lambda one: keys.append(one.pk))
+    return keys
+
+
+@pytest.fixture
+def operator(client: Client) -> Client:
+    client.force_login(make_user("operator"))
+    return client
+
+
+@pytest.fixture
+def viewer() -> Client:
+    client = Client()
+    client.force_login(make_user("viewer"))
+    return client
+
+
+def ended(**values: Any) -> Run:
+    run = measured_run(**({"versions": {"apache-tvm": tvm()}} | values))
+    run.move("running", to="finished")
+    return run
+
+
+def page(client: Client, compilation: Compilation) -> Any:
+    return client.get(f"/compilations/{compilation.pk}/")
+
+
+def test_a_run_is_compiled_from_its_page(operator: Client, told: list[int]) -> None:
+    run = ended()
+    shown = operator.get(f"/runs/{run.pk}/")
+    assertContains(shown, 'data-role="compile"')
+    assertNotContains(shown, 'data-role="compile" disabled')
+    answer = operator.post(f"/runs/{run.pk}/compile/", {"source": "library"})
+    made = Compilation.objects.get()
+    assert answer.headers["Location"] == f"/compilations/{made.pk}/"
+    assert (made.run, made.source, made.status, told) == (run, "library", "queued", [made.pk])
+    assert made.created_by is not None
+    assertContains(page(operator, made), "queued: builds as soon as the worker is free")
+
+
+def test_without_a_valid_record_it_says_why_not(operator: Client) -> None:
+    run = ended(latencies=[(0, None)])
+    shown = operator.get(f"/runs/{run.pk}/")
+    assertContains(shown, 'data-role="compile" disabled')
+    assertContains(shown, "no valid record yet")
+    operator.post(f"/runs/{run.pk}/compile/", {"source": "run"})
+    assert not Compilation.objects.exists()
+    assertContains(operator.get(f"/runs/{run.pk}/"), "no valid record yet")
+
+
+def test_records_of_other_runs_do_where_the_run_has_none(operator: Client) -> None:
+    ended()
+    choices = operator.get(f"/runs/{ended(latencies=[(0, None)]).pk}/").context["compile_sources"]
+    assert (choices["chosen"], choices["blocked"]) == ("library", None)
+
+
+def test_a_run_made_by_another_tvm_says_so(operator: Client) -> None:
+    run = ended(versions={"apache-tvm": "0.1.0"})
+    choices = operator.get(f"/runs/{run.pk}/").context["compile_sources"]
+    assert "0.1.0" in choices["blocked"]
+
+
+def test_a_choice_that_there_is_not_is_refused(operator: Client) -> None:
+    run = ended()
+    answer = operator.post(f"/runs/{run.pk}/compile/", {"source": "elsewhere"}, follow=True)
+    assertContains(answer, "Not compiled.")
+    assert not Compilation.objects.exists()
+
+
+def test_viewers_look_and_take_away_and_change_nothing(viewer: Client) -> None:
+    run = ended()
+    compilation = make_compilation(run)
+    publish(compilation)
+    assertNotContains(viewer.get(f"/runs/{run.pk}/"), 'data-role="compile"')
+    shown = page(viewer, compilation)
+    assertContains(shown, 'data-role="download-library"')
+    assertNotContains(shown, 'data-role="benchmark"')
+    for path in (
+        f"/runs/{run.pk}/compile/",
+        *(f"/compilations/{compilation.pk}/{deed}/" for deed in ("cancel", "benchmark")),
+    ):
+        assert viewer.post(path).status_code == 403
+
+
+def test_a_runs_page_lists_its_compilations(viewer: Client) -> None:
+    run = ended()
+    first, second = make_compilation(run), make_compilation(run, **UNBUILT, status="failed", error="No compiler.\nLog")
+    shown = viewer.get(f"/runs/{run.pk}/")
+    assert [one for one, _ in shown.context["compilations"]] == [second, first]
+    for text in ("1 of 2", "same outputs", "9.000\u00a0ms", "10.0×", "No compiler."):
+        assertContains(shown, text)
+    assertNotContains(viewer.get(f"/runs/{make_run().pk}/"), 'data-part="compilations" data-waiting="yes"')
+
+
+def test_a_finished_one_shows_its_proof_its_benchmark_and_what_to_take(viewer: Client) -> None:
+    compilation = make_compilation()
+    publish(compilation)
+    shown = page(viewer, compilation)
+    for text in (
+        "1 of 2 functions use a tuned record",
+        "fused_matmul1",
+        "no record: built untuned",
+        "Verified: outputs differ from the untuned library&#x27;s by 3e-07 at most",
+        "3.0e-07",
+        "8.165",
+        "measured 1.29× of it",
+        "ONNX Runtime isn&#x27;t installed.",
+        f"/api/v1/compilations/{compilation.pk}/manifest",
+        "VirtualMachine",
+    ):
+        assertContains(shown, text)
+    assertContains(shown, 'data-part="history" hidden')
+
+
+def test_a_functions_record_leads_to_its_schedule_as_long_as_it_is_kept(viewer: Client) -> None:
+    compilation = make_compilation()
+    link = f"/runs/{compilation.run_id}/tasks/0/?record=3#record"
+    assertContains(page(viewer, compilation), link)
+    compilation.run.tasks.get(index=0).records.all().delete()
+    assertNotContains(page(viewer, compilation), link)
+
+
+def test_what_is_not_known_yet_is_no_figure(viewer: Client) -> None:
+    running = make_compilation(**UNBUILT, status="running", phase="building")
+    shown = page(viewer, running)
+    assertContains(shown, "building the tuned and the untuned library")
+    assertContains(shown, "Not proven yet.")
+    assertNotContains(shown, "ms</span>")
+    assertNotContains(shown, 'data-role="download-library"')
+
+
+def test_a_proof_that_waits_says_for_what(viewer: Client) -> None:
+    waiting = make_compilation(**UNPROVEN, status="queued")
+    assertContains(page(viewer, waiting), "queued: waits until cpu is free")
+
+
+def test_a_failed_one_says_why_in_plain_words_with_the_logs_tail(operator: Client) -> None:
+    failed = make_compilation(
+        **UNBUILT, status="failed", error="It ran out of memory.\nThe log's last lines:\nLLVM ERROR"
+    )
+    shown = page(operator, failed)
+    for text in ("It ran out of memory.", "Nothing was published, and the run is as it was.", "LLVM ERROR"):
+        assertContains(shown, text)
+    assert shown.context["nothing_made"]
+
+
+def test_its_log_is_taken_away_whole(viewer: Client) -> None:
+    compilation = make_compilation()
+    path = f"/api/v1/compilations/{compilation.pk}/console.log"
+    assert viewer.get(path).status_code == 409
+    assertNotContains(page(viewer, compilation), path)
+    compilation.folder.mkdir(parents=True)
+    compilation.console_log.write_text("Linked.\n")
+    assertContains(page(viewer, compilation), path)
+    answer = viewer.get(path)
+    assert answer.getvalue() == b"Linked.\n"
+    assert f"compilation-{compilation.pk}_console.log" in answer.headers["Content-Disposition"]
+
+
+def test_a_library_whose_files_are_gone_says_so(viewer: Client) -> None:
+    shown = page(viewer, make_compilation())
+    assertContains(shown, "files aren&#x27;t on this machine")
+    assertNotContains(shown, "/artifact")
+
+
+def test_outputs_that_differ_are_told_in_red(viewer: Client) -> None:
+    wrong = make_compilation(verified=False, max_abs_error=None, max_rel_error=None, error="Not finite: don't use it.")
+    shown = page(viewer, wrong)
+    assertContains(shown, 'data-verified="no"')
+    assertContains(shown, "an output isn’t finite")
+
+
+def test_it_is_cancelled_and_benchmarked_again(operator: Client, told: list[int]) -> None:
+    compilation = make_compilation()
+    publish(compilation)
+    operator.post(f"/compilations/{compilation.pk}/benchmark/")
+    compilation.refresh_from_db()
+    assert (compilation.status, compilation.stage, told) == ("queued", "prove", [compilation.pk])
+    assertContains(operator.post(f"/compilations/{compilation.pk}/benchmark/", follow=True), "when that has ended")
+    operator.post(f"/compilations/{compilation.pk}/cancel/")
+    compilation.refresh_from_db()
+    assert compilation.status == "finished"
+    assertContains(
+        operator.post(f"/compilations/{compilation.pk}/cancel/", follow=True), "only a queued or running one"
+    )
+
+
+def test_repeated_benchmarks_have_a_history_and_a_chart(viewer: Client) -> None:
+    compilation = make_compilation()
+    publish(compilation)
+    rounds = {"tuned": [7e-3], "untuned": [70e-3, 72e-3], "onnxruntime": [5e-3]}
+    latest = Benchmark.objects.create(compilation=compilation, rounds=rounds, onnxruntime="1.22.0")
+    shown = page(viewer, compilation)
+    assertNotContains(shown, 'data-part="history" hidden')
+    assert shown.context["benchmarks"][0]["id"] == latest.pk
+    figure = viewer.get(f"/compilations/{compilation.pk}/figures/").json()["history"]
+    medians = [trace["y"] for trace in figure["data"]]
+    assert medians == [pytest.approx([9e-3, 7e-3]), pytest.approx([90e-3, 71e-3]), [5e-3]]
+    assert figure["data"][1]["error_y"]["arrayminus"] == pytest.approx([10e-3, 1e-3])
+
+
+def test_pages_of_what_is_not_there_are_not_found(operator: Client) -> None:
+    assert operator.get("/compilations/9/").status_code == 404
+    assert operator.post("/runs/9/compile/").status_code == 404
+
+
+def test_names_are_escaped(viewer: Client) -> None:
+    evil = make_compilation(untuned=["<script>alert(1)</script>"], error="<script>alert(2)</script>")
+    publish(evil)
+    assertNotContains(page(viewer, evil), "<script>alert")
+
+
+def test_it_asks_the_same_of_the_database_however_much_there_is(
+    viewer: Client, django_assert_max_num_queries: Any
+) -> None:
+    run = ended()
+    compilation = [make_compilation(run) for _ in range(8)][-1]
+    publish(compilation)
+    with django_assert_max_num_queries(9):
+        page(viewer, compilation)

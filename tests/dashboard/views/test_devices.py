@@ -1,0 +1,183 @@
+"""The Devices page and its API, with a real tracker where one is reached."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from tests.live import free_port
+from tests.tuning.engines.trackers import KEY, Farm
+from tests.world import claimed, make_compilation, make_run, make_user
+from tuning.actions import advice, sweeping
+from tuning.engines.wire.tracker import Address
+from tuning.models import Run, TrackerSample
+from tuning.reads import device_status
+
+pytestmark = pytest.mark.django_db
+NOBODY = "127.0.0.1"
+
+
+@pytest.fixture
+def viewer(client: Client) -> Client:
+    client.force_login(make_user("viewer"))
+    return client
+
+
+@pytest.fixture
+def silent(settings: Any) -> Address:
+    """A tracker that isn't there."""
+    address = Address(NOBODY, free_port())
+    settings.TRACKERS = {"lab": address}
+    return address
+
+
+@pytest.fixture
+def lab(settings: Any, tmp_path: Path) -> Iterator[Farm]:
+    with Farm(tmp_path) as lab:
+        settings.TRACKERS = {"lab": lab.address}
+        lab.add()
+        lab.until_there_are(1)
+        yield lab
+
+
+def recorded(ago_s: float, **values: Any) -> TrackerSample:
+    return TrackerSample.objects.create(tracker="lab", at=timezone.now() - timedelta(seconds=ago_s), **values)
+
+
+def queue(total: int, free: int, pending: int = 0) -> dict[str, Any]:
+    return {KEY: {"key": KEY, "total": total, "free": free, "pending": pending}}
+
+
+def test_it_shows_who_uses_this_machine(viewer: Client) -> None:
+    running, waiting = claimed(make_run(name="first")), make_run(name="second")
+    (cpu,) = viewer.get("/api/v1/devices").json()["local"]
+    assert cpu == {
+        "device": "cpu",
+        "runs": [{"id": running.pk, "name": "first", "status": "running"}],
+        "queued": [{"id": waiting.pk, "name": "second", "status": "queued"}],
+        "proofs": [],
+        "queued_proofs": [],
+    }
+    page = viewer.get("/devices/").content.decode()
+    assert f'href="/runs/{running.pk}/"' in page
+    assert "TUNEBOARD_TRACKERS" in page, "says how to allow a tracker"
+
+
+def test_proofs_of_libraries_use_devices_too(viewer: Client) -> None:
+    proven = make_compilation(make_run(name="first", status="finished"), status="running", stage="prove")
+    waiting = make_compilation(make_run(name="second", status="finished"), status="queued", stage="prove")
+    make_compilation(make_run(name="third", status="finished"), status="running", stage="build")
+    (cpu,) = viewer.get("/api/v1/devices").json()["local"]
+    assert (cpu["runs"], cpu["queued"]) == ([], [])
+    assert cpu["proofs"] == [{"id": proven.pk, "run": "first", "status": "running"}]
+    assert cpu["queued_proofs"] == [{"id": waiting.pk, "run": "second", "status": "queued"}]
+    page = viewer.get("/devices/").content.decode()
+    assert f'<a href="/compilations/{proven.pk}/" data-role="proof">Proof of a library of first</a>' in page
+    assert f'<a href="/compilations/{waiting.pk}/" data-role="proof">proof of a library of second</a>' in page
+    assert "nothing</span>" not in page
+    assert "empty</span>" not in page
+
+
+def test_a_tracker_that_is_down_is_said_with_since_when(viewer: Client, silent: Address) -> None:
+    recorded(50, queues=queue(2, 1))
+    down = recorded(40, error="refused")
+    recorded(25, error="refused")
+    make_run(device=f"rpc:lab/{KEY}")
+    (tracker,) = viewer.get("/api/v1/devices").json()["trackers"]
+    assert tracker["error"] == f"The tracker at {silent} can't be reached: Connection refused."
+    assert tracker["error_since"] == down.at.isoformat()
+    assert [(key["key"], key["total"], len(key["queued"])) for key in tracker["keys"]] == [(KEY, None, 1)]
+    assert tracker["history"] == [
+        {"key": KEY, "total": [2, None, None], "in_use": [1, None, None], "pending": [0, None, None]}
+    ]
+    page = viewer.get("/devices/", headers={"HX-Request": "true"}).content.decode()
+    assert "refused. It hasn’t answered since" in page
+    assert "<html" not in page
+    figure = viewer.get("/devices/figures/").json()["lab"]
+    assert [trace["y"] for trace in figure["data"]] == [[1, None, None], [0, None, None]]
+
+
+def test_the_chart_has_a_gap_where_nobody_asked(viewer: Client, silent: Address) -> None:
+    for ago_s in (900, 885, 30, 15):
+        recorded(ago_s, queues=queue(2, 0))
+    (trace, _) = viewer.get("/devices/figures/").json()["lab"]["data"]
+    assert trace["y"] == [2, 2, None, 2, 2]
+    assert not trace["connectgaps"]
+
+
+def test_something_else_at_that_address_is_no_tracker(viewer: Client, settings: Any) -> None:
+    with socket.socket() as listener:
+        listener.bind((NOBODY, 0))
+        listener.listen()
+        settings.TRACKERS = {"lab": Address(NOBODY, listener.getsockname()[1])}
+        (tracker,) = viewer.get("/api/v1/devices").json()["trackers"]
+    assert "no answer within 1 s" in tracker["error"]
+    assert tracker["error_since"] is None, "nobody recorded it"
+
+
+@pytest.mark.tvm
+def test_it_shows_a_trackers_queue_now_and_lately(viewer: Client, lab: Farm) -> None:
+    run = claimed(make_run(device=f"rpc:lab/{KEY}"))
+    recorded(4000, queues=queue(7, 7))
+    recorded(10, error="refused")
+    sweeping.sample_trackers()
+    (tracker,) = viewer.get("/api/v1/devices").json()["trackers"]
+    (key,) = tracker["keys"]
+    assert (tracker["error"], tracker["error_since"]) == (None, None)
+    assert (key["key"], key["device"], key["total"], key["pending"]) == (KEY, f"rpc:lab/{KEY}", 1, 0)
+    assert [one["id"] for one in key["runs"]] == [run.pk]
+    assert tracker["history"][0]["total"] == [None, 1]
+    assert TrackerSample.objects.count() == 2, "what is older than an hour is forgotten"
+    assert device_status.device_choices() == ["this machine", f"rpc:lab/{KEY}"]
+
+
+@pytest.mark.tvm
+def test_a_launch_names_a_device_elsewhere(lab: Farm, client: Client) -> None:
+    client.force_login(make_user())
+    board = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}
+    order = {"network": "matmul", "target": board, "device": f"rpc:lab/{KEY}"}
+    launched = client.post("/api/v1/runs", order, content_type="application/json")
+    assert launched.status_code == 201, launched.content
+    assert launched.json()["device"] == f"rpc:lab/{KEY}"
+    unknown = client.post("/api/v1/runs", order | {"device": "rpc:lab/other"}, content_type="application/json")
+    assert unknown.json()["error"]["fields"] == {
+        "device": f"The tracker at {lab.address} has no device of key other. Keys: {KEY}."
+    }
+    warned = advice.check({"network": "matmul", "device": f"rpc:lab/{KEY}"})["warnings"]
+    assert "name the device's" in warned["target"]
+    assert Run.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        ("rpc:elsewhere/board", "There is no tracker 'elsewhere'. Allowed: lab."),
+        ("rpc:lab/board", "can't be reached: Connection refused."),
+        ("rpc:lab", "write rpc:TRACKER/KEY"),
+        ("rpc:lab/a b", "write rpc:TRACKER/KEY"),
+        ("10.0.0.5:9190", "Must be 'this machine'"),
+        (7, "Must be 'this machine'"),
+    ],
+)
+def test_a_device_that_isnt_there_is_refused(client: Client, silent: Address, device: Any, words: str) -> None:
+    client.force_login(make_user())
+    given = {"network": "matmul", "device": device}
+    answer = client.post("/api/v1/runs", given, content_type="application/json")
+    assert answer.status_code == 422
+    assert words in answer.json()["error"]["fields"]["device"]
+    assert not Run.objects.exists()
+
+
+def test_the_form_offers_trackers_only_where_one_is_allowed(client: Client, silent: Address) -> None:
+    client.force_login(make_user())
+    assert 'name="device"' not in client.get("/runs/new/").content.decode()
+    recorded(5, queues=queue(1, 1))
+    assert f'<option value="rpc:lab/{KEY}">rpc:lab/{KEY}</option>' in client.get("/runs/new/").content.decode()
+    assert device_status.choices() == [f"rpc:lab/{KEY}"]

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils.html import escape
+from pytest_django.asserts import assertContains, assertRedirects
+
+from dashboard.forms import LaunchForm
+from tests.world import TARGET, make_run, make_user
+from tuning.actions import orders
+from tuning.host import targets
+from tuning.models import Run
+from tuning.reads import network_list
+from tuning.validation import Invalid
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def operator(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """Signed in; TVM isn't asked about targets (tests of tuning.host.targets do)."""
+    resolved: targets.TargetDict = {"target": TARGET, "device": "cpu", "label": "znver4, 2 cores"}
+    monkeypatch.setattr(targets, "resolve", lambda _target: resolved)
+    client.force_login(make_user("operator"))
+    return client
+
+
+def filled(**changes: Any) -> dict[str, Any]:
+    """What the browser sends of a form that was opened and sent at once."""
+    form = LaunchForm()
+    fields = {name: form[name].value() for name in form.fields}
+    return {name: "" if value is None else value for name, value in (fields | changes).items()}
+
+
+def test_it_offers_every_network_and_option(operator: Client) -> None:
+    page = operator.get("/runs/new/")
+    for network in network_list.networks():
+        assertContains(page, network["title"])
+        for option in network["options"]:
+            assertContains(page, f'name="network_options.{network["name"]}.{option["name"]}"')
+    for option in orders.tuning_options():
+        assertContains(page, f'name="{option["name"]}"')
+
+
+def test_it_launches_as_it_was_opened(operator: Client) -> None:
+    answer = operator.post("/runs/new/", filled())
+    run = Run.objects.get()
+    assertRedirects(answer, f"/runs/{run.pk}/")
+    assert run.created_by is not None
+    assert run.created_by.username == "a-operator"
+    assert run.network.name == network_list.networks()[0]["name"]
+    defaults = {option["name"]: option["default"] for option in orders.tuning_options() if option["name"] != "seed"}
+    assert {name: run.options[name] for name in defaults} == defaults
+
+
+def test_it_launches_what_was_entered(operator: Client) -> None:
+    entered = {"network": "matmul", "network_options.matmul.n": "64", "trials": "8", "seed": "7", "name": "mine"}
+    operator.post("/runs/new/", filled(**entered))
+    run = Run.objects.get()
+    assert (run.name, run.trials_budget, run.options["seed"]) == ("mine", 8, 7)
+    assert run.network.options["n"] == 64
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("trials", "0"),
+        ("trials", "99999999"),
+        ("trials", "many"),
+        ("trials_per_batch", "-3"),
+        ("seed", "1.5"),
+        ("build_timeout_s", "0"),
+        ("strategy", "luck"),
+        ("network_options.mlp.batch", "0"),
+        ("network", "nonsense"),
+        ("name", "two\nlines"),
+    ],
+)
+def test_it_says_beside_the_field_what_is_wrong(operator: Client, field: str, value: str) -> None:
+    page = operator.post("/runs/new/", filled(**{field: value, "target": "kept as it was"}))
+    assert page.status_code == 422
+    assert list(page.context["form"].errors) == [field]
+    assertContains(page, escape(page.context["form"].errors[field][0]), status_code=422)
+    assertContains(page, "kept as it was", status_code=422)
+    assertContains(page, f'aria-describedby="id_{field}_error about_{field}"', int(field != "network"), status_code=422)
+    assert not Run.objects.exists()
+
+
+def test_it_unfolds_what_must_be_corrected(operator: Client) -> None:
+    assert not LaunchForm().advanced_changed()
+    page = operator.post("/runs/new/", filled(repeat="0"))
+    assert page.context["form"].advanced_changed()
+
+
+def test_it_shows_a_refused_target_beside_the_target(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_target: Any) -> targets.TargetDict:
+        raise Invalid({"target": "There is no such tag."})
+
+    monkeypatch.setattr(targets, "resolve", refuse)
+    page = operator.post("/runs/new/", filled(target="nvidia/none"))
+    assert page.context["form"].errors == {"target": ["There is no such tag."]}
+
+
+def test_it_says_how_many_runs_are_before_it(operator: Client) -> None:
+    assertContains(operator.get("/runs/new/"), "is free")
+    make_run()
+    assertContains(operator.get("/runs/new/"), "has 1 run before it")
+
+
+def test_it_is_for_operators(client: Client) -> None:
+    client.force_login(make_user("viewer"))
+    assert client.get("/runs/new/").status_code == 403
+    assert client.post("/runs/new/", filled()).status_code == 403
+    assert not Run.objects.exists()
+
+
+def test_networks_stand_under_their_families_and_each_once() -> None:
+    families = LaunchForm().families()
+    shown = [choice["network"] for _, choices in families for choice in choices]
+    assert shown == network_list.networks()
+    assert len({family for family, _ in families}) == len(families)
+    assert all(choice["network"]["family"] == family for family, choices in families for choice in choices)
+    assert sum(choice["chosen"] for _, choices in families for choice in choices) == 1
+
+
+def test_it_is_filled_by_its_url_and_unfolds_what_that_changes(operator: Client) -> None:
+    url = "/runs/new/?network=matmul&network_options.matmul.n=64&target=nvidia%2Fnvidia-a100&tasks=0%2C+2&nonsense=1"
+    form = operator.get(url).context["form"]
+    assert [form[name].value() for name in ("network", "network_options.matmul.n", "target", "tasks")] == [
+        "matmul",
+        "64",
+        "nvidia/nvidia-a100",
+        "0, 2",
+    ]
+    assert form.advanced_changed()
+
+
+def test_it_warns_of_what_is_filled_in(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    warned: targets.TargetDict = {
+        "target": TARGET,
+        "device": "cpu",
+        "label": "znver4",
+        "warning": "It leaves out avx2.",
+    }
+    monkeypatch.setattr(targets, "resolve", lambda _target: warned)
+    checked = operator.post("/runs/new/check/", filled(target="llvm")).json()
+    assert checked == {"warnings": {"target": "It leaves out avx2."}, "target": "znver4"}
+    assert not Run.objects.exists()
+    page = operator.post("/runs/new/", filled(target="llvm"), follow=True)
+    assertContains(page, "It leaves out avx2.")
+
+
+def test_it_offers_the_tags_that_tvm_knows(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "tags", lambda: ["arm/rasp4b"])
+    assert operator.get("/runs/new/tags/").json() == {"tags": ["arm/rasp4b"]}

@@ -1,0 +1,1 @@
+"""An engine that replays a script: see `engine`."""

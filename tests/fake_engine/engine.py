@@ -1,0 +1,109 @@
+"""An engine that replays a script: `python -m tests.fake_engine --events-fd FD`, as a real one is started.
+
+FAKE_ENGINE_SCRIPT names a file of JSON lines. A line with `type` is an event, sent as it is, except trials that the
+run has already (`Start.trials_done`): these were sent by an earlier process. Others are deeds: {"do": "sleep",
+"seconds": 1}, {"do": "print", "text": "…"}, {"do": "kill"}, {"do": "exit", "status": 3}, {"do": "raw", "text": "…"},
+{"do": "wait"} for Stop or the end of stdin, {"do": "extended"} for Extend and {"do": "earlier"} for Earlier, which
+are printed, {"do": "ignore"} them and sleep, {"do": "tell"} what the process is like.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tuning.engines.wire.protocol import (
+    Control,
+    Earlier,
+    Event,
+    Extend,
+    Finished,
+    Start,
+    Stop,
+    decode_control,
+    decode_event,
+    encode,
+)
+
+
+def prepare(kind: str) -> None:
+    """Load something that has a state of its own."""
+    import numpy as np  # noqa: F401
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--events-fd", type=int, required=True)
+    events = os.fdopen(parser.parse_args(argv).events_fd, "wb", buffering=0)
+    start = decode_control(sys.stdin.buffer.readline())
+    assert isinstance(start, Start)
+    skip = start.trials_done
+    for line in Path(os.environ["FAKE_ENGINE_SCRIPT"]).read_text().splitlines():
+        step = json.loads(line)
+        if step.get("type") == "trial" and skip:
+            skip -= 1
+        elif "type" in step:
+            events.write(encode(decode_event(line.encode())))
+        else:
+            deed(step, events)
+
+
+def deed(step: dict[str, Any], events: Any) -> None:
+    deeds: dict[str, Callable[[], Any]] = {
+        "sleep": lambda: time.sleep(step["seconds"]),
+        "print": lambda: os.write(1, step["text"].encode() + b"\n"),
+        "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+        "exit": lambda: sys.exit(step["status"]),
+        "raw": lambda: events.write(step["text"].encode() + b"\n"),
+        "wait": lambda: wait(events),
+        "extended": lambda: os.write(1, repr(control_of(Extend)).encode() + b"\n"),
+        "earlier": lambda: os.write(1, repr(control_of(Earlier)).encode() + b"\n"),
+        "ignore": lambda: time.sleep(600),
+        "tell": tell,
+    }
+    deeds[step["do"]]()
+
+
+def wait(events: Any) -> None:
+    if control_of(Stop):
+        events.write(encode(Finished("stopped")))
+    sys.exit(0)
+
+
+def control_of(kind: type[Control]) -> Control | None:
+    """The next control of that kind; None when stdin ended before."""
+    for line in sys.stdin.buffer:
+        if isinstance(control := decode_control(line), kind):
+            return control
+    return None
+
+
+def tell() -> None:
+    """Print what a run may see of the process that it is in, and change what the next one must not see."""
+    numpy = sys.modules.get("numpy")
+    told = {
+        "session": os.getsid(0) == os.getpid(),
+        "fds": sorted(int(path.name) for path in Path("/proc/self/fd").iterdir()),
+        "handlers": [str(signal.getsignal(number)) for number in (signal.SIGCHLD, signal.SIGTERM)],
+        "threads": threading.active_count(),
+        "seen": os.environ.get("LEFT_BY_A_RUN"),
+        "random": random.random(),
+        "numpy": numpy.random.random() if numpy else None,
+    }
+    os.environ["LEFT_BY_A_RUN"] = "yes"
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.write(1, json.dumps(told).encode() + b"\n")
+
+
+def script(*steps: Event | dict[str, Any]) -> str:
+    """The text of a script."""
+    return "".join(json.dumps(step) + "\n" if isinstance(step, dict) else encode(step).decode() for step in steps)

@@ -1,0 +1,288 @@
+"""Every page, for who can't see it, has no mouse, or holds a phone: audited by axe in light and dark, measured at 360 px."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.urls import URLPattern
+from playwright.sync_api import Page, ViewportSize, expect
+
+from dashboard.urls import urlpatterns
+from tests.live import LiveSite, free_port
+
+pytestmark = pytest.mark.browser
+LONG_MS = 60_000
+WIDE: ViewportSize = {"width": 1280, "height": 900}
+PHONE: ViewportSize = {"width": 360, "height": 740}
+FINGER_PX = 40
+RULES = {
+    "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]},
+    "resultTypes": ["violations"],
+}
+SEED = """
+import datetime, json
+from django.utils import timezone
+from tests.world import *
+from tuning.models import Benchmark, Record, Run, TrackerSample
+from tuning.reads.showing import Decision, Shown, _keep, _key
+from tuning.work.synthetic import seed_run
+later = timezone.now() + datetime.timedelta(days=1)
+trials = [(0, 2e-3), (1, 3e-3), (0, None), (0, 1e-3), (1, 2.5e-3)] + [(0, None)] * 16
+live = measured_run(trials, device="elsewhere", trials_budget=640)
+Run.objects.filter(pk=live.pk).update(heartbeat_at=later, phase="measuring", phase_task=1, versions={"apache-tvm": "0.27.0.post1"})
+first, second = (measured_run(trials, device=f"board-{seed}", options={"seed": seed}) for seed in (1, 2))
+notes = "# Why\\n\\nSee [run 1](/runs/1/).\\n\\n```python\\nx = T.float32(1.5)\\nprint(None, 'text')\\n```\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |\\n"
+Run.objects.filter(pk=first.pk).update(notes=notes)
+Run.objects.filter(pk__in=(first.pk, second.pk)).update(status="finished", finished_at=timezone.now(), finish_reason="budget")
+make_run(status="failed", name="a run that failed", error="All trials failed.\\nRuntimeError: boom")
+make_run(name="one that waits", device="elsewhere")
+synthetic = seed_run(3000, 40)
+made = make_compilation(first)
+publish(made)
+Benchmark.objects.create(compilation=made, rounds={"tuned": [4e-3], "untuned": [80e-3]}, onnxruntime="1.23.2", without_onnxruntime="")
+built = dict.fromkeys(("verified", "max_abs_error", "max_rel_error", "tolerance", "finished_at", "sha256", "size"))
+building = make_compilation(second, **built, status="running", stage="build", phase="linking", progress=0.4, lease="x",
+    heartbeat_at=later, used=[], untuned=[])
+broken = make_compilation(second, **built, status="failed", stage="build", error="lld: error\\nundefined symbol", used=[], untuned=[])
+network = make_network("a-model-of-ones-own", dims={"batch": 1})
+lost = make_extraction(network, status="failed", error="Operators that TVM doesn't know: Foo.", target={"kind": "cuda"})
+make_extraction(network)
+for record in Record.objects.all():
+    chosen = str(record.trial)
+    decision = Decision(instruction="l1", of="i", block="matmul", extent=64, decision=[8, 8], choice=chosen, among=["1", "2"])
+    code = f"# from tvm import tir\\n@T.prim_func\\ndef main(a: T.handle):\\n    x = T.float32({chosen}.5)\\n    print(None, 'text', True)\\n"
+    _keep(_key(record.text), Shown(code=code, decisions=[decision], tensorir=code, packs=True))
+for minutes in range(20):
+    queues = {"pi": {"key": "pi", "total": 2, "free": minutes % 3, "pending": 1}}
+    TrackerSample.objects.create(tracker="lab", at=timezone.now() - datetime.timedelta(minutes=minutes), queues=queues)
+best = [record.trial for record in first.tasks.get(index=0).records.all()]
+print(json.dumps({"live": live.pk, "run": first.pk, "other": second.pk, "synthetic": synthetic.pk, "compilation": made.pk,
+    "building": building.pk, "broken": broken.pk, "network": network.pk, "lost": lost.pk, "best": best[0], "next": best[1]}))
+"""
+PAGES = {
+    "run_list": ["/runs/", "/runs/?q=nowhere"],
+    "launch": ["/runs/new/"],
+    "run_page": ["/runs/{live}/", "/runs/{run}/", "/runs/{synthetic}/"],
+    "run_trials": [
+        "/runs/{live}/trials/",
+        "/runs/{synthetic}/trials/?order=-latency_s",
+        "/runs/{live}/trials/?trial=3",
+        "/runs/{live}/trials/?min=x",
+    ],
+    "compare": ["/compare/?runs={run},{other},{live}", "/compare/?runs={run}"],
+    "compilation_page": ["/compilations/{compilation}/", "/compilations/{building}/", "/compilations/{broken}/"],
+    "task_page": [
+        "/runs/{live}/tasks/0/",
+        "/runs/{run}/tasks/0/?record={best}",
+        "/runs/{run}/tasks/0/?record={best}&diff={next}",
+        "/runs/{run}/tasks/0/?record=999",
+    ],
+    "network_list": ["/networks/"],
+    "builtin_page": ["/networks/builtin/mlp/"],
+    "network_page": ["/networks/{network}/", "/networks/{network}/?extraction={lost}"],
+    "library": ["/library/"],
+    "workload_page": ["/library/0000000000000000/"],
+    "device_page": ["/devices/"],
+    "webhook_page": ["/webhooks/"],
+    "": ["/nowhere/"],
+}
+"""By the route's name; what isn't found has none."""
+NO_PAGES = {
+    None: "redirects",
+    "sign_in": "is the strangers’",
+    "one_time_login": "is the strangers’",
+    "launch_check": "JSON for the form",
+    "target_tags": "JSON for the form",
+    "run_figures": "JSON for charts",
+    "run_console": "JSON for the log",
+    "run_act": "acts",
+    "run_marks": "acts",
+    "run_notes": "part of run_page",
+    "notes_preview": "part of run_page",
+    "run_stop": "acts",
+    "webhook_test": "acts",
+    "webhook_again": "acts",
+    "run_resume": "acts",
+    "run_extend": "acts",
+    "run_compile": "acts",
+    "compilation_figures": "JSON for charts",
+    "compilation_cancel": "acts",
+    "compilation_benchmark": "acts",
+    "task_figures": "JSON for charts",
+    "network_extract": "acts",
+    "network_delete": "acts",
+    "extraction_panel": "part of network_page",
+    "device_figures": "JSON for charts",
+    "sign_out": "acts",
+    "health": "text for machines",
+}
+PATHS = [path for paths in PAGES.values() for path in paths]
+TOO_SMALL = """least => [...document.querySelectorAll("button, summary, select, input:not([type=hidden]), .button, .ghost, nav a")]
+    .filter((one) => one.checkVisibility() && !one.closest(".modebar, .sr"))
+    .map((one) => [one, (one.matches("[type=checkbox], [type=radio]") && one.closest("label") || one).getBoundingClientRect()])
+    .filter(([one, {width, height}]) => Math.min(width, height) < least - 0.5)
+    .map(([one, {width, height}]) => `${Math.round(width)}×${Math.round(height)} ${one.outerHTML.slice(0, 140)}`)"""
+TOO_WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] : [...document.body.querySelectorAll("*")]
+    .filter((one) => one.getBoundingClientRect().right > innerWidth + 0.5 && !one.closest(".table-wrap, pre, .tabs, .plot, .code"))
+    .map((one) => `${Math.round(one.getBoundingClientRect().right)} px: ${one.outerHTML.slice(0, 140)}`)"""
+
+
+@pytest.fixture(scope="module")
+def site(site_maker: Callable[[], LiveSite]) -> Iterator[LiveSite]:
+    """A site of its own, with a tracker that is away."""
+    site = site_maker()
+    site.env["TUNEBOARD_TRACKERS"] = f"lab=127.0.0.1:{free_port()}"
+    site.start()
+    yield site
+    site.stop()
+
+
+@pytest.fixture(scope="module")
+def world(site: LiveSite) -> dict[str, int]:
+    """A little of everything, by what it is called in PAGES."""
+    keys: dict[str, int] = json.loads(site.manage("shell", "-v", "0", "--no-imports", "-c", SEED))
+    return keys
+
+
+@pytest.fixture(scope="module")
+def session(site: LiveSite, browser: Any) -> Any:
+    """The cookies of an admin."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(site.login_url())
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+@pytest.fixture
+def admin(page: Page, session: Any) -> Page:
+    page.context.add_cookies(session["cookies"])
+    return page
+
+
+def visit(page: Page, site: LiveSite, path: str) -> None:
+    page.set_viewport_size(WIDE)
+    answer = page.goto(site.url + path)
+    assert answer
+    assert answer.status < 500, path
+    # Until charts are drawn and lists are filled.
+    page.wait_for_load_state("networkidle")
+
+
+def audit(page: Page, what: str) -> None:
+    results = Axe().run(page, options=RULES)
+    assert not results.violations_count, f"{what}: {results.generate_report()}"
+
+
+def audit_in_both_themes(page: Page, what: str) -> None:
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        audit(page, f"{what}, {scheme}")
+
+
+def test_every_page_is_looked_at_here() -> None:
+    names = [entry.name for entry in urlpatterns if isinstance(entry, URLPattern)]
+    assert [name for name in names if name not in PAGES and name not in NO_PAGES] == []
+    assert [name for name in PAGES if name and name not in names] == []
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_it_passes_the_audit(site: LiveSite, world: dict[str, int], admin: Page, path: str) -> None:
+    visit(admin, site, path.format(**world))
+    audit_in_both_themes(admin, path)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_it_fits_a_phone_and_its_fingers(site: LiveSite, world: dict[str, int], admin: Page, path: str) -> None:
+    visit(admin, site, path.format(**world))
+    admin.set_viewport_size(PHONE)
+    admin.wait_for_load_state("networkidle")
+    wide: list[str] = admin.evaluate(TOO_WIDE)
+    assert not wide, f"{path} scrolls sideways:\n" + "\n".join(wide)
+    small: list[str] = admin.evaluate(TOO_SMALL, FINGER_PX)
+    assert not small, f"{path}:\n" + "\n".join(small)
+
+
+@pytest.mark.parametrize("path", ["/sign-in/", "/login/?sesame=wrong"])
+def test_strangers_get_a_page_that_passes_too(site: LiveSite, page: Page, path: str) -> None:
+    visit(page, site, path)
+    audit_in_both_themes(page, path)
+    page.set_viewport_size(PHONE)
+    assert page.evaluate(TOO_WIDE) == []
+    assert page.evaluate(TOO_SMALL, FINGER_PX) == []
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        ("/runs/", "[data-role=display]", "[data-choice=theme][value=dark]"),
+        ("/runs/", "[data-role=user-menu] > summary", "[data-role=sign-out]"),
+        ("/runs/", "[data-role=help]", "[data-role=shortcut-list]"),
+        ("/runs/{live}/", "[data-role=downloads] > summary", "[data-figure=latency]"),
+        ("/runs/{run}/", "[data-role=compare]", "[data-role=beside-confirm]"),
+        ("/runs/{live}/", "[data-role=stop]", "[data-role=stop-confirm]"),
+        ("/runs/{run}/", "[data-role=extend]", "[data-role=extend-confirm]"),
+        ("/runs/{run}/", "[data-role=compile]", "[data-role=compile-confirm]"),
+        ("/runs/{live}/", "[data-role=errors-list] summary", "[data-role=errors-list] pre"),
+        ("/runs/{run}/", "[data-role=notes-edit]", "[data-role=notes-editor] textarea"),
+        ("/runs/{run}/", "[data-role=rename]", "[data-role=rename-form] [name=name]"),
+        ("/runs/new/", "[data-role=advanced] > summary", "#id_seed"),
+        ("/networks/{network}/", ".task-code summary", ".task-code pre"),
+    ],
+)
+def test_what_opens_passes_too(
+    site: LiveSite, world: dict[str, int], admin: Page, opened: tuple[str, str, str]
+) -> None:
+    path, opener, shown = opened
+    visit(admin, site, path.format(**world))
+    admin.locator(opener).first.click()
+    expect(admin.locator(shown).first).to_be_visible()
+    audit_in_both_themes(admin, f"{opener} on {path}")
+
+
+def test_the_head_folds_on_a_phone(site: LiveSite, world: dict[str, int], admin: Page) -> None:
+    visit(admin, site, "/runs/")
+    admin.set_viewport_size(PHONE)
+    networks = admin.get_by_role("navigation", name="Main").get_by_role("link", name="Networks")
+    expect(networks).to_be_hidden()
+    admin.get_by_role("button", name="Pages").click()
+    expect(networks).to_be_visible()
+    audit_in_both_themes(admin, "the open head")
+    admin.keyboard.press("Escape")
+    expect(networks).to_be_hidden()
+    admin.get_by_role("button", name="Pages").click()
+    networks.click()
+    admin.wait_for_url("**/networks/")
+
+
+def test_the_keyboard_skips_the_head(site: LiveSite, world: dict[str, int], admin: Page) -> None:
+    visit(admin, site, "/runs/")
+    admin.keyboard.press("Tab")
+    expect(admin.get_by_role("link", name="Skip to content")).to_be_focused()
+    expect(admin.get_by_role("link", name="Skip to content")).to_be_in_viewport()
+    admin.keyboard.press("Enter")
+    expect(admin.locator("#main")).to_be_focused()
+
+
+def test_a_chart_says_in_words_what_it_shows(site: LiveSite, world: dict[str, int], admin: Page) -> None:
+    visit(admin, site, f"/runs/{world['live']}/")
+    words = admin.locator("[data-role=chart-latency] + .sr")
+    expect(words).to_contain_text("Best latency of each task: Latency against Trial. At the end: 0 fused_matmul0 1.000")
+    admin.get_by_role("button", name="Time", exact=True).click()
+    expect(words).to_contain_text("Latency against Time since the start")
+
+
+def test_a_phone_shows_many_trials_at_once(site: LiveSite, world: dict[str, int], admin: Page) -> None:
+    visit(admin, site, f"/runs/{world['synthetic']}/trials/")
+    admin.set_viewport_size(PHONE)
+    rows = admin.locator("[data-role=trials-table] tbody tr")
+    heights: list[float] = rows.evaluate_all("all => all.map(row => row.getBoundingClientRect().height)")
+    assert len(heights) == 50
+    assert max(heights) <= 48, "a row each, no cards"
+    for cell in ("Trial", "Task", "Latency", "Outcome"):
+        expect(rows.first.locator(f"[data-label={cell}]")).to_be_visible()

@@ -1,0 +1,88 @@
+"""What a launch is warned of before it is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.world import TARGET, make_run, task_infos
+from tuning.actions import advice, runs
+from tuning.actions.advice import CheckDict
+from tuning.actions.networks import stored
+from tuning.host import targets
+from tuning.models import Extraction, Run
+from tuning.validation import Invalid
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def resolved(monkeypatch: pytest.MonkeyPatch) -> targets.TargetDict:
+    """What TVM says of every target (tests of tuning.host.targets ask it)."""
+    answer: targets.TargetDict = {"target": TARGET, "device": "cpu", "label": "znver4, 2 cores", "float16": True}
+    monkeypatch.setattr(targets, "resolve", lambda _target: answer)
+    return answer
+
+
+def matmul(**values: Any) -> Run:
+    """A run of the network that the tests launch, with 18 tasks."""
+    network = stored("matmul", {"n": 64, "dtype": "float32"})
+    return make_run(**{"network": network, "tasks_total": 18, "tasks_chosen": 18, **values})
+
+
+def check(**given: Any) -> CheckDict:
+    return advice.check({"network": "matmul", "network_options": {"n": 64}, "trials": 10, **given})
+
+
+def test_a_launch_that_is_well_is_warned_of_nothing() -> None:
+    assert check() == {"fields": {}, "warnings": {}, "target": "znver4, 2 cores"}
+
+
+def test_it_says_what_a_launch_would_be_refused_for() -> None:
+    checked = check(trials=0, tasks="", strategy="luck")
+    assert set(checked["fields"]) == {"trials", "strategy"}
+    assert not Run.objects.exists()
+
+
+def test_it_warns_of_fewer_trials_than_tasks_where_an_earlier_run_tells_their_number() -> None:
+    run = matmul()
+    assert check()["warnings"] == {
+        "trials": f"10 trials can't measure each of 18 tasks (as in run {run.pk}): there will be no estimate."
+    }
+    assert check(trials=18)["warnings"] == {}
+    assert check(tasks=[0, 3, 3])["warnings"] == {}
+
+
+def test_it_never_guesses_the_number_of_tasks() -> None:
+    matmul(target=TARGET | {"mcpu": "znver5"})
+    assert check()["warnings"] == {}
+    assert check(network_options={"n": 128})["warnings"] == {}
+
+
+def test_an_extraction_tells_the_number_of_tasks_as_well() -> None:
+    extraction = Extraction.objects.create(network=matmul(tasks_total=0).network, target=TARGET, status="finished")
+    for info in task_infos(12):
+        extraction.tasks.create(
+            index=info.index, name=info.name, weight=1, flop=info.flop, workload_hash=info.workload_hash
+        )
+    assert "12 tasks (as extracted)" in check()["warnings"]["trials"]
+
+
+def test_it_warns_of_tasks_that_the_network_does_not_have() -> None:
+    matmul()
+    assert "no task 18, 40" in check(tasks="1, 18, 40")["warnings"]["tasks"]
+
+
+def test_it_passes_on_what_tvm_says_of_the_target(resolved: targets.TargetDict) -> None:
+    resolved["warning"] = "It leaves out avx2."
+    assert check()["warnings"] == {"target": "It leaves out avx2."}
+
+
+def test_float16_without_an_instruction_is_refused_at_launch(resolved: targets.TargetDict) -> None:
+    resolved["float16"] = False
+    with pytest.raises(Invalid) as refused:
+        runs.launch({"network": "matmul", "network_options": {"dtype": "float16"}}, None)
+    assert list(refused.value.fields) == ["network_options.dtype"]
+    assert not Run.objects.exists()
+    assert check(network_options={"dtype": "float32"})["fields"] == {}

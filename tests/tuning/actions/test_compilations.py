@@ -1,0 +1,188 @@
+"""What users can have done about libraries, and whose turn a device is."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from tests.threads import when
+from tests.world import make_compilation, make_run, measured_run, publish
+from tuning.actions import compilations, sweeping
+from tuning.engines.wire.versions import PINS
+from tuning.models import Compilation, Run
+from tuning.queue import celery, jobs
+from tuning.validation import Conflict, Invalid
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Status, Stage = Compilation.Status, Compilation.Stage
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
+    """Messages to workers: the compilation and the queue."""
+    sent: list[tuple[int, str]] = []
+    monkeypatch.setattr(jobs.compile_library, "apply_async", lambda args, queue, retry: sent.append((args[0], queue)))
+    return sent
+
+
+def ended(run: Run) -> Run:
+    assert run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
+    return run
+
+
+def waiting(run: Run, **values: Any) -> Compilation:
+    return make_compilation(run, status=Status.QUEUED, verified=None, **values)
+
+
+def test_it_queues_a_build_that_needs_no_device(told: list[Any]) -> None:
+    made = compilations.compile_run(measured_run(), {"source": "run"}, None)
+    assert (made.status, made.stage, made.source) == ("queued", "build", "run")
+    assert told == [(made.pk, celery.COMPILE_QUEUE)]
+    assert made.claim(), "though its run is at work on the device"
+
+
+@pytest.mark.parametrize(
+    ("data", "field"), [({"source": "best"}, "source"), ({"sauce": "run"}, "sauce"), ({"source": 1}, "source")]
+)
+def test_it_refuses_options_by_name(data: dict[str, Any], field: str) -> None:
+    with pytest.raises(Invalid) as raised:
+        compilations.compile_run(measured_run(), data, None)
+    assert list(raised.value.fields) == [field]
+    assert not Compilation.objects.exists()
+
+
+def test_it_refuses_what_has_no_record_yet() -> None:
+    for run in (make_run(), measured_run([(0, None)], device="b")):
+        with pytest.raises(Conflict, match="no valid record yet"):
+            compilations.compile_run(run, {}, None)
+
+
+def test_it_refuses_records_of_another_tvm() -> None:
+    run = measured_run(versions={**PINS, "apache-tvm": "0.26.0"})
+    with pytest.raises(Conflict, match=r"made by apache-tvm 0.26.0, and apache-tvm 0.27.0.post1 and apache-tvm-ffi"):
+        compilations.compile_run(run, {}, None)
+    assert compilations.compile_trouble(measured_run(device="b", versions=dict(PINS))) is None
+
+
+def test_it_refuses_a_synthetic_run() -> None:
+    with pytest.raises(Conflict, match="synthetic"):
+        compilations.compile_run(measured_run(synthetic=True), {}, None)
+
+
+def test_a_queued_one_is_cancelled_at_once(told: list[Any]) -> None:
+    made = compilations.compile_run(measured_run(), {}, None)
+    assert compilations.cancel(made).status == "cancelled"
+    assert not made.claim()
+    with pytest.raises(Conflict, match="is cancelled"):
+        compilations.cancel(made)
+
+
+def test_a_benchmark_that_is_cancelled_while_it_waits_leaves_the_library(told: list[Any]) -> None:
+    compilation = make_compilation(ended(measured_run()))
+    compilations.benchmark(compilation, None)
+    assert told == [(compilation.pk, "device.cpu")]
+    assert compilations.cancel(compilation).status == "finished"
+    assert compilation.verified
+
+
+def test_it_benchmarks_only_what_is_there_and_at_rest(told: list[Any]) -> None:
+    run = ended(measured_run())
+    with pytest.raises(Conflict, match="no library"):
+        compilations.benchmark(make_compilation(run, sha256=None, status=Status.FAILED), None)
+    with pytest.raises(Conflict, match="is queued"):
+        compilations.benchmark(waiting(run), None)
+    assert told == []
+
+
+def test_one_thing_at_a_time_is_measured_on_a_device() -> None:
+    run = ended(measured_run())
+    proof, next_run = waiting(run), make_run()
+    assert proof.claim()
+    assert not waiting(run).claim()
+    assert not next_run.claim(), "its measurements and the proof's would disturb each other"
+    assert make_run(device="cuda:0").claim()
+    assert proof.move(Status.RUNNING, to=Status.FINISHED)
+    assert next_run.claim()
+    late = waiting(run)
+    assert not late.claim()
+    assert late.status == "queued"
+
+
+def test_a_proof_whose_job_died_stands_in_nobodys_way() -> None:
+    proof = waiting(ended(measured_run()))
+    assert proof.claim()
+    Compilation.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
+    assert make_run().claim()
+
+
+def test_it_waits_for_the_device_unless_it_is_to_be_shut_down() -> None:
+    run = measured_run()
+    proof, shutdown = waiting(run), threading.Event()
+    assert not proof.wait_and_claim(shutdown, wait=False)
+    soon = time.monotonic() + 0.2
+    ending = when(lambda: time.monotonic() > soon, lambda: Run.objects.update(status=Run.Status.FINISHED))
+    assert proof.wait_and_claim(shutdown, poll_s=0.05)
+    ending.join()
+    shutdown.set()
+    assert not waiting(run).wait_and_claim(shutdown)
+
+
+def test_the_sweep_tells_again_of_what_the_broker_lost(told: list[Any]) -> None:
+    run = measured_run()
+    build = waiting(run, stage=Stage.BUILD, sha256=None)
+    proof = waiting(run)
+    sweeping.sweep()
+    assert told == [(build.pk, "compile")], "the device is busy with the run"
+    ended(run)
+    sweeping.sweep()
+    assert told[1:] == [(proof.pk, "device.cpu")], "and of the build it was told just now"
+
+
+def test_the_sweep_ends_what_lost_its_worker(told: list[Any]) -> None:
+    run = ended(measured_run())
+    old = {"heartbeat_at": timezone.now() - timedelta(minutes=1), "lease": "a"}
+    building = make_compilation(
+        run, status=Status.RUNNING, stage=Stage.BUILD, sha256=None, verified=None, phase="building", **old
+    )
+    proving = make_compilation(run, status=Status.RUNNING, verified=None, **old)
+    leaving = make_compilation(run, status=Status.CANCELLING, verified=None, **old)
+    alive = make_compilation(run, status=Status.RUNNING, lease="b", heartbeat_at=timezone.now())
+    building.unpublished.mkdir(parents=True)
+    publish(proving)
+    sweeping.sweep()
+    for one in (building, proving, leaving, alive):
+        one.refresh_from_db()
+    assert [one.status for one in (building, proving, leaving, alive)] == ["failed", "failed", "cancelled", "running"]
+    assert (building.phase, building.error) == (None, "The worker stopped responding. Compile again.")
+    assert proving.error == "The worker stopped responding. Benchmark again."
+    assert not building.unpublished.exists()
+    assert proving.library.exists()
+
+
+def test_the_sweep_removes_what_a_deleted_run_left() -> None:
+    kept, gone = make_compilation(), make_compilation(ended(measured_run()))
+    folders = kept.folder, gone.folder
+    for one in (kept, gone):
+        publish(one)
+        os.utime(one.folder, (time.time() - 2 * compilations.OLD_S,) * 2)
+    gone.run.delete()
+    sweeping.sweep()
+    assert [folder.exists() for folder in folders] == [True, False]
+
+
+def test_a_job_does_what_its_message_names(told: list[Any], compiler: Any) -> None:
+    made = compilations.compile_run(ended(measured_run()), {}, None)
+    jobs.compile_library(made.pk)
+    assert told[1:] == [(made.pk, "device.cpu")], "its proof is the device's job"
+    jobs.compile_library(made.pk)
+    jobs.compile_library(made.pk)
+    jobs.compile_library(99)
+    made.refresh_from_db()
+    assert (made.status, made.verified) == ("finished", True)
+    assert len(told) == 2

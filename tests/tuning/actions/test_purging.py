@@ -1,0 +1,91 @@
+"""Deleted runs go for good after their days of grace, with all that belongs to them, and are never half there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from tests.world import make_compilation, make_run, measured_run
+from tuning.actions import curation, purging, sweeping
+from tuning.models import Compilation, Record, Run, Tag, Task, Trial, TrialError
+from tuning.validation import Conflict
+
+pytestmark = pytest.mark.django_db
+
+
+def ended(**values: Any) -> Run:
+    run = measured_run([(0, 2e-3), (1, 3e-3), (0, None), (0, 1e-3)], **values)
+    run.move("running", to="finished")
+    run.work_dir.mkdir(parents=True)
+    run.console_log.write_text("printed")
+    return run
+
+
+def deleted(days: float, **values: Any) -> Run:
+    run = ended(**values)
+    curation.delete(run)
+    Run.everything.filter(pk=run.pk).update(deleted_at=timezone.now() - timedelta(days=days))
+    return run
+
+
+def test_it_leaves_alone_what_may_be_restored(settings: Any) -> None:
+    settings.KEEP_DELETED_DAYS = 2.0
+    kept, recent = ended(), deleted(1.9)
+    sweeping.sweep()
+    assert {run.pk for run in Run.everything.all()} == {kept.pk, recent.pk}
+    assert recent.console_log.exists()
+    curation.restore(recent)
+    assert Run.objects.get(pk=recent.pk).trials.count() == 4
+
+
+def test_it_removes_all_that_belongs_to_the_run_and_nothing_else(settings: Any) -> None:
+    settings.KEEP_DELETED_DAYS = 2.0
+    kept, gone = ended(), deleted(2.1)
+    gone.tags.create(name="old")
+    make_compilation(gone)
+    sweeping.sweep()
+    assert list(Run.everything.all()) == [kept]
+    assert {model.objects.count() for model in (Tag, Compilation)} == {0}
+    assert (Trial.objects.count(), Task.objects.count(), TrialError.objects.count()) == (4, 2, 1)
+    assert Record.objects.count() == 3
+    assert not gone.work_dir.exists()
+    assert kept.console_log.exists()
+
+
+def test_a_large_run_goes_piece_by_piece_and_cannot_be_restored_meanwhile(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.KEEP_DELETED_DAYS = 0.0
+    run = deleted(1)
+    monkeypatch.setattr(purging, "BATCH", 3)
+    monkeypatch.setattr(purging, "AT_ONCE_S", -1.0)
+    assert purging.purge() == 0
+    with pytest.raises(Conflict):
+        curation.restore(run)
+    monkeypatch.setattr(purging, "AT_ONCE_S", 60.0)
+    assert purging.purge() == 1
+    assert not Run.everything.exists()
+
+
+def test_a_folder_that_cannot_be_removed_is_told_of(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.KEEP_DELETED_DAYS = 0.0
+    run = deleted(1)
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("shutil.rmtree", refuse)
+    assert purging.purge() == 1
+    assert str(run.work_dir) in caplog.text
+
+
+def test_a_run_without_a_folder_goes_as_well(settings: Any) -> None:
+    settings.KEEP_DELETED_DAYS = 0.0
+    make_run(status="stopped", deleted_at=timezone.now() - timedelta(days=1))
+    assert purging.purge() == 1

@@ -1,0 +1,68 @@
+"""The sweep: runs whose supervisor is gone, and queued runs that the broker forgot."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from tests.world import claimed, make_run
+from tuning.actions import sweeping
+from tuning.models import LEASE, TELL_AGAIN, Run
+from tuning.queue import jobs
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    told: list[int] = []
+    monkeypatch.setattr(jobs, "enqueue", lambda run: told.append(run.pk))
+    return told
+
+
+def ago(span: timedelta) -> Any:
+    return timezone.now() - span - timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("status", ["running", "stopping"])
+def test_it_interrupts_a_run_whose_lease_ran_out(status: str) -> None:
+    run = claimed(make_run())
+    Run.objects.filter(pk=run.pk).update(heartbeat_at=ago(LEASE), status=status)
+    assert sweeping.sweep() == 1
+    run.refresh_from_db()
+    assert run.status == "interrupted"
+    assert "Resume" in str(run.error)
+    assert run.can_resume
+
+
+def test_it_leaves_a_run_alone_whose_lease_is_renewed() -> None:
+    claimed(make_run())
+    assert sweeping.sweep() == 0
+
+
+def test_it_leaves_a_run_alone_that_was_claimed_anew_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = claimed(make_run())
+    Run.objects.filter(pk=run.pk).update(heartbeat_at=ago(LEASE))
+    seen = Run.objects.get(pk=run.pk)
+    Run.objects.filter(pk=run.pk).update(lease="anew", heartbeat_at=timezone.now())
+    assert not sweeping._interrupt(seen)
+    assert Run.objects.get(pk=run.pk).status == "running"
+
+
+def test_it_tells_again_of_a_run_that_no_worker_took(enqueued: list[int]) -> None:
+    never, long_ago = make_run(), make_run(enqueued_at=ago(TELL_AGAIN))
+    make_run(enqueued_at=timezone.now())
+    make_run(status="stopped")
+    sweeping.sweep()
+    assert enqueued == [never.pk, long_ago.pk]
+
+
+def test_it_does_not_repeat_itself_while_the_device_is_busy(enqueued: list[int]) -> None:
+    claimed(make_run())
+    make_run()
+    elsewhere = make_run(device="cuda:0")
+    sweeping.sweep()
+    assert enqueued == [elsewhere.pk]

@@ -1,0 +1,279 @@
+"""Models of one's own come in whole or not at all, and are read in a limited process."""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import models
+from tests.world import TARGET, make_run, make_user, task_infos
+from tuning.actions import networks, runs
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.inspecting import Inspected
+from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
+from tuning.host import targets
+from tuning.models import Network, networks_dir
+from tuning.reads import network_list
+from tuning.reads.network_list import UPLOADED
+from tuning.validation import Invalid
+from tuning.work import inspection
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def own_folder(settings: Any, tmp_path: Path) -> None:
+    settings.VAR = tmp_path
+
+
+@pytest.fixture
+def believed(monkeypatch: pytest.MonkeyPatch) -> list[NetworkSpec]:
+    """Every file is a fine model; gives what was asked."""
+    asked: list[NetworkSpec] = []
+
+    def inspect(network: NetworkSpec, *_: Any) -> Inspected:
+        asked.append(network)
+        return Inspected([TensorInfo("x", [1, 3], "float32")], 7, {"Conv": 2}, task_infos())
+
+    monkeypatch.setattr(inspection, "inspect", inspect)
+    return asked
+
+
+def upload(data: bytes = b"model", file_name: str = "net.onnx", **more: Any) -> Network:
+    return networks.upload(io.BytesIO(data), file_name, None, **more)[0]
+
+
+def files() -> list[Path]:
+    return sorted(networks_dir().glob("*"))
+
+
+def nothing_was_kept() -> bool:
+    return not Network.objects.exists() and not files()
+
+
+def test_file_and_row_appear_together(believed: list[NetworkSpec]) -> None:
+    user = make_user()
+    network, new = networks.upload(io.BytesIO(b"model"), "my/Net v2.onnx", user, dims={"N": "4"})
+    assert new
+    assert (network.name, network.kind, network.file_name, network.size) == ("Net-v2", "onnx", "Net v2.onnx", 5)
+    assert (network.parameters, network.operators, network.dims) == (7, {"Conv": 2}, {"N": 4})
+    assert network.inputs == [{"name": "x", "shape": [1, 3], "dtype": "float32"}]
+    assert network.flop == sum(task.flop * task.weight for task in task_infos())
+    assert network.uploaded_by == user
+    assert network.file.read_bytes() == b"model"
+    assert files() == [network.file]
+
+
+def test_the_same_file_with_the_same_dimensions_is_the_same_network(believed: list[NetworkSpec]) -> None:
+    first = upload(dims={"N": 1})
+    again, new = networks.upload(io.BytesIO(b"model"), "other.onnx", None, name="other", dims={"N": 1})
+    assert (again, new, len(believed)) == (first, False, 1)
+    wider = upload(dims={"N": 2})
+    assert (wider.name, wider.file) == ("net-2", first.file)
+    assert len(files()) == 1
+
+
+def test_a_file_goes_with_the_last_network_made_of_it(believed: list[NetworkSpec]) -> None:
+    first, second = upload(dims={"N": 1}), upload(dims={"N": 2})
+    networks.delete(first)
+    assert files() == [second.file]
+    networks.delete(second)
+    assert nothing_was_kept()
+
+
+def test_a_network_with_runs_stays(believed: list[NetworkSpec]) -> None:
+    network = upload()
+    make_run(network=network)
+    with pytest.raises(Invalid, match="Runs were made"):
+        networks.delete(network)
+    assert network.file.exists()
+    with pytest.raises(Invalid, match="built-in"):
+        networks.delete(networks.stored("mlp", {"batch": 1}))
+
+
+@pytest.mark.parametrize("name", ["-x", "a b", "a/b", "x" * 101, "mlp", "taken", "é"])
+def test_a_name_that_cannot_be_is_refused_before_the_file_is_read(believed: list[NetworkSpec], name: str) -> None:
+    upload(name="taken")
+    with pytest.raises(Invalid) as refused:
+        upload(b"another", name=name)
+    assert list(refused.value.fields) == ["name"]
+    assert len(believed) == len(files()) == Network.objects.count() == 1
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x", "1.5", "", True, None, [], "9" * 40, "1_000"])
+def test_a_dimension_is_a_number(believed: list[NetworkSpec], value: Any) -> None:
+    with pytest.raises(Invalid) as refused:
+        upload(dims={"N": value})
+    assert list(refused.value.fields) == ["dims.N"]
+    assert nothing_was_kept()
+
+
+def test_what_is_too_large_is_refused_while_it_comes_in(believed: list[NetworkSpec], settings: Any) -> None:
+    settings.UPLOAD_MB = 1
+
+    class Endless(io.BytesIO):
+        given = 0
+
+        def read(self, size: int | None = -1) -> bytes:
+            assert size is not None
+            self.given += size
+            return b"x" * size
+
+    endless = Endless()
+    with pytest.raises(Invalid, match="1 MiB"):
+        networks.upload(endless, "net.onnx", None)
+    assert endless.given <= 4 << 20
+    assert nothing_was_kept()
+
+
+def test_a_refusal_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Inspected:
+        raise Refused("No.")
+
+    monkeypatch.setattr(inspection, "inspect", refuse)
+    with pytest.raises(Invalid) as refused:
+        upload()
+    assert refused.value.fields == {"file": "No."}
+    assert nothing_was_kept()
+
+
+@pytest.fixture
+def meanwhile(believed: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have somebody else upload this while the next upload is being read."""
+    inspect = inspection.inspect
+
+    def play(data: bytes, name: str) -> None:
+        def slowly(*args: Any) -> Inspected:
+            monkeypatch.setattr(inspection, "inspect", inspect)
+            upload(data, name=name)
+            return inspect(*args)
+
+        monkeypatch.setattr(inspection, "inspect", slowly)
+
+    return play
+
+
+def test_of_one_file_uploaded_twice_at_once_one_is_stored(meanwhile: Callable[..., None]) -> None:
+    meanwhile(b"model", "theirs")
+    network, new = networks.upload(io.BytesIO(b"model"), "net.onnx", None, name="mine")
+    assert (network.name, new) == ("theirs", False)
+    assert (files(), Network.objects.count()) == ([network.file], 1)
+
+
+def test_of_two_files_of_one_name_at_once_one_is_stored(meanwhile: Callable[..., None]) -> None:
+    meanwhile(b"another", "mine")
+    with pytest.raises(Invalid) as refused:
+        upload(name="mine")
+    assert list(refused.value.fields) == ["name"]
+    assert files() == [Network.objects.get().file]
+    assert files()[0].read_bytes() == b"another"
+
+
+def test_a_failure_while_it_is_stored_keeps_nothing(
+    believed: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="space"):
+        upload()
+    assert nothing_was_kept()
+
+
+def test_what_a_crash_left_is_removed_when_it_is_old(believed: list[NetworkSpec], settings: Any) -> None:
+    network = upload()
+    half_read = Path(settings.FILE_UPLOAD_TEMP_DIR) / "tmp1234.upload.onnx"
+    left = [networks_dir() / "incoming-1", networks_dir() / f"{'0' * 64}.onnx", half_read]
+    for path in (*left, network.file):
+        path.touch()
+        os.utime(path, (0, 0))
+    fresh = networks_dir() / "incoming-2"
+    fresh.touch()
+    assert networks.tidy() == 3
+    assert files() == sorted([network.file, fresh])
+
+
+def test_it_is_offered_and_launched_by_its_name(believed: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "resolve", lambda _: {"target": TARGET, "device": "cpu", "label": "znver4"})
+    network = upload(dims={"N": 2})
+    offered = network_list.networks()[-1]
+    assert (offered["name"], offered["family"], offered["id"]) == ("net", UPLOADED, network.pk)
+    run = runs.launch({"network": "net"}, None, enqueue=False)
+    assert (run.network, run.name) == (network, "net")
+    spec = run.network.spec()
+    assert spec.file is not None
+    assert (spec.file.format, spec.file.path, spec.file.dims) == ("onnx", str(network.file), {"N": 2})
+    with pytest.raises(Invalid) as refused:
+        runs.launch({"network": "net", "network_options": {"batch": 1}}, None, enqueue=False)
+    assert list(refused.value.fields) == ["network_options.batch"]
+
+
+class TestInALimitedProcess:
+    """By the real process."""
+
+    pytestmark = pytest.mark.tvm
+
+    def test_it_takes_a_model(self) -> None:
+        network = upload(models.convnet("N").SerializeToString(), dims={"N": 2})
+        assert network.inputs == [{"name": "x", "shape": [2, 3, 16, 16], "dtype": "float32"}]
+        assert network.parameters == models.CONVNET_PARAMETERS
+        assert network.operators["Conv"] == 1
+        assert network.flop is not None
+        assert network.flop > 2 * 2 * 16 * 16 * 8 * 27
+
+    def test_it_takes_a_module(self) -> None:
+        assert upload(models.relax_json(), "net.json").kind == "irmodule"
+
+    def test_it_asks_for_the_dimensions_left_open(self) -> None:
+        with pytest.raises(Invalid) as refused:
+            upload(models.convnet("N").SerializeToString(), dims={"M": 2})
+        assert refused.value.fields == {
+            "dims.M": "The model has no such open dimension.",
+            "dims.N": "The model leaves it open: give it a value.",
+        }
+        assert nothing_was_kept()
+
+    def test_it_refuses_a_model_with_nothing_to_tune(self) -> None:
+        with pytest.raises(Invalid, match="no function to tune"):
+            upload(models.constant().SerializeToString())
+        assert nothing_was_kept()
+
+    def test_it_says_that_a_model_needs_too_much_memory(self, settings: Any) -> None:
+        settings.INSPECT_MEMORY_MB = 1024
+        with pytest.raises(Invalid, match="1,024 MiB of memory"):
+            upload(models.bomb().SerializeToString())
+        assert nothing_was_kept()
+
+    def test_it_ends_what_takes_too_long(self, settings: Any) -> None:
+        settings.INSPECT_S = 0
+        with pytest.raises(Invalid, match="longer than the 0 s"):
+            upload(models.convnet().SerializeToString())
+        assert nothing_was_kept()
+
+    @pytest.mark.parametrize(
+        ("code", "words"),
+        [
+            ("import os; os.abort()", "ended by SIGABRT"),
+            ("import sys; sys.exit('no tvm here')", "status 1. Its last line: no tvm here"),
+            ("import time; time.sleep(60)", "longer than the 2 s"),
+            ("while True: pass", "2 s"),
+            ("raise MemoryError", "MiB of memory"),
+        ],
+    )
+    def test_it_survives_whatever_happens_to_the_process(
+        self, settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str, words: str
+    ) -> None:
+        settings.INSPECT_S = 2
+        (tmp_path / "python").write_text(f"#!/bin/sh\nexec {sys.executable} -c {shlex.quote(code)}\n")
+        (tmp_path / "python").chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+        with pytest.raises(Refused, match=words):
+            inspection.inspect(NetworkSpec("mlp"))

@@ -1,0 +1,160 @@
+"""Measuring through a real tracker with real servers, all on loopback."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tuning.engines import faults
+from tests.tuning.engines.running import Engine, latencies, options, start
+from tests.tuning.engines.trackers import KEY, Farm, kill
+from tuning.engines.measuring import remote, workers
+from tuning.engines.measuring.local import Failure
+from tuning.engines.measuring.remote import RemoteRunner
+from tuning.engines.measuring.workers import Timing
+from tuning.engines.targets import resolving
+from tuning.engines.wire import tracker
+from tuning.engines.wire.protocol import Failed, Finished, NetworkSpec, Remote, Start, TrialMeasured
+
+pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
+TRIALS = 8
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Iterator[Farm]:
+    with Farm(tmp_path) as farm:
+        yield farm
+
+
+def away(farm: Farm, work_dir: Path, **changes: Any) -> Start:
+    given = {"network": NetworkSpec("mlp"), "trials_budget": TRIALS, "remote": Remote(farm.address, KEY, 20.0)}
+    return start(work_dir, **given | changes)
+
+
+def test_a_run_loses_and_doubles_nothing_when_one_of_two_devices_is_killed(farm: Farm, tmp_path: Path) -> None:
+    farm.add(2)
+    farm.until_there_are(2)
+    work_dir = tmp_path / "work"
+    slow = options(min_repeat_ms=2000)
+    with Engine(away(farm, work_dir, options=slow), tmp_path / "console") as engine:
+        engine.until(TrialMeasured, nth=2)
+        farm.until_it_measures(0)
+        kill(farm.servers[0])
+        assert engine.to_the_end() == Finished("budget"), engine.console.read_text()
+    assert "was lost in the middle of a trial" in engine.console.read_text()
+    assert len(engine.trials) == TRIALS
+    assert [trial.error for trial in engine.trials if trial.error] == [], "a lost device is no candidate's fault"
+    assert [trial.latency_s for trial in engine.trials] == pytest.approx(latencies(work_dir), rel=1e-12)
+
+
+def test_it_says_why_it_ends_when_no_device_is_left(farm: Farm, tmp_path: Path) -> None:
+    hasty = Remote(farm.address, KEY, patience_s=2.0)
+    with Engine(away(farm, tmp_path / "work", remote=hasty), tmp_path / "console") as engine:
+        last = engine.to_the_end()
+    assert isinstance(last, Failed)
+    assert last.error == f"No device could be used for 2 s. The tracker at {farm.address} has none of key {KEY}."
+
+
+class GaveUp(Exception):
+    pass
+
+
+@contextmanager
+def runner(context: ForkServerContext, farm: Farm, timeout_s: float = 30.0) -> Iterator[RemoteRunner]:
+    def give_up(why: str) -> None:
+        raise GaveUp(why)
+
+    there = Remote(farm.address, KEY, patience_s=2.0)
+    measuring_there = RemoteRunner(context, there, config=(1, 2, 0), timeout_s=timeout_s, give_up=give_up)
+    yield measuring_there
+    measuring_there.close()
+
+
+SQUARE = [["TENSOR", "float32", [8]], ["TENSOR", "float32", [8]]]
+
+
+def built(path: Path, target: dict[str, Any]) -> Path:
+    """A function that takes two arrays of 8 numbers."""
+    import tvm
+    from tvm import te
+
+    given = te.placeholder((8,), name="given")
+    squared = te.compute((8,), lambda i: given[i] * given[i], name="squared")
+    mod = tvm.IRModule({"main": te.create_prim_func([given, squared])})
+    workers.build(tvm.ir.save_json(mod), json.dumps(target), str(path))
+    return path
+
+
+def test_a_device_links_what_this_machine_cant(context: ForkServerContext, farm: Farm, tmp_path: Path) -> None:
+    farm.add()
+    farm.until_there_are(1)
+    path = built(tmp_path / "0-0.tar", {"kind": "llvm"})
+    with runner(context, farm) as there:
+        timing = there.run(path, "cpu", SQUARE)
+    assert isinstance(timing, Timing)
+    assert len(timing.run_secs) == 2
+    assert all(0 < seconds < 1 for seconds in timing.run_secs)
+    assert not path.exists()
+
+
+def test_a_candidate_fails_by_itself(
+    context: ForkServerContext, farm: Farm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error leaves the device's session as it is, one that takes too long is ended by the device."""
+    farm.add()
+    farm.until_there_are(1)
+    path = built(tmp_path / "0-0.so", {"kind": "llvm"})
+    with runner(context, farm, timeout_s=3.0) as there:
+        wrong = there.run(path, "cpu", SQUARE[:1])
+        monkeypatch.setattr(remote, "measure", faults.measure_for_ever)
+        slow = there.run(tmp_path / "0-1.so", "cpu", [])
+    assert isinstance(wrong, Failure)
+    assert wrong.kind == "run"
+    assert "main" in wrong.text
+    assert slow == Failure("run_timeout", "Took longer than 3 s to run, and was stopped.")
+    farm.until_there_are(1)
+
+
+def test_a_candidate_that_ends_two_servers_fails(
+    context: ForkServerContext, farm: Farm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TVM's server in Python ends with a session that crashes, just as if the device were lost."""
+    farm.add(2)
+    farm.until_there_are(2)
+    monkeypatch.setattr(remote, "measure", faults.crash_the_session)
+    with runner(context, farm) as there:
+        outcome = there.run(tmp_path / "0-0.so", "cpu", [])
+    assert outcome == Failure("run", "2 devices were lost while they measured this candidate.")
+    farm.until_there_are(0)
+
+
+def test_the_tracker_is_read_without_tvm(farm: Farm) -> None:
+    farm.add()
+    farm.until_there_are(1)
+    given = tracker.summary(farm.address)
+    assert [(queue.key, queue.total, queue.pending) for queue in given.queues] == [(KEY, 1, 0)]
+    assert [key for key, _ in given.servers] == [KEY]
+
+
+def test_another_sort_of_cpu_gets_objects_to_link(tmp_path: Path) -> None:
+    from tvm.target import Target
+
+    other = "x86_64-linux-gnu" if "aarch64" in resolving._triple(Target("llvm")) else "aarch64-linux-gnu"
+    board = {"kind": "llvm", "mtriple": other, "num-cores": 4}
+    resolved = resolving.resolve(board, remote=True)
+    assert remote.suffix(Target(resolved.target)) == ".tar"
+    path = built(tmp_path / "0-0.tar", resolved.target)
+    with tarfile.open(path) as archive:
+        member = archive.extractfile(archive.getmembers()[0])
+        assert member
+        header = member.read(20)
+    assert header[:4] == b"\x7fELF"
+    machine = int.from_bytes(header[18:20], "little")
+    assert machine == (183 if other.startswith("aarch64") else 62)

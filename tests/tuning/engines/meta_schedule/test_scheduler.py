@@ -1,0 +1,94 @@
+"""TVM's own loop under our task scheduler, with a builder and a runner that only pretend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tuning.engines.meta_schedule.trial_budget import Allotment
+from tuning.engines.wire.protocol import Options
+
+pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
+BATCH = 4
+
+
+class Trials:
+    """As much of `trials.Trials` as the scheduler asks."""
+
+    def __init__(self, budget: int) -> None:
+        self.allotment = Allotment([1, 1], [0, 1], Options(trials_per_batch=BATCH))
+        self.left = budget
+        self.picked: list[int] = []
+
+    def next_task(self) -> int | None:
+        task = self.allotment.next(self.left)
+        if task is not None:
+            self.picked.append(task)
+        return task
+
+    def measure(self) -> list[float] | None:
+        """The first batch of task 0 fails."""
+        task = self.picked[-1]
+        standing = self.allotment.standings[task]
+        standing.under_way += 1
+        latency = None if task == 0 and standing.trials < BATCH else 1e-3 / (standing.trials + 1)
+        self.allotment.ended(task, latency)
+        self.left -= 1
+        return None if latency is None else [latency]
+
+
+def tune(trials: Trials, sizes: tuple[int, ...] = (16, 32)) -> None:
+    import tvm
+    from tvm import te
+    from tvm.ir.utils import derived_object
+    from tvm.s_tir import meta_schedule as ms
+    from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
+
+    from tuning.engines.meta_schedule.scheduler import NO_LIMIT, Scheduler
+
+    @derived_object
+    class Builder(ms.builder.PyBuilder):  # type: ignore[misc]
+        def build(self, build_inputs: Any) -> list[Any]:
+            return [ms.builder.BuilderResult("", None) for _ in build_inputs]
+
+    @derived_object
+    class Runner(ms.runner.PyRunner):  # type: ignore[misc]
+        def run(self, runner_inputs: Any) -> list[Any]:
+            outcomes = [trials.measure() for _ in runner_inputs]
+            return [LocalRunnerFuture(res=one) if one else LocalRunnerFuture(error_message="no") for one in outcomes]
+
+    def context(size: int) -> Any:
+        given = te.placeholder((size, size), name="a")
+        doubled = te.compute((size, size), lambda i, j: given[i, j] * 2.0, name="b")
+        return ms.TuneContext(
+            mod=te.create_prim_func([given, doubled]),
+            target=tvm.target.Target({"kind": "llvm", "num-cores": 1}),
+            space_generator="post-order-apply",
+            search_strategy="replay-trace",
+            task_name=f"task{size}",
+            rand_state=1,
+            num_threads=1,
+        )
+
+    Scheduler(trials).tune(  # type: ignore[arg-type]
+        [context(size) for size in sizes],
+        [1.0] * len(sizes),
+        NO_LIMIT,
+        NO_LIMIT,
+        BATCH,
+        Builder(),
+        Runner(),
+        [],
+        ms.database.MemoryDatabase(),
+        ms.cost_model.RandomModel(),
+    )
+
+
+def test_a_task_whose_batch_failed_is_picked_again_and_the_budget_ends_the_loop() -> None:
+    trials = Trials(budget=6 * BATCH)
+    tune(trials)
+    assert trials.left == 0
+    assert trials.picked[:2] == [0, 1]
+    assert trials.picked.count(0) >= 2
+    assert all(standing.measured for standing in trials.allotment.standings)

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.tuning.engines.running import Engine, latencies, options, start
+from tuning.engines.wire.protocol import Finished, Phase, TrialMeasured
+
+pytestmark = pytest.mark.tvm
+
+
+def _until_phase(engine: Engine, name: str) -> None:
+    while engine.until(Phase).name != name:
+        pass
+
+
+@pytest.mark.parametrize("by_signal", [False, True])
+def test_it_stops_in_the_middle_of_a_search(by_signal: bool, tmp_path: Path) -> None:
+    given = start(tmp_path / "work", options=options(strategy="evolutionary"))
+    with Engine(given, tmp_path / "console") as engine:
+        _until_phase(engine, "searching")
+        if by_signal:
+            os.kill(engine.process.pid, signal.SIGTERM)
+        else:
+            engine.stop()
+        assert engine.to_the_end() == Finished("stopped")
+        assert engine.process.returncode == 0
+        assert "building" not in [event.name for event in engine.seen if isinstance(event, Phase)]
+
+
+def test_it_finishes_the_measurement_under_way_when_stopped(tmp_path: Path) -> None:
+    given = start(tmp_path / "work", options=options(min_repeat_ms=1200, trials_per_batch=8), trials_budget=8)
+    with Engine(given, tmp_path / "console") as engine:
+        engine.until(TrialMeasured)
+        engine.stop()
+        assert engine.to_the_end() == Finished("stopped")
+    assert 1 <= len(engine.trials) <= 2
+    assert len(latencies(tmp_path / "work")) == len(engine.trials)
+
+
+def test_it_stops_while_it_loads(tmp_path: Path) -> None:
+    with Engine(start(tmp_path / "work"), tmp_path / "console") as engine:
+        _until_phase(engine, "loading")
+        engine.stop()
+        assert engine.to_the_end() == Finished("stopped")
+        assert not engine.trials
+
+
+@pytest.mark.parametrize("end", ["kill -9", "stdin closed", "events closed", "finished"])
+def test_it_leaves_no_process_behind(end: str, tmp_path: Path) -> None:
+    slow = options(min_repeat_ms=1000 if end != "finished" else 10)
+    with Engine(start(tmp_path / "work", options=slow, trials_budget=3), tmp_path / "console") as engine:
+        engine.until(TrialMeasured)
+        family = engine.family()
+        assert len(family) > 2
+        assert engine.process.stdin
+        if end == "kill -9":
+            engine.process.kill()
+        elif end == "stdin closed":
+            engine.process.stdin.close()
+        elif end == "events closed":
+            engine.events.close()
+        else:
+            engine.to_the_end()
+        engine.process.wait()
+        _, alive = psutil.wait_procs(family, timeout=20)
+        assert not alive

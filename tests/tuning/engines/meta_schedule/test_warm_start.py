@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.tuning.engines.running import Engine, latencies, lines, options, start
+from tuning.engines.wire import protocol
+from tuning.engines.wire.protocol import Earlier, EarlierRecord, Finished, TasksExtracted, WarmStarted
+
+pytestmark = pytest.mark.tvm
+
+
+@pytest.fixture(scope="module")
+def best(tmp_path_factory: pytest.TempPathFactory) -> list[EarlierRecord]:
+    """The records of a small run, the fastest first."""
+    folder = tmp_path_factory.mktemp("earlier")
+    with Engine(start(folder / "work", trials_budget=6), folder / "console") as engine:
+        assert engine.to_the_end() == Finished("budget")
+    valid = sorted((trial.latency_s, trial.record) for trial in engine.trials if trial.latency_s and trial.record)
+    return [EarlierRecord(task=0, run=7, text=text) for _, text in valid]
+
+
+def warm_started(folder: Path, records: list[EarlierRecord], **given: object) -> Engine:
+    with Engine(start(folder / "work", earlier_follow=True, **given), folder / "console") as engine:
+        engine.until(TasksExtracted)
+        engine.write(protocol.encode(Earlier(records)))
+        assert engine.to_the_end() == Finished("budget")
+    return engine
+
+
+@pytest.mark.parametrize("strategy", ["evolutionary", "replay-trace"])
+def test_it_measures_the_best_earlier_record_again_first(
+    best: list[EarlierRecord], strategy: str, tmp_path: Path
+) -> None:
+    engine = warm_started(tmp_path, best, trials_budget=4, options=options(strategy=strategy))
+    assert [event for event in engine.seen if isinstance(event, WarmStarted)] == [WarmStarted([0], [7])]
+    assert len(engine.trials) == len(latencies(tmp_path / "work")) == 4, "what it was shown are no trials of it"
+    assert not any(trial.recovered for trial in engine.trials)
+    (_, (trace, run_secs, *_)), *_ = lines(tmp_path / "work")
+    _, (earlier_trace, earlier_secs, *_) = json.loads(best[0].text)
+    assert trace == earlier_trace
+    assert run_secs != earlier_secs, "it is this run's own measurement"
+
+
+def test_it_is_told_of_no_earlier_record(tmp_path: Path) -> None:
+    engine = warm_started(tmp_path, [], trials_budget=2)
+    assert not any(isinstance(event, WarmStarted) for event in engine.seen)
+
+
+def test_it_passes_over_records_that_do_not_fit(best: list[EarlierRecord], tmp_path: Path) -> None:
+    torn = EarlierRecord(task=0, run=3, text='["workload", [[[["NoSuch",[],[],[]]], []], [1.0], null, null]]')
+    engine = warm_started(tmp_path, [torn, best[0]], trials_budget=2)
+    assert WarmStarted([0], [7]) in engine.seen
+    assert "Passed over a record of run 3 for task 0" in engine.console.read_text()

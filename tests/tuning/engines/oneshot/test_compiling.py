@@ -1,0 +1,231 @@
+"""Libraries that are really built, from records that were really measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.tuning.engines.compiling import best, build, prove, target_of
+from tests.tuning.engines.running import Engine, start
+from tests.tuning.engines.trackers import KEY, Farm
+from tuning.engines.oneshot import linking
+from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Built
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.protocol import NetworkSpec, Remote
+
+pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
+MLP = NetworkSpec("mlp", {"batch": 1, "dtype": "float32"})
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    folder = tmp_path_factory.mktemp("mlp")
+    with Engine(start(folder / "work", network=MLP, trials_budget=8), folder / "console.log") as engine:
+        engine.to_the_end()
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def made(tuned: Engine, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """A library, where it lies, and the target."""
+    folder = tmp_path_factory.mktemp("libraries") / "mlp"
+    target = target_of(tuned)
+    return SimpleNamespace(built=build(MLP, target, best(tuned), folder), folder=folder, target=target)
+
+
+def test_every_function_uses_its_best_record(made: Any, tuned: Engine) -> None:
+    built: Built = made.built
+    assert built.untuned == []
+    records = {(record.run, record.trial, record.latency_s) for record in best(tuned)}
+    assert {(one.run, one.trial, one.latency_s) for one in built.used} == records
+    assert len({one.function for one in built.used}) == 2
+
+
+def test_the_manifest_says_what_the_library_is(made: Any) -> None:
+    manifest = json.loads((made.folder / MANIFEST).read_bytes())
+    assert manifest["inputs"] == [{"name": "x", "shape": [1, 784], "dtype": "float32"}]
+    assert manifest["outputs"] == [{"name": "output", "shape": [1, 10], "dtype": "float32"}]
+    assert (manifest["run_name"], manifest["network"]["name"], manifest["target"]) == ("a run", "mlp", made.target)
+    assert manifest["versions"]["apache-tvm"] == "0.27.0.post1"
+    assert manifest["coverage"] == {"functions": 2, "tuned": 2, "untuned": []}
+    data = (made.folder / LIBRARY).read_bytes()
+    assert manifest["library"] == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def test_it_is_right_and_faster(made: Any) -> None:
+    proven = prove(MLP, made.target, made.folder)
+    assert proven.verified
+    assert proven.max_rel_error is not None
+    assert proven.max_rel_error < 1e-5
+    assert all(len(proven.rounds[side]) >= 3 for side in ("tuned", "untuned"))
+    assert (proven.onnxruntime is None) == (proven.without_onnxruntime is not None)
+
+
+def test_it_is_compared_with_onnxruntime_where_that_is_installed(made: Any) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    proven = prove(MLP, made.target, made.folder)
+    assert proven.onnxruntime == runtime.__version__
+    assert len(proven.rounds["onnxruntime"]) == len(proven.rounds["tuned"])
+
+
+def test_a_library_of_other_weights_is_found_out(made: Any, tuned: Engine, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong"
+    shutil.copytree(made.folder, wrong)
+    data = (wrong / LIBRARY).read_bytes()
+    # The weights lie in the library as they are: the largest part of it.
+    at = len(data) // 2
+    (wrong / LIBRARY).write_bytes(data[:at] + bytes(4096) + data[at + 4096 :])
+    proven = prove(MLP, made.target, wrong)
+    assert not proven.verified
+    assert proven.max_rel_error is None or proven.max_rel_error > proven.tolerance.relative
+
+
+def test_the_python_program_runs_it_with_no_tuneboard_in_sight(made: Any, tmp_path: Path) -> None:
+    name = program(made, tmp_path, "python", ".py")
+    done = subprocess.run(
+        [sys.executable, "-I", name],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("(1, 10) float32 [")
+
+
+@pytest.mark.skipif(not shutil.which("c++"), reason="no C++ compiler")
+def test_the_cpp_program_compiles_and_runs_as_its_comment_says(made: Any, tmp_path: Path) -> None:
+    name = program(made, tmp_path, "cpp", ".cpp")
+    comment = [line[3:] for line in (tmp_path / name).read_text().splitlines() if line.startswith("// ")]
+    begins = next(nth for nth, line in enumerate(comment) if line.startswith("tvm="))
+    script = "\n".join(comment[begins : begins + 5])
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-ec", script], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1 10 ")
+
+
+def program(made: Any, folder: Path, language: str, suffix: str) -> str:
+    """Written beside the library as both are downloaded; gives its name."""
+    from dashboard.presentation import snippets
+    from tuning.models import Compilation, Network, Run
+
+    inputs = msgspec.to_builtins(made.built.inputs)
+    run = Run(pk=3, network=Network(name="mlp"), target=made.target)
+    compilation = Compilation(pk=4, run=run, versions=made.built.versions, inputs=inputs)
+    text = snippets.rendered(compilation, "mlp_here", language)
+    shutil.copy(made.folder / LIBRARY, folder / "mlp_here.so")
+    (folder / f"mlp_here{suffix}").write_text(text)
+    return f"mlp_here{suffix}"
+
+
+def test_it_names_what_has_no_record(made: Any, tuned: Engine, tmp_path: Path) -> None:
+    first, *_ = best(tuned)
+    built = build(MLP, made.target, [first], tmp_path / "half")
+    assert [one.trial for one in built.used] == [first.trial]
+    assert len(built.untuned) == 1
+    assert set(built.untuned) < {one.function for one in made.built.used}
+
+
+def test_records_of_another_workload_are_refused(made: Any, tuned: Engine, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"None of the 2 records fits a function of the network"):
+        build(NetworkSpec("mlp", {"batch": 3}), made.target, best(tuned), tmp_path / "other")
+
+
+@pytest.mark.parametrize("text", ["[]", '[["1", "AAAA"], [[[], []], [1e-3], {"kind": "llvm"}, []]]'])
+def test_a_record_that_cannot_be_read_is_named(made: Any, tuned: Engine, tmp_path: Path, text: str) -> None:
+    records = [*best(tuned), BestRecord(5, 23, 1e-3, text)]
+    with pytest.raises(Refused, match=r"The record of trial 23 of run 5 no longer applies with this TVM: "):
+        build(MLP, made.target, records, tmp_path / "unread")
+
+
+def test_a_target_that_is_not_this_machines_is_refused(tuned: Engine, tmp_path: Path) -> None:
+    target = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}
+    with pytest.raises(Refused, match=r"The target can't be built for here. Code for aarch64-linux-gnu can't run"):
+        build(MLP, target, best(tuned), tmp_path / "board")
+
+
+def test_it_ends_within_its_memory(tuned: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.tuning.engines import compiling
+
+    monkeypatch.setitem(compiling.LIMITS, "memory_mb", 300)
+    with pytest.raises(Refused, match=r"memory|TVM broke down|can't compile"):
+        build(MLP, target_of(tuned), best(tuned), tmp_path / "small")
+
+
+def test_it_is_proven_on_a_device_of_a_tracker(made: Any, tmp_path: Path) -> None:
+    with Farm(tmp_path) as farm:
+        farm.add()
+        farm.until_there_are(1)
+        proven = prove(MLP, made.target, made.folder, remote=Remote(farm.address, KEY, 30.0))
+    assert proven.verified
+    assert len(proven.rounds["untuned"]) >= 3
+    assert proven.without_onnxruntime == "The device is elsewhere, and ONNX Runtime here."
+
+
+def test_it_says_when_no_device_is_there(made: Any, tmp_path: Path) -> None:
+    with Farm(tmp_path) as farm, pytest.raises(Refused, match=r"No device could be used for 1 s. The tracker at"):
+        prove(MLP, made.target, made.folder, remote=Remote(farm.address, KEY, 1.0))
+
+
+def test_it_links_for_boards_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from tvm import relax
+    from tvm.target import Target
+
+    from tuning.engines import networks
+    from tuning.engines.networks import extraction
+
+    monkeypatch.setenv("PATH", "")
+    target = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4})
+    mod = extraction.legalized(networks.build(MLP).mod, target)
+    library = tmp_path / UNTUNED
+    relax.build(mod, target).export_library(str(library), fcompile=linking.link)
+    assert library.read_bytes()[:20] == b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\xb7\x00", "a library for aarch64"
+
+
+def test_it_says_what_to_install_when_nothing_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linking, "_zig", lambda: None)
+    monkeypatch.setenv("PATH", "")
+    for name in ("CC", "CXX"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(Refused, match=r"install the package ziglang, or a C compiler"):
+        linking.name()
+
+
+def test_it_says_what_the_linker_says(tmp_path: Path) -> None:
+    (tmp_path / "broken.o").write_bytes(b"no object")
+    with pytest.raises(Refused, match=r"can't be linked by ziglang.*broken.o:1: unknown directive"):
+        linking.link(str(tmp_path / "x.so"), [str(tmp_path / "broken.o")])
+
+
+def test_functions_without_a_record_get_a_default_schedule_for_a_gpu() -> None:
+    """Without one TVM builds no kernel: nothing would bind their loops to threads."""
+    if not shutil.which("nvcc"):
+        pytest.skip("no nvcc")
+    from tvm.target import Target
+
+    from tuning.engines import networks
+    from tuning.engines.networks import extraction
+    from tuning.engines.oneshot import compiling
+    from tuning.engines.targets import cuda
+
+    cuda.choose_compiler()
+    target = Target("nvidia/nvidia-a100")
+    mod = extraction.legalized(networks.build(MLP).mod, target)
+    assert compiling._built(mod, target) is not None
+
+
+def test_nothing_but_the_three_files_is_left(made: Any) -> None:
+    assert {path.name for path in made.folder.iterdir()} == {LIBRARY, MANIFEST, UNTUNED}

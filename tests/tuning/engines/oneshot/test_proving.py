@@ -1,0 +1,91 @@
+"""When two outputs are alike, and in which order sides are measured."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from tuning.engines.oneshot import proving
+from tuning.engines.oneshot.proving import LEAST_ROUNDS, MOST_ROUNDS, benchmarked, compared
+from tuning.engines.wire.compiling import Side
+
+ONES = np.ones((2, 3), "float32")
+
+
+def test_rounding_is_told_from_a_wrong_number() -> None:
+    verified, error, relative, tolerance = compared([ONES * 4 + 1e-5], [ONES * 4])
+    assert verified
+    assert error == pytest.approx(1e-5, rel=0.1)
+    assert relative == pytest.approx(2.5e-6, rel=0.1)
+    assert (tolerance.dtype, tolerance.relative) == ("float32", 1e-4)
+    wrong = ONES.copy()
+    wrong[1, 2] = 1.001
+    assert not compared([wrong], [ONES])[0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "alike"), [("float64", False), ("float32", True), ("float16", True), ("int32", False)]
+)
+def test_each_type_has_its_own_tolerance(dtype: str, *, alike: bool) -> None:
+    large = (ONES * 100_000).astype(dtype) if dtype != "float16" else ONES.astype(dtype)
+    off = large + np.asarray(1, dtype) if dtype != "float16" else large * np.asarray(1.01, dtype)
+    assert compared([off], [large])[0] is alike
+    assert compared([large], [large])[0]
+
+
+def test_the_worst_of_several_outputs_decides() -> None:
+    verified, error, _, tolerance = compared([ONES, np.array([3])], [ONES, np.array([4])])
+    assert (verified, error, tolerance.dtype) == (False, 1.0, "int64")
+
+
+@pytest.mark.parametrize(("tuned", "untuned"), [(np.nan, 1.0), (1.0, np.nan), (np.inf, -np.inf), (np.inf, 1.0)])
+def test_numbers_where_the_other_has_none_are_wrong(tuned: float, untuned: float) -> None:
+    assert compared([ONES * tuned], [ONES * untuned])[:3] == (False, None, None)
+
+
+def test_what_is_no_number_in_both_is_alike() -> None:
+    both = np.array([np.nan, np.inf, 1.0], "float32")
+    assert compared([both], [both.copy()])[:2] == (True, 0.0)
+
+
+def test_outputs_of_nothing_but_zeros_are_compared_as_they_are() -> None:
+    assert compared([ONES * 0], [ONES * 0])[:3] == (True, 0.0, 0.0)
+    assert not compared([ONES], [ONES * 0])[0]
+
+
+def test_another_shape_is_wrong() -> None:
+    assert not compared([ONES.T], [ONES])[0]
+
+
+@pytest.fixture
+def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(proving, "REST_S", 0.0)
+    return []
+
+
+def sides(order: list[str], **seconds: float) -> dict[Side, proving.Measure]:
+    def side(name: str, each: float) -> proving.Measure:
+        def measure(number: int) -> float:
+            order.append(f"{name} {number}")
+            return each
+
+        return measure
+
+    return {name: side(name, each) for name, each in seconds.items()}  # type: ignore[misc]
+
+
+def test_sides_take_turns_and_fast_ones_are_executed_more_often(order: list[str]) -> None:
+    shares: list[float] = []
+    rounds = benchmarked(sides(order, tuned=0.01, untuned=2.0), 1e6, shares.append)
+    assert order[:6] == ["tuned 1", "untuned 1", "tuned 10", "untuned 1", "untuned 1", "tuned 10"]
+    assert rounds == {"tuned": [0.01] * MOST_ROUNDS, "untuned": [2.0] * MOST_ROUNDS}
+    assert shares == sorted(shares)
+
+
+def test_it_ends_with_its_time_but_for_the_least_rounds(order: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    hours = iter(range(1000))
+    monkeypatch.setattr(time, "monotonic", lambda: next(hours) * 3600.0)
+    rounds = benchmarked(sides(order, tuned=1.0), 60.0, lambda _: None)
+    assert len(rounds["tuned"]) == LEAST_ROUNDS

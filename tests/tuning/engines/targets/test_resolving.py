@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.tuning.engines.running import ROOT
+from tuning.engines.oneshot import tags
+from tuning.engines.targets import resolving
+
+pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
+
+
+on_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the CPU isn't an x86")
+
+
+def answer(target: Any) -> dict[str, Any]:
+    return resolving._answer(json.dumps({"target": target}))
+
+
+def test_this_machine_is_named_with_its_cpu_and_cores() -> None:
+    from tvm.target import codegen
+
+    given = answer("this")
+    assert given["target"]["kind"] == "llvm"
+    assert given["target"]["mcpu"] == str(codegen.llvm_get_system_cpu())
+    assert given["target"]["num-cores"] == resolving.cores() >= 1
+    assert given["device"] == "cpu"
+    assert given["label"].startswith(f"{given['target']['mcpu']}, ")
+
+
+def test_a_resolved_target_resolves_to_itself() -> None:
+    once = answer("this")
+    assert answer(once["target"]) == once
+    assert answer(json.dumps(once["target"])) == once
+
+
+def test_a_cpu_target_gets_this_machines_cores_unless_it_says_how_many() -> None:
+    """Without any, MetaSchedule fails only when the design spaces are made."""
+    assert answer("llvm")["target"]["num-cores"] == resolving.cores()
+    assert answer({"kind": "llvm", "num-cores": 3})["target"]["num-cores"] == 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("", "The target is empty"),
+        ("nosuch", "nosuch"),
+        ("nosuch/tag", "knows no target tag nosuch/tag"),
+        ("llvm -mcpu=znver4", "options are given as JSON"),
+        ('{"kind":', "no JSON"),
+        ({}, '"kind" is not found'),
+        ({"kind": "nosuch"}, '"nosuch" is not defined'),
+        ({"kind": "llvm", "speed": 1}, "Unknown config option 'speed'"),
+        ({"kind": "llvm", "mcpu": "z80"}, 'knows no CPU "z80"'),
+        ({"kind": "llvm", "mcpu": ""}, "knows no CPU"),
+        ({"kind": "llvm", "mattr": ["+warp"]}, "knows no CPU feature warp"),
+        ({"kind": "llvm", "num-cores": 0}, "at least 1"),
+        ({"kind": "llvm", "num-cores": "two"}, "num-cores"),
+        ({"kind": "vulkan"}, "can't be tuned yet"),
+        (["llvm"], "a tag, or a JSON object"),
+        (None, "a tag, or a JSON object"),
+    ],
+)
+def test_it_refuses_what_is_no_target(asked: Any, words: str) -> None:
+    assert words in answer(asked)["error"]
+
+
+def test_it_refuses_another_machines_code() -> None:
+    from tvm.target import codegen
+
+    here = str(codegen.llvm_get_system_triple())
+    other = "x86_64-linux-gnu" if here.startswith("aarch64") else "aarch64-linux-gnu"
+    assert "can't run on this machine" in answer({"kind": "llvm", "mtriple": other})["error"]
+    assert "can't run on this machine" in answer({"kind": "llvm", "mtriple": "riscv64-linux-gnu"})["error"]
+
+
+def test_it_refuses_instructions_that_the_cpu_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would end every trial by SIGILL."""
+    newest = "sapphirerapids" if "x86" in sys.platform or _is_x86() else "neoverse-v2"
+    oldest = "x86-64" if _is_x86() else "generic"
+    monkeypatch.setattr(resolving, "_this_machine", lambda: {"kind": "llvm", "mcpu": oldest, "num-cores": 1})
+    assert "lacks" in answer({"kind": "llvm", "mcpu": newest})["error"]
+    assert "error" not in answer({"kind": "llvm", "mcpu": oldest})
+
+
+def away(target: Any) -> dict[str, Any]:
+    return resolving._answer(json.dumps({"target": target, "remote": True}))
+
+
+def test_for_a_device_elsewhere_it_need_only_be_built_here() -> None:
+    board = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}
+    assert "can't run on this machine" in answer(board)["error"] or not _is_x86()
+    assert away(board)["target"]["mcpu"] == "cortex-a72"
+    assert away("raspberry-pi/4b-aarch64")["target"]["num-cores"] == 4
+    assert 'no CPU "cortex-z80"' in away(board | {"mcpu": "cortex-z80"})["error"]
+    assert "how many cores" in away({"kind": "llvm", "mtriple": "aarch64-linux-gnu"})["error"]
+    assert away("nvidia/nvidia-a100")["target"]["arch"] == "sm_80"
+
+
+def _is_x86() -> bool:
+    from tvm.target import codegen
+
+    return str(codegen.llvm_get_system_triple()).startswith("x86_64")
+
+
+def test_it_tells_tuning_hints_from_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not _is_x86():
+        pytest.skip("names of x86 CPUs")
+    monkeypatch.setattr(resolving, "_this_machine", lambda: {"kind": "llvm", "mcpu": "znver4", "num-cores": 1})
+    assert "error" not in answer({"kind": "llvm", "mcpu": "skylake-avx512"})
+    assert "amx" in answer({"kind": "llvm", "mcpu": "sapphirerapids"})["error"]
+
+
+def test_it_refuses_cuda_without_a_gpu() -> None:
+    import tvm
+
+    given = answer("nvidia/nvidia-a100")
+    if tvm.cuda(0).exist:
+        assert given["device"] == "cuda:0"
+    else:
+        assert "no usable CUDA GPU" in given["error"]
+
+
+@pytest.mark.parametrize("request_text", ["", "7", "{}", "[]", '{"target": {"kind": '])
+def test_a_bad_request_is_an_answer_too(request_text: str) -> None:
+    ended = _command(request_text)
+    assert "error" in json.loads(ended.stdout)
+    assert ended.returncode == 0
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_command_answers_in_one_line() -> None:
+    ended = _command('{"target": "this"}')
+    assert json.loads(ended.stdout) == answer("this")
+    assert ended.stdout.count("\n") == 1
+
+
+def _command(text: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tuning.engines.targets.resolving"]
+    return subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, check=False)
+
+
+@on_x86
+def test_it_says_what_a_baseline_target_leaves_out() -> None:
+    remarks = answer("llvm")
+    assert "leaves out what this machine's CPU" in remarks["warning"]
+    assert remarks["float16"] is False
+    assert answer("this")["warning"] is None
+    elsewhere = json.dumps({"target": {"kind": "llvm", "num-cores": 4}, "remote": True})
+    assert resolving._answer(elsewhere)["warning"] is None, "what another machine's CPU has isn't known here"
+
+
+def test_it_says_when_not_all_cores_are_used() -> None:
+    host = answer("this")["target"]
+    assert f"for {host['num-cores'] + 1} of this" in answer(host | {"num-cores": host["num-cores"] + 1})["warning"]
+
+
+def test_it_lists_the_tags_that_can_be_tuned_for() -> None:
+    known = tags.tags()
+    assert known == sorted(known)
+    assert {"nvidia/nvidia-a100", "arm/rasp4b"} < set(known)
+    assert not any("vulkan" in tag for tag in known)

@@ -1,0 +1,89 @@
+"""A real tracker of TVM and real servers on loopback, in processes of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+from typing_extensions import Self
+
+from tests.live import free_port
+from tuning.engines.wire import tracker
+from tuning.engines.wire.tracker import Address, TrackerTrouble
+
+KEY = "board"
+PATIENCE_S = 60.0
+
+
+class Farm:
+    """A tracker, and as many servers of one key as were added. Leaving the context kills all."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self.address = Address("127.0.0.1", free_port())
+        self.tracker = self._start("tracker", "rpc_tracker", self.address.port)
+        self.servers: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        self.until_there_are(0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in (*self.servers, self.tracker):
+            kill(process)
+
+    def add(self, count: int = 1, key: str = KEY) -> None:
+        """Servers register within some seconds."""
+        for _ in range(count):
+            name = f"server{len(self.servers)}"
+            port = free_port()
+            self.servers.append(self._start(name, "rpc_server", port, "--tracker", str(self.address), "--key", key))
+
+    def until_there_are(self, count: int, key: str = KEY) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            try:
+                if tracker.summary(self.address).total(key) == count:
+                    return
+            except TrackerTrouble:
+                assert self.tracker.poll() is None, self._logs.joinpath("tracker.log").read_text()
+            time.sleep(0.1)
+        raise AssertionError(f"There never were {count} devices of key {key}.")
+
+    def loaded(self, server: int) -> int:
+        """Candidates that the server has loaded, which it then measures."""
+        return (self._logs / f"server{server}.log").read_text().count("load_module")
+
+    def until_it_measures(self, server: int) -> None:
+        """Another one than now."""
+        before, deadline = self.loaded(server), time.monotonic() + PATIENCE_S
+        while self.loaded(server) == before:
+            assert time.monotonic() < deadline, f"Server {server} never had another session."
+            time.sleep(0.01)
+
+    def _start(self, name: str, module: str, port: int, *more: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"tvm.exec.{module}", "--host", "127.0.0.1", "--port", str(port), *more]
+        with (self._logs / f"{name}.log").open("wb") as log:
+            return subprocess.Popen(
+                [*command, "--port-end", str(port + 1)], stdout=log, stderr=log, start_new_session=True
+            )
+
+
+def processes(server: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """The server's own and all below it."""
+    with suppress(psutil.Error):
+        first = psutil.Process(server.pid)
+        return [first, *first.children(recursive=True)]
+    return []
+
+
+def kill(server: subprocess.Popen[bytes]) -> None:
+    """With all processes below it, as a machine that loses power."""
+    for process in processes(server):
+        with suppress(psutil.Error):
+            process.kill()
+    server.wait()

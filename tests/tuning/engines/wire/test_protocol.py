@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tuning.engines.wire import protocol
+from tuning.engines.wire.protocol import (
+    Control,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    Hello,
+    NetworkSpec,
+    Options,
+    Phase,
+    PhaseName,
+    Start,
+    Stop,
+    TaskInfo,
+    TasksExtracted,
+    TensorInfo,
+    TrialMeasured,
+)
+
+TEXT = st.text()
+COUNT = st.integers(0, 2**53)
+SECONDS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
+JSON_OBJECT = st.dictionaries(TEXT, TEXT | st.integers(-(2**53), 2**53) | st.booleans() | st.lists(TEXT))
+TENSORS = st.builds(TensorInfo, TEXT, st.lists(COUNT), TEXT)
+TASKS = st.builds(TaskInfo, COUNT, TEXT, COUNT, SECONDS, TEXT, st.lists(TENSORS), TEXT)
+EVENTS: st.SearchStrategy[Event] = st.one_of(
+    st.builds(Hello, COUNT, TEXT, COUNT, st.dictionaries(TEXT, TEXT)),
+    st.builds(Phase, st.sampled_from(get_args(PhaseName)), st.none() | COUNT),
+    st.builds(TasksExtracted, JSON_OBJECT, st.lists(TASKS)),
+    st.builds(
+        TrialMeasured,
+        task=COUNT,
+        latency_s=st.none() | SECONDS,
+        at_s=SECONDS,
+        error_kind=st.none() | st.sampled_from(get_args(protocol.ErrorKind)),
+        error=st.none() | TEXT,
+        record=st.none() | TEXT,
+        recovered=st.booleans(),
+    ),
+    st.builds(Finished, st.sampled_from(get_args(FinishReason))),
+    st.builds(Failed, TEXT, st.none() | TEXT),
+)
+OPTIONS = st.builds(Options, trials_per_batch=st.integers(1, 1024), seed=st.none() | st.integers(0, 2**31 - 1))
+CONTROLS: st.SearchStrategy[Control] = st.one_of(
+    st.just(Stop()),
+    st.builds(
+        Start,
+        run_id=COUNT,
+        network=st.builds(NetworkSpec, TEXT, st.dictionaries(TEXT, COUNT | TEXT)),
+        target=JSON_OBJECT | TEXT,
+        options=OPTIONS,
+        trials_budget=COUNT,
+        trials_done=COUNT,
+        elapsed_s=SECONDS,
+        work_dir=TEXT,
+        keep_best=COUNT,
+    ),
+)
+
+
+@given(EVENTS)
+def test_an_event_comes_back_from_its_line(event: Event) -> None:
+    line = protocol.encode(event)
+    assert line.count(b"\n") == 1
+    assert line.endswith(b"\n")
+    assert protocol.decode_event(line) == event
+
+
+@given(CONTROLS)
+def test_a_control_comes_back_from_its_line(control: Control) -> None:
+    line = protocol.encode(control)
+    assert line.count(b"\n") == 1
+    assert protocol.decode_control(line) == control
+
+
+@given(st.binary())
+def test_what_is_no_event_raises_one_kind_of_error(line: bytes) -> None:
+    with pytest.raises(msgspec.MsgspecError):
+        protocol.decode_event(b"?" + line)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"trials_per_batch": 0},
+        {"trials_per_batch": 1025},
+        {"seed": -1},
+        {"build_timeout_s": 0},
+        {"strategy": "guess"},
+        {"nummer": 3},
+    ],
+)
+def test_options_out_of_bounds_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(options, Options)
+
+
+def test_every_option_has_a_title_and_help() -> None:
+    for name, schema in msgspec.json.schema(Options)["$defs"]["Options"]["properties"].items():
+        assert schema.get("title"), name
+        assert schema.get("description"), name

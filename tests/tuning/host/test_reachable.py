@@ -1,0 +1,88 @@
+"""Database and broker away: said in one line, once, and again when they are back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import OperationalError
+from pytest_django.fixtures import Settings
+
+from tuning.actions import sweeping
+from tuning.actions.sweeper import Sweeper
+from tuning.host import reachable
+from tuning.host.reachable import broker_trouble, database_trouble, wait_for
+
+
+@pytest.mark.django_db
+def test_there_is_no_trouble_with_what_answers() -> None:
+    assert database_trouble() is None
+    assert broker_trouble() is None
+
+
+def test_a_broker_that_is_away_is_named_without_its_password(settings: Settings) -> None:
+    settings.REDIS_URL = "redis://me:secret@127.0.0.1:9/0"
+    said = broker_trouble()
+    assert said is not None
+    assert said.startswith("The broker redis://127.0.0.1:9/0 can't be reached: ")
+    assert "\n" not in said
+
+
+def test_a_broker_url_of_another_kind_is_said(settings: Settings) -> None:
+    settings.REDIS_URL = "amqp://127.0.0.1"
+    assert "can't be reached: Redis URL must specify one of" in str(broker_trouble())
+
+
+def test_each_trouble_is_said_once_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reachable, "PAUSE_S", 0.0)
+    troubles: Iterator[str | None] = iter(["Away.", "Away.", "Refused.", None])
+    said: list[str] = []
+    wait_for(lambda: next(troubles), said.append)
+    assert said == ["Away. Trying again every 0 s.", "Refused. Trying again every 0 s.", "It answers now."]
+
+
+@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
+def test_the_sweep_goes_on_through_a_database_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    away = OperationalError("server closed\nthe connection")
+    outcomes: Iterator[OperationalError | int] = iter([away, away, 0])
+
+    def sweep() -> int:
+        outcome = next(outcomes)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(sweeping, "sweep", sweep)
+    said: list[str] = []
+    sweeper = Sweeper(said.append)
+    for _ in range(3):
+        sweeper.due = 0
+        sweeper.tick()
+    assert said == [
+        "The sweep can't use the database: server closed the connection. It goes on trying.",
+        "The sweep can use the database again.",
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_after_an_outage_supervisors_renew_their_leases_before_the_sweep_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They couldn't meanwhile: neither while the database was away nor while the machine slept."""
+    calls: list[None] = []
+    monkeypatch.setattr(sweeping, "sweep", lambda: calls.append(None))
+    sweeper = Sweeper(lambda text: None)
+    sweeper.usable_at -= 60
+    for swept in (0, 1, 2):
+        sweeper.due = 0
+        sweeper.tick()
+        assert len(calls) == swept
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_sweep_waits_until_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[None] = []
+    monkeypatch.setattr(sweeping, "sweep", lambda: calls.append(None))
+    sweeper = Sweeper(lambda text: None)
+    sweeper.tick()
+    sweeper.tick()
+    assert len(calls) == 1

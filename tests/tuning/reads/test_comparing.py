@@ -1,0 +1,222 @@
+"""Runs side by side: whose tasks are the same, how far they are apart, and what doesn't compare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from tests.world import TARGET, claimed, extracted, make_network, make_run, record_trials, task_infos
+from tuning.engines.wire.protocol import TaskInfo, TasksExtracted
+from tuning.models import Run
+from tuning.reads.comparing import ComparisonDict, baseline_of, compare, runs_of, usable
+from tuning.validation import Invalid
+from tuning.work.recorder import Recorder
+
+pytestmark = pytest.mark.django_db
+FAST = ((0, 2e-3), (1, 3e-3), (0, 1e-3))
+SLOW = ((1, 4e-3), (0, 2e-3), (0, 1.5e-3))
+
+
+def measured(latencies: Any = FAST, infos: list[TaskInfo] | None = None, **values: Any) -> Run:
+    """A run that ended with these trials, of the usual two tasks or of those that are given."""
+    run = claimed(make_run(**values))
+    Recorder(run).record([TasksExtracted(target=TARGET, tasks=infos) if infos else extracted()])
+    run.refresh_from_db()
+    record_trials(run, latencies)
+    run.move("running", to="finished", finished_at=timezone.now())
+    return run
+
+
+def compared(*runs: Run, baseline: Run | None = None) -> ComparisonDict:
+    found = runs_of(",".join(str(run.pk) for run in runs))
+    return compare(found, baseline_of(found, baseline.pk if baseline else None))
+
+
+def kinds(comparison: ComparisonDict) -> set[str]:
+    return {caveat["kind"] for caveat in comparison["caveats"]}
+
+
+def test_it_sets_runs_beside_the_baseline() -> None:
+    fast, slow = measured(), measured(SLOW)
+    first, second = compared(fast, slow)["runs"]
+    assert (first["run"]["id"], first["ratio"], first["difference_s"], first["caught_up"]) == (fast.pk, 1.0, 0.0, None)
+    assert second["ratio"] == pytest.approx(9.5 / 7)
+    assert second["difference_s"] == pytest.approx(2.5e-3)
+    assert second["caught_up"] is None
+
+
+def test_it_says_when_a_run_was_as_good_as_the_baseline() -> None:
+    fast, slow = measured(((0, 1e-3), (1, 4e-3), (1, 3e-3), (1, 2e-3))), measured(SLOW)
+    other = compared(fast, slow, baseline=slow)["runs"][0]
+    assert other["estimate"]["latency_s"] == [pytest.approx(9e-3), pytest.approx(7e-3), pytest.approx(5e-3)]
+    assert other["caught_up"] == {"number": 2, "at_s": 2.0}
+
+
+def test_it_orders_tasks_by_what_they_contribute_to_the_baseline() -> None:
+    fast, slow = measured(), measured(SLOW)
+    comparison = compared(slow, fast)
+    assert [task["name"] for task in comparison["tasks"]] == ["fused_matmul1", "fused_matmul0"]
+    assert [task["contribution_s"] for task in comparison["tasks"]] == [8e-3, 1.5e-3]
+    own, other = comparison["tasks"][0]["cells"]
+    assert own is not None
+    assert other is not None
+    assert (own["ratio"], own["difference_s"]) == (1.0, 0.0)
+    assert (other["latency_s"], other["total_s"], other["ratio"]) == (3e-3, 6e-3, 0.75)
+    assert other["difference_s"] == pytest.approx(-2e-3)
+    assert other["trials_share"] == pytest.approx(1 / 3)
+
+
+def test_it_gives_no_difference_for_what_was_not_measured() -> None:
+    fast, partial, nothing = measured(), measured(((0, 1e-3), (1, None))), measured(((0, None), (1, None)))
+    comparison = compared(fast, partial, nothing)
+    assert [run["ratio"] for run in comparison["runs"]] == [1.0, None, None]
+    assert [run["common_s"] for run in comparison["runs"]] == [None, None, None]
+    cells = next(task for task in comparison["tasks"] if task["name"] == "fused_matmul1")["cells"]
+    assert [cell and cell["latency_s"] for cell in cells] == [3e-3, None, None]
+    assert [cell and cell["difference_s"] for cell in cells] == [0.0, None, None]
+    messages = [caveat["message"] for caveat in comparison["caveats"]]
+    assert f"Run {partial.pk} has no estimated latency yet: 1 of its 2 tasks are measured." in messages
+    assert f"Run {nothing.pk} has no valid trial: all of its 2 failed." in messages
+
+
+def test_it_sums_what_all_have_measured() -> None:
+    fast, partial = measured(), measured(((0, 3e-3),))
+    comparison = compared(fast, partial)
+    assert comparison["common_tasks"] == 1
+    assert [run["common_s"] for run in comparison["runs"]] == [1e-3, 3e-3]
+
+
+def test_it_matches_by_workload_then_by_name_and_shapes() -> None:
+    again = [msgspec.structs.replace(info, workload_hash=f"f{info.index}") for info in task_infos(2)]
+    renamed = [msgspec.structs.replace(info, name=f"other{info.index}") for info in task_infos(2)]
+    comparison = compared(measured(), measured(infos=again), measured(infos=renamed))
+    assert [(task["matched_by"], None in task["cells"]) for task in comparison["tasks"]] == [("name", False)] * 2
+    by_workload = compared(measured(), measured(infos=renamed))["tasks"]
+    assert [task["matched_by"] for task in by_workload] == ["workload", "workload"]
+
+
+def test_it_lists_what_does_not_match() -> None:
+    wider = msgspec.structs.replace(task_infos(2)[1], workload_hash="f1", args=task_infos(1)[0].args[:1])
+    other = measured(infos=[task_infos(1)[0], wider])
+    comparison = compared(measured(), other)
+    assert [task["name"] for task in comparison["tasks"]] == ["fused_matmul0"]
+    assert [(lone["name"], lone["cell"]["latency_s"]) for lone in comparison["unmatched"]] == [
+        ("fused_matmul1", 3e-3)
+    ] * 2
+    assert {lone["run"] for lone in comparison["unmatched"]} == {run["run"]["id"] for run in comparison["runs"]}
+
+
+def test_it_pairs_a_workload_that_a_run_has_twice() -> None:
+    first = task_infos(1)[0]
+    infos = [first, msgspec.structs.replace(first, index=1)]
+    comparison = compared(measured(infos=infos), measured(infos=infos), measured(((0, 1e-3),), infos=[first]))
+    assert [[cell and cell["task"] for cell in task["cells"]] for task in comparison["tasks"]] in (
+        [[0, 0, 0], [1, 1, None]],
+        [[1, 1, None], [0, 0, 0]],
+    )
+
+
+def test_it_shows_just_the_options_that_differ() -> None:
+    first = measured(options={"seed": 1, "trials_per_batch": 16}, versions={"apache-tvm": "0.27.0"})
+    second = measured(options={"seed": 2, "trials_per_batch": 16, "race_margin": None}, trials_budget=32)
+    options = {option["name"]: (option["values"], option["recorded"]) for option in compared(first, second)["options"]}
+    assert options == {
+        "options.seed": ([1, 2], [True, True]),
+        "options.race_margin": ([None, None], [False, True]),
+        "versions.apache-tvm": (["0.27.0", None], [True, False]),
+        "trials_budget": ([64, 32], [True, True]),
+    }
+
+
+def test_it_says_what_does_not_compare() -> None:
+    alike = measured(), measured()
+    assert kinds(compared(*alike)) == set()
+    first = measured(versions={"apache-tvm": "0.19.0"}, synthetic=True)
+    second = measured(network=make_network(), device="rpc:1", engine="another", versions={"apache-tvm": "0.27.0"})
+    Run.objects.filter(pk=second.pk).update(
+        target={"kind": "cuda"}, target_fingerprint="x", warm_start={"tasks": [0], "runs": [first.pk]}, tasks_chosen=1
+    )
+    different = compared(first, second)
+    assert kinds(different) == {"network", "target", "device", "engine", "tvm", "synthetic", "warm_start", "chosen"}
+    messages = {caveat["kind"]: caveat["message"] for caveat in different["caveats"]}
+    assert messages["network"].startswith(f"Different networks: mlp batch=1 (run {first.pk}), net (run {second.pk}).")
+    heavier = [msgspec.structs.replace(info, weight=9) for info in task_infos(2)]
+    assert kinds(compared(measured(), measured(infos=heavier))) == {"weight"}
+
+
+def test_it_sets_no_totals_of_different_work_beside_each_other() -> None:
+    whole, elsewhere, part = measured(), measured(network=make_network()), measured()
+    part.tasks.filter(index=1).update(chosen=False)
+    Run.objects.filter(pk=part.pk).update(tasks_chosen=1)
+    comparison = compared(whole, elsewhere, part)
+    assert [(run["comparable"], run["ratio"]) for run in comparison["runs"]] == [
+        (True, 1.0),
+        (False, None),
+        (False, None),
+    ]
+    assert [run["difference_s"] for run in comparison["runs"]] == [0.0, None, None]
+    cells = comparison["tasks"][0]["cells"]
+    assert [cell and cell["ratio"] for cell in cells] == [1.0, 1.0, 1.0]
+
+
+def test_it_gives_the_speed_from_the_start_on() -> None:
+    run = measured([(number % 2, 1.0 / number) for number in range(1, 201)], trials_budget=200)
+    speed = compared(run, measured())["runs"][0]["speed"]
+    assert 8 <= len(speed["number"]) <= 50
+    assert speed["number"] == sorted(speed["number"])
+    assert speed["speed"] == [pytest.approx(1.0)] * len(speed["speed"])
+
+
+def test_it_compares_a_run_that_has_not_begun() -> None:
+    waiting = make_run()
+    comparison = compared(measured(), waiting)
+    assert comparison["runs"][1]["estimate"]["number"] == comparison["runs"][1]["speed"]["number"] == []
+    assert kinds(comparison) == {"no_trial"}
+    assert len(comparison["unmatched"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "Choose 2 to 8 runs."),
+        ("{0}", "Choose 2 to 8 runs: this is one."),
+        ("1,2,3,4,5,6,7,8,9", "Choose 2 to 8 runs: these are 9."),
+        ("{0},{0}", "Run {0} is named twice."),
+        ("{0},99999", "There is no run 99999: deleted, or never there."),
+        ("99998,99999", "There are no runs 99998 and 99999: deleted, or never there."),
+        ("{0},x", "“x” is no run's number. Name them as in runs=1,2."),
+        ("{0},-1", "“-1” is no run's number. Name them as in runs=1,2."),
+        ("{0},٣", "“٣” is no run's number. Name them as in runs=1,2."),
+        ("{0}," + "9" * 40, "“" + "9" * 40 + "” is no run's number. Name them as in runs=1,2."),
+        ("{0},\0", "“\0” is no run's number. Name them as in runs=1,2."),
+    ],
+)
+def test_it_refuses_other_choices(text: str, said: str) -> None:
+    run = measured()
+    with pytest.raises(Invalid) as refused:
+        runs_of(text.format(run.pk))
+    assert refused.value.fields == {"runs": said.format(run.pk)}
+
+
+def test_it_refuses_a_baseline_from_elsewhere() -> None:
+    runs = [measured(), measured()]
+    with pytest.raises(Invalid, match="is not among the runs"):
+        baseline_of(runs, measured().pk)
+
+
+def test_it_knows_what_is_left_of_a_bad_choice() -> None:
+    keys = [measured().pk for _ in range(10)]
+    assert usable(f"{keys[1]},x,{keys[0]},{keys[1]},99999, {'9' * 40}") == [keys[1], keys[0]]
+    assert usable(",".join(map(str, keys))) == keys[:8]
+
+
+def test_it_reads_as_much_whatever_the_number_of_tasks(
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+) -> None:
+    runs = [measured(), measured(infos=task_infos(20))]
+    with django_assert_max_num_queries(6):  # runs, tasks, and of each run two of its trials
+        compared(*runs)

@@ -1,0 +1,94 @@
+"""What is known of a workload for a target, over all runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.world import TARGET, make_run, measured_run, record_text, task_infos
+from tuning.models import Run, Task, doubt, fingerprint
+from tuning.reads.library import Known, is_known, known_records, tvm
+
+pytestmark = pytest.mark.django_db
+FIRST, SECOND = (info.workload_hash for info in task_infos(2))
+INSTALLED, OTHER = {"apache-tvm": str(tvm())}, {"apache-tvm": "0.1.0"}
+
+
+def ended(**values: Any) -> Run:
+    run = measured_run(**({"versions": INSTALLED} | values))
+    run.move("running", to="finished")
+    return run
+
+
+def best(shash: str = FIRST) -> Known:
+    return known_records([shash], TARGET)[shash][0]
+
+
+def champion() -> tuple[int, int]:
+    """The run that holds the best of the first workload, and the doubt about it."""
+    found = Task.objects.filter(workload_hash=FIRST).best_known(tvm()).annotate(doubt=doubt("run", tvm()))
+    return found.values_list("run", "doubt").get(run__target_fingerprint=fingerprint(TARGET))
+
+
+def test_the_fastest_record_of_all_runs_wins() -> None:
+    slow, fast = ended(), ended(latencies=[(0, 9e-3), (0, 0.5e-3), (1, 9e-3)])
+    assert (best().run, best().trial, best().task, best().latency_s) == (fast.pk, 2, 0, 0.5e-3)
+    assert (best().text, best().tvm) == (record_text(0, 0.5e-3), tvm())
+    assert best(SECOND).run == slow.pk
+    assert champion() == (fast.pk, 0)
+
+
+def test_what_nobody_measured_is_not_there() -> None:
+    ended(latencies=[(0, 1e-3), (1, None)])
+    assert known_records([FIRST, SECOND, "ff"], TARGET).keys() == {FIRST}
+    assert Task.objects.best_known(tvm()).count() == 1
+
+
+def test_another_targets_record_does_not_count() -> None:
+    other = ended(target=TARGET | {"mcpu": "znver5"})
+    assert known_records([FIRST], make_run(target={"kind": "llvm"}).target) == {}
+    Run.objects.update(target_fingerprint=make_run().target_fingerprint)
+    assert best().run == other.pk
+
+
+def test_as_many_are_told_as_are_asked_for_but_those_of_one_run() -> None:
+    one, two = ended(), ended(latencies=[(0, 3e-3)])
+    known = known_records([FIRST], TARGET, most=2)
+    assert [record.latency_s for record in known[FIRST]] == [1e-3, 2e-3]
+    assert [record.run for record in known_records([FIRST], TARGET, most=2, but=one)[FIRST]] == [two.pk]
+
+
+def test_a_record_of_another_tvm_wins_only_where_there_is_no_other() -> None:
+    old = ended(versions=OTHER, latencies=[(0, 1e-6), (1, 1e-6)])
+    new = ended(latencies=[(0, 1.0)])
+    assert (best().run, best(SECOND).run, best(SECOND).tvm) == (new.pk, old.pk, "0.1.0")
+    assert champion() == (new.pk, 0)
+
+
+def test_a_synthetic_runs_record_is_never_told_and_ranks_last() -> None:
+    fake = ended(synthetic=True, latencies=[(0, 1e-9)])
+    assert known_records([FIRST], TARGET) == {}
+    assert champion() == (fake.pk, 2)
+    real = ended(versions=OTHER)
+    assert (best().run, champion()) == (real.pk, (real.pk, 1))
+
+
+def test_it_is_known_whether_there_is_anything_to_compile_with() -> None:
+    ended(versions=OTHER)
+    ended(synthetic=True)
+    nothing = ended(latencies=[(0, None)])
+    assert not is_known(nothing)
+    ended()
+    assert is_known(nothing)
+
+
+def test_a_target_that_the_engine_resolves_counts_as_resolved() -> None:
+    run = ended(target="this")
+    assert (run.target, best().run) == (TARGET, run.pk)
+
+
+def test_only_the_texts_that_are_told_are_read(django_assert_num_queries: Any) -> None:
+    ended()
+    with django_assert_num_queries(2):
+        known_records([FIRST, SECOND], TARGET)

@@ -1,0 +1,245 @@
+"""The scatter of a run's trials: windows, thinned to so many points, without losing what is best or rare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from tests.world import make_run, measured_run, record_trials
+from tuning.models import Run
+from tuning.reads import scatter as scattering
+from tuning.reads.scatter import Window, scatter
+from tuning.validation import Invalid
+from tuning.work.synthetic import seed_run
+
+pytestmark = pytest.mark.django_db
+
+on_sqlite = pytest.mark.skipif(
+    connection.vendor != "sqlite", reason="PostgreSQL reads small tables whole, whatever the indexes"
+)
+LATENCIES = [(number % 2, None if number % 11 == 0 else (number % 7 + 1) * 1e-3) for number in range(1, 65)]
+WINDOWS = [
+    Window(),
+    Window(first=20, last=40),
+    Window(first=60, last=1000),
+    Window(first=65),
+    Window(min=3e-3),
+    Window(max=3e-3),
+    Window(first=10, last=50, min=2e-3, max=4e-3),
+    Window(tasks=(1,)),
+    Window(tasks=(0, 1), max=2e-3),
+    Window(first=30, tasks=(0,), min=5e-3),
+    Window(min=1.0),
+]
+
+
+def expected(run: Run, window: Window) -> list[int]:
+    """Row by row, the numbers that the window has."""
+    rows = run.trials.order_by("number").values_list("number", "latency_s", "task__index")
+    last = 10**9 if window.last is None else window.last
+    least, most = window.min or 0.0, 1e9 if window.max is None else window.max
+    return [
+        number
+        for number, latency_s, task in rows
+        if window.first <= number <= last
+        and (latency_s is None or least <= latency_s <= most)
+        and (not window.tasks or task in window.tasks)
+    ]
+
+
+@pytest.fixture(params=["by number", "by another index", "by grid"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a window is read that is narrow, wide with few trials, wide with many."""
+    if request.param != "by number":
+        monkeypatch.setattr(scattering, "FEW", 0)
+    if request.param == "by grid":
+        monkeypatch.setattr(scattering, "MANY", 0)
+
+
+@pytest.fixture
+def among_others() -> Run:
+    """A run beside another one."""
+    measured_run([(0, 2e-3), (1, None)])
+    Run.objects.update(status=Run.Status.FINISHED)
+    return measured_run(LATENCIES)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_it_gives_all_trials_of_a_window_that_has_few(among_others: Run, window: Window) -> None:
+    shown = scatter(among_others, window)
+    assert shown["number"] == expected(among_others, window)
+    assert (shown["shown"], shown["total"], shown["exact"]) == (len(shown["number"]), len(shown["number"]), True)
+    assert (shown["last"], shown["step"]) == (64, 1)
+
+
+def test_its_columns_are_those_of_the_trials(among_others: Run) -> None:
+    shown = scatter(among_others, Window(first=10, last=12))
+    assert {name: shown[name] for name in ("task", "latency_s", "error", "at_s")} == {
+        "task": [0, 1, 0],
+        "latency_s": [4e-3, None, 6e-3],
+        "error": [None, "run", None],
+        "at_s": [10.0, 11.0, 12.0],
+    }
+
+
+def test_it_rounds_a_latency_to_five_digits() -> None:
+    assert scatter(measured_run([(0, 1.23456789e-3)]), Window())["latency_s"] == [1.2346e-3]
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("points", [16, 64, 500])
+@pytest.mark.parametrize(
+    "window", [Window(), Window(first=300, last=1700), Window(max=0.5), Window(tasks=(1, 2))], ids=str
+)
+def test_it_thins_to_the_number_of_points(points: int, window: Window) -> None:
+    run = seed_run(2000, 3)
+    if window.max is not None:  # That share of the latencies.
+        latencies = run.trials.valid().order_by("latency_s").values_list("latency_s", flat=True)
+        window = Window(max=latencies[int(window.max * len(latencies))])
+    shown = scatter(run, window, points)
+    wanted = expected(run, window)
+    assert 0 < len(shown["number"]) <= points < len(wanted)
+    assert set(shown["number"]) <= set(wanted)
+    assert shown["step"] > 1
+    assert shown["total"] == len(wanted) if window.max is None else not shown["exact"]
+
+
+@pytest.mark.usefixtures("way")
+def test_it_tells_about_how_many_there_are() -> None:
+    run = measured_run([(0, (number % 7 + 1) * 1e-3) for number in range(1024)], trials_budget=1024)
+    whole, some = (scatter(run, window, 64) for window in (Window(), Window(max=3e-3)))
+    assert (whole["total"], whole["exact"]) == (1024, True)
+    assert some["exact"] is False
+    assert some["total"] == pytest.approx(1024 * 3 / 7, rel=0.25)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(
+    "close", [Window(first=400, last=900), Window(first=400, last=900, max=1e-2), Window(tasks=(0,))], ids=str
+)
+def test_a_closer_look_keeps_what_was_seen_before(close: Window) -> None:
+    run = seed_run(1500, 2)
+    far, near = scatter(run, Window(), 100), scatter(run, close, 100)
+    kept = {number for number in far["number"] if number % far["step"] == 0} & set(expected(run, close))
+    valid = set(run.trials.valid().values_list("number", flat=True))
+    assert kept & valid <= set(near["number"])
+    assert near["step"] <= far["step"]
+
+
+@pytest.mark.usefixtures("way")
+def test_the_best_of_each_task_is_never_thinned_away() -> None:
+    run = seed_run(2000, 3)
+    bests = set(run.tasks.values_list("best_trial", flat=True))
+    assert bests <= set(scatter(run, Window(), 64)["number"])
+    assert bests <= set(scatter(run, Window(max=1.0), 64)["number"])
+
+
+@pytest.mark.usefixtures("way")
+def test_the_fastest_of_each_task_in_a_window_is_never_thinned_away() -> None:
+    latencies = [(number % 2, 1e-3 if number < 2 else (number % 97 + 5) * 1e-3) for number in range(1000)]
+    run = measured_run(latencies, trials_budget=1000)
+    shown = scatter(run, Window(first=201, last=900), 32)
+    for task in (0, 1):
+        inside = run.trials.filter(task__index=task, number__range=(201, 900))
+        fastest = inside.order_by("latency_s", "number").values_list("number", flat=True)[0]
+        assert fastest in shown["number"]
+
+
+@pytest.mark.parametrize("few", [0, 20_000])
+@pytest.mark.parametrize(
+    "window", [Window(), Window(first=301, last=999), Window(max=2e-3), Window(tasks=(1,))], ids=str
+)
+def test_a_failed_trial_among_many_is_never_thinned_away(
+    window: Window, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scattering, "FEW", few)
+    latencies = [(number % 2, None if number in (301, 607) else (number % 5 + 1) * 1e-3) for number in range(1000)]
+    run = measured_run(latencies, trials_budget=1000)
+    shown = scatter(run, window, 32)
+    failed = [number for number, error in zip(shown["number"], shown["error"], strict=True) if error]
+    assert failed == [302, 608]
+
+
+def test_where_most_have_failed_these_are_thinned_as_the_others_are() -> None:
+    run = measured_run([(0, None if number % 3 else 1e-3) for number in range(1024)], trials_budget=1024)
+    shown = scatter(run, Window(), 64)
+    assert shown["error"].count("run") == pytest.approx(32 * 2 / 3, abs=2)
+
+
+def test_it_goes_no_further_than_the_run_that_it_was_asked_for() -> None:
+    run = measured_run([(0, 4e-3)])
+    record_trials(Run.objects.get(pk=run.pk), [(0, 1e-3)])
+    shown = scatter(run, Window())
+    assert (shown["number"], shown["last"], shown["total"]) == ([1], 1, 1)
+
+
+def test_it_shows_nothing_of_a_run_that_has_not_begun() -> None:
+    shown = scatter(make_run(), Window())
+    assert (shown["number"], shown["total"], shown["exact"], shown["last"]) == ([], 0, True, 0)
+
+
+@pytest.mark.parametrize(
+    ("window", "field"),
+    [(Window(first=5, last=4), "to"), (Window(min=2.0, max=1.0), "max"), (Window(tasks=(0, 2)), "task")],
+)
+def test_it_names_what_makes_no_sense(window: Window, field: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        scatter(measured_run(LATENCIES), window)
+    assert list(refused.value.fields) == [field]
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_it_reads_in_few_queries(
+    window: Window, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Callable[[int], Any]
+) -> None:
+    monkeypatch.setattr(scattering, "FEW", 0)
+    run = seed_run(3000, 2)
+    with django_assert_max_num_queries(16):
+        scatter(run, window, 100)
+
+
+def plans(run: Run, window: Window) -> str:
+    """How SQLite answers all that a window asks of the trials."""
+    with CaptureQueriesContext(connection) as asked:
+        scatter(run, window, 100)
+    with connection.cursor() as cursor:
+        lines = []
+        for query in asked.captured_queries:
+            cursor.execute(f"EXPLAIN QUERY PLAN {query['sql']}")
+            lines += [row[3] for row in cursor.fetchall()]
+    return "\n".join(lines)
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    ("window", "index"),
+    [
+        (Window(max=3e-3), "trial_failures (run_id=?"),
+        (Window(), "trial_improvements (run_id=?"),
+        (Window(first=500), "trial_latencies_of_task (task_id=?"),
+        (Window(max=1e-3), "trial_latencies (run_id=? AND latency_s<?"),
+        (Window(min=1e-4, max=1e-3, tasks=(1,)), "trial_latencies_of_task (task_id=? AND latency_s>? AND latency_s<?"),
+        (Window(tasks=(1,)), "(task_id=? AND number>? AND number<?"),
+        (Window(tasks=(1,)), "trial_failures_of_task (task_id=?"),
+    ],
+)
+def test_a_wide_window_reads_the_index_that_has_the_fewest(
+    window: Window, index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scattering, "FEW", 0)
+    latencies = [(number % 2, None if number == 99 else (number % 5 + 1) * 1e-3) for number in range(1000)]
+    told = plans(measured_run(latencies, trials_budget=1000), window)
+    assert index in told
+    assert "SCAN tuning_trial" not in told
+
+
+@on_sqlite
+def test_a_narrow_window_reads_its_numbers_alone() -> None:
+    told = plans(seed_run(3000, 2), Window(first=500, last=2500, min=1e-5, max=1e-2))
+    assert "(run_id=? AND number>? AND number<?)" in told
+    assert "trial_latencies" not in told

@@ -1,0 +1,224 @@
+"""Records are shown without anybody waiting, whatever happens to the process that applies them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.showing import Question
+from tuning.host import sandbox
+from tuning.models import Record
+from tuning.reads import showing
+from tuning.reads.showing import Failed, Making, Shown, show
+
+Answers = Callable[..., Iterator[Shown]]
+
+
+@pytest.fixture(autouse=True)
+def own_folder(settings: Any, tmp_path: Path) -> Iterator[None]:
+    settings.VAR = tmp_path
+    yield
+    until(lambda: not showing._steps)
+    showing._failures.clear()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Every record can be shown; gives what processes were asked for."""
+    seen: list[list[str]] = []
+
+    def answer(question: Question, _hear: Any) -> Iterator[Shown]:
+        seen.append(question.records)
+        yield from map(made, question.records)
+
+    play(monkeypatch, answer)
+    return seen
+
+
+def play(monkeypatch: pytest.MonkeyPatch, answer: Answers) -> None:
+    """Have processes answer like this."""
+    monkeypatch.setattr(sandbox, "ask", lambda _module, question, _kind, hear: answer(question, hear))
+
+
+def made(text: str) -> Shown:
+    return Shown(f"code of {text}", [], "tensorir", packs=False)
+
+
+def record(text: str) -> Record:
+    return Record(trial=1, latency_s=1e-3, text=text)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def ended(*records: Record) -> Shown | Failed:
+    """What becomes of it."""
+    while isinstance(state := show(records), Making):
+        until(lambda: not showing._steps)
+    return state
+
+
+def test_it_is_made_once_and_then_kept(asked: list[list[str]]) -> None:
+    assert isinstance(show([record("one")]), Making)
+    assert ended(record("one")) == made("one")
+    assert show([record("one")]) == made("one")
+    assert asked == [["one"]]
+    (file,) = showing.shown_dir().iterdir()
+    assert file.suffix == ".json"
+
+
+def test_the_others_are_made_along_with_it_behind_it(asked: list[list[str]]) -> None:
+    ended(record("two"))
+    three = [record("one"), record("two"), record("three")]
+    assert ended(three[2], *three) == made("three")
+    assert show([three[0]]) == made("one")
+    assert asked == [["two"], ["three", "one"]]
+
+
+def test_nobody_waits_for_it_and_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+
+    def slowly(question: Question, hear: Callable[[str], bool]) -> Iterator[Shown]:
+        assert hear("Applying the schedule")
+        go_on.wait(60)
+        yield from map(made, question.records)
+
+    play(monkeypatch, slowly)
+    show([record("slow")])
+    until(lambda: show([record("slow")]) == Making("Applying the schedule"))
+    go_on.set()
+    assert ended(record("slow")) == made("slow")
+
+
+def test_only_so_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on, at_it = threading.Event(), list[str]()
+
+    def slowly(question: Question, _hear: Any) -> Iterator[Shown]:
+        at_it.extend(question.records)
+        go_on.wait(60)
+        yield from map(made, question.records)
+
+    play(monkeypatch, slowly)
+    for name in ("one", "two", "three"):
+        assert isinstance(show([record(name)]), Making)
+    until(lambda: len(at_it) == showing.AT_ONCE)
+    (waiting,) = {"one", "two", "three"} - set(at_it)
+    assert show([record(waiting)]) == Making(showing.WAITING)
+    go_on.set()
+    assert [ended(record(name)) for name in ("one", "two", "three")] == [made("one"), made("two"), made("three")]
+
+
+def test_a_failure_is_told_once_and_asking_again_is_trying_again(
+    monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]
+) -> None:
+    with monkeypatch.context() as patch:
+        play(patch, lambda *_: refuse("TVM broke down."))
+        assert ended(record("one")) == Failed("TVM broke down.")
+    assert isinstance(show([record("one")]), Making)
+    assert ended(record("one")) == made("one")
+
+
+def test_the_failure_is_that_of_the_record_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_down(question: Question, _hear: Any) -> Iterator[Shown]:
+        yield made(question.records[0])
+        refuse("It broke down.")
+
+    play(monkeypatch, break_down)
+    records = [record("good"), record("bad"), record("unlucky")]
+    assert ended(*records) == made("good")
+    assert show(records[1:]) == Failed("It broke down.")
+    assert isinstance(show(records[2:]), Making)
+
+
+def test_a_fault_of_our_own_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    play(monkeypatch, lambda *_: 1 / 0)  # type: ignore[arg-type]
+    state = ended(record("one"))
+    assert isinstance(state, Failed)
+    assert "ZeroDivisionError" in state.error
+
+
+def test_a_full_disk_is_told_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full)
+        state = ended(record("one"))
+    assert isinstance(state, Failed)
+    assert "No space left" in state.error
+    assert list(showing.shown_dir().iterdir()) == []
+
+
+def test_a_torn_file_is_made_again(asked: list[list[str]]) -> None:
+    ended(record("one"))
+    (file,) = showing.shown_dir().iterdir()
+    file.write_bytes(file.read_bytes()[:-5])
+    assert ended(record("one")) == made("one")
+    assert asked == [["one"], ["one"]]
+
+
+def test_another_tvm_makes_it_anew(monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]) -> None:
+    ended(record("one"))
+    monkeypatch.setattr(showing, "installed", lambda _: "0.99")
+    ended(record("one"))
+    assert asked == [["one"], ["one"]]
+
+
+def test_what_nobody_looked_at_for_longest_goes_first(monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]) -> None:
+    ended(record("one"))
+    ended(record("two"))
+    for nth, file in enumerate(sorted(showing.shown_dir().iterdir())):
+        os.utime(file, (nth, nth))
+    show([record("one")])
+    (size,) = {file.stat().st_size for file in showing.shown_dir().iterdir()}
+    monkeypatch.setattr(showing, "KEPT_BYTES", 2 * size)
+    assert ended(record("six")) == made("six")
+    assert isinstance(show([record("one")]), Shown)
+    assert asked == [["one"], ["two"], ["six"]]
+    assert len(list(showing.shown_dir().iterdir())) == 2
+
+
+def refuse(reason: str) -> Iterator[Shown]:
+    raise Refused(reason)
+
+
+@pytest.mark.tvm
+class TestInALimitedProcess:
+    """By the real process."""
+
+    def test_it_says_what_is_wrong_with_a_record(self) -> None:
+        state = ended(record('["0.001"]'))
+        assert isinstance(state, Failed)
+        assert "can't read the record" in state.error
+
+    @pytest.mark.parametrize(
+        ("code", "words"),
+        [
+            ("import os; os.abort()", "ended by SIGABRT"),
+            ("import time; time.sleep(60)", "longer than the 1 s"),
+            ("raise MemoryError", "MiB of memory"),
+        ],
+    )
+    def test_it_survives_whatever_happens_to_the_process(
+        self, settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str, words: str
+    ) -> None:
+        settings.INSPECT_S = 1
+        (tmp_path / "python").write_text(f"#!/bin/sh\nexec {sys.executable} -c {shlex.quote(code)}\n")
+        (tmp_path / "python").chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+        state = ended(record("one"))
+        assert isinstance(state, Failed)
+        assert words in state.error

@@ -1,0 +1,278 @@
+"""A compilation's jobs from claim to end, whatever happens to their process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from django.utils import timezone
+
+from tests.compile_fixtures import Compiler
+from tests.threads import when
+from tests.world import make_compilation, measured_run
+from tuning.actions import compilations, sweeping
+from tuning.host import sandbox
+from tuning.models import Compilation, Record, Run
+from tuning.notify import announce
+from tuning.queue import jobs
+from tuning.reads.library import tvm
+from tuning.validation import Conflict
+from tuning.work import compiling
+from tuning.work.compiling import best_records, carry_out
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Status = Compilation.Status
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "PULSE_S", 0.05)
+    monkeypatch.setattr(jobs, "enqueue_compilation", lambda _: None)
+
+
+@pytest.fixture
+def queued() -> Compilation:
+    run = measured_run()
+    run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
+    return compilations.compile_run(run, {}, None)
+
+
+def carried_out(compilation: Compilation, shutdown: threading.Event | None = None) -> str:
+    compilation = Compilation.objects.shown().get(pk=compilation.pk)
+    assert compilation.claim()
+    return carry_out(compilation, shutdown or threading.Event())
+
+
+def fresh(compilation: Compilation) -> Compilation:
+    return Compilation.objects.shown().get(pk=compilation.pk)
+
+
+def test_it_builds_and_then_waits_for_the_device_to_be_proven(queued: Compilation, compiler: Compiler) -> None:
+    assert carried_out(queued) == "queued"
+    built = fresh(queued)
+    assert (built.stage, built.waits_for) == ("prove", "cpu")
+    assert built.coverage == {"functions": 3, "tuned": 2, "untuned": ["slow"]}
+    assert {(one["trial"], one["latency_s"]) for one in built.used} == {(3, 1e-3), (2, 3e-3)}
+    assert built.estimate_s == pytest.approx(1e-3 * 1 + 3e-3 * 2)
+    assert built.library.read_bytes() == b"whole"
+    assert not built.unpublished.exists()
+
+
+def test_it_proves_and_keeps_every_benchmark(queued: Compilation, compiler: Compiler) -> None:
+    assert [carried_out(queued), carried_out(queued)] == ["queued", "finished"]
+    compilations.benchmark(fresh(queued), None)
+    assert carried_out(queued) == "finished"
+    shown = fresh(queued).to_dict()
+    assert (shown["verified"], shown["max_abs_error"], shown["error"]) == (True, 1e-6, None)
+    assert shown["measured_s"] == 2e-3
+    assert shown["speedup"] == pytest.approx(10.0)
+    assert len(shown["benchmarks"]) == 2
+    tuned = shown["benchmarks"][0]["tuned"]
+    assert tuned
+    assert [tuned["min_s"], tuned["max_s"], tuned["mean_s"]] == pytest.approx([1e-3, 4e-3, 7e-3 / 3])
+    assert shown["benchmarks"][0]["onnxruntime"] is None
+
+
+def test_a_library_that_computes_something_else_is_told_of(queued: Compilation, compiler: Compiler) -> None:
+    carried_out(queued)
+    fresh(queued).library.write_bytes(b"bent")
+    assert carried_out(queued) == "finished"
+    shown = fresh(queued).to_dict()
+    assert shown["verified"] is False
+    assert "don't use it" in str(shown["error"])
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ("kill", "at “Building”: its process was ended by SIGSEGV"),
+        ("refuse", "The target can't be built for here."),
+        ("memory", "8,192 MiB of memory"),
+        ("full", " is full ("),
+    ],
+)
+def test_a_build_that_fails_says_why_and_publishes_nothing(
+    queued: Compilation, compiler: Compiler, how: str, error: str
+) -> None:
+    compiler(how)
+    assert carried_out(queued) == "failed"
+    failed = fresh(queued)
+    assert error in str(failed.error)
+    assert not failed.is_published
+    assert [path.name for path in failed.folder.iterdir()] == ["console.log"]
+    assert failed.run.status == "finished", "the run is untouched"
+
+
+def test_a_crash_shows_the_last_lines_of_the_log(queued: Compilation, compiler: Compiler) -> None:
+    compiler("kill")
+    carried_out(queued)
+    assert "LLVM ERROR: out of registers" in str(fresh(queued).error).partition("The log's last lines:")[2]
+
+
+def test_a_full_disk_is_told_in_words(queued: Compilation, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sandbox, "ask", full)
+    assert carried_out(queued) == "failed"
+    assert "is full" in str(fresh(queued).error)
+
+
+def test_it_ends_what_takes_too_long(queued: Compilation, compiler: Compiler, settings: Any) -> None:
+    settings.COMPILE_S = 1
+    compiler("hang")
+    assert carried_out(queued) == "failed"
+    assert fresh(queued).error == "It took longer than the 1 s that it may take here (TUNEBOARD_COMPILE_S)."
+
+
+def test_it_can_be_cancelled_in_the_middle(queued: Compilation, compiler: Compiler) -> None:
+    compiler("hang")
+    cancelling = when(lambda: fresh(queued).phase == "building", lambda: compilations.cancel(fresh(queued)))
+    assert carried_out(queued) == "cancelled"
+    cancelling.join()
+    assert not fresh(queued).unpublished.exists()
+    with pytest.raises(Conflict, match="is cancelled"):
+        compilations.cancel(fresh(queued))
+
+
+def test_a_benchmark_that_fails_takes_nothing_from_a_proven_library(queued: Compilation, compiler: Compiler) -> None:
+    carried_out(queued)
+    carried_out(queued)
+    compilations.benchmark(fresh(queued), None)
+    compiler("kill")
+    assert carried_out(queued) == "finished"
+    shown = fresh(queued).to_dict()
+    assert shown["verified"] is True
+    assert "SIGSEGV" in str(shown["error"])
+    assert len(shown["benchmarks"]) == 1
+
+
+def test_at_shutdown_it_is_queued_again_for_the_same_stage(queued: Compilation, compiler: Compiler) -> None:
+    shutdown = threading.Event()
+    shutdown.set()
+    compiler("hang")
+    assert carried_out(queued, shutdown) == "queued"
+    assert fresh(queued).stage == "build"
+    assert Compilation.objects.forgotten().get() == queued
+
+
+def test_a_run_that_is_deleted_meanwhile_leaves_nothing(queued: Compilation, compiler: Compiler) -> None:
+    compiler("hang")
+    deleting = when(lambda: fresh(queued).phase == "building", lambda: Run.objects.all().delete())
+    assert carried_out(queued) == "gone"
+    deleting.join()
+    assert not Compilation.objects.exists()
+
+
+def test_a_fault_of_our_own_is_told_too(queued: Compilation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "best_records", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        carried_out(queued)
+    assert fresh(queued).status == "failed"
+    assert "ZeroDivisionError" in str(fresh(queued).error)
+
+
+def test_it_announces_each_phase(queued: Compilation, compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(announce, "_send", lambda group, message: told.append((group, message["compilation"]["phase"])))
+    carried_out(queued)
+    group = f"compilation.{queued.pk}"
+    assert told == [(group, "loading"), (group, "building"), (group, None)]
+
+
+def test_kill_9_of_the_job_leaves_nothing_and_again_succeeds(
+    queued: Compilation, database_env: dict[str, str], compiler: Compiler, project_root: Path
+) -> None:
+    job = subprocess.Popen(
+        [sys.executable, "-c", JOB.format(key=queued.pk)],
+        env={**os.environ, **database_env, "FAKE_COMPILER": "hang"},
+        cwd=project_root,
+    )
+    until(lambda: "hanging" in log_of(queued))
+    children = psutil.Process(job.pid).children(recursive=True)
+    assert children
+    os.kill(job.pid, signal.SIGKILL)
+    job.wait()
+    assert psutil.wait_procs(children, timeout=30)[1] == [], "nothing goes on without the job"
+    assert fresh(queued).unpublished.exists()
+    Compilation.objects.update(heartbeat_at=timezone.now() - timedelta(hours=1))
+    sweeping.sweep()
+    dead = fresh(queued)
+    assert (dead.status, dead.error) == ("failed", "The worker stopped responding. Compile again.")
+    assert [path.name for path in dead.folder.iterdir()] == ["console.log"]
+    again = compilations.compile_run(dead.run, {}, None)
+    assert [carried_out(again), carried_out(again)] == ["queued", "finished"]
+    assert fresh(again).verified
+
+
+JOB = """
+import django, threading
+django.setup()
+from tuning import compiling
+from tuning.models import Compilation
+compiling.COMPILER = "tests.fake_compiler"
+one = Compilation.objects.shown().get(pk={key})
+assert one.claim()
+compiling.carry_out(one, threading.Event())
+"""
+
+
+def log_of(compilation: Compilation) -> str:
+    path = fresh(compilation).console_log
+    return path.read_text() if path.exists() else ""
+
+
+def until(condition: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_the_library_source_takes_the_best_of_all_runs() -> None:
+    run, other = measured_run(device="a"), measured_run([(0, 5e-4)], device="b")
+    for one in (run, other):
+        Run.objects.filter(pk=one.pk).update(versions={"apache-tvm": tvm()})
+    run.refresh_from_db()
+    own, estimate = best_records(run, "run")
+    assert [(record.run, record.latency_s) for record in own] == [(run.pk, 1e-3), (run.pk, 3e-3)]
+    assert estimate == pytest.approx(7e-3)
+    best, estimate = best_records(run, "library")
+    assert [(record.run, record.latency_s) for record in best] == [(other.pk, 5e-4), (run.pk, 3e-3)]
+    assert estimate == pytest.approx(6.5e-3)
+
+
+def test_the_library_source_passes_over_records_of_another_tvm() -> None:
+    run = measured_run()
+    Run.objects.update(versions={"apache-tvm": "0.26.0"})
+    run.refresh_from_db()
+    assert best_records(run, "library") == ([], None)
+
+
+def test_there_is_no_estimate_without_a_record_of_every_task() -> None:
+    run = measured_run([(0, 1e-3), (1, None)])
+    found, estimate = best_records(run, "run")
+    assert (len(found), estimate) == (1, None)
+
+
+def test_records_that_are_gone_are_told_of(queued: Compilation, compiler: Compiler) -> None:
+    Record.objects.all().delete()
+    assert carried_out(queued) == "failed"
+    assert "No run has a valid record" in str(fresh(queued).error)
+
+
+def test_files_that_are_gone_are_told_of(compiler: Compiler) -> None:
+    run = measured_run()
+    run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
+    compilation = make_compilation(run)
+    with pytest.raises(Conflict, match="aren't on this machine"):
+        compilations.library_file(compilation)

@@ -1,0 +1,208 @@
+"""Recording a batch: what is stored, what is announced, and that a crash between any two steps loses nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection
+from django.db.models.query import QuerySet
+
+from tests.world import claimed, extracted, make_run, measured_run, record_trials, task_infos, trial
+from tuning.engines.wire.protocol import Event, Phase, TasksExtracted
+from tuning.models import KEEP_BEST, Record, Run, Trial, TrialError, level_of_detail
+from tuning.work.recorder import EngineMisbehaved, LeaseLost, Recorder, error_digest
+
+pytestmark = pytest.mark.django_db
+
+
+def test_it_stores_trials_counters_and_bests() -> None:
+    run = measured_run([(0, 2e-3), (0, None), (1, 5e-3), (0, 1e-3), (0, 3e-3)])
+    task = run.tasks.get(index=0)
+    assert (run.trials_done, run.trials_failed, run.tasks_total, run.tasks_measured) == (5, 1, 2, 2)
+    assert (task.trials, task.failed, task.best_latency_s, task.best_trial) == (4, 1, 1e-3, 4)
+    assert list(run.trials.values_list("number", "nth", "lod", "improved")) == [
+        (1, 1, 0, True),
+        (2, 2, 1, False),
+        (3, 1, 0, True),
+        (4, 3, 2, True),
+        (5, 4, 0, False),
+    ]
+
+
+def test_it_estimates_only_when_every_task_has_a_valid_trial() -> None:
+    run = measured_run([(0, 2e-3), (1, None)])
+    assert (run.estimated_latency_s, run.tasks_measured) == (None, 1)
+    record_trials(run, [(1, 1e-3)])
+    assert run.estimated_latency_s == pytest.approx(2e-3 * 1 + 1e-3 * 2)
+
+
+def test_a_short_measurement_is_never_its_tasks_best() -> None:
+    run = measured_run([(0, 2e-3)])
+    Recorder(run).record([trial(0, 1e-3, short=True)])
+    task = run.tasks.get(index=0)
+    assert (task.best_latency_s, task.best_trial, task.trials) == (2e-3, 1, 2)
+    assert list(run.trials.values_list("latency_s", "short", "improved")) == [(2e-3, False, True), (1e-3, True, False)]
+    assert list(task.records.values_list("trial", flat=True)) == [1]
+
+
+def test_its_delta_says_what_changed() -> None:
+    run = measured_run([(0, 2e-3)])
+    delta = record_trials(run, [(1, 4e-3), (1, None)])
+    assert (delta["after"], delta["last"]) == (1, 3)
+    assert delta["trials"] == {
+        "number": [2, 3],
+        "task": [1, 1],
+        "latency_s": [4e-3, None],
+        "error": [None, "run"],
+        "short": [False, False],
+        "at_s": [2.0, 3.0],
+        "nth": [1, 2],
+        "improved": [True, False],
+        "last": 3,
+    }
+    assert [task["index"] for task in delta["tasks"]] == [1]
+    assert delta["run"]["trials_done"] == 3
+    assert "tasks" not in delta["run"]
+
+
+def test_it_keeps_the_best_records_of_each_task() -> None:
+    latencies = [(0, (7 * n % 20 + 1) * 1e-3) for n in range(20)]
+    run = measured_run(latencies)
+    record_trials(run, [(0, 0.5e-3)])
+    kept = Record.objects.filter(task__run=run).values_list("latency_s", flat=True)
+    best = sorted([latency for _, latency in latencies] + [0.5e-3])[:KEEP_BEST]
+    assert list(kept) == pytest.approx(best)
+
+
+def test_it_groups_errors_by_text() -> None:
+    run = claimed(make_run())
+    Recorder(run).record(
+        [
+            extracted(),
+            trial(0, None, error_kind="build", error="LLVM ERROR at 0x7f01: no register"),
+            trial(1, None, error_kind="build", error="LLVM ERROR at 0x7f99: no register"),
+            trial(0, None, error="out of memory"),
+        ]
+    )
+    assert list(run.errors.values_list("kind", "count", "first_trial", "last_trial", "tasks")) == [
+        ("build", 2, 1, 2, [0, 1]),
+        ("run", 1, 3, 3, [0]),
+    ]
+    assert set(run.trials.values_list("number", "error__kind")) == {(1, "build"), (2, "build"), (3, "run")}
+
+
+def test_it_tells_phases_and_where_the_run_is() -> None:
+    run = claimed(make_run())
+    delta = Recorder(run).record([extracted(), Phase("searching", 1)])
+    assert (delta["run"]["phase"], delta["run"]["phase_task"], delta["run"]["status"]) == ("searching", 1, "running")
+    assert (delta["after"], delta["last"]) == (0, 0)
+
+
+def test_it_goes_on_with_the_tasks_that_it_knows() -> None:
+    run = measured_run()
+    Recorder(run).record([extracted(), trial(0, 0.5e-3)])
+    run.refresh_from_db()
+    assert (run.trials_done, run.tasks.count()) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("events", "says"),
+    [
+        ([trial(7)], "task 7"),
+        ([trial(0)] * 62, "more than the budget"),
+        ([trial(0, None, error_kind=None)], "neither"),
+        ([trial(0, 1e-3, error_kind="run")], "both"),
+        ([TasksExtracted(target={}, tasks=task_infos(1))], "no longer those"),
+    ],
+)
+def test_it_refuses_what_an_engine_may_not_say(events: list[Event], says: str) -> None:
+    run = measured_run()
+    with pytest.raises(EngineMisbehaved, match=says):
+        Recorder(run).record(events)
+    assert Trial.objects.filter(run=run).count() == 3
+    run.refresh_from_db()
+    assert run.trials_done == 3
+
+
+def test_it_writes_nothing_once_the_run_was_taken_away() -> None:
+    run = measured_run()
+    recorder = Recorder(run)
+    Run.objects.filter(pk=run.pk).update(lease="somebody else's")
+    with pytest.raises(LeaseLost):
+        recorder.record([trial(0)])
+    assert run.trials.count() == 3
+
+
+class _NthWriteFails:
+    """Has the nth statement that writes fail, as a lost connection would."""
+
+    def __init__(self, nth: int) -> None:
+        self.left = nth
+
+    def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if sql.lstrip().upper().startswith(("INSERT", "UPDATE", "DELETE")):
+            self.left -= 1
+            if self.left == 0:
+                raise DatabaseError("crash")
+        return execute(sql, params, many, context)
+
+
+def _everything(run: Run) -> dict[str, Any]:
+    def rows(query: QuerySet[Any], *but: str) -> list[Any]:
+        return [{key: row[key] for key in row if key not in but} for row in query.values()]
+
+    return {
+        "run": rows(Run.objects.filter(pk=run.pk), "heartbeat_at"),
+        "tasks": rows(run.tasks.all()),
+        "trials": rows(run.trials.all(), "id", "error_id"),
+        "errors": rows(TrialError.objects.filter(run=run), "id"),
+        "records": rows(Record.objects.filter(task__run=run), "id"),
+    }
+
+
+def test_a_crash_between_any_two_steps_leaves_all_or_nothing_and_can_be_repeated() -> None:
+    full = [(0, (n + 2) * 1e-3) for n in range(KEEP_BEST)]
+    batch: list[Event] = [trial(0, 1e-3, at_s=99.0), trial(1, None, at_s=99.5), trial(0, 9.0, at_s=99.9)]
+    undisturbed = measured_run(full)
+    Recorder(undisturbed).record(batch)
+    expected = _everything(undisturbed)
+    Run.objects.update(status="finished")
+
+    step = 1
+    while True:
+        run = measured_run(full)
+        before = _everything(run)
+        recorder = Recorder(run)
+        try:
+            with connection.execute_wrapper(_NthWriteFails(step)):
+                recorder.record(batch)
+        except DatabaseError:
+            assert _everything(run) == before
+            recorder.record(batch)
+            assert _comparable(_everything(run)) == _comparable(expected)
+        else:
+            break
+        Run.objects.update(status="finished")
+        step += 1
+    assert step > 5, "run, tasks, errors, trials and records are written in steps of their own"
+
+
+def _comparable(everything: dict[str, Any]) -> dict[str, Any]:
+    own = {"id", "run_id", "task_id", "lease", "status", "created_at", "queued_at", "started_at", "best_trial_id"}
+    return {
+        name: [{key: value for key, value in row.items() if key not in own} for row in rows]
+        for name, rows in everything.items()
+    }
+
+
+@pytest.mark.parametrize(("number", "level"), [(1, 0), (2, 1), (3, 0), (8, 3), (12, 2), (1 << 20, 20)])
+def test_its_level_of_detail_counts_trailing_zeros(number: int, level: int) -> None:
+    assert level_of_detail(number) == level
+
+
+def test_its_error_digest_ignores_what_differs_from_trial_to_trial() -> None:
+    one = error_digest("run", "Segfault in /tmp/abc/lib.so at 0x7fff12 (pid 123)")
+    assert one == error_digest("run", "Segfault in /tmp/xyz/lib.so at 0x1234 (pid 7)")
+    assert one != error_digest("build", "Segfault in /tmp/abc/lib.so at 0x7fff12 (pid 123)")
+    assert one != error_digest("run", "Out of memory (pid 123)")

@@ -1,0 +1,94 @@
+"""What a run is shown of earlier runs."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.engine_fixtures import Play
+from tests.tuning.work.test_supervisor import HELLO, tune
+from tests.world import TARGET, extracted, make_run, measured_run, record_text, task_infos, trial
+from tuning.engines.wire.protocol import EarlierRecord, Finished, Start, WarmStarted
+from tuning.models import Run
+from tuning.work.supervisor import _Supervision
+from tuning.work.warm_start import MOST, earlier_records
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def ended(**values: Any) -> Run:
+    run = measured_run(**values)
+    run.move("running", to="finished")
+    return run
+
+
+def told(run: Run, tasks: int = 2) -> list[EarlierRecord]:
+    return earlier_records(run, task_infos(tasks)).records
+
+
+def test_it_gives_the_fastest_records_of_the_same_workloads_first() -> None:
+    first, second = ended(), ended(latencies=[(0, 0.5e-3), (1, 9e-3)])
+    assert [(one.task, one.run, one.text) for one in told(make_run())] == [
+        (0, second.pk, record_text(0, 0.0005)),
+        (0, first.pk, record_text(0, 0.001)),
+        (0, first.pk, record_text(0, 0.002)),
+        (1, first.pk, record_text(1, 0.003)),
+        (1, second.pk, record_text(1, 0.009)),
+    ]
+
+
+def test_records_for_another_target_do_not_apply() -> None:
+    ended(target=TARGET | {"mcpu": "znver5"}, device="other")
+    assert told(make_run(target=TARGET | {"mcpu": "znver3"})) == []
+
+
+def test_a_targets_order_does_not_matter() -> None:
+    ended()
+    assert told(make_run(target=dict(reversed(TARGET.items()))))
+
+
+def test_other_workloads_synthetic_runs_and_the_run_itself_do_not_count() -> None:
+    run = ended()
+    assert told(run) == []
+    Run.objects.update(synthetic=True)
+    assert told(make_run()) == []
+    Run.objects.update(synthetic=False)
+    other = [msgspec.structs.replace(task_infos(1)[0], workload_hash="ff")]
+    assert earlier_records(make_run(), other).records == []
+
+
+def test_only_the_chosen_tasks_are_told_of() -> None:
+    ended()
+    first, second = task_infos(2)
+    told_of = [first, msgspec.structs.replace(second, chosen=False)]
+    assert {one.task for one in earlier_records(make_run(), told_of).records} == {0}
+
+
+def test_it_tells_of_so_many_at_most() -> None:
+    for nth in range(3):
+        ended(latencies=[(0, 1e-3 * (10 * nth + one + 1)) for one in range(8)])
+    assert len(told(make_run(), tasks=1)) == MOST
+
+
+def test_the_engine_is_told_and_what_it_uses_is_kept(play: Play) -> None:
+    earlier = ended()
+    used = WarmStarted([0, 1], [earlier.pk])
+    play(HELLO, extracted(), {"do": "earlier"}, used, trial(0), trial(1), Finished("budget"))
+    run = tune(make_run(trials_budget=2))
+    assert run.status == "finished"
+    assert repr(EarlierRecord(0, earlier.pk, record_text(0, 0.001))) in run.console_log.read_text()
+    assert run.warm_start == {"tasks": [0, 1], "runs": [earlier.pk]}
+    assert run.trials_done == 2
+
+
+def test_it_is_told_nothing_when_that_is_turned_off() -> None:
+    ended()
+    assert _start_of(make_run(options={"warm_start": False})).earlier_follow is False
+    assert _start_of(make_run()).earlier_follow is True
+
+
+def _start_of(run: Run) -> Start:
+    return _Supervision(run, threading.Event())._start()

@@ -1,0 +1,206 @@
+"""What users do to keep a long list of runs in order: tags, pin, archive, delete and restore; of one run or many at once."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+from typing_extensions import TypedDict
+
+from tuning.models import Compilation, Run, Tag
+from tuning.models.tag import LONGEST
+from tuning.validation import Conflict, Invalid, unknown
+
+from .runs import stop
+
+NAME = re.compile(r"\w[\w.+:@/-]*")
+MOST_TAGS = 20
+"""On one run."""
+MOST_PINNED = 20
+"""They come before everything else on the list's first page."""
+MOST_RUNS = 500
+"""Changed by one request."""
+MARKS = ("pinned", "archived", "add_tags", "remove_tags")
+BUSY = (Compilation.Status.QUEUED, *Compilation.LIVE)
+GONE = "There is no such run: deleted, or never there."
+
+
+class OutcomeDict(TypedDict):
+    """The runs that were changed, and why the others weren't, by their ids."""
+
+    action: str
+    done: list[int]
+    refused: dict[int, str]
+
+
+def mark(run: Run, data: Mapping[str, Any]) -> None:
+    """Change what the run is marked with, all or nothing: `pinned`, `archived`, `add_tags`, `remove_tags`; what isn't given stays.
+
+    Raises `Invalid` that names every field at fault, or `Conflict`.
+    """
+    wrong = unknown(data, MARKS, "mark")
+    for name in ("pinned", "archived"):
+        if not isinstance(data.get(name, False), bool):
+            wrong[name] = "Must be true or false."
+    if data.get("pinned") is True and data.get("archived") is True:
+        wrong["archived"] = "A pinned run stands in the list: pin it or archive it."
+    if wrong:
+        raise Invalid(wrong)
+    with transaction.atomic():
+        change_tags(run, data.get("add_tags", []), data.get("remove_tags", []))
+        if "archived" in data:
+            (archive if data["archived"] else unarchive)(run)
+        if "pinned" in data:
+            (pin if data["pinned"] else unpin)(run)
+
+
+def pin(run: Run) -> None:
+    """Show the run before all others. Raises `Conflict`."""
+    if Run.objects.filter(pinned=True).exclude(pk=run.pk).count() >= MOST_PINNED:
+        raise Conflict(f"{MOST_PINNED} runs are pinned already: unpin one of them first.")
+    if not Run.objects.filter(pk=run.pk, archived=False).update(pinned=True):
+        raise Conflict("The run is archived: take it back into the list before you pin it.")
+
+
+def unpin(run: Run) -> None:
+    """Show the run in its place again."""
+    Run.objects.filter(pk=run.pk).update(pinned=False)
+
+
+def archive(run: Run) -> None:
+    """Leave the run out of the list; it counts for everything else, and is pinned no longer."""
+    Run.objects.filter(pk=run.pk).update(archived=True, pinned=False)
+
+
+def unarchive(run: Run) -> None:
+    """Take the run back into the list."""
+    Run.objects.filter(pk=run.pk).update(archived=False)
+
+
+def delete(run: Run) -> None:
+    """Hide the run everywhere, until it is restored or goes for good. Raises `Conflict` while anything is at work on it."""
+    ended = Run.objects.filter(pk=run.pk, status__in=Run.ENDED)
+    # The subquery is of the same statement: no compilation begins between the question and the change.
+    if ended.exclude(compilations__status__in=BUSY).update(deleted_at=timezone.now()):
+        return
+    now = Run.objects.filter(pk=run.pk).first()
+    if now is None:
+        raise Conflict(GONE)
+    if not now.can_delete:
+        raise Conflict(f"The run is {now.status}: stop it before you delete it.")
+    raise Conflict("A library of the run is being compiled or measured: cancel that before you delete the run.")
+
+
+def restore(run: Run) -> None:
+    """Show a deleted run again, as it was. Raises `Conflict`."""
+    if not Run.everything.restorable().filter(pk=run.pk).update(deleted_at=None):
+        raise Conflict("The run isn't among the deleted ones (any more).")
+
+
+def change_tags(run: Run, add: Any = (), remove: Any = ()) -> None:
+    """Put tags on the run and take others off. What somebody else adds or removes meanwhile stays so.
+
+    Each is a list of words, or a text of such. Raises `Invalid` for `add_tags` or `remove_tags`; then nothing is changed.
+    """
+    more, less = tag_names(add, "add_tags"), tag_names(remove, "remove_tags")
+    if both := sorted({*more} & {*less}):
+        raise Invalid({"remove_tags": f"{', '.join(both)}: both to be added and to be removed."})
+    with transaction.atomic():
+        # Who else adds tags to it waits, so that the limit holds.
+        if not Run.objects.select_for_update().filter(pk=run.pk).values_list("pk"):
+            raise Conflict(GONE)
+        run.tags.filter(name__in=less).delete()
+        Tag.objects.bulk_create([Tag(run=run, name=name) for name in more], ignore_conflicts=True)
+        if more and (number := run.tags.count()) > MOST_TAGS:
+            raise Invalid({"add_tags": f"The run would have {number} tags, and {MOST_TAGS} are enough to find it by."})
+
+
+def tag_names(given: Any, field: str = "tags") -> list[str]:
+    """The tags that a text or a list names, each once, in small letters. Raises `Invalid` for `field`."""
+    words = re.split(r"[\s,]+", given) if isinstance(given, str) else given
+    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+        raise Invalid({field: "Must be a list of words."})
+    if len(words) > 2 * MOST_TAGS:
+        raise Invalid({field: f"{len(words)} words: a run has at most {MOST_TAGS} tags."})
+    names = [unicodedata.normalize("NFC", word.strip()).lower() for word in words]
+    for name in filter(None, names):
+        if len(name) > LONGEST or not NAME.fullmatch(name):
+            shown = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
+            raise Invalid(
+                {
+                    field: f"{shown!r} is no tag: at most {LONGEST} letters, digits and . _ - + : @ /, "
+                    "beginning with a letter or digit."
+                }
+            )
+    return list(dict.fromkeys(filter(None, names)))
+
+
+ACTIONS: dict[str, Callable[[Run], object]] = {
+    "pin": pin,
+    "unpin": unpin,
+    "archive": archive,
+    "unarchive": unarchive,
+    "delete": delete,
+    "restore": restore,
+    "stop": stop,
+}
+TAGGING = ("tag", "untag")
+
+
+def act(action: Any, runs: Any, tags: Any = "") -> OutcomeDict:
+    """Do the same to many runs, each by itself: what stands in the way of one doesn't stop the others.
+
+    `runs` are ids, as a list or as text; `tags` is for `tag` and `untag`. Raises `Invalid` before anything is changed.
+    """
+    change = _change(action, tags)
+    keys = _keys(runs)
+    found = (Run.everything if action == "restore" else Run.objects).in_bulk(keys)
+    outcome: OutcomeDict = {"action": action, "done": [], "refused": {}}
+    for key in keys:
+        refusal = _refusal(change, found[key]) if key in found else GONE
+        if refusal is None:
+            outcome["done"].append(key)
+        else:
+            outcome["refused"][key] = refusal
+    return outcome
+
+
+def _refusal(change: Callable[[Run], object], run: Run) -> str | None:
+    """Why the change couldn't be made; None when it was."""
+    try:
+        change(run)
+    except Conflict as conflict:
+        return str(conflict)
+    except Invalid as invalid:
+        return " ".join(invalid.fields.values())
+    return None
+
+
+def _change(action: Any, tags: Any) -> Callable[[Run], object]:
+    if action in TAGGING:
+        names = tag_names(tags)
+        if not names:
+            raise Invalid({"tags": "Write at least one tag."})
+        return lambda run: change_tags(run, **{"add" if action == "tag" else "remove": names})
+    if not isinstance(action, str) or action not in ACTIONS:
+        raise Invalid({"action": f"Must be one of {', '.join((*TAGGING, *ACTIONS))}."})
+    return ACTIONS[action]
+
+
+def _keys(given: Any) -> list[int]:
+    words = [word for word in re.split(r"[\s,]+", given) if word] if isinstance(given, str) else given
+    if not isinstance(words, list) or not all(_is_key(word) for word in words):
+        raise Invalid({"runs": "Must be the numbers of runs."})
+    if not 0 < len(words) <= MOST_RUNS:
+        raise Invalid({"runs": f"Choose 1 to {MOST_RUNS} runs, not {len(words)}."})
+    return list(dict.fromkeys(map(int, words)))
+
+
+def _is_key(word: Any) -> bool:
+    if isinstance(word, str):
+        return re.fullmatch(r"[0-9]{1,18}", word) is not None
+    return isinstance(word, int) and not isinstance(word, bool) and 0 <= word < 2**63

@@ -1,0 +1,253 @@
+"""Networks that can be tuned: the built-in ones, models of one's own, and the tasks of both before a run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain, count
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError
+from django.utils import timezone
+
+from tuning.engines.wire.catalog import BUILTIN
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.inspecting import Inspected
+from tuning.engines.wire.protocol import ModelFile, NetworkSpec
+from tuning.host import targets
+from tuning.models import Extraction, Network, fingerprint, networks_dir
+from tuning.queue import jobs
+from tuning.validation import Invalid, unknown
+from tuning.work import inspection
+
+from .orders import network_choice
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+LARGEST_DIM = 1_000_000
+READ_BYTES = 1 << 20
+INCOMING = "incoming-"
+"""Begins the names of files that aren't a network's yet."""
+
+
+def stored(name: str, options: dict[str, Any]) -> Network:
+    """The network of that name and checked options; a built-in one is stored when it is used for the first time."""
+    if name not in BUILTIN:
+        return Network.objects.uploaded().get(name=name)
+    defaults = {"name": name, "options": options}
+    return Network.objects.get_or_create(fingerprint=fingerprint(name, options), defaults=defaults)[0]
+
+
+def upload(
+    file: IO[bytes], file_name: str, user: User | None, *, name: str = "", dims: Mapping[str, Any] | None = None
+) -> tuple[Network, bool]:
+    """Keep a model, once it has been read and its tasks were found; whether it is new.
+
+    The same file with the same dimensions is the same network, whatever it is called. Raises `Invalid` that names the
+    fields at fault (`file`, `name`, `dims.N`); then nothing is kept.
+    """
+    values = _dims(dims or {})
+    wanted = _wanted(name)
+    with _incoming(file) as (path, sha256):
+        kind = _kind(path, file_name)
+        digest = fingerprint(kind, sha256, values)
+        if known := Network.objects.filter(fingerprint=digest).first():
+            return known, False
+        found = _inspected(ModelFile(kind, str(path), values))
+        network = Network(
+            kind=kind,
+            name=wanted or _free_name(file_name),
+            fingerprint=digest,
+            sha256=sha256,
+            file_name=_shown(file_name),
+            size=path.stat().st_size,
+            dims=values,
+            uploaded_by=user,
+            uploaded_at=timezone.now(),
+            **inspection.summary(found),
+        )
+        return _kept(network, path)
+
+
+def delete(network: Network) -> None:
+    """Forget one's own model and its file. Raises `Invalid` when runs are made of it or it is a built-in one."""
+    if not network.is_uploaded:
+        raise Invalid({"network": "A built-in network can't be deleted."})
+    file, shared = network.file, Network.objects.filter(sha256=network.sha256).exclude(pk=network.pk)
+    try:
+        with transaction.atomic():
+            network.delete()
+            if not shared.exists():
+                # Last: when the transaction fails the file must be there still.
+                transaction.on_commit(lambda: file.unlink(missing_ok=True))
+    except ProtectedError as error:
+        raise Invalid(
+            {
+                "network": "Runs were made of it: it can't be deleted while they are kept, deleted ones until they go for good."
+            }
+        ) from error
+
+
+def extract_tasks(data: Mapping[str, Any], user: User | None) -> Extraction:
+    """Have the tasks of a network extracted for a target, unless they are already; a failed extraction is tried again.
+
+    `data` has `network`, `network_options` and `target`, as in `launch`. Raises `Invalid` that names the fields at fault.
+    """
+    if strange := unknown(data, ("network", "network_options", "target")):
+        raise Invalid(strange)
+    name, options = network_choice(data)
+    made, due = _requested(stored(name, options), data.get("target"), user)
+    if due:
+        jobs.enqueue_extraction(made)
+    return made
+
+
+def _requested(network: Network, target: Any, user: User | None) -> tuple[Extraction, bool]:
+    """The network's tasks for a target as a user names it, and whether they have yet to be extracted.
+
+    Raises `Invalid` for `target`. A failed one is tried again.
+    """
+    resolved = _resolved(targets.asked(target))
+    made, new = Extraction.objects.get_or_create(
+        network=network, fingerprint=fingerprint(resolved), defaults={"target": resolved, "created_by": user}
+    )
+    again = made.move(Extraction.Status.FAILED, to=Extraction.Status.QUEUED, error=None, finished_at=None, step="")
+    return made, new or again
+
+
+def _resolved(asked: str | dict[str, Any]) -> dict[str, Any]:
+    """As runs on this machine have it, or else for a device that is elsewhere: nothing is run for it here."""
+    try:
+        return targets.resolve(asked)["target"]
+    except Invalid:
+        return targets.resolve_elsewhere(asked)["target"]
+
+
+def tidy() -> int:
+    """Remove files that belong to no network, as a crash in the middle of an upload leaves them; gives their number."""
+    left = [*networks_dir().glob("*"), *Path(settings.FILE_UPLOAD_TEMP_DIR).glob("*.upload*")]
+    known = set(Network.objects.uploaded().values_list("sha256", flat=True))
+    old = [path for path in left if path.stem not in known and _is_old(path)]
+    for path in old:
+        path.unlink(missing_ok=True)
+    return len(old)
+
+
+def _dims(given: Mapping[str, Any]) -> dict[str, int]:
+    values, wrong = {}, {}
+    for name, value in given.items():
+        text = str(value).strip()
+        if (
+            isinstance(value, bool)
+            or not text.isascii()
+            or not text.isdecimal()
+            or not 1 <= int(text[:20]) <= LARGEST_DIM
+        ):
+            wrong[f"dims.{name}"] = f"Must be a whole number from 1 to {LARGEST_DIM:,}, not {text[:60]!r}."
+        else:
+            values[str(name)] = int(text)
+    if wrong:
+        raise Invalid(wrong)
+    return values
+
+
+def _wanted(name: str) -> str:
+    name = name.strip()
+    if name and not NAME.fullmatch(name):
+        raise Invalid(
+            {"name": "Must be letters, digits and . _ + - only, at most 100, and begin with a letter or digit."}
+        )
+    if name in BUILTIN:
+        raise Invalid({"name": "A built-in network is called that."})
+    if name and Network.objects.uploaded().filter(name=name).exists():
+        raise Invalid({"name": "Another network is called that."})
+    return name
+
+
+def _free_name(file_name: str) -> str:
+    """Of the file's name, with a number where that is taken."""
+    stem = re.sub(r"[^A-Za-z0-9._+-]+", "-", Path(_shown(file_name)).stem).strip("-._+")[:90] or "model"
+    taken = {*BUILTIN, *Network.objects.uploaded().values_list("name", flat=True)}
+    names = chain([stem], (f"{stem}-{number}" for number in count(2)))
+    return next(name for name in names if name not in taken)
+
+
+def _shown(file_name: str) -> str:
+    return (
+        "".join(char for char in file_name.replace("\\", "/").rpartition("/")[2] if char.isprintable())[:255] or "model"
+    )
+
+
+@contextmanager
+def _incoming(file: IO[bytes]) -> Iterator[tuple[Path, str]]:
+    """The file on our disk, with its digest, for as long as it is looked at. Raises `Invalid` when it is too large."""
+    networks_dir().mkdir(parents=True, exist_ok=True)
+    path = networks_dir() / f"{INCOMING}{uuid.uuid4().hex}"
+    try:
+        yield path, _copied(file, path)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _copied(file: IO[bytes], path: Path) -> str:
+    digest, size, limit = hashlib.sha256(), 0, settings.UPLOAD_MB << 20
+    with path.open("xb") as copy:
+        while chunk := file.read(READ_BYTES):
+            size += len(chunk)
+            if size > limit:
+                raise Invalid(
+                    {"file": f"Larger than the {settings.UPLOAD_MB:,} MiB that are taken (TUNEBOARD_UPLOAD_MB)."}
+                )
+            digest.update(chunk)
+            copy.write(chunk)
+        copy.flush()
+        os.fsync(copy.fileno())
+    return digest.hexdigest()
+
+
+def _kind(path: Path, file_name: str) -> Literal["onnx", "irmodule"]:
+    """By the content, since JSON begins with a brace and no ONNX model does; a broken file is what it is called."""
+    with path.open("rb") as file:
+        is_json = file.read(64).lstrip().startswith(b"{")
+    return "irmodule" if is_json or file_name.lower().endswith(".json") else "onnx"
+
+
+def _inspected(file: ModelFile) -> Inspected:
+    try:
+        return inspection.inspect(NetworkSpec("uploaded", file=file))
+    except Refused as refused:
+        if refused.dims is None:
+            raise Invalid({"file": str(refused)}) from refused
+        missing = dict.fromkeys(set(refused.dims) - file.dims.keys(), "The model leaves it open: give it a value.")
+        strange = dict.fromkeys(file.dims.keys() - set(refused.dims), "The model has no such open dimension.")
+        wrong = {f"dims.{name}": text for name, text in sorted((missing | strange).items())}
+        raise Invalid(wrong) from refused
+
+
+def _kept(network: Network, path: Path) -> tuple[Network, bool]:
+    """The row and its file, both or none: a crash between them leaves a file that `tidy` removes."""
+    try:
+        with transaction.atomic():
+            network.save(force_insert=True)
+            path.replace(network.file)
+    except IntegrityError as error:
+        # Another upload came first: of the same file, or of the same name.
+        if known := Network.objects.filter(fingerprint=network.fingerprint).first():
+            return known, False
+        raise Invalid({"name": "Another network is called that."}) from error
+    return network, True
+
+
+def _is_old(path: Path) -> bool:
+    try:
+        return time.time() - path.stat().st_mtime > 3600
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,110 @@
+"""Launch, stop, resume and extend runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from tuning.models import Run
+from tuning.notify import webhooks
+from tuning.notify.announce import announce_status
+from tuning.queue import jobs
+from tuning.validation import Conflict, Invalid, convert
+
+from .networks import stored
+from .orders import MOST_TRIALS, Extension, Order
+
+
+def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) -> Run:
+    """Store a queued run and, unless `enqueue` is off, tell the workers.
+
+    `data` is flat, as in `POST /api/v1/runs`; values may be strings, as forms send them. Raises `Invalid` that
+    names every field at fault; then nothing is stored.
+    """
+    order = Order(data)
+    with transaction.atomic():
+        run = Run.objects.create(
+            name=order.name,
+            network=stored(order.network, order.network_options),
+            target=order.target["target"],
+            device=order.device,
+            options=msgspec.to_builtins(order.options),
+            trials_budget=order.budget.trials,
+            time_limit_s=order.budget.time_limit_s,
+            created_by=user,
+            queued_at=timezone.now(),
+        )
+    if enqueue:
+        jobs.enqueue(run)
+    return run
+
+
+def stop(run: Run) -> Run:
+    """A queued run ends at once, a running one as soon as its engine heard of it. Raises `Conflict`."""
+    queued, running = Run.Status.QUEUED, Run.Status.RUNNING
+    if not (
+        webhooks.end(run, queued, to=Run.Status.STOPPED, finished_at=timezone.now())
+        or run.move(running, to=Run.Status.STOPPING)
+    ):
+        run.refresh_from_db(fields=("status",))
+        raise Conflict(f"The run is {run.status}: only a queued or running one can be stopped.")
+    announce_status(run)
+    return run
+
+
+def resume(run: Run) -> Run:
+    """Queue a run again that ended before its budget was spent: it goes on with what is left. Raises `Conflict`."""
+    if run.synthetic:
+        raise Conflict("The run is synthetic: there is nothing to tune.")
+    if run.trials_done >= run.trials_budget:
+        raise Conflict(f"All of the run's {run.trials_budget} trials are done: there is nothing to resume.")
+    if not run.requeue(*Run.RESUMABLE):
+        run.refresh_from_db(fields=("status",))
+        raise Conflict(f"The run is {run.status}: only a stopped, failed or interrupted one can be resumed.")
+    announce_status(run)
+    jobs.enqueue(run)
+    return run
+
+
+def extend(run: Run, data: Mapping[str, Any]) -> Run:
+    """Give the run more `trials`, more `time_s`, or both: a live or queued one goes on, one that ended is queued again.
+
+    Raises `Invalid` or `Conflict`.
+    """
+    more = convert(Extension, data)
+    _check_extension(run, more)
+    grown: dict[str, Any] = {"trials_budget": F("trials_budget") + (more.trials or 0)}
+    if more.time_s is not None:
+        grown["time_limit_s"] = F("time_limit_s") + more.time_s
+    waiting = (Run.Status.QUEUED, Run.Status.RUNNING)
+    if Run.objects.filter(pk=run.pk, status__in=waiting).update(**grown):
+        run.refresh_from_db()
+    elif run.requeue(*Run.ENDED, **grown):
+        jobs.enqueue(run)
+    else:
+        run.refresh_from_db(fields=("status",))
+        raise Conflict(f"The run is {run.status}: it can be extended when it has stopped.")
+    announce_status(run)
+    return run
+
+
+def _check_extension(run: Run, more: Extension) -> None:
+    if run.synthetic:
+        raise Conflict("The run is synthetic: there is nothing to tune.")
+    if more.trials is None and more.time_s is None:
+        raise Invalid({"trials": "Say how many trials more."})
+    if more.time_s is not None and run.time_limit_s is None:
+        raise Invalid({"time_s": "The run has no time limit."})
+    budget = run.trials_budget + (more.trials or 0)
+    if budget > MOST_TRIALS:
+        raise Invalid({"trials": f"The run would have {budget:,} trials, more than {MOST_TRIALS:,}."})
+    if budget <= run.trials_done:
+        raise Invalid({"trials": f"All of the run's {run.trials_done} trials are done: say how many more."})
+    if run.time_limit_s is not None and run.time_limit_s + (more.time_s or 0) <= run.elapsed_s:
+        raise Invalid({"time_s": f"The run was tuned for {run.elapsed_s:.0f} s already: give it that and more."})

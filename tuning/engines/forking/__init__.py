@@ -1,0 +1,1 @@
+"""Processes forked from one that has TVM loaded already."""

@@ -1,0 +1,1 @@
+"""Building candidates and measuring them, on this machine or on a device of a tracker."""

@@ -1,0 +1,138 @@
+"""Builds and measures candidates, each in a worker process whose crash or hang costs that candidate only.
+
+Workers are forked from a fork server that has TVM loaded and no threads (`warm`). Building uses fresh workers for every
+batch, since TVM's build leaks; measuring keeps one worker until it dies.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent import futures
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any, Protocol
+
+from pebble import CONSTS, ProcessExpired, ProcessPool
+
+from tuning.engines.wire.protocol import ErrorKind
+from tuning.engines.wire.signals import signal_name
+
+from . import race, workers
+from .workers import Fault, Timing
+
+CONSTS.term_timeout = 0.2  # A worker that hangs inside TVM doesn't heed SIGTERM: don't wait 3 s for it.
+
+ARTIFACTS = "artifacts"
+"""Folder of a run's work directory where candidates lie between build and measurement."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a trial has no latency."""
+
+    kind: ErrorKind
+    text: str
+
+
+class Builder:
+    """Builds the candidates of a batch side by side."""
+
+    def __init__(
+        self, context: ForkServerContext, folder: Path, *, max_workers: int, timeout_s: float, suffix: str
+    ) -> None:
+        self._context = context
+        self._folder = folder
+        self._max_workers = max_workers
+        self._timeout_s = timeout_s
+        self._suffix = suffix
+        self._batches = itertools.count()
+        shutil.rmtree(folder, ignore_errors=True)  # What a killed process left there.
+        folder.mkdir(parents=True)
+
+    def build(self, mods: Sequence[str], target: str) -> Iterator[tuple[int, Path | Failure]]:
+        """Index and artifact, or why there is none, of each module (TVM's JSON) in the order in which they end."""
+        # Earlier batches may be waiting for their measurement still.
+        batch = next(self._batches)
+        paths = [self._folder / f"{batch}-{index}{self._suffix}" for index in range(len(mods))]
+        if not mods:
+            return
+        with self._pool(len(mods)) as pool:
+            jobs: dict[Future[Any], int] = {
+                pool.schedule(workers.guarded, (workers.build, mod, target, str(path)), timeout=self._timeout_s): index
+                for index, (mod, path) in enumerate(zip(mods, paths, strict=True))
+            }
+            for future in futures.as_completed(jobs):
+                failure = _result(future, "build", self._timeout_s)
+                yield jobs[future], failure if isinstance(failure, Failure) else paths[jobs[future]]
+
+    def _pool(self, jobs: int) -> ProcessPool:
+        return ProcessPool(
+            min(self._max_workers, jobs), initializer=workers.begin, initargs=(None,), context=self._context
+        )
+
+
+class Measuring(Protocol):
+    """What measures built candidates."""
+
+    def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None) -> Timing | Failure:
+        """Measure, where that saves time only shortly what is slower than the limit. The artifact is gone afterwards."""
+
+
+class Runner:
+    """Measures built candidates one after another."""
+
+    def __init__(
+        self, context: ForkServerContext, *, config: tuple[int, int, int], timeout_s: float, threads: int | None
+    ) -> None:
+        self._context = context
+        self._config = config
+        self._races = race.is_worthwhile(config)
+        self._timeout_s = timeout_s
+        self._threads = threads
+        self._pool: ProcessPool | None = None
+
+    def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None = None) -> Timing | Failure:
+        """Measure, but only shortly what is slower than the limit. The artifact is gone afterwards."""
+        job = (workers.measure, str(path), device_type, args_info, self._config, limit_s if self._races else None)
+        future = self._ready_pool().schedule(workers.guarded, job, timeout=self._timeout_s)
+        result: Timing | Failure = _result(future, "run", self._timeout_s)
+        path.unlink(missing_ok=True)
+        return result
+
+    def _ready_pool(self) -> ProcessPool:
+        if self._pool is None or not self._pool.active:
+            self._pool = ProcessPool(1, initializer=workers.begin, initargs=(self._threads,), context=self._context)
+        return self._pool
+
+    def close(self) -> None:
+        """Stop the worker."""
+        if self._pool is not None:
+            self._pool.stop()  # type: ignore[no-untyped-call]
+            self._pool.join()
+
+
+def _result(future: Future[Any], step: str, timeout_s: float) -> Any:
+    """The worker's result, or what happened to it as a failure of that step (`build` or `run`)."""
+    kind: ErrorKind = "build" if step == "build" else "run"
+    try:
+        result = future.result()
+    except futures.TimeoutError:  # Before Python 3.11 another class than the builtin.
+        slow: ErrorKind = "build_timeout" if step == "build" else "run_timeout"
+        return Failure(slow, f"Took longer than {timeout_s:g} s to {step}, and was stopped.")
+    except ProcessExpired as error:
+        return Failure(kind, f"The {step} process was {_ending(error.exitcode or 0)}.")
+    except BrokenProcessPool as error:
+        return Failure(kind, f"The {step} process broke: {error}")
+    return Failure(kind, result.text) if isinstance(result, Fault) else result
+
+
+def _ending(exitcode: int) -> str:
+    if exitcode >= 0:
+        return f"ended by exit status {exitcode}"
+    return f"killed by {signal_name(-exitcode)} ({signal.strsignal(-exitcode)})"

@@ -1,0 +1,1 @@
+"""The MetaSchedule engine: `python -m tuning.engines.meta_schedule`."""

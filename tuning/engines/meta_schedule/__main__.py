@@ -1,0 +1,5 @@
+"""Starts the engine."""
+
+from .engine import main
+
+main()

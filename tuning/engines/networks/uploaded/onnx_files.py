@@ -1,0 +1,161 @@
+"""ONNX files as Relax modules."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+from onnx.checker import check_model
+from onnx.inliner import inline_local_functions
+from tvm import IRModule
+from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
+
+from tuning.engines.wire.errors import Refused
+
+from . import shapes
+from .wording import check_dims, check_memory, listed
+
+STANDARD = ("", "ai.onnx")
+"""Names of ONNX's own operator domain."""
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+STATISTICS = slice(3, 5)
+"""Inputs of BatchNormalization that training doesn't set: mean and variance."""
+
+
+def read(data: bytes, dims: dict[str, int]) -> tuple[IRModule, int, dict[str, int]]:
+    """The module, its number of parameters, and its operators by ONNX's names. Raises `Refused`."""
+    model = _parsed(data)
+    _check_whole(model)
+    if not all(isinstance(name, str) for name in _names(model.graph)):
+        raise Refused("This is no ONNX model, or a broken one: it has names that aren't text in UTF-8.")
+    if model.functions:
+        model = inline_local_functions(model)
+    nodes = list(_nodes(model.graph))
+    _check_operators(nodes)
+    parameters, operators = _parameters(model.graph, nodes), dict(Counter(node.op_type for node in nodes))
+    _fix(model.graph, dims)
+    return _imported(model), parameters, operators
+
+
+def _parsed(data: bytes) -> ModelProto:
+    if data.startswith((b"PK", b"\x1f\x8b")):
+        raise Refused("This is a compressed archive. Unpack it and upload the model in it.")
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise Refused(
+            "This is no ONNX model: it can't be read as one from beginning to end. Was it cut off?"
+        ) from error
+    if not model.ir_version or not model.graph.node:
+        raise Refused("This is no ONNX model, or one without operators.")
+    return model
+
+
+def _check_whole(model: ModelProto) -> None:
+    """All weights are in the file itself."""
+    if files := {entry.value for entry in _external(model) if entry.key == "location"}:
+        raise Refused(
+            f"Its weights are in other files ({listed(files, 5)}), which can't be uploaded along. Save it as one file: "
+            'onnx.save(onnx.load("model.onnx"), "whole.onnx").'
+        )
+
+
+def _external(model: ModelProto) -> Iterator[Any]:
+    graphs = [model.graph, *_subgraphs(_nodes(model.graph))]
+    tensors = [tensor for graph in graphs for tensor in graph.initializer]
+    tensors += [attribute.t for node in _nodes(model.graph) for attribute in node.attribute if attribute.HasField("t")]
+    for tensor in tensors:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            yield from tensor.external_data
+
+
+def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
+    """Those of branches and loops included."""
+    for node in graph.node:
+        yield node
+        for inner in _subgraphs([node]):
+            yield from _nodes(inner)
+
+
+def _names(graph: GraphProto) -> Iterator[Any]:
+    yield from (one.name for one in (*graph.input, *graph.output, *graph.initializer))
+    for node in _nodes(graph):
+        yield from (node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+
+
+def _subgraphs(nodes: Any) -> Iterator[GraphProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield attribute.g
+
+
+def _check_operators(nodes: list[NodeProto]) -> None:
+    known = onnx_frontend._get_convert_map().keys() | {"If", "Constant"}  # noqa: SLF001  the one list that there is
+    strange = [node for node in nodes if node.domain not in STANDARD or node.op_type not in known]
+    if strange:
+        names = (f"{node.domain}.{node.op_type}" if node.domain not in STANDARD else node.op_type for node in strange)
+        raise Refused(f"TVM's ONNX importer doesn't know these operators: {listed(names)}.")
+
+
+def _fix(graph: GraphProto, dims: dict[str, int]) -> None:
+    """Give open dimensions of the inputs their values: by the name in the file, or `INPUT.AXIS` where there is none."""
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = [one for one in graph.input if one.name not in constants]
+    for one in inputs:
+        if not one.type.HasField("tensor_type") or not one.type.tensor_type.HasField("shape"):
+            raise Refused(f"The input {one.name} isn't a tensor of known rank.")
+    found = [(_dim_name(one, axis), extent) for one in inputs for axis, extent in _open(one)]
+    check_dims(dims, (name for name, _ in found))
+    for name, extent in found:
+        extent.dim_value = dims[name]
+
+
+def _open(one: Any) -> list[tuple[int, Any]]:
+    return [(axis, extent) for axis, extent in enumerate(one.type.tensor_type.shape.dim) if extent.dim_value <= 0]
+
+
+def _dim_name(one: Any, axis: int) -> str:
+    return one.type.tensor_type.shape.dim[axis].dim_param or f"{one.name}.{axis}"
+
+
+def _imported(model: ModelProto) -> IRModule:
+    """What TVM's importer makes of it; it prints which operator it was at when it failed."""
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            shapes.fold(model)
+            return from_onnx(model, keep_params_in_input=False)
+    except Exception as error:
+        check_memory(error)
+        at = re.search(r"Error converting operator (\w+)", printed.getvalue())
+        where = f" at the operator {at[1]}" if at else ""
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        broken = _checkers_verdict(model)
+        raise Refused(f"TVM's ONNX importer gave up{where}: {type(error).__name__}: {reason[:500]}{broken}") from error
+
+
+def _checkers_verdict(model: ModelProto) -> str:
+    """What ONNX's own checker finds wrong: a file may break the format's rules."""
+    try:
+        check_model(model)
+    except Exception as error:  # noqa: BLE001  it has several, and the file is refused anyway
+        return f" (ONNX's own checker says: {str(error).strip().partition(chr(10))[0][:300]})"
+    return ""
+
+
+def _parameters(graph: GraphProto, nodes: list[NodeProto]) -> int:
+    statistics = {name for node in nodes if node.op_type == "BatchNormalization" for name in node.input[STATISTICS]}
+    tensors = [tensor for tensor in graph.initializer if tensor.name not in statistics]
+    return sum(prod(tensor.dims) for tensor in tensors if tensor.data_type in FLOATS)

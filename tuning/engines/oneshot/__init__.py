@@ -1,0 +1,1 @@
+"""Programs that answer one question about a network or a record, and end."""

@@ -1,0 +1,194 @@
+"""Builds a network with its best records into a shared library: `python -m tuning.engines.oneshot.compiling` answers a `Build`.
+
+Beside it lies the same network without any record, for the proof, and a manifest that says what the library is.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tuning.engines.wire import versions
+from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Build, Built, Used
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.protocol import TensorInfo
+
+from . import linking, serving
+from .phases import tell
+
+FULL_BYTES = 1 << 20
+"""A disk with less than this left is taken for full: TVM writes files without looking at what comes of it."""
+
+
+def compile_library(question: Build, pipe: serving.Pipe) -> Built:
+    """Raises `Refused`, and whatever TVM does."""
+    tell(pipe, "loading")
+    from tvm.target import Target
+
+    from tuning.engines import networks
+    from tuning.engines.networks import extraction
+    from tuning.engines.targets.resolving import TargetRefused, resolve
+
+    try:
+        target = Target(resolve(question.target, remote=question.remote).target)
+    except TargetRefused as refused:
+        raise Refused(f"The target can't be built for here. {refused}") from refused
+    linker, folder = linking.name(), Path(question.folder)
+    tell(pipe, "building", 0.0)
+    legalized = extraction.legalized(networks.build(question.network).mod, target)
+    mod, used, untuned = _tuned(legalized, target, question.records)
+    tell(pipe, "building", 0.1)
+    tuned_executable = _built(mod, target)
+    tell(pipe, "building", 0.6)
+    untuned_executable = _built(legalized, target)
+    tell(pipe, "linking", 0.0)
+    _linked(tuned_executable, folder / LIBRARY)
+    tell(pipe, "linking", 0.5)
+    _linked(untuned_executable, folder / UNTUNED)
+    inputs, outputs = _inputs(legalized), _outputs(legalized)
+    library = folder / LIBRARY
+    built = Built(versions.in_use(), used, untuned, inputs, outputs, library.stat().st_size, _sha256(library))
+    (folder / MANIFEST).write_bytes(_manifest(question, built, linker))
+    return built
+
+
+def _tuned(legalized: Any, target: Any, records: list[BestRecord]) -> tuple[Any, list[Used], list[str]]:
+    """The network with its records applied, what they were applied to, and the names of the other functions."""
+    from .applying import applied
+
+    try:
+        found = applied(legalized, target, [record.text for record in records])
+    except Exception as error:
+        raise _no_longer(legalized, target, records, error) from error
+    if not found.used:
+        raise Refused(
+            f"None of the {len(records)} records fits a function of the network as this TVM builds it: "
+            "they are of other workloads. Nothing would be faster."
+        )
+    used = [
+        Used(name, records[nth].run, records[nth].trial, records[nth].latency_s) for name, nth in found.used.items()
+    ]
+    return found.mod, used, found.untuned
+
+
+def _no_longer(legalized: Any, target: Any, records: Iterable[BestRecord], error: Exception) -> Refused:
+    """Names the record at fault."""
+    from .applying import applied
+
+    for record in records:
+        try:
+            applied(legalized, target, [record.text])
+        except Exception as fault:  # noqa: BLE001  TVM raises whatever it comes upon
+            return Refused(
+                f"The record of trial {record.trial} of run {record.run} no longer applies with this TVM: {_last(fault)}"
+            )
+    return Refused(f"The records can't be applied with this TVM: {_last(error)}")
+
+
+def _built(mod: Any, target: Any) -> Any:
+    """GPUs run nothing that isn't scheduled somehow: what has no record gets TVM's default schedule there."""
+    from tvm import relax
+
+    if str(target.kind.name) != "llvm":
+        from tvm.s_tir import dlight
+
+        gpu = dlight.gpu
+        rules = (gpu.Matmul(), gpu.GEMV(), gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback())
+        with target:
+            mod = dlight.ApplyDefaultSchedule(*rules)(mod)
+    return relax.build(mod, target)
+
+
+def _linked(executable: Any, library: Path) -> None:
+    """Objects lie beside it meanwhile: elsewhere nobody would remove them after a kill."""
+    with tempfile.TemporaryDirectory(dir=library.parent) as objects:
+        executable.export_library(str(library), fcompile=linking.link, workspace_dir=objects)
+
+
+def _inputs(mod: Any) -> list[TensorInfo]:
+    return [_info(str(one.name), one.ty) for one in mod["main"].params]
+
+
+def _outputs(mod: Any) -> list[TensorInfo]:
+    types = _leaves(mod["main"].ret_ty)
+    return [_info("output" if len(types) == 1 else f"output_{nth}", one) for nth, one in enumerate(types)]
+
+
+def _leaves(ty: Any) -> list[Any]:
+    return [leaf for field in ty.fields for leaf in _leaves(field)] if hasattr(ty, "fields") else [ty]
+
+
+def _info(name: str, ty: Any) -> TensorInfo:
+    return TensorInfo(name, [int(extent) for extent in ty.shape], str(ty.dtype))
+
+
+def _manifest(question: Build, built: Built, linker: str) -> bytes:
+    said = msgspec.to_builtins(built)
+    content = {
+        "format": 1,
+        "made": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        **question.about,
+        "network": _network(question),
+        "target": question.target,
+        "versions": built.versions,
+        "linker": linker,
+        "entry": "main",
+        "inputs": said["inputs"],
+        "outputs": said["outputs"],
+        "coverage": {
+            "functions": len(built.used) + len(built.untuned),
+            "tuned": len(built.used),
+            "untuned": built.untuned,
+        },
+        "records": said["used"],
+        "library": {"size": built.size, "sha256": built.sha256},
+    }
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+
+def _network(question: Build) -> dict[str, Any]:
+    network, file = question.network, question.network.file
+    if file is None:
+        return {"name": network.name, "options": network.options}
+    return {"name": network.name, "format": file.format, "dims": file.dims, "sha256": _sha256(Path(file.path))}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        digest = hashlib.sha256()
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _last(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1][:500] if lines else 'no reason given'}"
+
+
+def _answer(question: Build, pipe: serving.Pipe) -> None:
+    folder = Path(question.folder)
+    try:
+        pipe.send(compile_library(question, pipe))
+    except Exception as error:
+        full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+        if full or shutil.disk_usage(folder).free < FULL_BYTES:
+            raise Refused(f"The disk is full: the library has no room in {folder.parent}.") from error
+        raise
+
+
+def main() -> None:
+    """Answer the one question on stdin."""
+    serving.serve(Build, _answer, "TVM can't compile it")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""What a network is made of and which tasks it has, found out under limits and before anything is tuned.
+
+`python -m tuning.engines.oneshot.inspecting` answers a `Question` with one `Inspected` (see `limited`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.inspecting import Inspected, Question
+from tuning.engines.wire.protocol import TensorInfo
+
+from . import serving
+
+
+def inspect(question: Question, pipe: serving.Pipe) -> Inspected:
+    """Build the network and extract its tasks. Raises `Refused`."""
+    pipe.step("Loading TVM")
+    from tvm.target import Target
+
+    from tuning.engines import networks
+    from tuning.engines.networks import extraction
+
+    pipe.step("Reading the model" if question.network.file else "Making the network")
+    network = networks.build(question.network)
+    pipe.step("Legalising and fusing")
+    target = Target(question.target or {"kind": "llvm", "num-cores": 1})
+    extracted = extraction.extract(extraction.legalized(network.mod, target), target)
+    if not extracted:
+        raise Refused("The network has no function to tune: everything in it is known without its inputs.")
+    tasks = []
+    for index, task in enumerate(extracted):
+        pipe.step(f"Describing task {index + 1} of {len(extracted)}")
+        tasks.append(extraction.describe(index, task))
+    return Inspected(_inputs(network.mod), network.parameters, network.operators or _operators(network.mod), tasks)
+
+
+def _inputs(mod: Any) -> list[TensorInfo]:
+    params = mod["main"].params
+    return [TensorInfo(str(one.name), [int(n) for n in one.ty.shape], str(one.ty.dtype)) for one in params]
+
+
+def _operators(mod: Any) -> dict[str, int]:
+    from tvm import relax
+    from tvm.ir import Op
+
+    found: list[Any] = []
+    relax.analysis.post_order_visit(mod["main"], found.append)
+    calls = [one.op for one in found if isinstance(one, relax.Call) and isinstance(one.op, Op)]
+    return dict(Counter(str(op.name).removeprefix("relax.") for op in calls))
+
+
+def main() -> None:
+    """Answer the one question on stdin."""
+    serving.serve(Question, lambda question, pipe: pipe.send(inspect(question, pipe)), "TVM can't prepare it")
+
+
+if __name__ == "__main__":
+    main()

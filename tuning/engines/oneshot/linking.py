@@ -1,0 +1,45 @@
+"""Makes a shared library of object files, on machines that may have no compiler.
+
+TVM's objects need nothing but a linker. The package ziglang brings LLVM's, for ELF files of every processor: 0.2 s for a library,
+on a machine that has Python and nothing else, and for boards that a system's compiler can't link for.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tuning.engines.wire import versions
+from tuning.engines.wire.errors import Refused
+
+
+def name() -> str:
+    """What links, with its version. Raises `Refused` when nothing does."""
+    return f"ziglang {versions.installed('ziglang')} (ld.lld)" if _zig() else _compiler()
+
+
+def link(output: str, objects: Sequence[str], options: Sequence[str] | None = None) -> None:
+    """As `tvm.support.cc.create_shared`. Raises `Refused` with what the linker says."""
+    zig = _zig()
+    command = [zig, "ld.lld"] if zig else [_compiler(), "-fPIC"]
+    done = subprocess.run(
+        [*command, "-shared", "-o", output, *objects, *(options or ())], check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise Refused(f"The library can't be linked by {name()}: {(done.stderr or done.stdout).strip()[-1000:]}")
+
+
+def _zig() -> str | None:
+    spec = importlib.util.find_spec("ziglang")
+    path = Path(spec.origin).with_name("zig") if spec and spec.origin else None
+    return str(path) if path and path.exists() else None
+
+
+def _compiler() -> str:
+    from tvm.support import cc
+
+    if found := cc.get_cc():
+        return str(found)
+    raise Refused("Nothing here links shared libraries: install the package ziglang, or a C compiler (gcc or clang).")

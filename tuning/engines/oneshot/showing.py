@@ -1,0 +1,151 @@
+"""What a record does, for people: its trace as code, its decisions, and the TensorIR that they give.
+
+`python -m tuning.engines.oneshot.showing` answers a `Question` with one `Shown` for each record, in their order (see `limited`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tuning.engines.targets import intrinsics
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.showing import Decision, Question, Shown
+
+from . import serving
+
+PACKING = "meta_schedule.layout_rewrite_preproc"
+"""Annotates the blocks that pack the weights."""
+PLACES = {-1: "in loops of its own", -2: "inlined"}
+"""Decisions of `sample_compute_location` that are no loop."""
+
+
+Instruction = tuple[str, list[Any], Any, list[str]]
+"""Kind, inputs, attributes, outputs."""
+Record = tuple[tuple[list[Instruction], list[Any]], Any, dict[str, Any], Any]
+"""`[trace, run_secs, target, args_info]`, the trace being instructions and decisions."""
+
+
+class _Observer:
+    """Watches a trace being applied: just before an instruction runs, what it is about can be asked for its name."""
+
+    def __init__(self, schedule: Any) -> None:
+        self.decisions: list[Decision] = []
+        self._schedule = schedule
+        # By the hashes of random variables, since their `==` makes an expression.
+        self._block_of: dict[int, str] = {}
+        self._decided_by: dict[int, int] = {}
+        """Where the decision on a variable stands."""
+
+    def __call__(self, inst: Any, inputs: Any, attrs: Any, decision: Any) -> Any:
+        """TVM's `decision_provider`; it changes nothing."""
+        kind = str(inst.kind.name)
+        if decision is not None:
+            self._decided_by |= {hash(one): len(self.decisions) for one in inst.outputs}
+            self.decisions.append(self._described(kind, inst, inputs, attrs, decision))
+        elif kind == "GetLoops":
+            self._block_of |= dict.fromkeys(map(hash, inst.outputs), self._name(inputs[0]))
+        elif kind == "Annotate":
+            self._complete(inst.inputs[1], lambda _: {"of": str(attrs[0]), "block": self._name(inputs[0])})
+        elif kind in ("ComputeAt", "ReverseComputeAt"):
+            self._complete(inst.inputs[1], lambda place: self._placed(place, inputs[1]))
+        return decision
+
+    def _described(self, kind: str, inst: Any, inputs: Any, attrs: Any, decision: Any) -> Decision:
+        name = _snake(kind)
+        if kind in ("SamplePerfectTile", "SamplePartitionedTile"):
+            extent, factors = int(self._schedule.get(inputs[0]).extent), [int(factor) for factor in decision]
+            block = self._block_of.get(hash(inst.inputs[0]))
+            return Decision(name, self._name(inputs[0]), block, extent, factors, " × ".join(map(str, factors)), [])
+        if kind == "SampleCategorical":
+            among = [str(value) for value in attrs[0]]
+            return Decision(name, "", None, None, int(decision), among[int(decision)], among)
+        if kind == "SampleComputeLocation":
+            place = int(decision)
+            return Decision(name, self._name(inputs[0]), None, None, place, PLACES.get(place, f"loop {place}"), [])
+        return Decision(name, "", None, None, str(decision), str(decision), [])
+
+    def _placed(self, place: Decision, loop: Any) -> dict[str, str]:
+        return {"choice": f"in loop {self._name(loop)}"} if place.decision >= 0 else {}
+
+    def _complete(self, variable: Any, told: Callable[[Decision], dict[str, str]]) -> None:
+        """Add to a decision what is only known where it is used."""
+        nth = self._decided_by.get(hash(variable))
+        if nth is not None:
+            self.decisions[nth] = msgspec.structs.replace(self.decisions[nth], **told(self.decisions[nth]))
+
+    def _name(self, variable: Any) -> str:
+        """Of a block or a loop."""
+        found = self._schedule.get(variable)
+        return str(found.loop_var.name if hasattr(found, "loop_var") else found.name_hint)
+
+
+def show(text: str) -> Shown:
+    """Apply one record to the function that it holds. Raises `Refused`."""
+    from tvm.s_tir.schedule import Schedule
+
+    mod, trace = _applied(text)
+    schedule = Schedule(mod)
+    observer = _Observer(schedule)
+    trace.apply_to_schedule(schedule, remove_postproc=False, decision_provider=observer)
+    tensorir = str(schedule.mod.script())
+    return Shown(str(trace), observer.decisions, tensorir, PACKING in tensorir)
+
+
+def _applied(text: str) -> tuple[Any, Any]:
+    """The function, and the trace once it was applied to it. Raises `Refused`."""
+    from tvm.s_tir.schedule import Schedule, Trace
+
+    mod, instructions, decisions = _read(text)
+    # What TVM renders by default is the whole function, and its own reader of records renders nothing.
+    schedule = Schedule(mod, error_render_level="fast")
+    try:
+        Trace.apply_json_to_schedule([instructions, decisions], schedule)
+    except Exception as error:
+        kind, _inputs, attrs, _outputs = instructions[len(schedule.trace.insts)]
+        raise Refused(f"TVM can't apply its {kind} {json.dumps(attrs)}: {_told(error)}") from error
+    return mod, schedule.trace
+
+
+def _read(text: str) -> tuple[Any, list[Any], list[Any]]:
+    """The function, and the trace's instructions and decisions as written. Raises `Refused`."""
+    from tvm.s_tir import meta_schedule as ms
+
+    try:
+        shared, (trace, _, target, _) = msgspec.json.decode(text, type=tuple[list[Any], Record])
+        if any(kind == "Tensorize" for kind, *_ in trace[0]):
+            intrinsics.load(intrinsics.kind_for(target.get("kind", "any"), target))
+        return ms.database.Workload.from_json(shared).mod, *trace
+    except Exception as error:
+        raise Refused(f"TVM can't read the record: {_told(error)}") from error
+
+
+def _told(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {(lines or [''])[-1][:500].removeprefix('ScheduleError: ')}"
+
+
+def _snake(kind: str) -> str:
+    """`sample_perfect_tile` for `SamplePerfectTile`."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in kind).lstrip("_")
+
+
+def _answer(question: Question, pipe: serving.Pipe) -> None:
+    pipe.step("Loading TVM")
+    import tvm  # noqa: F401
+
+    for text in question.records:
+        pipe.step("Loading TVM's tensor intrinsics" if '"Tensorize"' in text else "Applying the schedule")
+        pipe.send(show(text))
+
+
+def main() -> None:
+    """Answer the one question on stdin."""
+    serving.serve(Question, _answer, "TVM can't show it")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,283 @@
+"""Which target a run is tuned for, and whether this machine can build and run it.
+
+`python -m tuning.engines.targets.resolving` reads one JSON object `{"target": …, "remote": …}` and writes one: the resolved target, the
+device that it occupies and a label, or `{"error": …}` in plain words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tuning.engines.wire import versions
+
+from . import cuda
+
+_CODE_FEATURES = re.compile(
+    r"(sse|ssse|avx|amx|fma|f16c|xop|bmi|tbm|lzcnt|popcnt|movbe|adx|gfni|aes|vaes|pclmul|vpclmul|sha|cx16|"
+    r"neon|sve|sme|dotprod|i8mm|bf16|fullfp16|lse|crc|crypto|v\d|rv|zv|[mafdcv]$)"
+)
+"""LLVM features by which code differs. Others (`slow-incdec`, `fast-gather`, `pconfig`) tune, or aren't for compilers."""
+
+_TELLING = ("avx512f", "avx2", "fma", "avx", "sve", "dotprod", "neon")
+"""Features that people know, and that speed owes much to."""
+
+
+class TargetRefused(ValueError):
+    """The target can't be tuned for here; the text says why in plain words."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A target that this machine can build, and run unless it is for a remote device."""
+
+    target: dict[str, Any]
+    device: str
+    """What of its machine a run occupies while it measures: `cpu` or `cuda:0`."""
+    label: str
+
+
+def resolve(asked: dict[str, Any] | str, *, remote: bool = False) -> Resolved:
+    """`this` machine's CPU, a tag, a target's dict or its JSON text. Raises `TargetRefused`.
+
+    For a `remote` device it need only be built here, and says itself how many cores that device has.
+    """
+    target = _parse(_this_machine() if asked == "this" else asked)
+    kind = str(target.kind.name)
+    if kind == "llvm":
+        target = _with_cores(target, remote=remote)
+        _check_known(target)
+        if not remote:
+            _check_runs_here(target)
+    elif kind == "cuda":
+        if not remote:
+            _check_cuda()
+    else:
+        raise TargetRefused(f"Targets of kind {kind} can't be tuned yet, only llvm and cuda.")
+    return Resolved(_plain(target.export()), "cpu" if kind == "llvm" else "cuda:0", _label(target))
+
+
+def kind_of(asked: dict[str, Any] | str) -> str:
+    """The kind of a target, found out without touching a device. Raises `TargetRefused`."""
+    if isinstance(asked, dict):
+        return str(asked.get("kind"))
+    return "llvm" if asked == "this" else str(_parse(asked).kind.name)
+
+
+def cores() -> int:
+    """Physical cores that this process may use, within its affinity and its container's quota.
+
+    Two threads of one core share its vector units, so that TVM's runtime leaves the second ones alone as well.
+    """
+    allowed = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
+    if physical := psutil.cpu_count(logical=False):
+        allowed.append(physical)
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        allowed.append(max(1, int(quota) // int(period)))
+    except (OSError, ValueError):  # No such file, or "max": no quota.
+        pass
+    return min(allowed)
+
+
+def knows_float16(target: Any) -> bool:
+    """Whether the target converts float16 by an instruction.
+
+    An x86 CPU without one calls a function for every number: of 8 random schedules of a 64 × 64 product the best took
+    2.5 ms, where it took 20 µs with one, and another was stopped after 30 s.
+    """
+    x86 = str(target.kind.name) == "llvm" and _triple(target).startswith(("x86_64", "i386", "i686"))
+    return not x86 or "f16c" in _features(target)
+
+
+def _this_machine() -> dict[str, Any]:
+    from tvm.target import codegen
+
+    return {"kind": "llvm", "mcpu": str(codegen.llvm_get_system_cpu()), "num-cores": cores()}
+
+
+def _parse(asked: dict[str, Any] | str) -> Any:
+    from tvm.target import Target
+
+    if isinstance(asked, str):
+        asked = asked.strip()
+        if asked.startswith("{"):
+            asked = _json_object(asked)
+        elif not asked:
+            raise TargetRefused("The target is empty. Give `this`, a tag such as nvidia/nvidia-a100, or a JSON object.")
+        elif " " in asked:
+            raise TargetRefused(
+                f'"{asked}" is no target: options are given as JSON, such as {{"kind": "llvm", "mcpu": "…"}}.'
+            )
+    try:
+        return Target(asked)
+    except Exception as error:
+        raise TargetRefused(_in_plain_words(asked, error)) from error
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(text)
+    except ValueError as error:
+        raise TargetRefused(f"The target is no JSON: {error}.") from error
+    assert isinstance(parsed, dict)
+    return parsed
+
+
+def _in_plain_words(asked: dict[str, Any] | str, error: Exception) -> str:
+    if isinstance(asked, str) and "/" in asked:
+        return f"TVM knows no target tag {asked}."
+    reason = str(error).strip().split(" Target creation from ")[0].strip()
+    return f"TVM can't read this target: {reason}"
+
+
+def _with_cores(target: Any, *, remote: bool) -> Any:
+    """A CPU target that names no cores is for all of this machine's: MetaSchedule makes no design space without."""
+    if "num-cores" in dict(target.attrs):
+        return target
+    if remote:
+        raise TargetRefused('Say how many cores the device has, as JSON: {"kind": "llvm", …, "num-cores": 4}.')
+    return _parse(_plain(target.export()) | {"num-cores": cores()})
+
+
+def _check_known(target: Any) -> None:
+    """LLVM can generate this code."""
+    from tvm.target import codegen
+
+    attrs = dict(target.attrs)
+    triple = _triple(target)
+    arch = triple.partition("-")[0]
+    if int(attrs.get("num-cores", 1)) < 1:
+        raise TargetRefused("num-cores must be at least 1.")
+    mcpu = attrs.get("mcpu")
+    if mcpu is not None and not (mcpu and codegen.llvm_is_valid_cpu(mcpu, triple)):
+        raise TargetRefused(f'LLVM knows no CPU "{mcpu}" for {arch}.')
+    enabled = _features(target)
+    unknown = [
+        name[1:] for name in map(str, attrs.get("mattr", ())) if name.startswith("+") and name[1:] not in enabled
+    ]
+    if unknown:
+        raise TargetRefused(f"LLVM knows no CPU feature {', '.join(unknown)} for {arch}.")
+
+
+def _check_runs_here(target: Any) -> None:
+    from tvm.target import Target, codegen
+
+    triple, here = _triple(target), str(codegen.llvm_get_system_triple())
+    if triple.partition("-")[0] != here.partition("-")[0] or ("linux" in here and "linux" not in triple):
+        raise TargetRefused(
+            f"Code for {triple} can't run on this machine, which is {here}. "
+            "To tune for another, choose a device of a tracker to measure on."
+        )
+    host = _this_machine()
+    missing = sorted(name for name in _features(target) - _features(Target(host)) if _CODE_FEATURES.match(name))
+    if missing:
+        asked = dict(target.attrs).get("mcpu") or "this target"
+        raise TargetRefused(
+            f"Code for {asked} can't run here: this machine's CPU ({host['mcpu']}) lacks {', '.join(missing)}."
+        )
+
+
+def _triple(target: Any) -> str:
+    """What code is for: this machine, unless the target says otherwise."""
+    from tvm.target import codegen
+
+    return str(dict(target.attrs).get("mtriple", codegen.llvm_get_system_triple()))
+
+
+def _features(target: Any) -> set[str]:
+    """What LLVM may use for the target."""
+    from tvm.target import codegen
+
+    return {str(name) for name in codegen.llvm_get_cpu_features(target)}
+
+
+def _code_features(target: Any) -> set[str]:
+    return {name for name in _features(target) if _CODE_FEATURES.match(name)}
+
+
+def _check_cuda() -> None:
+    import tvm
+
+    if not tvm.cuda(0).exist:
+        raise TargetRefused("This machine has no usable CUDA GPU, so that nothing could be measured.")
+    if cuda.compiler() is None:
+        raise TargetRefused("This machine has nothing that compiles CUDA: install nvcc, or the package cuda-python.")
+
+
+def _label(target: Any) -> str:
+    attrs = dict(target.attrs)
+    if str(target.kind.name) == "cuda":
+        return f"{attrs.get('arch', 'cuda')} GPU"
+    count = attrs.get("num-cores")
+    name = str(attrs.get("mcpu", "baseline " + str(attrs.get("mtriple", "")).split("-")[0]))
+    return name if count is None else f"{name}, {count} core{'' if count == 1 else 's'}"
+
+
+def _plain(value: Any) -> Any:
+    """TVM's containers as JSON's."""
+    if isinstance(value, (bool, int, float)) or value is None:
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if hasattr(value, "items"):
+        # TVM derives `feature.…` anew, and refuses to read what it wrote of them.
+        return {str(key): _plain(item) for key, item in value.items() if not str(key).startswith("feature.")}
+    return [_plain(item) for item in value]
+
+
+def _answer(request: str) -> dict[str, Any]:
+    try:
+        given = json.loads(request)
+        asked, remote = given["target"], bool(given.get("remote"))
+    except (ValueError, TypeError, KeyError):
+        return {"error": 'The request is no JSON object {"target": …}.'}
+    if not isinstance(asked, (str, dict)):
+        return {"error": "A target is `this`, a tag, or a JSON object."}
+    if trouble := versions.problem():
+        return {"error": trouble}
+    try:
+        resolved = resolve(asked, remote=remote)
+    except TargetRefused as refused:
+        return {"error": str(refused)}
+    except Exception as error:  # noqa: BLE001  a form must show something better than a traceback
+        return {"error": f"TVM can't use this target: {type(error).__name__}: {error}"}
+    remarks = _remarks(resolved.target, remote=remote)
+    return {"target": resolved.target, "device": resolved.device, "label": resolved.label, **remarks}
+
+
+def _remarks(resolved: dict[str, Any], *, remote: bool) -> dict[str, Any]:
+    """What a launch should know besides: whether float16 has instructions, and why code will be slower than it could be."""
+    from tvm.target import Target
+
+    target = Target(resolved)
+    return {"float16": knows_float16(target), "warning": None if remote else _slower_than_here(target)}
+
+
+def _slower_than_here(target: Any) -> str | None:
+    """Of a CPU target that this machine can run: what it makes no use of."""
+    from tvm.target import Target
+
+    host = _this_machine()
+    here, given = Target(host), int(dict(target.attrs).get("num-cores", 0))
+    if str(target.kind.name) != "llvm" or _code_features(target) - _code_features(here):
+        return None
+    unused = sorted(_code_features(here) - _code_features(target))
+    if unused:
+        known = [name for name in _TELLING if name in unused] or unused[:3]
+        return (
+            f"It leaves out what this machine's CPU ({host['mcpu']}) has, such as {', '.join(known)}: code tuned for "
+            "this machine can be several times as fast here."
+        )
+    return None if given == host["num-cores"] else f"It is for {given} of this machine's {host['num-cores']} cores."
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(_answer(sys.stdin.read())) + "\n")

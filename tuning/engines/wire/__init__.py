@@ -1,0 +1,1 @@
+"""What both ends of a pipe to an engine share: messages, errors, versions. No TVM here, and no Django."""

@@ -1,0 +1,1 @@
+"""Record files of tuners, one module a format. No Django here, and no TVM."""

@@ -1,0 +1,1 @@
+"""Telling others what was committed: watching browsers, and the addresses of webhooks."""

@@ -1,0 +1,1 @@
+"""Celery: the queues, the jobs on them, and the worker process."""

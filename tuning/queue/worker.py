@@ -1,0 +1,40 @@
+"""A worker: `python -m tuning.queue.worker NAME QUEUE,… [--concurrency THREADS]`.
+
+What `celery worker` does, without the shells, monitors and colours of the rest of its command line, which stay in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import socket
+import sys
+
+from .celery import app
+
+
+def main() -> None:
+    """Do the jobs of some queues until SIGTERM; the exit status is Celery's."""
+    parser = argparse.ArgumentParser(prog="python -m tuning.queue.worker")
+    parser.add_argument("name", help="what logs call it")
+    parser.add_argument("queues", type=lambda text: text.split(","), help="device.cpu, device.rpc, extract, compile, …")
+    parser.add_argument(
+        "--concurrency", type=int, default=1, help="jobs at once, each in a thread: they wait for processes"
+    )
+    args = parser.parse_args()
+    worker = app.Worker(
+        hostname=f"{args.name}@{socket.gethostname()}",
+        queues=args.queues,
+        concurrency=args.concurrency,
+        pool_cls="threads",
+        loglevel=logging.INFO,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
+    worker.start()
+    sys.exit(worker.exitcode)
+
+
+if __name__ == "__main__":
+    main()

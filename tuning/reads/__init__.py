@@ -1,0 +1,1 @@
+"""What pages, the API and files show: queries, and nothing that changes a row."""

@@ -1,0 +1,30 @@
+"""Runs side by side: which of their tasks are the same, how far their latencies are apart, and what doesn't compare."""
+
+from .choosing import FEWEST, LONGEST_NUMBER, MOST, baseline_of, runs_of, usable
+from .comparison import compare
+from .shapes import (
+    CaveatDict,
+    ComparedCellDict,
+    ComparedRunDict,
+    ComparedTaskDict,
+    ComparisonDict,
+    DifferentOptionDict,
+    LoneTaskDict,
+)
+
+__all__ = (
+    "FEWEST",
+    "LONGEST_NUMBER",
+    "MOST",
+    "CaveatDict",
+    "ComparedCellDict",
+    "ComparedRunDict",
+    "ComparedTaskDict",
+    "ComparisonDict",
+    "DifferentOptionDict",
+    "LoneTaskDict",
+    "baseline_of",
+    "compare",
+    "runs_of",
+    "usable",
+)

@@ -1,0 +1,125 @@
+"""Runs beside one of them, task by task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tuning.models import Run, Task
+from tuning.reads.curves import LatencyColumns
+
+from .differences import caveats, different_options
+from .lines import Lines, lines_of
+from .matching import Match, matched
+from .shapes import ComparedCellDict, ComparedRunDict, ComparedTaskDict, ComparisonDict, LoneTaskDict, ReachedDict
+
+
+def compare(runs: Sequence[Run], baseline: Run) -> ComparisonDict:
+    """The runs, as `runs_of` gives them, beside one of them. Its cost doesn't grow with the number of their trials."""
+    base = runs.index(baseline)
+    matches = matched([list(run.tasks.all()) for run in runs])
+    common = [match for match in matches if _measured_by_all(match, len(runs))]
+    lines = [lines_of(run) for run in runs]
+    return {
+        "baseline": baseline.pk,
+        "runs": [
+            _compared(run, baseline, lines[position], lines[base].estimate, _common_total(common, position))
+            for position, run in enumerate(runs)
+        ],
+        "caveats": caveats(runs, matches),
+        "common_tasks": len(common),
+        "tasks": _by_contribution(_task(match, runs, base) for match in matches if len(match.tasks) > 1),
+        "unmatched": [_lone(match, runs) for match in matches if len(match.tasks) == 1],
+        "options": different_options(runs),
+    }
+
+
+def _measured_by_all(match: Match, runs: int) -> bool:
+    return len(match.tasks) == runs and all(task.best_latency_s is not None for task in match.tasks.values())
+
+
+def _compared(run: Run, baseline: Run, lines: Lines, base: LatencyColumns, common_s: float | None) -> ComparedRunDict:
+    estimate, speed = lines
+    comparable = _same_work(run, baseline)
+    own, other = _last(estimate), _last(base) if comparable else None
+    return {
+        "run": run.to_dict(tasks=run.tasks.all()),
+        "comparable": comparable,
+        "end_s": max([run.elapsed_s, *estimate["at_s"][-1:], *speed["at_s"][-1:]]),
+        "estimate": estimate,
+        "speed": speed,
+        "average_speed": run.average_speed,
+        "ratio": own / other if own is not None and other else None,
+        "difference_s": own - other if own is not None and other is not None else None,
+        "common_s": common_s,
+        "caught_up": None if run == baseline or other is None else _reached(estimate, other),
+    }
+
+
+def _common_total(common: Sequence[Match], position: int) -> float | None:
+    return sum(_total(match.tasks[position]) or 0.0 for match in common) if common else None
+
+
+def _same_work(run: Run, other: Run) -> bool:
+    """Whether two estimates are sums over the same tasks."""
+    whole = all(each.tasks_chosen == each.tasks_total for each in (run, other))
+    return run.network_id == other.network_id and (whole or _chosen_tasks(run) == _chosen_tasks(other))
+
+
+def _chosen_tasks(run: Run) -> set[int]:
+    return {task.index for task in run.tasks.all() if task.chosen}
+
+
+def _last(estimate: LatencyColumns) -> float | None:
+    return estimate["latency_s"][-1] if estimate["latency_s"] else None
+
+
+def _reached(estimate: LatencyColumns, latency_s: float) -> ReachedDict | None:
+    for number, at_s, value in zip(estimate["number"], estimate["at_s"], estimate["latency_s"], strict=True):
+        if value <= latency_s:
+            return {"number": number, "at_s": at_s}
+    return None
+
+
+def _task(match: Match, runs: Sequence[Run], base: int) -> ComparedTaskDict:
+    other = match.tasks.get(base)
+    totals = [total for task in match.tasks.values() if (total := _total(task)) is not None]
+    own = _total(other) if other else None
+    return {
+        "name": match.first.name,
+        "args": match.first.args,
+        "workload_hash": match.first.workload_hash,
+        "matched_by": match.by,
+        "contribution_s": own if own is not None else max(totals, default=None),
+        "cells": [_cell(match.tasks[at], run, other) if at in match.tasks else None for at, run in enumerate(runs)],
+    }
+
+
+def _cell(task: Task, run: Run, base: Task | None) -> ComparedCellDict:
+    own, other = task.best_latency_s, base.best_latency_s if base else None
+    total, base_total = _total(task), _total(base) if base else None
+    return {
+        "task": task.index,
+        "weight": task.weight,
+        "trials": task.trials,
+        "failed": task.failed,
+        "trials_share": task.trials / run.trials_done if run.trials_done else None,
+        "latency_s": own,
+        "total_s": total,
+        "ratio": own / other if own is not None and other else None,
+        "difference_s": total - base_total if total is not None and base_total is not None else None,
+    }
+
+
+def _total(task: Task) -> float | None:
+    return None if task.best_latency_s is None else task.best_latency_s * task.weight
+
+
+def _lone(match: Match, runs: Sequence[Run]) -> LoneTaskDict:
+    ((position, task),) = match.tasks.items()
+    return {"run": runs[position].pk, "name": task.name, "args": task.args, "cell": _cell(task, runs[position], None)}
+
+
+def _by_contribution(tasks: Iterable[ComparedTaskDict]) -> list[ComparedTaskDict]:
+    return sorted(
+        tasks, key=lambda task: -1.0 if task["contribution_s"] is None else task["contribution_s"], reverse=True
+    )

@@ -1,0 +1,123 @@
+"""What the charts of a run show, from few rows whatever the run's size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.db.models import Prefetch, prefetch_related_objects
+from typing_extensions import TypedDict
+
+from tuning.models import Run, Task, TrialQuerySet
+
+Row = tuple[int, int, float, float | None, int]
+"""Of a trial: its task's key, number, seconds since the run began, latency in seconds, count in its task."""
+
+Point = tuple[int, float, float]
+"""A trial's number, seconds since the run began, latency in seconds."""
+
+
+class LatencyColumns(TypedDict):
+    """Points by trial number and by seconds since the run began, to the millisecond; latencies in seconds."""
+
+    number: list[int]
+    at_s: list[float]
+    latency_s: list[float]
+
+
+class AllocationColumns(TypedDict):
+    """How many trials the task had had at a trial number, and at seconds since the run began."""
+
+    number: list[int]
+    at_s: list[float]
+    trials: list[int]
+
+
+class TaskCurves(TypedDict):
+    """`best` has each improvement, exactly; `scatter` and `allocation` are thinned, to five digits of a latency."""
+
+    index: int
+    name: str
+    best: LatencyColumns
+    scatter: LatencyColumns
+    allocation: AllocationColumns
+
+
+class CurvesDict(TypedDict):
+    """All curves of a run up to its trial `last`; the estimate to nine digits."""
+
+    run: int
+    last: int
+    tasks: list[TaskCurves]
+    estimate: LatencyColumns
+
+
+def curves(run: Run, points: int = 2000) -> CurvesDict:
+    """The run's curves, its scatter of `points` trials spread evenly over all of them."""
+    prefetch_related_objects([run], Prefetch("tasks", Task.objects.defer("tensorir", "args")))
+    tasks = list(run.tasks.all())
+    last = run.trials_done
+    shown, best = _by_task(tasks), _by_task(tasks)
+    for row in _rows(run.trials.spread(last, points), last):
+        shown[row[0]].append(row)
+    improvements = list(_rows(run.trials.improvements(), last))
+    for row in improvements:
+        best[row[0]].append(row)
+    return {
+        "run": run.pk,
+        "last": last,
+        "tasks": [_of_task(task, shown[task.pk], best[task.pk]) for task in tasks],
+        "estimate": _estimate(tasks, improvements),
+    }
+
+
+def _by_task(tasks: list[Task]) -> dict[int, list[Row]]:
+    return {task.pk: [] for task in tasks}
+
+
+def _rows(trials: TrialQuerySet, last: int) -> Iterator[Row]:
+    """Those up to `last`. What was recorded since is left out here: asked for it, SQLite would read all by number."""
+    found = trials.values_list("task_id", "number", "at_s", "latency_s", "nth")
+    return (
+        (key, number, round(at_s, 3), latency_s, nth) for key, number, at_s, latency_s, nth in found if number <= last
+    )
+
+
+def _of_task(task: Task, shown: list[Row], best: list[Row]) -> TaskCurves:
+    return {
+        "index": task.index,
+        "name": task.name,
+        "best": _latencies(_measured(best)),
+        "scatter": _latencies([(number, at_s, float(f"{value:.5g}")) for number, at_s, value in _measured(shown)]),
+        "allocation": {
+            "number": [row[1] for row in shown],
+            "at_s": [row[2] for row in shown],
+            "trials": [row[4] for row in shown],
+        },
+    }
+
+
+def _measured(rows: list[Row]) -> list[Point]:
+    return [(number, at_s, latency_s) for _, number, at_s, latency_s, _ in rows if latency_s is not None]
+
+
+def _estimate(tasks: list[Task], improvements: list[Row]) -> LatencyColumns:
+    """Σ best × weight after each improvement, from the one on at which every chosen task has a valid trial."""
+    weight = {task.pk: task.weight for task in tasks if task.chosen}
+    parts = dict.fromkeys(weight, 0.0)
+    missing = set(weight)
+    points = []
+    for key, number, at_s, latency_s, _ in improvements:
+        if key in weight and latency_s is not None:
+            parts[key] = latency_s * weight[key]
+            missing.discard(key)
+        if not missing:
+            points.append((number, at_s, float(f"{sum(parts.values()):.9g}")))
+    return _latencies(points)
+
+
+def _latencies(points: list[Point]) -> LatencyColumns:
+    return {
+        "number": [point[0] for point in points],
+        "at_s": [point[1] for point in points],
+        "latency_s": [point[2] for point in points],
+    }

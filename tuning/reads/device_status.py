@@ -1,0 +1,223 @@
+"""The devices as they are: this machine's and the trackers', what uses them, and how busy trackers were lately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from typing_extensions import TypedDict
+
+from tuning.engines.wire import tracker
+from tuning.engines.wire.tracker import Address, Queue, TrackerTrouble
+from tuning.host.devices import HERE, REMOTE
+from tuning.models import Compilation, Run, TrackerSample
+
+ASK_S = 1.0
+"""For which a tracker may take to answer: a page waits for it."""
+
+SAMPLED_EVERY = timedelta(seconds=15)
+GAP = 2 * SAMPLED_EVERY
+"""Moments farther apart than this have something unknown between them."""
+
+
+class RunOnDevice(TypedDict):
+    """A run that is at work on a device, or waits for it."""
+
+    id: int
+    name: str
+    status: str
+
+
+class ProofOnDevice(TypedDict):
+    """A compilation whose library is compared and benchmarked on a device, or waits for that; `run` is the name of its run."""
+
+    id: int
+    run: str
+    status: str
+
+
+class DeviceDict(TypedDict):
+    """Something that does one thing at a time; `runs` and `proofs` are at work on it, `queued` and `queued_proofs` wait in their order."""
+
+    device: str
+    runs: list[RunOnDevice]
+    queued: list[RunOnDevice]
+    proofs: list[ProofOnDevice]
+    queued_proofs: list[ProofOnDevice]
+
+
+class KeyDict(DeviceDict):
+    """The devices of one key at a tracker; the counts are None when it has none and isn't asked for any, or doesn't answer."""
+
+    key: str
+    total: int | None
+    free: int | None
+    pending: int | None
+
+
+class HistoryDict(TypedDict):
+    """Of one key, at the moments of `at`: devices, those in use, requests that wait; None where nothing was recorded."""
+
+    key: str
+    total: list[int | None]
+    in_use: list[int | None]
+    pending: list[int | None]
+
+
+class TrackerDict(TypedDict):
+    """An allowed tracker; `error` says why it isn't reachable, `error_since` since when as far as is recorded."""
+
+    name: str
+    address: str
+    error: str | None
+    error_since: str | None
+    keys: list[KeyDict]
+    at: list[str]
+    """When it was asked within the last hour, ISO 8601, and where nobody asked."""
+    history: list[HistoryDict]
+
+
+class DevicesDict(TypedDict):
+    """Where runs measure."""
+
+    local: list[DeviceDict]
+    trackers: list[TrackerDict]
+
+
+def devices() -> DevicesDict:
+    """All devices, as they are now; asks each tracker."""
+    work = _work()
+    return {
+        "local": [_device(name, work) for name in _local(work)],
+        "trackers": [_tracker(name, address, work) for name, address in settings.TRACKERS.items()],
+    }
+
+
+def choices() -> list[str]:
+    """What a launch may name as its device, as far as is recorded; this machine is no part of it."""
+    latest = {name: TrackerSample.objects.recent(name).last() for name in settings.TRACKERS}
+    return [
+        f"{REMOTE}:{name}/{key}"
+        for name, last in latest.items()
+        if last
+        for key, queue in last.queues.items()
+        if queue["total"]
+    ]
+
+
+def device_choices() -> list[str]:
+    """Where a run can measure, as far as is known."""
+    return [HERE, *choices()]
+
+
+class _Work(NamedTuple):
+    """What devices do and what waits for them, in the order of the queue."""
+
+    runs: list[Run]
+    proofs: list[Compilation]
+
+    @property
+    def devices(self) -> set[str]:
+        return {run.device for run in self.runs} | {proof.run.device for proof in self.proofs}
+
+
+def _work() -> _Work:
+    runs = Run.objects.filter(status__in=(Run.Status.QUEUED, *Run.LIVE))
+    proofs = Compilation.objects.proving().select_related("run")
+    order = ("queued_at", "pk")
+    return _Work(list(runs.order_by(*order)), list(proofs.order_by(*order)))
+
+
+def _local(work: _Work) -> list[str]:
+    """Those that workers serve, and those that something is on all the same."""
+    used = sorted(work.devices - set(settings.DEVICES))
+    return [*settings.DEVICES, *(name for name in used if not name.startswith(f"{REMOTE}:"))]
+
+
+def _device(name: str, work: _Work) -> DeviceDict:
+    runs = [run for run in work.runs if run.device == name]
+    proofs = [proof for proof in work.proofs if proof.run.device == name]
+    return {
+        "device": name,
+        "runs": [_run(run) for run in runs if run.is_live],
+        "queued": [_run(run) for run in runs if not run.is_live],
+        "proofs": [_proof(proof) for proof in proofs if proof.is_live],
+        "queued_proofs": [_proof(proof) for proof in proofs if not proof.is_live],
+    }
+
+
+def _run(run: Run) -> RunOnDevice:
+    return {"id": run.pk, "name": run.name, "status": run.status}
+
+
+def _proof(compilation: Compilation) -> ProofOnDevice:
+    return {"id": compilation.pk, "run": compilation.run.name, "status": compilation.status}
+
+
+def asked(address: Address) -> tuple[list[Queue], str | None]:
+    """A tracker's queues, or why it doesn't answer."""
+    try:
+        return tracker.summary(address, ASK_S).queues, None
+    except TrackerTrouble as trouble:
+        return [], str(trouble)
+
+
+def _tracker(name: str, address: Address, work: _Work) -> TrackerDict:
+    queues, error = asked(address)
+    samples = list(TrackerSample.objects.recent(name))
+    shown = list(_with_gaps(samples))
+    prefix = f"{REMOTE}:{name}/"
+    used = {device.removeprefix(prefix) for device in work.devices if device.startswith(prefix)}
+    known = {queue.key: queue for queue in queues}
+    recorded = sorted({key for one in samples for key in one.queues})
+    return {
+        "name": name,
+        "address": str(address),
+        "error": error,
+        "error_since": _since(samples).isoformat() if error and samples and samples[-1].error else None,
+        "keys": [_key(prefix, key, known.get(key), work) for key in sorted(used | known.keys())],
+        "at": [one.at.isoformat() for one in shown],
+        "history": [_history(key, shown) for key in recorded],
+    }
+
+
+def _with_gaps(samples: list[TrackerSample]) -> Iterator[TrackerSample]:
+    """With a failed one wherever nobody recorded any: what was between two moments far apart isn't known."""
+    for earlier, one in zip([None, *samples], samples, strict=False):
+        if earlier and one.at - earlier.at > GAP:
+            yield TrackerSample(at=earlier.at + SAMPLED_EVERY, error="not recorded")
+        yield one
+
+
+def _key(prefix: str, key: str, queue: Queue | None, work: _Work) -> KeyDict:
+    return {
+        **_device(prefix + key, work),
+        "key": key,
+        "total": queue.total if queue else None,
+        "free": queue.free if queue else None,
+        "pending": queue.pending if queue else None,
+    }
+
+
+def _since(samples: list[TrackerSample]) -> datetime:
+    """The first of the samples that failed at the end."""
+    first = samples[-1].at
+    for one in reversed(samples):
+        if not one.error:
+            break
+        first = one.at
+    return first
+
+
+def _history(key: str, samples: list[TrackerSample]) -> HistoryDict:
+    """A key that a tracker which answered doesn't name has no devices."""
+    none = {"total": 0, "free": 0, "pending": 0}
+    queues: list[dict[str, Any] | None] = [None if one.error else one.queues.get(key, none) for one in samples]
+    return {
+        "key": key,
+        "total": [queue["total"] if queue else None for queue in queues],
+        "in_use": [max(0, queue["total"] - queue["free"]) if queue else None for queue in queues],
+        "pending": [queue["pending"] if queue else None for queue in queues],
+    }

@@ -1,0 +1,169 @@
+"""Which runs a list shows, by filters and orders that stay quick at thousands of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, datetime, time, timezone
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from django.db.models import Count, Exists, Max, OuterRef, Q
+
+from tuning.models import Network, Run, RunQuerySet, Tag
+from tuning.validation import Invalid
+
+Order = Literal[
+    "-created_at",
+    "created_at",
+    "name",
+    "-name",
+    "status",
+    "-status",
+    "trials_done",
+    "-trials_done",
+    "trials_failed",
+    "-trials_failed",
+    "estimated_latency_s",
+    "-estimated_latency_s",
+]
+Show = Literal["current", "archived", "deleted"]
+LONGEST = 200
+"""Characters of a search, as of a run's name."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which runs: all conditions hold at once, of several tags too; of several statuses any. What is empty is no condition."""
+
+    order: Order = "-created_at"
+    q: str = ""
+    """Words in the name of the run or its network, or in its notes."""
+    status: tuple[str, ...] = ()
+    network: str = ""
+    """Its name."""
+    target: str = ""
+    """Its fingerprint."""
+    tag: tuple[str, ...] = ()
+    since: str = ""
+    """The first day on which they were launched, in UTC, as 2026-11-21."""
+    until: str = ""
+    """The last one."""
+    show: Show = "current"
+    """`current` leaves out archived ones, which `archived` gives alone; `deleted` those that can be restored."""
+    engine: str | None = None
+    pinned: bool | None = None
+
+    def runs(self) -> RunQuerySet:
+        """They, not yet in their order. Raises `Invalid` that names the parameters at fault."""
+        found = self.of_any_status()
+        return found.filter(status__in=self.status) if self.status else found
+
+    def counts(self) -> list[tuple[str, int]]:
+        """Of each status how many there are that are else as wanted, and of what is wanted even if that is none."""
+        rows = self.of_any_status().order_by().values_list("status").annotate(Count("pk"))
+        counts = Counter(dict(rows))
+        return [(value, counts[value]) for value in Run.Status.values if counts[value] or value in self.status]
+
+    def of_any_status(self) -> RunQuerySet:
+        """They, whatever their status."""
+        self.check()
+        found = self._shown().filter(*self._conditions())
+        for tag in self.tag:
+            found = found.filter(pk__in=Tag.objects.filter(name=tag.lower()).values("run"))
+        return found
+
+    def filters(self) -> int:
+        """How many conditions are chosen besides the words and the status, which a page shows always."""
+        chosen = (self.network, self.target, self.tag, self.since, self.until, self.show != "current")
+        return sum(map(bool, chosen))
+
+    def check(self) -> None:
+        """Raises `Invalid` that names each parameter that makes no sense."""
+        wrong = self._strange_words()
+        for name, texts in self._texts():
+            if any("\0" in text for text in texts):
+                wrong[name] = "A NUL character is in no name."
+        if len(self.q) > LONGEST:
+            wrong["q"] = f"At most {LONGEST} characters."
+        since, until = (_day(name, getattr(self, name), wrong) for name in ("since", "until"))
+        if since and until and since > until:
+            wrong["until"] = "Must be at least since."
+        if wrong:
+            raise Invalid(wrong)
+
+    def _strange_words(self) -> dict[str, str]:
+        """What is none of the words that a parameter may be."""
+        choices: tuple[tuple[str, tuple[str, ...], Any], ...] = (
+            ("order", (self.order,), get_args(Order)),
+            ("show", (self.show,), get_args(Show)),
+            ("status", self.status, Run.Status.values),
+        )
+        return {
+            name: f"Must be one of {', '.join(known)}, not {value[:40]!r}."
+            for name, given, known in choices
+            for value in given
+            if value not in known
+        }
+
+    def _shown(self) -> RunQuerySet:
+        if self.show == "deleted":
+            return Run.everything.restorable()
+        found: RunQuerySet = Run.objects.filter(archived=self.show == "archived")
+        return found
+
+    def _conditions(self) -> Iterable[Q]:
+        for word in self.q.split():
+            networks = Network.objects.filter(name__icontains=word)
+            yield Q(name__icontains=word) | Q(network__in=networks) | Q(notes__icontains=word)
+        equal: dict[str, Any] = {
+            "target_fingerprint": self.target or None,
+            "engine": self.engine,
+            "pinned": self.pinned,
+        }
+        yield from (Q(**{name: value}) for name, value in equal.items() if value is not None)
+        if self.network:
+            yield Q(network__in=self._network_keys)
+        if self.since:
+            yield Q(created_at__gte=datetime.combine(date.fromisoformat(self.since), time.min, timezone.utc))
+        if self.until:
+            yield Q(created_at__lte=datetime.combine(date.fromisoformat(self.until), time.max, timezone.utc))
+
+    @cached_property
+    def _network_keys(self) -> list[int]:
+        """Of all networks of the name: the database knows how many runs each key has, but not each joined name."""
+        return list(Network.objects.filter(name=self.network).values_list("pk", flat=True))
+
+    def _texts(self) -> Iterable[tuple[str, Iterable[str]]]:
+        yield from (("q", (self.q,)), ("network", (self.network,)), ("target", (self.target,)), ("tag", self.tag))
+        yield "engine", (self.engine or "",)
+
+
+def networks() -> list[str]:
+    """Names of all networks that runs were made of."""
+    made = Network.objects.filter(Exists(Run.objects.filter(network=OuterRef("pk"))))
+    return list(made.values_list("name", flat=True).distinct().order_by("name"))
+
+
+def targets() -> list[tuple[str, Any]]:
+    """Fingerprint and target of all that runs were made for, the latest first."""
+    latest = Run.objects.order_by().values("target_fingerprint").annotate(latest=Max("pk")).values("latest")
+    runs = Run.objects.filter(pk__in=latest).order_by("-pk")
+    return list(runs.values_list("target_fingerprint", "target"))
+
+
+def tags() -> list[str]:
+    """All tags that there are on runs."""
+    kept = Tag.objects.filter(run__deleted_at__isnull=True)
+    return list(kept.values_list("name", flat=True).distinct().order_by("name"))
+
+
+def _day(name: str, text: str, wrong: dict[str, str]) -> date | None:
+    if not text:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        wrong[name] = "Write a day as 2026-11-21."
+        return None

@@ -1,0 +1,250 @@
+"""A run's trials as points of a scatter: of any window as many as are asked for, however many there are.
+
+Those with the roundest numbers stand for all others, so that whoever looks closer keeps what was seen before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from django.db.models import OuterRef, Subquery
+from typing_extensions import TypedDict
+
+from tuning.models import Run, Task, Trial, TrialQuerySet, step_for
+from tuning.models.trial import FEW
+from tuning.validation import Invalid
+
+POINTS = 6000
+MANY = 100_000
+"""Entries of an index that are looked at in some tens of milliseconds."""
+COARSE = 32
+"""One in so many tells how many they are."""
+RARE = 16
+"""When failed trials are less than this part of the points, they are looked for by themselves."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """What is looked at: trials by number and latency in seconds, both ends included, of tasks by index; none named: of all.
+
+    A failed trial has no latency: it stands at the edge of any range.
+    """
+
+    first: int = 1
+    last: int | None = None
+    min: float | None = None
+    max: float | None = None
+    tasks: tuple[int, ...] = ()
+
+    @property
+    def ranged(self) -> bool:
+        """Whether it has an end in latency."""
+        return self.min is not None or self.max is not None
+
+    def check(self) -> None:
+        """Raises `Invalid` for a window that has its ends the wrong way round."""
+        if self.last is not None and self.last < self.first:
+            raise Invalid({"to": "Must be at least from."})
+        if self.min is not None and self.max is not None and self.max < self.min:
+            raise Invalid({"max": "Must be at least min."})
+
+
+class ScatterDict(TypedDict):
+    """Trials of a window as columns by number, latencies to five digits, `at_s` to milliseconds. `last` is the run's last trial.
+
+    The window has `total` trials, when that is `exact`; else about so many, reckoned from those that were looked at. `shown` of them
+    are here: of each task those that improved it, or else its fastest, failed ones, and of the others one in `step`.
+    """
+
+    run: int
+    last: int
+    shown: int
+    total: int
+    exact: bool
+    step: int
+    number: list[int]
+    task: list[int]
+    latency_s: list[float | None]
+    error: list[str | None]
+    at_s: list[float]
+
+
+class Row(NamedTuple):
+    """What is drawn of a trial: a part of its columns, since there are thousands."""
+
+    number: int
+    task_id: int
+    latency_s: float | None
+    error_kind: str | None
+    at_s: float
+
+
+class Found(NamedTuple):
+    """Rows that stand for `step` trials each."""
+
+    rows: list[Row]
+    step: int
+
+    @property
+    def total(self) -> int:
+        """About how many they stand for; exactly when `step` is 1."""
+        return len(self.rows) * self.step
+
+
+def scatter(run: Run, window: Window, points: int = POINTS) -> ScatterDict:
+    """At most `points` trials of the window. Raises `Invalid` that names the parameter at fault."""
+    window.check()
+    view = _View(run, window, points)
+    found = {row.number: row for row in (*view.sample.rows, *view.failures.rows, *view.bests())}
+    rows = [found[number] for number in sorted(found)]
+    total, exact = view.total()
+    return {
+        "run": run.pk,
+        "last": run.trials_done,
+        "shown": len(rows),
+        "total": total,
+        "exact": exact,
+        "step": view.sample.step,
+        "number": [row.number for row in rows],
+        "task": [view.index_of[row.task_id] for row in rows],
+        "latency_s": [None if row.latency_s is None else float(f"{row.latency_s:.5g}") for row in rows],
+        "error": [row.error_kind for row in rows],
+        "at_s": [round(row.at_s, 3) for row in rows],
+    }
+
+
+class _View:
+    """Every read goes by one index, as far as `points` need it."""
+
+    def __init__(self, run: Run, window: Window, points: int) -> None:
+        self.run = run
+        self.window = window
+        self.points = points
+        counted = list(run.tasks.order_by().values_list("pk", "index", "failed"))
+        self.index_of = {key: index for key, index, _ in counted}
+        self.numbers = range(window.first, min(window.last or run.trials_done, run.trials_done) + 1)
+        self.tasks = [key for key, index in self.index_of.items() if index in window.tasks]
+        if lost := set(window.tasks) - set(self.index_of.values()):
+            raise Invalid({"task": f"The run has no task {min(lost)}."})
+        self.failed = sum(failed for _, index, failed in counted if not window.tasks or index in window.tasks)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether all of its numbers can be looked at."""
+        return len(self.numbers) <= FEW
+
+    @cached_property
+    def grid(self) -> Found:
+        """The trials of the roundest numbers, as far as the window has them; failed ones whatever its range."""
+        step = step_for(len(self.numbers), self.points * 3 // 4)
+        trials = self.run.trials.order_by()
+        if step == 1:
+            trials = self._in_numbers(trials)
+        else:
+            first = -(-self.numbers.start // step) * step
+            trials = trials.filter(number__one_of=range(first, self.numbers.stop, step))
+        return Found([row for row in _rows(trials) if self._holds(row)], step)
+
+    @cached_property
+    def sample(self) -> Found:
+        """Trials from all of the window; where it has a range, the valid ones."""
+        window = self.window
+        if not window.ranged and not self.tasks:
+            return self.grid
+        trials = self._of_tasks().between(window.min, window.max)
+        # By latency only where it finds fewer than there are numbers to look at.
+        trials = trials.valid() if window.ranged and not self.narrow else self._in_numbers(trials)
+        many = trials.order_by()[MANY : MANY + 1].exists()
+        found = None if many else self._looked_up(trials, self.points * 3 // 4)
+        return found or Found(
+            [row for row in self.grid.rows if row.latency_s is not None or not window.ranged], self.grid.step
+        )
+
+    @cached_property
+    def failures(self) -> Found:
+        """Failed trials that the sample lacks, or of which it has too few to show where they are."""
+        if not self.window.ranged and (self.sample.step == 1 or self._enough(self.sample)):
+            return Found([], 1)
+        trials = self._of_tasks().failed()
+        if self.narrow:
+            return self._looked_up(self._in_numbers(trials), self.points // 8)
+        if self.failed <= FEW or not self._enough(self.grid):
+            return self._looked_up(trials, self.points // 8)
+        return Found([row for row in self.grid.rows if row.latency_s is None], self.grid.step)
+
+    def _enough(self, found: Found) -> bool:
+        return sum(row.latency_s is None for row in found.rows) > self.points // RARE
+
+    def bests(self) -> list[Row]:
+        """What must not be thinned away: improvements, the latest ones where they are many, and the fastest of each other task."""
+        if self.sample.step == 1:
+            return []
+        improvements = self.run.trials.filter(improved=True).numbered(self.numbers).order_by("number")
+        found = [row for row in _rows(improvements) if self._holds(row)]
+        # Nothing in the window is faster than its task's last improvement there.
+        last = {row.task_id: row for row in found}
+        others = [] if self.window.ranged else set(self.tasks or self.index_of) - last.keys()
+        kept = {row.number: row for row in (*last.values(), *self._fastest(others), *reversed(found))}
+        return list(kept.values())[: self.points // 8]
+
+    def total(self) -> tuple[int, bool]:
+        """How many trials the window has, and whether they were counted."""
+        if not self.window.ranged:
+            return self._counted() if self.tasks else len(self.numbers), True
+        parts = self.sample, self.failures
+        return sum(part.total for part in parts), all(part.step == 1 for part in parts)
+
+    def _counted(self) -> int:
+        """Of the tasks, all trials of the window's numbers: each trial tells how many its task has had."""
+        own = self._in_numbers(Trial.objects.filter(task=OuterRef("pk")))
+        first, last = (Subquery(own.order_by(order).values("nth")[:1]) for order in ("number", "-number"))
+        ends = Task.objects.filter(pk__in=self.tasks).order_by().annotate(first=first, last=last)
+        return sum(last - first + 1 for first, last in ends.values_list("first", "last") if first)
+
+    def _holds(self, row: Row) -> bool:
+        window = self.window
+        if self.tasks and row.task_id not in self.tasks:
+            return False
+        least, most = window.min or 0.0, math.inf if window.max is None else window.max
+        return row.latency_s is None or least <= row.latency_s <= most
+
+    def _of_tasks(self) -> TrialQuerySet:
+        return Trial.objects.filter(task__in=self.tasks) if self.tasks else self.run.trials.all()
+
+    def _in_numbers(self, trials: TrialQuerySet) -> TrialQuerySet:
+        return trials.filter(number__range=(self.numbers.start, self.numbers.stop - 1))
+
+    def _looked_up(self, trials: TrialQuerySet, most: int) -> Found:
+        """At most so many of these that have the window's numbers."""
+        inside = trials.numbered(self.numbers).order_by()
+
+        def numbers(step: int) -> list[int]:
+            return list(inside.every(step).values_list("number", flat=True)[: most + 1])
+
+        step = step_for(len(numbers(COARSE)) * COARSE, most)
+        while len(found := numbers(step)) > most:
+            step *= 2
+        while step > 1 and len(found) <= most // 2 and len(finer := numbers(step // 2)) <= most:
+            found, step = finer, step // 2
+        return Found(self._numbered(found), step)
+
+    def _fastest(self, tasks: Iterable[int]) -> list[Row]:
+        """The fastest trial in the window of each of these tasks."""
+        own = Trial.objects.filter(task=OuterRef("pk"))
+        own = (
+            self._in_numbers(own).filter(latency_s__isnull=False) if self.narrow else own.valid().numbered(self.numbers)
+        )
+        first = Subquery(own.order_by("latency_s", "number").values("number")[:1])
+        found = Task.objects.filter(pk__in=list(tasks)).order_by().annotate(fastest=first)
+        return self._numbered([number for number in found.values_list("fastest", flat=True) if number is not None])
+
+    def _numbered(self, numbers: Sequence[int]) -> list[Row]:
+        return _rows(self.run.trials.filter(number__one_of=numbers).order_by())
+
+
+def _rows(trials: TrialQuerySet) -> list[Row]:
+    return list(map(Row._make, trials.values_list(*Row._fields)))

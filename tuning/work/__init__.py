@@ -1,0 +1,1 @@
+"""What jobs do: supervise engines, record measurements, build and prove libraries, extract tasks."""

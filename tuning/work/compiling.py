@@ -1,0 +1,248 @@
+"""One job of a compilation, from claim to end: the library is built, or compared with the untuned one and benchmarked."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import secrets
+import shutil
+import threading
+import time
+from contextlib import closing
+from typing import Any, Union
+
+import msgspec
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from tuning.engines.wire.compiling import BestRecord, Build, Built, Phase, Prove, Proven
+from tuning.engines.wire.errors import Refused
+from tuning.host import devices, sandbox
+from tuning.models import Benchmark, Compilation, Record, Run, Task
+from tuning.notify import webhooks
+from tuning.notify.announce import announce_compilation
+from tuning.reads.console import last_lines
+from tuning.reads.library import known_records, tvm
+
+logger = logging.getLogger(__name__)
+Status, Stage = Compilation.Status, Compilation.Stage
+COMPILER, PROVER = "tuning.engines.oneshot.compiling", "tuning.engines.oneshot.proving"
+"""Modules that are run."""
+PACE_S = 0.5
+"""Least time between two announcements of one phase."""
+TAIL_LINES = 8
+SEEDS = 2**31
+NO_LIMIT_MB = 1 << 24
+"""CUDA reserves address space by the terabyte."""
+AT_REST = {"phase": None, "progress": None}
+
+
+def carry_out(compilation: Compilation, shutdown: threading.Event) -> str:
+    """Do the stage of a claimed compilation and give the status in which that leaves it; at shutdown it is queued again.
+
+    A library that was built is `queued` to be proven. One that was deleted meanwhile, with its run, is `gone`.
+    """
+    job = _Job(compilation, shutdown)
+    job.tell()
+    try:
+        job.build() if compilation.stage == Stage.BUILD else job.prove()
+    except sandbox.Abandoned:
+        job.abandon()
+    except sandbox.Died as died:
+        job.fail(_death(compilation, died))
+    except (Refused, devices.NotAllowed) as refused:
+        job.fail(str(refused))
+    except OSError as error:
+        job.fail(_in_words(error))
+    except Exception as error:
+        job.fail(f"Tuneboard's own fault: {error!r}")
+        raise
+    finally:
+        compilation.remove_unpublished()
+        announce_compilation(compilation.pk)
+    return Compilation.objects.filter(pk=compilation.pk).values_list("status", flat=True).first() or "gone"
+
+
+def best_records(run: Run, source: str) -> tuple[list[BestRecord], float | None]:
+    """The record to compile each task with, where there is one, and what these promise: seconds, if every task has one."""
+    tasks = list(run.tasks.order_by("index"))
+    best = _of_library(run, tasks) if source == Compilation.Source.LIBRARY else _of_run(run)
+    found = [best[task.workload_hash] for task in tasks if task.workload_hash in best]
+    whole = bool(tasks) and len(found) == len(tasks)
+    return found, sum(
+        record.latency_s * task.weight for task, record in zip(tasks, found, strict=True)
+    ) if whole else None
+
+
+def _of_run(run: Run) -> dict[str, BestRecord]:
+    rows = Record.objects.filter(task__run=run).order_by("-latency_s", "-trial").select_related("task")
+    return {row.task.workload_hash: BestRecord(run.pk, row.trial, row.latency_s, row.text) for row in rows}
+
+
+def _of_library(run: Run, tasks: list[Task]) -> dict[str, BestRecord]:
+    """Of the installed TVM only: those of another one may no longer apply."""
+    known = known_records([task.workload_hash for task in tasks], run.target)
+    firsts = [few[0] for few in known.values() if few[0].tvm == tvm()]
+    return {one.workload_hash: BestRecord(one.run, one.trial, one.latency_s, one.text) for one in firsts}
+
+
+class _Job:
+    def __init__(self, compilation: Compilation, shutdown: threading.Event) -> None:
+        self.compilation = compilation
+        self.run = compilation.run
+        self.lease = compilation.lease or ""
+        self.shutdown = shutdown
+        self.told_at = 0.0
+
+    def build(self) -> None:
+        """Everything is made in a folder that nobody looks at, which is renamed in the transaction that tells of it."""
+        compilation = self.compilation
+        records, estimate_s = best_records(self.run, compilation.source)
+        if not records:
+            raise Refused("No run has a valid record for any of its tasks, by the installed TVM and for this target.")
+        compilation.remove_unpublished()
+        compilation.unpublished.mkdir(parents=True)
+        built = self._answer(COMPILER, self._build_question(records, estimate_s), Built)
+        values = {"estimate_s": estimate_s, **_values(built), "untuned": built.untuned, "versions": built.versions}
+        with transaction.atomic():
+            ready = compilation.requeue(Status.RUNNING, stage=Stage.PROVE, mine={"lease": self.lease}, **values)
+            if ready:
+                compilation.unpublished.rename(compilation.artifact)
+        if not ready:
+            raise sandbox.Abandoned
+
+    def prove(self) -> None:
+        """Verdict and benchmark are stored together."""
+        proven = self._answer(PROVER, self._prove_question(), Proven)
+        verdict = {
+            "verified": proven.verified,
+            "max_abs_error": proven.max_abs_error,
+            "max_rel_error": proven.max_rel_error,
+            "tolerance": msgspec.to_builtins(proven.tolerance),
+            "error": None if proven.verified else _difference(proven),
+        }
+        with transaction.atomic():
+            Benchmark.objects.create(
+                compilation=self.compilation,
+                created_by=self.compilation.asked_by,
+                rounds=proven.rounds,
+                onnxruntime=proven.onnxruntime,
+                without_onnxruntime=proven.without_onnxruntime,
+            )
+            if not self._end(Status.RUNNING, to=Status.FINISHED, **verdict):
+                raise sandbox.Abandoned
+
+    def abandon(self) -> None:
+        """It was cancelled, taken away, or the worker ends."""
+        if self._end(Status.CANCELLING, to=self._without_result(Status.CANCELLED)):
+            return
+        if self.shutdown.is_set():
+            self.compilation.requeue(Status.RUNNING, stage=self.compilation.stage, mine={"lease": self.lease})
+        else:
+            logger.warning("Compilation %s was taken away before it ended.", self.compilation.pk)
+
+    def fail(self, error: str) -> None:
+        """Store why there is no result; who was about to cancel it doesn't care."""
+        if not self._end(Status.RUNNING, to=self._without_result(Status.FAILED), error=error):
+            self.abandon()
+
+    def tell(self) -> None:
+        """Announce it as the database has it."""
+        announce_compilation(self.compilation.pk)
+        self.told_at = time.monotonic()
+
+    def _without_result(self, status: str) -> str:
+        """A benchmark that came to nothing takes nothing from a library that was proven before."""
+        return Status.FINISHED if self.compilation.verified is not None else status
+
+    def _end(self, source: str, *, to: str, **values: Any) -> bool:
+        ended = AT_REST | {"finished_at": timezone.now()} | values
+        return webhooks.end(self.compilation, source, to=to, mine={"lease": self.lease}, **ended)
+
+    def _build_question(self, records: list[BestRecord], estimate_s: float | None) -> Build:
+        compilation, run = self.compilation, self.run
+        about = {"compilation": compilation.pk, "run": run.pk, "run_name": run.name, "records_of": compilation.source}
+        return Build(
+            network=run.network.spec(),
+            target=run.target,
+            records=records,
+            folder=str(compilation.unpublished),
+            remote=devices.is_remote(run.device),
+            about=about | {"estimate_s": estimate_s},
+            **_limits(),
+        )
+
+    def _prove_question(self) -> Prove:
+        limits = _limits() | ({"memory_mb": NO_LIMIT_MB} if self.run.target["kind"] == "cuda" else {})
+        return Prove(
+            network=self.run.network.spec(),
+            target=self.run.target,
+            folder=str(self.compilation.artifact),
+            seed=secrets.randbelow(SEEDS),
+            benchmark_s=settings.BENCHMARK_S,
+            remote=devices.remote_of(self.run.device),
+            quietly=False,
+            **limits,
+        )
+
+    def _answer(self, module: str, question: Build | Prove, kind: type[Any]) -> Any:
+        """The one answer of that kind, while phases are told. Raises `Refused` and `limited.Abandoned`."""
+        limits = sandbox.Limits(settings.COMPILE_S, "TUNEBOARD_COMPILE")
+        self.compilation.folder.mkdir(parents=True, exist_ok=True)
+        with self.compilation.console_log.open("a+b") as log:
+            kinds: Any = Union[Phase, kind]
+            asked = sandbox.ask(module, question, kinds, self._go_on, limits=limits, printed=log)
+            with closing(asked) as answers:
+                answer: Any
+                for answer in answers:
+                    if isinstance(answer, kind):
+                        return answer
+                    self._show(answer)
+        raise Refused("The process ended without an answer.")
+
+    def _go_on(self, _step: str) -> bool:
+        return not self.shutdown.is_set() and self.compilation.renew() == Status.RUNNING
+
+    def _show(self, phase: Phase) -> None:
+        changed = phase.name != self.compilation.phase
+        if changed or time.monotonic() > self.told_at + PACE_S:
+            self.compilation.phase = phase.name
+            mine = Compilation.objects.live().filter(pk=self.compilation.pk, lease=self.lease)
+            mine.update(phase=phase.name, progress=phase.progress)
+            self.tell()
+
+
+def _values(built: Built) -> dict[str, Any]:
+    names = ("used", "inputs", "outputs", "size", "sha256")
+    return {name: msgspec.to_builtins(getattr(built, name)) for name in names}
+
+
+def _limits() -> dict[str, Any]:
+    return {"memory_mb": settings.COMPILE_MEMORY_MB, "cpu_s": settings.COMPILE_S * (os.cpu_count() or 1)}
+
+
+def _difference(proven: Proven) -> str:
+    if proven.max_abs_error is None:
+        return "An output of the tuned library isn't finite where that of the untuned one is: don't use it."
+    return (
+        f"Outputs of the tuned library differ from the untuned one's by up to {proven.max_abs_error:.3g} "
+        f"({proven.max_rel_error:.3g} of the largest), which is more than rounding explains: don't use it."
+    )
+
+
+def _in_words(error: OSError) -> str:
+    return _full() if error.errno == errno.ENOSPC else f"Its files can't be written: {error}."
+
+
+def _death(compilation: Compilation, died: sandbox.Died) -> str:
+    tail = last_lines(compilation, TAIL_LINES)
+    if os.strerror(errno.ENOSPC) in tail:  # LLVM aborts.
+        return _full()
+    return f"{died}\nThe log's last lines:\n{tail}" if tail else str(died)
+
+
+def _full() -> str:
+    free = shutil.disk_usage(settings.VAR).free
+    return f"The disk of {settings.VAR} is full ({free >> 20:,} MiB free). Nothing was published."

@@ -1,0 +1,175 @@
+"""An engine's process as its supervisor sees it: started, read, told to stop, gone with all its children."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Union
+
+import msgspec
+import psutil
+from django.conf import settings
+from typing_extensions import Self
+
+from tuning.engines.wire.protocol import Control, Event, Start, Stop, decode_event, encode
+
+from .warm_parent import ForkedEngine, WarmParent, environment
+
+ENGINES = {"meta_schedule": "tuning.engines.meta_schedule"}
+"""Engine name to the module that is run."""
+WARM: dict[str, WarmParent] = {}
+"""By module, in a process that keeps them."""
+Process = Union["subprocess.Popen[bytes]", ForkedEngine]
+READ_BYTES = 1 << 20
+
+
+class BadEvent(Exception):
+    """The engine sent something that is no event."""
+
+
+class EngineProcess:
+    """One engine, in a process group of its own. A context manager: at exit the whole group is gone."""
+
+    def __init__(self, engine: str, start: Start, console_log: Path) -> None:
+        console_log.parent.mkdir(parents=True, exist_ok=True)
+        with console_log.open("ab") as log:
+            self._process, reader = _started(ENGINES[engine], log.fileno())
+        os.set_blocking(reader, False)
+        self._events = reader
+        self._rest = b""
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(reader, selectors.EVENT_READ)
+        self.ended = False
+        """The engine closed its pipe: no event will come."""
+        self.send(start)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        self._selector.close()
+        os.close(self._events)
+
+    @property
+    def pid(self) -> int:
+        """Process and group id."""
+        return self._process.pid
+
+    def send(self, control: Control) -> None:
+        """Tell the engine; one that is gone already isn't told."""
+        stdin = self._process.stdin
+        assert stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            stdin.write(encode(control))
+            stdin.flush()
+
+    def stop(self) -> None:
+        """Ask the engine to end soon."""
+        self.send(Stop())
+
+    def read(self, timeout_s: float) -> list[Event]:
+        """The events that arrived, after waiting for the first one at most this long.
+
+        Raises `BadEvent` for a line that is none.
+        """
+        if self.ended or not self._selector.select(timeout_s):
+            return []
+        data = os.read(self._events, READ_BYTES)
+        if not data:
+            self.ended = True
+            return []
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return list(_decoded(lines))
+
+    def wait(self, timeout_s: float) -> int | None:
+        """The exit status (negative: the signal that killed it), or None when it runs still or nobody knows."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self) -> None:
+        """End the engine and everything that it started."""
+        members = _session_of(self.pid)
+        for pid in {self.pid, *members}:
+            _kill(pid)
+        with contextlib.suppress(BrokenPipeError), self._process:
+            pass
+
+
+def keep_warm(kind: str) -> None:
+    """Have a warm parent for each engine from now on, for targets of this kind: this process is going to tune."""
+    if not sys.platform.startswith("linux"):  # Packets and process ids that wait to be collected.
+        return
+    for module in ENGINES.values():
+        WARM[module] = WarmParent(module, kind)
+        WARM[module].start()
+
+
+def _started(module: str, console: int) -> tuple[Process, int]:
+    """A new engine and the pipe that its events come from. Raises `OSError`."""
+    warm = [WARM[module].fork] if module in WARM else []
+    starts: list[Callable[[int, int], Process | None]] = [*warm, partial(_cold, module)]
+    for start in starts:
+        reader, writer = os.pipe()
+        try:
+            process = start(console, writer)
+        except OSError:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        if process:
+            return process, reader
+        os.close(reader)
+    raise AssertionError("a cold start gives a process or raises")
+
+
+def _cold(module: str, console: int, events: int) -> Process:
+    return subprocess.Popen(
+        [sys.executable, "-m", module, "--events-fd", str(events)],
+        stdin=subprocess.PIPE,
+        stdout=console,
+        stderr=console,
+        pass_fds=[events],
+        cwd=settings.BASE_DIR,
+        start_new_session=True,
+        env=environment(),
+    )
+
+
+def _decoded(lines: list[bytes]) -> Iterator[Event]:
+    for line in lines:
+        try:
+            yield decode_event(line)
+        except msgspec.MsgspecError as error:
+            raise BadEvent(f"the engine sent a line that is no event ({error}): {line[:200]!r}") from error
+
+
+def _session_of(leader: int) -> list[int]:
+    """Processes of the engine's session: a child may have made a process group of its own.
+
+    Without Python's resource tracker, which ends by itself once it has removed the engine's semaphores.
+    """
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(ProcessLookupError, PermissionError, psutil.Error):
+            if os.getsid(process.pid) == leader and "resource_tracker" not in " ".join(process.cmdline()):
+                found.append(process.pid)
+    return found
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,294 @@
+"""The only writer of measurements: a batch of an engine's events becomes one transaction and one delta."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from tuning.engines.wire.protocol import (
+    Event,
+    Hello,
+    Phase,
+    Plateaued,
+    TaskInfo,
+    TasksExtracted,
+    TrialMeasured,
+    WarmStarted,
+)
+from tuning.models import (
+    KEEP_BEST,
+    Record,
+    Run,
+    RunDelta,
+    Task,
+    Trial,
+    TrialError,
+    TrialRow,
+    fingerprint,
+    level_of_detail,
+    trial_columns,
+)
+
+from .estimating import grown
+
+RUN_FIELDS = (
+    "trials_done",
+    "trials_failed",
+    "tasks_total",
+    "tasks_chosen",
+    "tasks_measured",
+    "warm_start",
+    "estimated_latency_s",
+    "estimates",
+    "elapsed_s",
+    "phase",
+    "phase_task",
+    "target",
+    "target_fingerprint",
+    "versions",
+)
+TASK_FIELDS = ("trials", "failed", "best_latency_s", "best_trial", "plateaued")
+
+
+class LeaseLost(Exception):
+    """The run is another supervisor's, or was marked interrupted: nothing was written."""
+
+
+class EngineMisbehaved(Exception):
+    """The engine broke the protocol; nothing of the batch was written."""
+
+
+class Recorder:
+    """Records the events of one claimed run.
+
+    Counters are kept on the model instances between batches; when a transaction fails they are read again, so
+    a batch can be tried again and nothing is counted twice.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._pk = run.pk
+        self._lease = run.lease
+        self._stale = False
+        self._load()
+
+    def record(self, events: Sequence[Event]) -> RunDelta:
+        """Write the events in one transaction.
+
+        Raises `LeaseLost`, `EngineMisbehaved`, or a database error; then nothing was written.
+        """
+        if self._stale:
+            self._load()
+        self._stale = True
+        with transaction.atomic():
+            delta = _Batch(self).write(events)
+        self.saved = self._values()
+        self._stale = False
+        return delta
+
+    def _load(self) -> None:
+        self.run = Run.objects.select_related("network", "created_by").get(pk=self._pk)
+        if self.run.lease != self._lease:
+            raise LeaseLost(f"run {self._pk} has another supervisor")
+        self.tasks = {task.index: task for task in self.run.tasks.all()}
+        self.errors = {error.digest: error for error in self.run.errors.all()}
+        self.kept: dict[int, list[Record]] = {index: list(task.records.all()) for index, task in self.tasks.items()}
+        self.saved = self._values()
+        self._stale = False
+
+    def changes(self) -> dict[str, Any]:
+        """What the run's row lacks: most batches change a few columns, and encoding all of them takes longest."""
+        return {name: value for name, value in self._values().items() if value != self.saved[name]}
+
+    def _values(self) -> dict[str, Any]:
+        return {name: getattr(self.run, name) for name in RUN_FIELDS}
+
+
+class _Batch:
+    """One transaction's worth of events."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.run = recorder.run
+        self.after = recorder.run.trials_done
+        self.trials: list[TrialRow] = []
+        self.met: dict[int, TrialError] = {}
+        """By a failed trial's place in the batch: the error's key isn't known before it is saved."""
+        self.tasks: dict[int, Task] = {}
+        self.errors: dict[str, TrialError] = {}
+        self.dropped: list[Record] = []
+        self.added: list[Record] = []
+        self.estimates: list[tuple[int, float]] = []
+        """Trials that changed the estimate, with what it was then."""
+
+    def write(self, events: Sequence[Event]) -> RunDelta:
+        for event in events:
+            self._take(event)
+        self._save()
+        return {
+            "type": "delta",
+            "after": self.after,
+            "last": self.run.trials_done,
+            "trials": trial_columns(self.trials, {task.pk: index for index, task in self.tasks.items()}, self.after),
+            "run": self.run.to_dict(tasks=self.recorder.tasks.values()),
+            "tasks": [task.to_dict() for task in self.tasks.values()],
+        }
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, TrialMeasured):
+            self._take_trial(event)
+        elif isinstance(event, TasksExtracted):
+            self._take_tasks(event)
+        elif isinstance(event, Phase):
+            self.run.phase, self.run.phase_task = event.name, event.task
+        elif isinstance(event, Plateaued):
+            self._task(event.task).plateaued = True
+        elif isinstance(event, WarmStarted):
+            self.run.warm_start = {"tasks": event.tasks, "runs": event.runs}
+        elif isinstance(event, Hello):
+            self.run.versions = event.versions
+
+    def _task(self, index: int) -> Task:
+        """The task, which is saved with the batch."""
+        task = self.recorder.tasks.get(index)
+        if task is None:
+            raise EngineMisbehaved(f"the engine speaks of task {index}, which it never announced")
+        self.tasks[index] = task
+        return task
+
+    def _take_tasks(self, event: TasksExtracted) -> None:
+        self.run.target, self.run.target_fingerprint = event.target, fingerprint(event.target)
+        known = self.recorder.tasks
+        if known:
+            _refuse_other_tasks(known, event.tasks)
+            for task in known.values():
+                if task.plateaued:  # Who continues a run wants more of each task.
+                    self._task(task.index).plateaued = False
+            return
+        rows = Task.objects.bulk_create(_task(self.run, info) for info in event.tasks)
+        for task in rows:
+            known[task.index] = self.tasks[task.index] = task
+            self.recorder.kept[task.index] = []
+        self.run.tasks_total = len(rows)
+        self.run.tasks_chosen = sum(task.chosen for task in rows)
+
+    def _take_trial(self, event: TrialMeasured) -> None:
+        task = self._task(event.task)
+        if self.run.trials_done >= self.run.trials_budget:
+            raise EngineMisbehaved(f"the engine measured more than the budget of {self.run.trials_budget} trials")
+        if (event.latency_s is None) == (event.error_kind is None):
+            raise EngineMisbehaved("the engine sent a trial that has both or neither of a latency and an error")
+        self.run.trials_done += 1
+        self.run.elapsed_s = max(self.run.elapsed_s, event.at_s)
+        task.trials += 1
+        trial = TrialRow(
+            run_id=self.run.pk,
+            task_id=task.pk,
+            number=self.run.trials_done,
+            nth=task.trials,
+            latency_s=event.latency_s,
+            error_id=None,
+            error_kind=event.error_kind,
+            short=event.short,
+            at_s=event.at_s,
+            lod=level_of_detail(self.run.trials_done),
+            improved=not event.short and self._improves(task, event.latency_s),
+        )
+        self.trials.append(trial)
+        if trial.improved and (estimate_s := estimated_latency(self.recorder.tasks.values())) is not None:
+            self.estimates.append((trial.number, estimate_s))
+        if event.latency_s is None:
+            self._count_failure(task, trial.number, event)
+        elif event.record is not None and not event.short:
+            self._keep(task, trial.number, event.latency_s, event.record)
+
+    def _improves(self, task: Task, latency_s: float | None) -> bool:
+        if latency_s is None or (task.best_latency_s is not None and latency_s >= task.best_latency_s):
+            return False
+        task.best_latency_s = latency_s
+        task.best_trial = self.run.trials_done
+        return True
+
+    def _count_failure(self, task: Task, number: int, event: TrialMeasured) -> None:
+        task.failed += 1
+        self.run.trials_failed += 1
+        kind, text = event.error_kind or "run", event.error or "not recorded"
+        digest = error_digest(kind, text)
+        error = self.recorder.errors.get(digest)
+        if error is None:
+            error = TrialError(run=self.run, kind=kind, digest=digest, text=text, first_trial=number)
+            self.recorder.errors[digest] = error
+        error.count += 1
+        error.last_trial = number
+        if task.index not in error.tasks:
+            error.tasks = sorted([*error.tasks, task.index])
+        self.met[len(self.trials) - 1] = self.errors[digest] = error
+
+    def _keep(self, task: Task, number: int, latency_s: float, text: str) -> None:
+        kept = self.recorder.kept[task.index]
+        record = Record(task=task, trial=number, latency_s=latency_s, text=text)
+        kept.append(record)
+        kept.sort(key=lambda one: (one.latency_s, one.trial))
+        self.added.append(record)
+        self.dropped += kept[KEEP_BEST:]
+        del kept[KEEP_BEST:]
+
+    def _save(self) -> None:
+        self._save_run()
+        for task in self.tasks.values():  # Seldom more than one, for which bulk_update takes three times as long.
+            task.save(update_fields=TASK_FIELDS)
+        for error in self.errors.values():
+            error.save()
+        for place, error in self.met.items():
+            self.trials[place] = self.trials[place]._replace(error_id=error.pk)
+        Trial.objects.insert(self.trials)
+        gone = set(map(id, self.dropped))
+        Record.objects.bulk_create(record for record in self.added if id(record) not in gone)
+        if stored := [record.pk for record in self.dropped if record.pk]:
+            Record.objects.filter(pk__in=stored).delete()
+
+    def _save_run(self) -> None:
+        run = self.run
+        tasks = self.recorder.tasks.values()
+        run.tasks_measured = sum(task.best_latency_s is not None for task in tasks)
+        run.estimated_latency_s = estimated_latency(tasks)
+        run.heartbeat_at = timezone.now()
+        if self.estimates:
+            run.estimates = grown(run.estimates, self.estimates)
+        mine = Run.objects.live().filter(pk=run.pk, lease=run.lease)
+        values = {"heartbeat_at": run.heartbeat_at, **self.recorder.changes()}
+        # Users seldom write a run that is tuned. When they did the delta shows it.
+        if mine.filter(status=run.status, revision=run.revision).update(**values):
+            return
+        if not mine.update(**values):
+            raise LeaseLost(f"run {run.pk} was taken away")
+        run.status, run.name, run.revision = mine.values_list("status", "name", "revision").get()
+
+
+def estimated_latency(tasks: Iterable[Task]) -> float | None:
+    """Σ best latency × weight of the chosen tasks in seconds; None until each of them has a valid trial."""
+    parts = [task.best_latency_s and task.best_latency_s * task.weight for task in tasks if task.chosen]
+    return sum(part for part in parts if part is not None) if parts and None not in parts else None
+
+
+@lru_cache(maxsize=64)
+def error_digest(kind: str, text: str) -> str:
+    """The same for texts that differ only by addresses, temporary paths, process numbers and times."""
+    alike = re.sub(r"0x[0-9a-fA-F]+|/tmp/\S+|\d+", "#", text)
+    return hashlib.sha256(f"{kind}\n{alike}".encode()).hexdigest()
+
+
+def _task(run: Run, info: TaskInfo) -> Task:
+    return Task(run=run, chosen=info.chosen, **Task.described(info))
+
+
+def _refuse_other_tasks(known: dict[int, Task], infos: Sequence[TaskInfo]) -> None:
+    """A resumed run must tune what it tuned before, or its trials would be counted to other functions."""
+    before = {index: (task.workload_hash, task.weight, task.chosen) for index, task in known.items()}
+    if before != {info.index: (info.workload_hash, info.weight, info.chosen) for info in infos}:
+        raise EngineMisbehaved("the network's tasks are no longer those that this run began with")

@@ -1,0 +1,237 @@
+"""One run from claim to end: starts the engine, records what it says, keeps the lease, tells why it ended."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+from django.db import InterfaceError, OperationalError, connection
+from django.utils import timezone
+
+from tuning.engines.wire.protocol import VERSION, Event, Extend, Failed, Finished, Hello, Options, Start, TasksExtracted
+from tuning.host import devices
+from tuning.models import Run
+from tuning.notify import webhooks
+from tuning.notify.announce import announce, announce_status
+
+from .engine_process import BadEvent, EngineProcess
+from .failures import death_notice, nothing_valid
+from .recorder import EngineMisbehaved, LeaseLost, Recorder
+from .warm_start import earlier_records
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+RENEW_S = 1.0
+"""How often the lease is renewed, and with it the wish to stop read."""
+PACE_S = 0.1
+"""Least time between two transactions: what arrives meanwhile becomes one batch."""
+STOP_GRACE_S = 15.0
+"""An engine that was told to stop is killed after this long. Nothing is lost: each trial is recorded as it ends."""
+SHUTDOWN_GRACE_S = 5.0
+"""The same at shutdown: who shuts the worker down (`up`, Docker) kills it after 10 s, and then nobody tells the run."""
+RETRY_S = 2.0
+NO_PHASE = {"phase": None, "phase_task": None}
+
+
+def claim(run: Run, shutdown: threading.Event, poll_s: float = 1.0, *, wait: bool = True) -> bool:
+    """Wait until the device is free and take the run; False when somebody else did, or at shutdown."""
+    while not run.claim():
+        if not wait:
+            return False
+        run.refresh_from_db(fields=("status",))
+        if run.status != Run.Status.QUEUED or shutdown.wait(poll_s):
+            return False
+    return True
+
+
+def supervise(run: Run, shutdown: threading.Event) -> str:
+    """Tune the claimed run until it ends, and give the status in which it ended.
+
+    When `shutdown` is set the run ends `interrupted` and can be resumed.
+    """
+    try:
+        return _Supervision(run, shutdown).go()
+    except LeaseLost as error:
+        logger.warning("Run %s: %s; its engine was ended.", run.pk, error)
+        run.refresh_from_db(fields=("status",))
+        return run.status
+    except Exception as error:
+        # The lease would run out in time, but the reason would be known to the log only.
+        values = {"error": f"Tuneboard's own fault: {error!r}", "finished_at": timezone.now(), **NO_PHASE}
+        webhooks.end(run, *Run.LIVE, to=Run.Status.FAILED, mine={"lease": run.lease}, **values)
+        announce_status(run)
+        raise
+
+
+class _Supervision:
+    def __init__(self, run: Run, shutdown: threading.Event) -> None:
+        self.run = run
+        self.lease = run.lease or ""
+        self.shutdown = shutdown
+        self.elapsed_before = run.elapsed_s
+        self.started = time.monotonic()
+        self.renewed = self.paced = 0.0
+        self.stop_sent: float | None = None
+        self.last: Finished | Failed | None = None
+        self.recorder = self._patiently(lambda: Recorder(run))
+
+    def go(self) -> str:
+        """Once more with another engine when the run was extended as the last one ended."""
+        self._patiently(lambda: announce_status(self.run))
+        while (ended := self._end(*self._tune())) is None:
+            self.recorder = self._patiently(lambda: Recorder(self.run))
+        return ended
+
+    def _tune(self) -> tuple[str, str | None]:
+        """Status and error in which the engine's end leaves the run."""
+        self.last, self.stop_sent = None, None
+        self.told = (self.run.trials_budget, self.run.time_limit_s)
+        try:
+            with EngineProcess(self.run.engine, self._start(), self.run.console_log) as engine:
+                trouble = self._watch(engine)
+                exit_status = None if trouble or self._overdue() else engine.wait(STOP_GRACE_S)
+        except OSError as error:
+            return Run.Status.FAILED, f"The engine could not be started: {error}."
+        except devices.NotAllowed as error:
+            return Run.Status.FAILED, str(error)
+        return (Run.Status.FAILED, trouble) if trouble else self._verdict(exit_status)
+
+    def _start(self) -> Start:
+        run = self.run
+        return Start(
+            run_id=run.pk,
+            network=run.network.spec(),
+            target=run.target,
+            options=msgspec.convert(run.options, Options),
+            trials_budget=run.trials_budget,
+            trials_done=run.trials_done,
+            elapsed_s=self._elapsed_s(),
+            work_dir=str(run.work_dir),
+            time_limit_s=run.time_limit_s,
+            remote=devices.remote_of(run.device),
+            earlier_follow=self._warm_start,
+        )
+
+    @property
+    def _warm_start(self) -> bool:
+        return msgspec.convert(self.run.options, Options).warm_start
+
+    def _watch(self, engine: EngineProcess) -> str | None:
+        """Read and record until the engine ends; gives what the engine did wrong, if anything."""
+        try:
+            while not engine.ended and not self._overdue():
+                time.sleep(max(0.0, self.paced + PACE_S - time.monotonic()))
+                events = engine.read(timeout_s=RENEW_S / 2)
+                self._record(events)
+                self._answer(engine, events)
+                self._renew(engine)
+                if self.stop_sent is None and self._wants_stop():
+                    self.stop_sent = time.monotonic()
+                    engine.stop()
+        except (BadEvent, EngineMisbehaved) as error:
+            return f"The engine broke its protocol: {error}."
+        return None
+
+    def _record(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, Hello) and event.version != VERSION:
+                raise EngineMisbehaved(f"it speaks version {event.version}, this Tuneboard version {VERSION}")
+            if isinstance(event, (Finished, Failed)):
+                self.last = event
+        if events:
+            delta = self._patiently(lambda: self.recorder.record(events))
+            self.paced = time.monotonic()
+            announce(self.run.pk, delta)
+
+    def _answer(self, engine: EngineProcess, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, TasksExtracted) and self._warm_start:
+                ask = partial(earlier_records, self.recorder.run, event.tasks)
+                engine.send(self._patiently(ask))
+
+    def _renew(self, engine: EngineProcess) -> None:
+        if time.monotonic() < self.renewed + RENEW_S:
+            return
+        elapsed_s = self._elapsed_s()
+        wishes = self._patiently(lambda: self.run.renew(self.lease, elapsed_s))
+        if wishes is None:
+            raise LeaseLost("it was taken away")
+        self.recorder.run.elapsed_s = max(self.recorder.run.elapsed_s, elapsed_s)
+        self.run.status = wishes.status
+        if (wishes.trials_budget, wishes.time_limit_s) != self.told:
+            self._extend(engine, wishes.trials_budget, wishes.time_limit_s)
+        self.renewed = time.monotonic()
+
+    def _extend(self, engine: EngineProcess, trials_budget: int, time_limit_s: float | None) -> None:
+        for run in (self.run, self.recorder.run):
+            run.trials_budget, run.time_limit_s = trials_budget, time_limit_s
+        self.told = (trials_budget, time_limit_s)
+        engine.send(Extend(trials_budget, time_limit_s))
+
+    def _was_extended(self) -> bool:
+        """Whether the engine did all that it was asked, while more was wished than it was told of."""
+        run = self.run
+        run.refresh_from_db(fields=("status", "lease", "trials_budget", "time_limit_s"))
+        mine = run.status == Run.Status.RUNNING and run.lease == self.lease
+        return mine and isinstance(self.last, Finished) and (run.trials_budget, run.time_limit_s) != self.told
+
+    def _elapsed_s(self) -> float:
+        return self.elapsed_before + time.monotonic() - self.started
+
+    def _wants_stop(self) -> bool:
+        return self.shutdown.is_set() or self.run.status == Run.Status.STOPPING
+
+    def _overdue(self) -> bool:
+        grace_s = SHUTDOWN_GRACE_S if self.shutdown.is_set() else STOP_GRACE_S
+        return self.stop_sent is not None and time.monotonic() > self.stop_sent + grace_s
+
+    def _patiently(self, step: Callable[[], T]) -> T:
+        """Repeat the step while the database can't be reached: the engine waits at its full pipe meanwhile."""
+        waited = False
+        while True:
+            try:
+                return step()
+            except (OperationalError, InterfaceError) as error:
+                if self.shutdown.is_set():
+                    raise LeaseLost("the database can't be reached at shutdown") from error
+                if not waited:
+                    logger.warning("Run %s waits for the database: %s", self.run.pk, str(error).strip())
+                waited = True
+                connection.close()
+                time.sleep(RETRY_S)
+
+    def _verdict(self, exit_status: int | None) -> tuple[str, str | None]:
+        run = self.run
+        counted = ("status", "trials_done", "trials_failed", "trials_budget")
+        self._patiently(lambda: run.refresh_from_db(fields=counted))
+        if isinstance(self.last, Failed):
+            return Run.Status.FAILED, self.last.error
+        if isinstance(self.last, Finished) and self.last.reason != "stopped":
+            none_valid = run.trials_done == run.trials_failed
+            return (Run.Status.FAILED, nothing_valid(run)) if none_valid else (Run.Status.FINISHED, None)
+        if run.status == Run.Status.STOPPING:
+            return Run.Status.STOPPED, None
+        if self.stop_sent is not None:
+            return Run.Status.INTERRUPTED, "The worker was shut down. Resume goes on where it ended."
+        return Run.Status.FAILED, death_notice(run, exit_status)
+
+    def _end(self, status: str, error: str | None) -> str | None:
+        """The status; None when the run was extended at the last moment, and is to go on."""
+        reason = self.last.reason if isinstance(self.last, Finished) else None
+        values = {"error": error, "finish_reason": reason, "finished_at": timezone.now(), **NO_PHASE}
+        told = dict(zip(("trials_budget", "time_limit_s"), self.told, strict=True)) if reason else {}
+        mine = {"lease": self.lease, **told}
+        ended = self._patiently(
+            lambda: webhooks.end(self.run, *Run.LIVE, to=status, mine=mine, elapsed_s=self._elapsed_s(), **values)
+        )
+        if not ended and self._patiently(self._was_extended):
+            return None
+        if not ended:
+            raise LeaseLost("it was taken away")
+        self._patiently(lambda: announce_status(self.run))
+        return status

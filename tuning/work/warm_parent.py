@@ -1,0 +1,164 @@
+"""The worker's end of a warm parent, from which engines are forked rather than started: see `engines.parent`."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import subprocess
+import sys
+import threading
+from typing import IO
+
+from django.conf import settings
+from typing_extensions import Self
+
+from tuning.engines.wire.protocol import READY
+
+logger = logging.getLogger(__name__)
+WAIT_S = 12.0
+"""For which a run waits until a parent has loaded, and until it has forked. Below a lease, which nobody renews meanwhile."""
+
+
+class ForkedEngine:
+    """An engine that a warm parent forked, with the part of `subprocess.Popen` that a supervisor needs."""
+
+    def __init__(self, pid: int, stdin: IO[bytes], status: socket.socket) -> None:
+        self.pid = pid
+        self.stdin = stdin
+        self._status = status
+        self._line = b""
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """The exit status (negative: the signal that killed it); None when who should tell was killed itself.
+
+        Raises `subprocess.TimeoutExpired`.
+        """
+        try:
+            self._line = self._line or _line(self._status, timeout)
+        except TimeoutError as error:
+            raise subprocess.TimeoutExpired("engine", timeout or 0) from error
+        return int(self._line) if self._line else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Wait until it has ended, and forget it."""
+        with self._status, self.stdin:
+            self.wait()
+
+
+class WarmParent:
+    """Keeps a process with an engine's module loaded, for targets of one kind. It ends with this one (Linux)."""
+
+    def __init__(self, module: str, kind: str) -> None:
+        self._command = [sys.executable, "-m", "tuning.engines.forking.parent", module, "--kind", kind]
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._requests: socket.socket | None = None
+        self._ready = False
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id while it runs."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def start(self) -> None:
+        """Begin to load, unless it runs already."""
+        with self._lock:
+            self._start()
+
+    def fork(self, console: int, events: int) -> ForkedEngine | None:
+        """An engine; None when there is none to be had, so that it must be started without. File descriptors stay open.
+
+        A parent that is gone, or that ends because it is out of date, is replaced first. One that loads still, longer
+        than most do, is left to it; one that hangs is ended.
+        """
+        with self._lock:
+            try:
+                for _ in range(2):
+                    self._start()
+                    if self._loaded() and (engine := self._ask(console, events)):
+                        return engine
+                    self._end()
+                said = "can't be had"
+            except TimeoutError:
+                said = f"doesn't answer within {WAIT_S:g} s" if self._ready else f"isn't loaded within {WAIT_S:g} s"
+                if self._ready:
+                    self._end()
+        logger.warning("The warm parent of engines %s: the run starts without.", said)
+        return None
+
+    def stop(self) -> None:
+        """End it; engines go on."""
+        with self._lock:
+            self._end()
+
+    def _start(self) -> None:
+        if self.pid is not None:
+            return
+        self._end()
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [*self._command, "--requests-fd", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                cwd=settings.BASE_DIR,
+                start_new_session=True,
+                env=environment(),
+            )
+
+    def _loaded(self) -> bool:
+        """Wait until the parent is ready; False when it ended instead. Raises `TimeoutError`."""
+        assert self._requests
+        self._requests.settimeout(WAIT_S)
+        with contextlib.suppress(ConnectionResetError):
+            self._ready = self._ready or self._requests.recv(16) == READY
+        return self._ready
+
+    def _ask(self, console: int, events: int) -> ForkedEngine | None:
+        """None when the parent ended. Raises `TimeoutError`."""
+        assert self._requests
+        stdin, ours = os.pipe()
+        status, theirs = socket.socketpair()
+        with contextlib.ExitStack() as undo:
+            writer = undo.enter_context(os.fdopen(ours, "wb"))  # A stray engine ends when this is closed.
+            undo.enter_context(status)
+            with theirs, os.fdopen(stdin, "rb"), contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                socket.send_fds(self._requests, [b"engine"], [stdin, console, events, theirs.fileno()])
+            if not (pid := _line(status, WAIT_S)):
+                return None
+            undo.pop_all()
+        return ForkedEngine(int(pid), writer, status)
+
+    def _end(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+        if self._requests:
+            self._requests.close()
+        self._process = self._requests = None
+        self._ready = False
+
+
+def environment() -> dict[str, str]:
+    """Of engines and their parents."""
+    return {**os.environ, "PYTHONUNBUFFERED": "1"}
+
+
+def _line(source: socket.socket, timeout: float | None) -> bytes:
+    """The next line, or nothing when the other end was closed before. Raises `TimeoutError`."""
+    source.settimeout(timeout)
+    line = b""
+    while not line.endswith(b"\n"):
+        try:
+            byte = source.recv(1)
+        except ConnectionResetError:
+            return b""
+        if not byte:
+            return b""
+        line += byte
+    return line
