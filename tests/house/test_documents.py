@@ -10,7 +10,7 @@ import pytest
 from django.core.management import get_commands, load_command_class
 from packaging.requirements import Requirement
 
-OURS = sorted(name for name, app in get_commands().items() if app in ("dashboard", "tuning"))
+OURS = sorted(name for name, app in get_commands().items() if app in ("dashboard", "tuning", "tests.benchmarks"))
 
 
 def settings_read(root: Path) -> set[str]:

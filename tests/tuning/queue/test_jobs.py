@@ -27,7 +27,7 @@ HELLO = Hello(version=VERSION, engine="fake", pid=1, versions={})
 WORKER = """
 import os, sys
 os.environ["DJANGO_SETTINGS_MODULE"] = "dashboard.settings"
-from tuning import engine_process
+from tuning.work import engine_process
 engine_process.ENGINES["meta_schedule"] = "tests.fake_engine"
 from tuning.queue.celery import app
 app.worker_main(sys.argv[1:])

@@ -217,7 +217,7 @@ def test_kill_9_of_the_job_leaves_nothing_and_again_succeeds(
 JOB = """
 import django, threading
 django.setup()
-from tuning import compiling
+from tuning.work import compiling
 from tuning.models import Compilation
 compiling.COMPILER = "tests.fake_compiler"
 one = Compilation.objects.shown().get(pk={key})
