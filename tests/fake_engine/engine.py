@@ -3,8 +3,8 @@
 FAKE_ENGINE_SCRIPT names a file of JSON lines. A line with `type` is an event, sent as it is, except trials that the
 run has already (`Start.trials_done`): these were sent by an earlier process. Others are deeds: {"do": "sleep",
 "seconds": 1}, {"do": "print", "text": "…"}, {"do": "kill"}, {"do": "exit", "status": 3}, {"do": "raw", "text": "…"},
-{"do": "wait"} for Stop or the end of stdin, {"do": "extended"} for Extend and {"do": "earlier"} for Earlier, which
-are printed, {"do": "ignore"} them and sleep, {"do": "tell"} what the process is like.
+{"do": "wait"} for Stop or the end of stdin, {"do": "extended"} for Extend and {"do": "warm_start"} for
+WarmStart, which are printed, {"do": "ignore"} them and sleep, {"do": "tell"} what the process is like.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Any
 
 from tuning.engines.wire.protocol import (
     Control,
-    Earlier,
     Event,
     Extend,
     Finished,
     Start,
     Stop,
+    WarmStart,
     decode_control,
     decode_event,
     encode,
@@ -66,7 +66,7 @@ def deed(step: dict[str, Any], events: Any) -> None:
         "raw": lambda: events.write(step["text"].encode() + b"\n"),
         "wait": lambda: wait(events),
         "extended": lambda: os.write(1, repr(control_of(Extend)).encode() + b"\n"),
-        "earlier": lambda: os.write(1, repr(control_of(Earlier)).encode() + b"\n"),
+        "warm_start": lambda: os.write(1, repr(control_of(WarmStart)).encode() + b"\n"),
         "ignore": lambda: time.sleep(600),
         "tell": tell,
     }

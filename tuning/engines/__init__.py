@@ -1,1 +1,1 @@
-"""What tunes: each engine is a process of its own that speaks `protocol`. No Django here."""
+"""Tuning engines and other uses of TVM. Each runs in a process of its own and without Django."""

@@ -9,7 +9,7 @@ from django.conf import settings
 
 from tuning.engines.wire import tracker
 from tuning.engines.wire.protocol import Remote
-from tuning.engines.wire.tracker import Address, TrackerTrouble
+from tuning.engines.wire.tracker import Address, TrackerError
 from tuning.validation import Invalid
 
 HERE = "this machine"
@@ -51,7 +51,7 @@ def chosen(given: Any) -> str | None:
         remote = remote_of(given)
         assert remote
         found = tracker.summary(remote.tracker)
-    except (NotAllowed, TrackerTrouble) as trouble:
+    except (NotAllowed, TrackerError) as trouble:
         raise Invalid({"device": str(trouble)}) from trouble
     if not found.total(remote.key):
         keys = ", ".join(queue.key for queue in found.queues if queue.total) or "none"

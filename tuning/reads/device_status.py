@@ -10,7 +10,7 @@ from django.conf import settings
 from typing_extensions import TypedDict
 
 from tuning.engines.wire import tracker
-from tuning.engines.wire.tracker import Address, Queue, TrackerTrouble
+from tuning.engines.wire.tracker import Address, Queue, TrackerError
 from tuning.host.devices import HERE, REMOTE
 from tuning.models import Compilation, Run, TrackerSample
 
@@ -160,7 +160,7 @@ def asked(address: Address) -> tuple[list[Queue], str | None]:
     """A tracker's queues, or why it doesn't answer."""
     try:
         return tracker.summary(address, ASK_S).queues, None
-    except TrackerTrouble as trouble:
+    except TrackerError as trouble:
         return [], str(trouble)
 
 

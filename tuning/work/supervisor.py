@@ -22,7 +22,7 @@ from tuning.notify.announce import announce, announce_status
 from .engine_process import BadEvent, EngineProcess
 from .failures import death_notice, nothing_valid
 from .recorder import EngineMisbehaved, LeaseLost, Recorder
-from .warm_start import earlier_records
+from .warm_start import warm_start
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -114,7 +114,7 @@ class _Supervision:
             work_dir=str(run.work_dir),
             time_limit_s=run.time_limit_s,
             remote=devices.remote_of(run.device),
-            earlier_follow=self._warm_start,
+            expect_warm_start=self._warm_start,
         )
 
     @property
@@ -151,7 +151,7 @@ class _Supervision:
     def _answer(self, engine: EngineProcess, events: Sequence[Event]) -> None:
         for event in events:
             if isinstance(event, TasksExtracted) and self._warm_start:
-                ask = partial(earlier_records, self.recorder.run, event.tasks)
+                ask = partial(warm_start, self.recorder.run, event.tasks)
                 engine.send(self._patiently(ask))
 
     def _renew(self, engine: EngineProcess) -> None:

@@ -1,21 +1,21 @@
-"""What earlier runs know of a run's tasks."""
+"""The records of earlier runs that a run starts from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuning.engines.wire.protocol import Earlier, EarlierRecord, TaskInfo
+from tuning.engines.wire.protocol import KnownRecord, TaskInfo, WarmStart
 from tuning.models import Run
 from tuning.reads.library import known_records
 
 MOST = 16
-"""Records of a task, the best of all earlier runs."""
+"""Records per task."""
 
 
-def earlier_records(run: Run, tasks: Sequence[TaskInfo]) -> Earlier:
-    """The best records of the run's chosen tasks, by earlier runs for the very same target."""
+def warm_start(run: Run, tasks: Sequence[TaskInfo]) -> WarmStart:
+    """The best records of earlier runs for the run's chosen tasks and exactly its target."""
     index_of = {task.workload_hash: task.index for task in tasks if task.chosen}
     known = known_records(index_of, run.target, most=MOST, but=run)
-    return Earlier(
-        [EarlierRecord(index_of[shash], one.run, one.text) for shash in index_of for one in known.get(shash, [])]
+    return WarmStart(
+        [KnownRecord(index_of[shash], one.run, one.text) for shash in index_of for one in known.get(shash, [])]
     )

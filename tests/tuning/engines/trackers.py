@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from tests.live import free_port
 from tuning.engines.wire import tracker
-from tuning.engines.wire.tracker import Address, TrackerTrouble
+from tuning.engines.wire.tracker import Address, TrackerError
 
 KEY = "board"
 PATIENCE_S = 60.0
@@ -49,7 +49,7 @@ class Farm:
             try:
                 if tracker.summary(self.address).total(key) == count:
                     return
-            except TrackerTrouble:
+            except TrackerError:
                 assert self.tracker.poll() is None, self._logs.joinpath("tracker.log").read_text()
             time.sleep(0.1)
         raise AssertionError(f"There never were {count} devices of key {key}.")

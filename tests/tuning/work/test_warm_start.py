@@ -11,10 +11,10 @@ import pytest
 from tests.engine_fixtures import Play
 from tests.tuning.work.test_supervisor import HELLO, tune
 from tests.world import TARGET, extracted, make_run, measured_run, record_text, task_infos, trial
-from tuning.engines.wire.protocol import EarlierRecord, Finished, Start, WarmStarted
+from tuning.engines.wire.protocol import Finished, KnownRecord, Start, WarmStarted
 from tuning.models import Run
 from tuning.work.supervisor import _Supervision
-from tuning.work.warm_start import MOST, earlier_records
+from tuning.work.warm_start import MOST, warm_start
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -25,8 +25,8 @@ def ended(**values: Any) -> Run:
     return run
 
 
-def told(run: Run, tasks: int = 2) -> list[EarlierRecord]:
-    return earlier_records(run, task_infos(tasks)).records
+def told(run: Run, tasks: int = 2) -> list[KnownRecord]:
+    return warm_start(run, task_infos(tasks)).records
 
 
 def test_it_gives_the_fastest_records_of_the_same_workloads_first() -> None:
@@ -57,14 +57,14 @@ def test_other_workloads_synthetic_runs_and_the_run_itself_do_not_count() -> Non
     assert told(make_run()) == []
     Run.objects.update(synthetic=False)
     other = [msgspec.structs.replace(task_infos(1)[0], workload_hash="ff")]
-    assert earlier_records(make_run(), other).records == []
+    assert warm_start(make_run(), other).records == []
 
 
 def test_only_the_chosen_tasks_are_told_of() -> None:
     ended()
     first, second = task_infos(2)
     told_of = [first, msgspec.structs.replace(second, chosen=False)]
-    assert {one.task for one in earlier_records(make_run(), told_of).records} == {0}
+    assert {one.task for one in warm_start(make_run(), told_of).records} == {0}
 
 
 def test_it_tells_of_so_many_at_most() -> None:
@@ -76,18 +76,18 @@ def test_it_tells_of_so_many_at_most() -> None:
 def test_the_engine_is_told_and_what_it_uses_is_kept(play: Play) -> None:
     earlier = ended()
     used = WarmStarted([0, 1], [earlier.pk])
-    play(HELLO, extracted(), {"do": "earlier"}, used, trial(0), trial(1), Finished("budget"))
+    play(HELLO, extracted(), {"do": "warm_start"}, used, trial(0), trial(1), Finished("budget"))
     run = tune(make_run(trials_budget=2))
     assert run.status == "finished"
-    assert repr(EarlierRecord(0, earlier.pk, record_text(0, 0.001))) in run.console_log.read_text()
+    assert repr(KnownRecord(0, earlier.pk, record_text(0, 0.001))) in run.console_log.read_text()
     assert run.warm_start == {"tasks": [0, 1], "runs": [earlier.pk]}
     assert run.trials_done == 2
 
 
 def test_it_is_told_nothing_when_that_is_turned_off() -> None:
     ended()
-    assert _start_of(make_run(options={"warm_start": False})).earlier_follow is False
-    assert _start_of(make_run()).earlier_follow is True
+    assert _start_of(make_run(options={"warm_start": False})).expect_warm_start is False
+    assert _start_of(make_run()).expect_warm_start is True
 
 
 def _start_of(run: Run) -> Start:

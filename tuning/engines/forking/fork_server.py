@@ -1,16 +1,18 @@
-"""TVM in memory and not one thread started: the state from which engines and their workers are forked.
+"""Python's fork server, itself forked from an engine that has TVM loaded and hasn't started a thread.
 
-Loading TVM takes a second and more of CPU; a fork takes milliseconds and shares the memory.
+Loading TVM takes more than a second of CPU. A fork takes milliseconds and shares the memory.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
+import logging
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -18,25 +20,34 @@ from typing import Any
 
 from tuning.engines.wire.lifeline import die_with
 
+logger = logging.getLogger("tuneboard")
+Spawn = Callable[[str, Sequence[str], Sequence[int]], int]
+"""`util.spawnv_passfds`: starts the executable with these arguments and file descriptors, and returns its pid."""
+SPAWN_PARAMETERS = ["path", "args", "passfds"]
+SERVER_COMMAND = "from multiprocessing.forkserver import main; "
+"""What Python hands to `python -c` to start its fork server begins with this."""
 
-def start_fork_server() -> ForkServerContext:
-    """Processes of this context are forked from one that is forked from this one now, with all that it has loaded.
 
-    To be called from the main thread, with whose end the server ends, before another thread is started.
+def start_fork_server(preload: Sequence[str]) -> ForkServerContext:
+    """Return a context whose processes are forked from a copy of this process, with all that it has loaded.
+
+    `preload` names the modules that these processes need. They are imported only where the server can't be forked.
+    Call this on the main thread, with which the server ends, and before another thread is started.
     """
     if threading.active_count() > 1:
         raise RuntimeError("A process with threads can't be forked: one of them may hold a lock.")
-    # An engine ends without the interpreter's ending, and Python's tracker then removes what is left, as it should.
+    # Engines skip the interpreter's shutdown, so Python's resource tracker warns of what they left and removes it.
     os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([])
+    context.set_forkserver_preload(["tuning.engines.forking.preloaded", *preload])
     resource_tracker.ensure_running()
-    with _forking():
+    if not _fork_server():
+        logger.warning("This Python starts its fork server in an unknown way: workers load TVM once more.")
         forkserver.ensure_running()
     return context
 
 
-def keep_only(*fds: int) -> None:
+def close_fds_except(*fds: int) -> None:
     """Close every file descriptor but these and the standard three."""
     for fd in [int(path.name) for path in Path("/dev/fd").iterdir()]:
         if fd > 2 and fd not in fds:
@@ -44,25 +55,40 @@ def keep_only(*fds: int) -> None:
                 os.close(fd)
 
 
-@contextlib.contextmanager
-def _forking() -> Iterator[None]:
-    """Meanwhile Python starts its fork server, `python -c COMMAND`, in a fork instead of a new interpreter."""
+def _fork_server() -> bool:
+    """Have Python start its fork server, `python -c COMMAND`, as a fork of this process; False if that isn't possible.
+
+    The way to do that is no public interface, so everything about it is checked. If anything differs, the server is
+    started as Python does it. Run with Python 3.11; compared with the source of 3.14.
+    """
     untyped: Any = util
-    spawn, untyped.spawnv_passfds = untyped.spawnv_passfds, _fork
+    spawn: Spawn | None = getattr(untyped, "spawnv_passfds", None)
+    if spawn is None or list(inspect.signature(spawn).parameters) != SPAWN_PARAMETERS:
+        return False
+    forked: list[int] = []
+
+    def fork(path: str, args: Sequence[str], passfds: Sequence[int]) -> int:
+        if args[-2:-1] != ["-c"] or not args[-1].startswith(SERVER_COMMAND):
+            return spawn(path, args, passfds)
+        forked.append(_fork(args[-1], passfds))
+        return forked[0]
+
+    untyped.spawnv_passfds = fork
     try:
-        yield
+        forkserver.ensure_running()
     finally:
         untyped.spawnv_passfds = spawn
+    return bool(forked)
 
 
-def _fork(_path: str, args: Sequence[str], fds: Sequence[int]) -> int:
+def _fork(command: str, fds: Sequence[int]) -> int:
     engine = os.getpid()
     if server := os.fork():
         return server
     try:
         die_with(engine)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # By which hanging workers are ended.
-        keep_only(*fds)
-        exec(args[-1], {})  # noqa: S102  Python's own command to itself
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ends hanging workers.
+        close_fds_except(*fds)
+        exec(command, {})  # noqa: S102  Python's own command to itself
     finally:
         os._exit(0)

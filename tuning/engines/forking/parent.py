@@ -110,7 +110,7 @@ def _become_engine(main: Main, stdin: int, console: int, events: int) -> NoRetur
     os.setsid()
     for fd, standard in ((stdin, 0), (console, 1), (console, 2)):
         os.dup2(fd, standard)
-    fork_server.keep_only(events)
+    fork_server.close_fds_except(events)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()  # Python's own generator does this itself after a fork.
     status = 1

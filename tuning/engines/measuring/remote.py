@@ -23,7 +23,7 @@ from pebble import ProcessExpired, ProcessPool
 from tuning.engines.wire import tracker
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import Remote
-from tuning.engines.wire.tracker import Address, Server, Tracker, TrackerTrouble
+from tuning.engines.wire.tracker import Address, Server, Tracker, TrackerError
 
 from . import race, workers
 from .arguments import FILL, allocated
@@ -108,7 +108,7 @@ def connected(remote: Remote, timeout_s: float) -> Any:
                     server = connection.request(remote.key)
                 return rpc.connect(server.host, server.port, server.match_key, session_timeout=timeout_s)
             why = f"The tracker at {remote.tracker} has none of key {remote.key}."
-        except TrackerTrouble as trouble:
+        except TrackerError as trouble:
             why = str(trouble)
         except Exception as error:  # noqa: BLE001  whatever TVM raises when a device doesn't answer
             why = _text(error)
@@ -192,7 +192,7 @@ class Fleet:
         remote = self._remote
         try:
             total = tracker.summary(remote.tracker).total(remote.key)
-        except TrackerTrouble as trouble:
+        except TrackerError as trouble:
             return 0, str(trouble)
         return total, f"The tracker at {remote.tracker} has none of key {remote.key}."
 
@@ -260,7 +260,7 @@ class RemoteRunner:
             try:
                 with Tracker(self._remote.tracker, timeout_s=5.0) as connection:
                     return connection.request(self._remote.key)
-            except TrackerTrouble as trouble:
+            except TrackerError as trouble:
                 logger.warning("%s", trouble)
                 time.sleep(POLL_S)
 
@@ -310,6 +310,6 @@ class RemoteRunner:
     def _registered(self, server: Server) -> bool:
         try:
             servers = tracker.summary(self._remote.tracker).servers
-        except TrackerTrouble:
+        except TrackerError:
             return False
         return (self._remote.key, Address(server.host, server.port)) in servers

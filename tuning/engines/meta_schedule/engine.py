@@ -18,7 +18,7 @@ import msgspec
 
 from tuning.engines.targets import intrinsics
 from tuning.engines.wire import catalog, versions
-from tuning.engines.wire.errors import Impossible
+from tuning.engines.wire.errors import RunRefused
 from tuning.engines.wire.protocol import VERSION, Failed, Finished, Hello, Phase, Start
 
 from .pipes import Inbox, Outbox
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if start := _start(inbox):
             _check(start)
             _tune(start, inbox, outbox)
-    except Impossible as impossible:
+    except RunRefused as impossible:
         _fail(outbox, str(impossible), impossible.field)
     except Exception as error:  # noqa: BLE001  the supervisor must hear of whatever it was
         traceback.print_exc()
@@ -73,7 +73,7 @@ def _start(inbox: Inbox) -> Start | None:
     try:
         return inbox.start()
     except msgspec.MsgspecError as error:
-        raise Impossible(str(error), _field(error)) from error
+        raise RunRefused(str(error), _field(error)) from error
 
 
 def _field(error: msgspec.MsgspecError) -> str | None:
@@ -84,22 +84,22 @@ def _field(error: msgspec.MsgspecError) -> str | None:
 
 def _check(start: Start) -> None:
     if trouble := versions.problem():
-        raise Impossible(trouble)
+        raise RunRefused(trouble)
     if start.network.file is None:
         _check_builtin(start)
     for field, reason in start.options.contradictions().items():
-        raise Impossible(reason, field)
+        raise RunRefused(reason, field)
     if start.trials_budget < 1:
-        raise Impossible("The budget must be at least 1 trial.", "trials")
+        raise RunRefused("The budget must be at least 1 trial.", "trials")
 
 
 def _check_builtin(start: Start) -> None:
     if start.network.name not in catalog.BUILTIN:
-        raise Impossible(f"There is no network {start.network.name}.", "network")
+        raise RunRefused(f"There is no network {start.network.name}.", "network")
     try:
         catalog.options_of(start.network.name, dict(start.network.options))
     except msgspec.ValidationError as error:
-        raise Impossible(str(error), "network_options") from error
+        raise RunRefused(str(error), "network_options") from error
 
 
 def _tune(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:

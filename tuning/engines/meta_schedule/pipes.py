@@ -16,7 +16,7 @@ from typing import NoReturn
 import msgspec
 import psutil
 
-from tuning.engines.wire.protocol import Earlier, Event, Extend, Failed, Finished, Start, decode_control, encode
+from tuning.engines.wire.protocol import Event, Extend, Failed, Finished, Start, WarmStart, decode_control, encode
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Inbox:
         self._on_extend: Callable[[Extend], None] | None = None
         self._extension: Extend | None = None
         self._extending = threading.Lock()
-        self.earlier: queue.SimpleQueue[Earlier] = queue.SimpleQueue()
+        self.earlier: queue.SimpleQueue[WarmStart] = queue.SimpleQueue()
         self.began = time.monotonic()
         """When the start was read, on the monotonic clock."""
         self._fd = fd
@@ -121,7 +121,7 @@ class Inbox:
             logger.warning("Passed over a second start")
         elif isinstance(control, Extend):
             self._extend(control)
-        elif isinstance(control, Earlier):
+        elif isinstance(control, WarmStart):
             self.earlier.put(control)
         else:
             self.on_stop()

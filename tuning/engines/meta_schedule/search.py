@@ -24,7 +24,7 @@ from tuning.engines.measuring import local, remote
 from tuning.engines.measuring.local import Failure
 from tuning.engines.measuring.workers import Timing
 from tuning.engines.targets.resolving import cores
-from tuning.engines.wire.errors import Impossible
+from tuning.engines.wire.errors import RunRefused
 from tuning.engines.wire.protocol import Options, Remote
 from tuning.logs import meta_schedule
 
@@ -243,7 +243,7 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
         """In a lane's thread; what goes wrong there ends the run at once, not when TVM asks for the result."""
         try:
             return self._measured(*job)
-        except Impossible as impossible:
+        except RunRefused as impossible:
             self._search.trials.fail(str(impossible))
         except Exception as error:  # noqa: BLE001  the supervisor must hear of whatever it was
             traceback.print_exc()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,7 +16,7 @@ from tuning.engines.forking import fork_server
 from tuning.engines.networks import extraction
 from tuning.engines.targets import cuda, intrinsics
 from tuning.engines.targets.resolving import Resolved, TargetRefused, kind_of, knows_float16, resolve
-from tuning.engines.wire.errors import Impossible, Refused
+from tuning.engines.wire.errors import Refused, RunRefused
 from tuning.engines.wire.protocol import Phase, Start, TaskInfo, TasksExtracted
 from tuning.logs import meta_schedule
 
@@ -25,10 +26,12 @@ from .trials import Trials
 from .warm_start import Past
 
 logger = logging.getLogger("tuneboard")
+INTRINSICS = "TUNEBOARD_INTRINSICS"
+"""Environment variable that tells a fork server which tensor intrinsics its workers need."""
 
 
 def run(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
-    """Tune until the budget is used up, and end the process. Raises `Impossible`."""
+    """Tune until the budget is used up, and end the process. Raises `RunRefused`."""
     work_dir = Path(start.work_dir)
     work_dir.mkdir(parents=True, exist_ok=True)
     context = _fork_server(start)
@@ -42,7 +45,7 @@ def run(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
     _check_float16(start, infos, target)
     outbox.send(TasksExtracted(resolved.target, infos))
     trials = Trials(start, infos, outbox, inbox.began)
-    earlier = inbox.earlier.get().records if start.earlier_follow else []
+    earlier = inbox.earlier.get().records if start.expect_warm_start else []
     inbox.on_stop = trials.stop
     trials.limit_time(start.time_limit_s)
     inbox.hear_extensions(trials.extend)
@@ -61,7 +64,7 @@ def run(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
 def _chosen(start: Start, tasks: int) -> set[int]:
     chosen = set(start.options.tasks if start.options.tasks is not None else range(tasks))
     if beyond := sorted(chosen - set(range(tasks))):
-        raise Impossible(
+        raise RunRefused(
             f"{start.network.name} has no task {', '.join(map(str, beyond))}: it has {tasks}, numbered from 0.", "tasks"
         )
     return chosen
@@ -72,17 +75,18 @@ def _fork_server(start: Start) -> ForkServerContext:
     try:
         kind = kind_of(start.target)
     except TargetRefused as refused:
-        raise Impossible(str(refused), "target") from refused
-    intrinsics.load(intrinsics.kind_for(kind, start.target))
+        raise RunRefused(str(refused), "target") from refused
+    os.environ[INTRINSICS] = intrinsics.kind_for(kind, start.target)
+    intrinsics.load(os.environ[INTRINSICS])
     cuda.choose_compiler()
-    return fork_server.start_fork_server()
+    return fork_server.start_fork_server(["tuning.engines.meta_schedule.preloaded"])
 
 
 def _resolved(start: Start) -> Resolved:
     try:
         return resolve(start.target, remote=start.remote is not None)
     except TargetRefused as refused:
-        raise Impossible(str(refused), "target") from refused
+        raise RunRefused(str(refused), "target") from refused
 
 
 def _check_float16(start: Start, infos: list[TaskInfo], target: Target) -> None:
@@ -92,15 +96,15 @@ def _check_float16(start: Start, infos: list[TaskInfo], target: Target) -> None:
         "The target's CPU has no instruction for float16 (f16c), as a bare llvm target hasn't: name the CPU (mcpu)"
     )
     if start.network.file:
-        raise Impossible(f"{without}; {start.network.name} computes in it.", "target")
-    raise Impossible(f"{without}, or choose float32.", "network_options.dtype")
+        raise RunRefused(f"{without}; {start.network.name} computes in it.", "target")
+    raise RunRefused(f"{without}, or choose float32.", "network_options.dtype")
 
 
 def _extracted(start: Start, target: Target) -> list[Any]:
     mod = extraction.legalized(_built(start), target)
     extracted = extraction.extract(mod, target)
     if not extracted:
-        raise Impossible(f"{start.network.name} has no function to tune.", "network")
+        raise RunRefused(f"{start.network.name} has no function to tune.", "network")
     return extracted
 
 
@@ -108,7 +112,7 @@ def _built(start: Start) -> Any:
     try:
         return networks.build(start.network).mod
     except Refused as error:
-        raise Impossible(f"{start.network.name}: {error}", "network") from error
+        raise RunRefused(f"{start.network.name}: {error}", "network") from error
 
 
 def _database(start: Start, work_dir: Path, extracted: list[Any], trials: Trials) -> tuple[Any, list[Any]]:
@@ -131,6 +135,6 @@ def _task_by_line(work_dir: Path, workloads: list[Any]) -> dict[int, int]:
     try:
         return {line: task_of[shash] for line, shash in enumerate(meta_schedule.workload_hashes(work_dir))}
     except KeyError as error:
-        raise Impossible(
+        raise RunRefused(
             f"{work_dir / meta_schedule.WORKLOADS} holds a function that is none of this run's tasks: was it made by another TVM?"
         ) from error

@@ -10,7 +10,7 @@ from typing import Any
 
 from tvm.s_tir import meta_schedule as ms
 
-from tuning.engines.wire.protocol import EarlierRecord, WarmStarted
+from tuning.engines.wire.protocol import KnownRecord, WarmStarted
 
 LESSONS = 32
 """Records of a task that the cost model learns from."""
@@ -23,7 +23,7 @@ class Past:
     `own` are the run's own records by task, `told` those of earlier runs.
     """
 
-    def __init__(self, mods: list[Any], own: list[list[Any]], told: Iterable[EarlierRecord]) -> None:
+    def __init__(self, mods: list[Any], own: list[list[Any]], told: Iterable[KnownRecord]) -> None:
         self.database = ms.database.MemoryDatabase()
         self._workloads = [self.database.commit_workload(mod) for mod in mods]
         self._records = [[self._of_this(task, record) for record in records] for task, records in enumerate(own)]
@@ -34,7 +34,7 @@ class Past:
             for record in records:
                 self.database.commit_tuning_record(record)
 
-    def _take(self, own: list[list[Any]], told: Iterable[EarlierRecord]) -> dict[int, set[int]]:
+    def _take(self, own: list[list[Any]], told: Iterable[KnownRecord]) -> dict[int, set[int]]:
         """The runs that each task's records are from."""
         runs = defaultdict(set)
         for earlier in told:

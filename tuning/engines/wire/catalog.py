@@ -1,4 +1,4 @@
-"""The built-in networks and their options: what form, API and shell offer. No TVM here."""
+"""The built-in networks and their options, as the form, the API and the command line offer them. No TVM here."""
 
 from __future__ import annotations
 
@@ -8,71 +8,63 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-Batch = Annotated[int, Meta(ge=1, le=1024, title="Batch", description="Inputs computed at a time.")]
-
-
+Batch = Annotated[int, Meta(ge=1, le=1024, title="Batch", description="How many inputs are computed at a time.")]
 DType = Annotated[
     Literal["float32", "float16"],
     Meta(
-        title="Data type", description="Of inputs, weights and sums; float16 is fast where the target computes in it."
+        title="Data type",
+        description="Of inputs, weights and sums. float16 is fast if the target has instructions for it.",
     ),
 ]
 Layout = Annotated[
     Literal["NHWC", "NCHW"],
-    Meta(title="Data layout", description="Order of an image's axes; kernels are HWIO or OIHW then."),
+    Meta(title="Data layout", description="Order of an image's axes. Kernels are HWIO or OIHW accordingly."),
 ]
 Family = Literal["Small", "Image classification", "Video"]
-"""What networks are grouped by."""
+"""The group that a form lists a network in."""
 
 
 class MlpOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options of `mlp`."""
-
     batch: Batch = 1
     dtype: DType = "float32"
 
 
 class MatmulOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options of `matmul`."""
-
     n: Annotated[int, Meta(ge=1, le=8192, title="Size n", description="Both matrices are n × n.")] = 128
     dtype: DType = "float32"
 
 
 class Conv2dOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options of `conv2d`."""
-
     batch: Batch = 1
     size: Annotated[int, Meta(ge=1, le=1024, title="Image size", description="Height and width.")] = 56
     channels: Annotated[
-        int, Meta(ge=1, le=4096, title="Channels", description="Of the input, and as many of the output.")
+        int, Meta(ge=1, le=4096, title="Channels", description="Channels of the input, and of the output.")
     ] = 64
     layout: Layout = "NHWC"
     dtype: DType = "float32"
 
 
 class ImageOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options of the networks that classify images."""
-
     batch: Batch = 1
     layout: Layout = "NHWC"
     dtype: DType = "float32"
 
 
 class VideoOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options of the networks that classify video clips."""
-
     batch: Batch = 1
     layout: Annotated[
         Literal["NDHWC", "NCDHW"],
-        Meta(title="Data layout", description="Order of a clip's axes, D its frames; kernels are DHWIO or OIDHW then."),
+        Meta(
+            title="Data layout",
+            description="Order of a clip's axes; D counts its frames. Kernels are DHWIO or OIDHW accordingly.",
+        ),
     ] = "NDHWC"
     dtype: DType = "float32"
 
 
 @dataclass(frozen=True)
 class BuiltinNetwork:
-    """A network that Tuneboard makes itself, with weights drawn from a fixed seed."""
+    """A network that Tuneboard builds itself, with weights drawn from a fixed seed."""
 
     name: str
     title: str
@@ -98,17 +90,21 @@ _NETWORKS = (
     BuiltinNetwork(
         "mlp",
         "MLP 784-128-10",
-        "Two dense layers with a ReLU between, the classic for handwritten digits: tuned in a minute.",
+        "Two dense layers with a ReLU in between, the classic for handwritten digits. Tunes in a minute.",
         MlpOptions,
         "Small",
     ),
     BuiltinNetwork(
-        "matmul", "Matrix product", "One n × n matrix product: the smallest thing to tune.", MatmulOptions, "Small"
+        "matmul",
+        "Matrix product",
+        "One product of two n × n matrices, the smallest thing to tune.",
+        MatmulOptions,
+        "Small",
     ),
     BuiltinNetwork(
         "conv2d",
         "Convolution",
-        "One 3 × 3 convolution with a bias: what most of an image network's time goes to.",
+        "One 3 × 3 convolution with a bias, the kind of layer where image networks spend most of their time.",
         Conv2dOptions,
         "Small",
     ),
@@ -124,8 +120,8 @@ BUILTIN: dict[str, BuiltinNetwork] = {network.name: network for network in _NETW
 
 
 def options_of(name: str, given: dict[str, Any]) -> msgspec.Struct:
-    """Checked options with defaults filled in.
+    """Validate a network's options and fill in the defaults.
 
-    Raises `KeyError` for an unknown network and `msgspec.ValidationError` for options that it doesn't take.
+    Raises `KeyError` for an unknown network and `msgspec.ValidationError` for invalid options.
     """
     return msgspec.convert(given, BUILTIN[name].options)

@@ -1,12 +1,12 @@
-"""What an engine can't do, and what it doesn't take."""
+"""Errors whose text is written for the user."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 
-class Impossible(Exception):
-    """The run can't be done; `field` names the option at fault, if one is."""
+class RunRefused(Exception):
+    """The run can't be tuned. `field` names the option at fault, if there is one."""
 
     def __init__(self, error: str, field: str | None = None) -> None:
         super().__init__(error)
@@ -14,9 +14,9 @@ class Impossible(Exception):
 
 
 class Refused(ValueError):
-    """The network can't be tuned; the text says what and where.
+    """What was asked for, such as reading a model or building a library, can't be done. The text says why.
 
-    `dims` names the dimensions that its file leaves open, when it is about these.
+    `dims` names the dimensions that a model leaves open, if the error is about them.
     """
 
     def __init__(self, text: str, dims: Iterable[str] | None = None) -> None:

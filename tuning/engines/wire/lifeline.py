@@ -1,4 +1,4 @@
-"""Processes that don't outlive the one that started them, even when that one is killed by SIGKILL (Linux)."""
+"""Child processes that end with their parent, even if it is killed by SIGKILL (Linux only)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with(parent: int) -> None:
-    """From now on the kernel kills this process when its parent, of that pid, ends.
+    """Have the kernel kill this process when its parent, whose pid is given, ends.
 
-    The signal follows the parent's *thread* that forked, so that thread must live as long as its process.
+    The kernel watches the *thread* that forked, so that thread must live as long as the parent.
     """
     if not sys.platform.startswith("linux"):
         return
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # It ended before we asked.
+    if os.getppid() != parent:  # It ended before the call above.
         os._exit(1)

@@ -1,11 +1,11 @@
-"""What an engine process and its supervisor say to each other: JSON lines of tagged msgspec structs.
+"""The messages between an engine process and its supervisor: JSON lines of tagged msgspec structs.
 
-Events travel from the engine on a pipe of their own, since TVM, LLVM and compilers print to stdout and
-stderr, which become the run's console log. Controls travel to the engine on its stdin: first one `Start`,
-later any number of others. When stdin closes, the supervisor is gone and the engine ends by itself.
+Events leave the engine on a pipe of their own, because TVM, LLVM and compilers print to stdout and stderr, which
+become the run's console log. Controls reach the engine on its stdin: one `Start` first, then any number of others.
+When stdin closes, the supervisor is gone and the engine exits.
 
-An engine is started as `python -m tuning.engines.<engine> --events-fd FD` in its own session (process
-group). Its exit status is 0 after `Finished`, 1 after `Failed`.
+An engine is started as `python -m tuning.engines.<engine> --events-fd FD` in its own session (process group). It
+exits with status 0 after `Finished` and 1 after `Failed`.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from msgspec import Meta
 
 from .tracker import Address
 
-VERSION = 2
+VERSION = 3
 
 READY = b"ready"
-"""A warm parent has loaded and can be asked for engines."""
+"""Sent by a warm parent that has loaded and can fork engines."""
 FinishReason = Literal["budget", "stopped", "exhausted", "time_limit", "plateau"]
-"""`exhausted`: nothing is left to try. `plateau`: no task gains any more, by the run's own options."""
+"""`exhausted`: no candidates are left to try. `plateau`: every task is on a plateau, as the run's options define it."""
 ErrorKind = Literal["build", "build_timeout", "run", "run_timeout"]
 PhaseName = Literal["loading", "extracting", "design_spaces", "searching", "building", "measuring"]
 
 
 class Hello(msgspec.Struct, tag="hello", frozen=True):
-    """The first event. A supervisor that knows another version refuses to go on."""
+    """The first event. A supervisor of another protocol version ends the engine."""
 
     version: int
     engine: str
     pid: int
     versions: dict[str, str]
-    """Package name to version, of what decides the result: apache-tvm, apache-tvm-ffi, xgboost, python."""
+    """Versions by package name of what affects the result: apache-tvm, apache-tvm-ffi, xgboost, python."""
 
 
 class Phase(msgspec.Struct, tag="phase", frozen=True):
-    """What the engine does from now on; shown as it is while nothing is measured."""
+    """What the engine does from now on. Shown to users until the first trial is measured."""
 
     name: PhaseName
     task: int | None = None
 
 
 class TensorInfo(msgspec.Struct, frozen=True):
-    """One argument of a task's function: the output stands last."""
+    """One argument of a task's function. The output comes last."""
 
     name: str
     shape: list[int]
@@ -53,7 +53,7 @@ class TensorInfo(msgspec.Struct, frozen=True):
 
 
 class TaskInfo(msgspec.Struct, frozen=True):
-    """One extracted task, as the engine numbers it from 0."""
+    """One extracted task. `index` counts from 0."""
 
     index: int
     name: str
@@ -62,67 +62,67 @@ class TaskInfo(msgspec.Struct, frozen=True):
     flop: float
     """Floating-point operations of one execution; 0 when the task has none."""
     workload_hash: str
-    """The workload's structural hash: the same for equal functions of different runs."""
+    """The workload's structural hash, which is the same for equal functions of different runs."""
     args: list[TensorInfo]
     tensorir: str
-    """The function before any schedule is applied, as TVMScript."""
+    """The unscheduled function as TVMScript."""
     chosen: bool = True
-    """Whether the run tunes it (`Options.tasks`)."""
+    """Whether the run tunes this task (`Options.tasks`)."""
 
 
 class TasksExtracted(msgspec.Struct, tag="tasks", frozen=True):
-    """All tasks of the run; sent once a process, before the first trial. On resume it must be the same list."""
+    """All tasks of the run. Each process sends it once, before its first trial; a resumed run must have the same list."""
 
     target: dict[str, Any]
-    """The target as resolved (`this` is no longer there)."""
+    """The resolved target, so never `this`."""
     tasks: list[TaskInfo]
 
 
 class TrialMeasured(msgspec.Struct, tag="trial", frozen=True):
-    """One trial ended: measured, or failed while it was built or run. Sent as soon as its measurement ends.
+    """A trial ended: it was measured, or it failed to build or run. Sent as soon as that is known.
 
-    The n-th trial event of a run is the n-th line of the engine's own record file, so that a run can be
-    continued from the file when its last events were never read.
+    The n-th trial event of a run is the n-th line of the engine's record file, so a run can be resumed from the file
+    even if its last events were never read.
     """
 
     task: int
     latency_s: float | None
-    """Mean of `run_secs`; None when it failed."""
+    """Mean of `run_secs`; None for a failed trial."""
     at_s: float
-    """Seconds of tuning since the run began, `Start.elapsed_s` of earlier processes included."""
+    """Seconds of tuning since the run began, including those of earlier processes (`Start.elapsed_s`)."""
     error_kind: ErrorKind | None = None
     error: str | None = None
-    """The text, whole, when it failed."""
+    """The full error text of a failed trial."""
     record: str | None = None
-    """The record in the engine's own serial form, of trials among the best k of their task in this process."""
+    """The record in the engine's serial form, if the trial is among its task's best k in this process."""
     short: bool = False
-    """True when it was clearly slower than its task's best, and therefore measured in short laps only (`race`)."""
+    """True if the trial lost the race against its task's best, and so was measured in a few short laps only."""
     recovered: bool = False
-    """True when read back from the record file: it was measured by an earlier process that died before it was recorded."""
+    """True if read back from the record file: an earlier process measured it, but died before the supervisor knew."""
 
 
 class WarmStarted(msgspec.Struct, tag="warm_started", frozen=True):
-    """The search begins with what earlier runs measured of the same workloads."""
+    """The search starts from records of earlier runs, for these tasks."""
 
     tasks: list[int]
     runs: list[int]
-    """Those whose records are used."""
+    """The runs that the records come from."""
 
 
 class Plateaued(msgspec.Struct, tag="plateaued", frozen=True):
-    """The task gains no more, by the run's own options: its trials go to the others."""
+    """The task has reached its plateau, as the run's options define it. Its remaining trials go to other tasks."""
 
     task: int
 
 
 class Finished(msgspec.Struct, tag="finished", frozen=True):
-    """The last event of an engine that did what it was asked."""
+    """The last event of an engine that did what it was asked to."""
 
     reason: FinishReason
 
 
 class Failed(msgspec.Struct, tag="failed", frozen=True):
-    """The last event of an engine that can't go on; `field` names the option at fault, if one is."""
+    """The last event of an engine that can't continue. `field` names the option at fault, if there is one."""
 
     error: str
     field: str | None = None
@@ -132,18 +132,18 @@ Event = Union[Hello, Phase, TasksExtracted, WarmStarted, TrialMeasured, Plateaue
 
 
 class ModelFile(msgspec.Struct, frozen=True):
-    """A file with a model of one's own."""
+    """The file of an uploaded model."""
 
     format: Literal["onnx", "irmodule"]
     """`irmodule`: TVM's JSON of a Relax module (`tvm.ir.save_json`)."""
     path: str
     """Absolute."""
     dims: dict[str, Annotated[int, Meta(ge=1)]] = {}
-    """Values of the dimensions that the file leaves open, by their names."""
+    """Values by name for the dimensions that the file leaves open."""
 
 
 class NetworkSpec(msgspec.Struct, frozen=True):
-    """A built-in network and its options (`catalog.BUILTIN`), or one's own model under the name that it was given."""
+    """A built-in network with its options (`catalog.BUILTIN`), or an uploaded model under the name its user chose."""
 
     name: str
     options: dict[str, int | str] = {}
@@ -154,21 +154,22 @@ TaskIndex = Annotated[int, Meta(ge=0, le=100_000)]
 
 
 class Remote(msgspec.Struct, frozen=True):
-    """Devices of one key at a TVM RPC tracker, which measure in place of this machine's."""
+    """Devices that measure instead of this machine: those with one key at a TVM RPC tracker."""
 
     tracker: Address
     key: str
     patience_s: float = 60.0
-    """The run ends when no device could be used for this long."""
+    """The run fails if no device is available for this long."""
 
     def __str__(self) -> str:
         return f"{self.key} at {self.tracker}"
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How to tune. Names are TVM's own; times in seconds unless the name says otherwise.
+    """How to tune. Names are TVM's; times are in seconds unless the name says otherwise.
 
-    The one place of each option's default, bounds and help: form, API, shell and engine read them here.
+    Every option's default, bounds and help are defined here only. The form, the API, the command line and the engine
+    all read them from this class.
     """
 
     trials_per_batch: Annotated[
@@ -177,79 +178,87 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ge=1,
             le=1024,
             title="Trials per batch",
-            description="Candidates searched, built and measured at a time (num_trials_per_iter).",
+            description="How many candidates are searched, built and measured at a time (num_trials_per_iter).",
         ),
     ] = 16
     seed: Annotated[
         Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
-        Meta(title="Seed", description="Empty: drawn at launch and stored, so that the run can be repeated."),
+        Meta(title="Seed", description="If empty, a seed is drawn at launch and stored, so the run can be repeated."),
     ] = None
     max_trials_per_task: Annotated[
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
-        Meta(title="Trials per task, at most", description="Empty: only the run's budget counts."),
+        Meta(title="Maximum trials per task", description="If empty, only the run's budget limits them."),
     ] = None
     tasks: Annotated[
         Annotated[list[TaskIndex], Meta(min_length=1)] | None,
         Meta(
             title="Tasks",
-            description="Indices of the tasks to tune, from 0, as 0, 3, 5. The estimate is of these alone. Empty: all.",
+            description="Indices of the tasks to tune, counted from 0, such as 0, 3, 5. The estimated latency then covers "
+            "only these. If empty, all tasks are tuned.",
         ),
     ] = None
     warm_start: Annotated[
         bool,
         Meta(
             title="Warm start",
-            description="Begin with the best records that earlier runs have of the same workloads and target. "
-            "Each task's best of them is measured again, as a trial of this run.",
+            description="Start from the best records of earlier runs for the same workloads and target. "
+            "The best one for each task is measured again as a trial of this run.",
         ),
     ] = True
     strategy: Annotated[
         Literal["evolutionary", "replay-trace", "replay-func"],
         Meta(
             title="Search strategy",
-            description="How candidates are searched; replay draws them at random from the design space.",
+            description="How candidates are found. The replay strategies draw them at random from the design space.",
         ),
     ] = "evolutionary"
     cost_model: Annotated[
         Literal["xgb", "random", "none"],
         Meta(
             title="Cost model",
-            description="What ranks candidates before they are measured; only a replay strategy can do with none.",
+            description="Ranks candidates before they are measured. Only the replay strategies work without one.",
         ),
     ] = "xgb"
     task_scheduler: Annotated[
         Literal["gradient", "round-robin"],
         Meta(
             title="Task scheduler",
-            description="Gradient gives trials to the task that promises the largest gain of the total.",
+            description="Gradient gives the next trials to the task expected to reduce the total latency most. "
+            "Round-robin gives each task a batch in turn.",
         ),
     ] = "gradient"
     overlap: Annotated[
         Literal["auto", "on", "off"],
         Meta(
             title="Search while measuring",
-            description="Search and build for other tasks while a device measures. Auto: unless this machine's CPU "
-            "is measured, which that would disturb.",
+            description="Search and build for other tasks while a device measures. Auto does so unless the device "
+            "is this machine's CPU, because that would disturb the measurements.",
         ),
     ] = "auto"
     plateau_trials: Annotated[
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
         Meta(
-            title="Plateau, trials",
-            description="A task gets no more trials when this many in a row gained less than the plateau's percentage; "
-            "others get them. When no task is left the run ends. Empty: never.",
+            title="Plateau (trials)",
+            description="A task gets no more trials once this many in a row improved it by less than the plateau gain. "
+            "The remaining trials go to other tasks; the run ends when none is left. If empty, tasks have no plateau.",
         ),
     ] = None
     plateau_percent: Annotated[
         float,
-        Meta(gt=0, lt=100, title="Plateau, gain (%)", description="What a task must gain to be worth more trials."),
+        Meta(gt=0, lt=100, title="Plateau gain (%)", description="How much a task must improve to get more trials."),
     ] = 1.0
     number: Annotated[
-        int, Meta(ge=1, le=10_000, title="Number", description="Executions averaged into one of a trial's run_secs.")
+        int,
+        Meta(ge=1, le=10_000, title="Number", description="How many executions are averaged into one run_secs value."),
     ] = 3
     repeat: Annotated[
         int,
-        Meta(ge=1, le=1000, title="Repeat", description="How many run_secs one trial has; its latency is their mean."),
+        Meta(
+            ge=1,
+            le=1000,
+            title="Repeat",
+            description="How many run_secs values a trial has. Its latency is their mean.",
+        ),
     ] = 1
     min_repeat_ms: Annotated[
         int,
@@ -257,7 +266,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ge=0,
             le=60_000,
             title="Minimum time of a repeat (ms)",
-            description="Short functions are executed more often until one repeat takes this long.",
+            description="Short functions are executed more often, until one repeat takes at least this long.",
         ),
     ] = 100
     race_margin: Annotated[
@@ -266,67 +275,79 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ge=1.2,
             le=1e6,
             title="Race margin",
-            description="A candidate that a short first measurement shows to be slower than its task's best by this factor "
-            "isn't measured at full length. Large: every candidate is.",
+            description="A candidate that a short first measurement shows to be this many times slower than its task's "
+            "best isn't measured at full length. With a large value every candidate is.",
         ),
     ] = 2.0
     build_timeout_s: Annotated[
         float,
-        Meta(gt=0, le=3600, title="Build timeout (s)", description="A candidate that takes longer to build fails."),
+        Meta(
+            gt=0,
+            le=3600,
+            title="Build timeout (s)",
+            description="A candidate that takes longer than this to build fails.",
+        ),
     ] = 60.0
     run_timeout_s: Annotated[
         float,
-        Meta(gt=0, le=3600, title="Run timeout (s)", description="A candidate that takes longer to measure fails."),
+        Meta(
+            gt=0,
+            le=3600,
+            title="Run timeout (s)",
+            description="A candidate that takes longer than this to measure fails.",
+        ),
     ] = 30.0
     build_workers: Annotated[
         Annotated[int, Meta(ge=1, le=256)] | None,
-        Meta(title="Build workers", description="Candidates built at once. Empty: one for each core."),
+        Meta(title="Build workers", description="How many candidates are built at once. If empty, one per core."),
     ] = None
 
     def contradictions(self) -> dict[str, str]:
-        """The options at fault and why, where options that are well by themselves make no sense together."""
+        """Errors by option, for options that are valid by themselves but not together."""
         if self.strategy == "evolutionary" and self.cost_model == "none":
-            return {"cost_model": "The evolutionary search ranks candidates by a cost model: choose one, or a replay."}
+            return {
+                "cost_model": "The evolutionary search needs a cost model. Choose one, or choose a replay strategy."
+            }
         return {}
 
 
 class Start(msgspec.Struct, tag="start", frozen=True):
-    """The first control: what to tune, and what of it is done already."""
+    """The first control: what to tune, and how much of it is done."""
 
     run_id: int
     network: NetworkSpec
     target: dict[str, Any] | str
-    """`this`, a tag, or a target's dict."""
+    """`this`, a target tag, or a target as a dict."""
     options: Options
     trials_budget: int
     trials_done: int
-    """Trials that the database holds. The budget left is `trials_budget` less what is done."""
+    """Trials in the database. What is left of the budget is `trials_budget - trials_done`."""
     elapsed_s: float
-    """Seconds of tuning by earlier processes of this run."""
+    """Seconds that earlier processes of this run spent tuning."""
     work_dir: str
-    """Absolute; holds the engine's own record files, which earlier processes may have begun."""
+    """Absolute. Holds the engine's record files, which earlier processes of the run may have started."""
     keep_best: int = 8
     time_limit_s: float | None = None
-    """Seconds of tuning, those of earlier processes included, after which the run ends."""
-    earlier_follow: bool = False
-    """Whether `Earlier` answers `TasksExtracted`, so that the engine is to wait for it."""
+    """The run ends after this many seconds of tuning, including those of earlier processes."""
+    expect_warm_start: bool = False
+    """Whether the engine waits for a `WarmStart` after it sent `TasksExtracted`."""
     remote: Remote | None = None
-    """Where to measure; None: on this machine."""
+    """Where to measure; None means on this machine."""
 
 
 class Stop(msgspec.Struct, tag="stop", frozen=True):
-    """End soon: finish at most the trial being measured, then send `Finished("stopped")`."""
+    """Stop soon: finish no more than the trial being measured, then send `Finished("stopped")`."""
 
 
 class Extend(msgspec.Struct, tag="extend", frozen=True):
-    """The run's budget from now on; both values in all, never as a difference."""
+    """The run's new budget and time limit, both as totals, not as differences."""
 
     trials_budget: int
     time_limit_s: float | None
 
 
-class EarlierRecord(msgspec.Struct, frozen=True):
-    """A record of an earlier run, of the task's own workload and the run's own target."""
+class KnownRecord(msgspec.Struct, frozen=True):
+    """A record of an earlier run for one of this run's workloads and for its target."""
 
     task: int
     run: int
@@ -334,13 +355,13 @@ class EarlierRecord(msgspec.Struct, frozen=True):
     """As in `TrialMeasured.record`."""
 
 
-class Earlier(msgspec.Struct, tag="earlier", frozen=True):
-    """What earlier runs know of this one's tasks; the fastest record of a task stands first."""
+class WarmStart(msgspec.Struct, tag="warm_start", frozen=True):
+    """The answer to `TasksExtracted`: records of earlier runs to start from, each task's fastest first."""
 
-    records: list[EarlierRecord]
+    records: list[KnownRecord]
 
 
-Control = Union[Start, Stop, Extend, Earlier]
+Control = Union[Start, Stop, Extend, WarmStart]
 
 _encoder = msgspec.json.Encoder()
 _events = msgspec.json.Decoder(Event)
@@ -348,17 +369,17 @@ _controls = msgspec.json.Decoder(Control)
 
 
 def encode(message: Event | Control) -> bytes:
-    """One line, newline included."""
+    """The message as one line, including its newline."""
     return _encoder.encode(message) + b"\n"
 
 
 def decode_event(line: bytes) -> Event:
-    """Raises `msgspec.MsgspecError` when the line is no event."""
+    """Raises `msgspec.MsgspecError` if the line isn't an event."""
     event: Event = _events.decode(line)
     return event
 
 
 def decode_control(line: bytes) -> Control:
-    """Raises `msgspec.MsgspecError` when the line is no control."""
+    """Raises `msgspec.MsgspecError` if the line isn't a control."""
     control: Control = _controls.decode(line)
     return control

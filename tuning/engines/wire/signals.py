@@ -1,4 +1,4 @@
-"""Signals by name, for people."""
+"""Names of signals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 
 
 def signal_name(number: int) -> str:
-    """`SIGKILL` for 9; real-time signals have no name of their own."""
+    """`SIGKILL` for 9; `signal N` for real-time signals, which have no names."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -1,7 +1,7 @@
-"""Speaks with a TVM RPC tracker: which devices it has, and, for the engine, the next one that is free.
+"""A client of TVM's RPC tracker: lists its devices and requests the next free one. No TVM here.
 
-Without TVM, whose own client (`tvm.rpc.TrackerSession`) would bring it into the web process. The protocol is
-`tvm/rpc/tracker.py`'s: after a greeting each side sends JSON behind its length, four bytes, little-endian.
+TVM's own client (`tvm.rpc.TrackerSession`) would load TVM in the web process. The protocol is that of
+`tvm/rpc/tracker.py`: after a handshake, each message is JSON, preceded by its length as four bytes, little-endian.
 """
 
 from __future__ import annotations
@@ -17,19 +17,17 @@ from typing_extensions import Self
 
 MAGIC = 0x2F271
 MAX_MESSAGE = 1 << 20
-"""Bytes; TVM's tracker sends no longer ones."""
+"""Bytes. TVM's tracker sends no longer messages."""
 _SUCCESS, _REQUEST, _SUMMARY = 0, 4, 6
 _PRIORITY = 1
-"""TVM's default: devices are given out in the order in which they are asked for."""
+"""TVM's default. Requests of equal priority are served in order."""
 
 
-class TrackerTrouble(Exception):
-    """The tracker doesn't answer, or not as one; the text says which, in plain words."""
+class TrackerError(Exception):
+    """The tracker doesn't answer, or answers with something else. The text is for the user."""
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where something listens."""
-
     host: str
     port: int
 
@@ -38,17 +36,17 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Queue(msgspec.Struct, frozen=True):
-    """One key's devices and who waits for them, as TVM's `query_rpc_tracker` prints them."""
+    """The devices with one key and the requests for them, as TVM's `query_rpc_tracker` prints them."""
 
     key: str
     total: int
     free: int
     pending: int
-    """Requests that wait for a device."""
+    """Requests waiting for a device."""
 
 
 class Server(msgspec.Struct, frozen=True, array_like=True):
-    """A device as the tracker hands it out; `match_key` opens one session with it."""
+    """A device that the tracker assigned; `match_key` is good for one session."""
 
     host: str
     port: int
@@ -56,14 +54,14 @@ class Server(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """All that a tracker knows of its devices."""
+    """Everything a tracker reports about its devices."""
 
     queues: list[Queue]
     servers: list[tuple[str, Address]]
     """Key and address of each device."""
 
     def total(self, key: str) -> int:
-        """Devices of the key, free or in use."""
+        """How many devices have the key, free or in use."""
         return sum(1 for known, _ in self.servers if known == key)
 
 
@@ -83,7 +81,7 @@ class _Status(msgspec.Struct):
 
 
 class Tracker:
-    """An open connection; a context manager. Raises `TrackerTrouble`, as do its methods."""
+    """An open connection, as a context manager. Its methods and constructor raise `TrackerError`."""
 
     def __init__(self, address: Address, timeout_s: float) -> None:
         self.address = address
@@ -91,10 +89,10 @@ class Tracker:
         try:
             self._socket = socket.create_connection((address.host, address.port), timeout_s)
         except OSError as error:
-            raise self._trouble(error) from error
+            raise self._error(error) from error
         try:
             self._greet()
-        except TrackerTrouble:
+        except TrackerError:
             self._socket.close()
             raise
 
@@ -105,21 +103,20 @@ class Tracker:
         self._socket.close()
 
     def summary(self) -> Summary:
-        """Its devices as they are now."""
         self._send([_SUMMARY])
         status = self._answer(tuple[Literal[0], _Status])[1]
         servers = [(info.key.partition(":")[2], Address(*info.addr)) for info in status.server_info]
         total = Counter(key for key, _ in servers)
-        # A device says that it is there a moment before it offers itself.
+        # A device registers a moment before it offers itself.
         info = {key: _QueueInfo(0, 0) for key in total} | status.queue_info
         queues = [Queue(key, total[key], info[key].free, info[key].pending) for key in sorted(info)]
         queues = [queue for queue in queues if queue.total or queue.free or queue.pending]
         return Summary(queues, servers)
 
     def request(self, key: str) -> Server:
-        """The next free device of the key, once there is one."""
+        """Wait for the next free device with the key."""
         self._send([_REQUEST, key, "", _PRIORITY])
-        select.select([self._socket], [], [])  # Without the limit that answers have: others may use it for hours.
+        select.select([self._socket], [], [])  # Without a timeout: other users may keep the devices busy for hours.
         server: Server = self._answer(tuple[Literal[0], Server])[1]
         return server
 
@@ -127,25 +124,25 @@ class Tracker:
         try:
             self._socket.sendall(struct.pack("<i", MAGIC))
         except OSError as error:
-            raise self._trouble(error) from error
+            raise self._error(error) from error
         if self._received(4) != struct.pack("<i", MAGIC):
-            raise TrackerTrouble(f"What answers at {self.address} is no TVM RPC tracker.")
+            raise TrackerError(f"The server at {self.address} is not a TVM RPC tracker.")
 
     def _send(self, message: list[Any]) -> None:
         data = msgspec.json.encode(message)
         try:
             self._socket.sendall(struct.pack("<i", len(data)) + data)
         except OSError as error:
-            raise self._trouble(error) from error
+            raise self._error(error) from error
 
     def _answer(self, shape: Any) -> Any:
         (size,) = struct.unpack("<i", self._received(4))
         if not 0 < size <= MAX_MESSAGE:
-            raise TrackerTrouble(f"The tracker at {self.address} sent a message of {size} bytes.")
+            raise TrackerError(f"The tracker at {self.address} sent a message of {size} bytes.")
         try:
             return msgspec.json.decode(self._received(size), type=shape)
         except msgspec.MsgspecError as error:
-            raise TrackerTrouble(f"The tracker at {self.address} sent what isn't of its protocol: {error}.") from error
+            raise TrackerError(f"The tracker at {self.address} sent an invalid message: {error}.") from error
 
     def _received(self, size: int) -> bytes:
         data = b""
@@ -153,18 +150,18 @@ class Tracker:
             try:
                 chunk = self._socket.recv(size - len(data))
             except OSError as error:
-                raise self._trouble(error) from error
+                raise self._error(error) from error
             if not chunk:
-                raise TrackerTrouble(f"What answers at {self.address} closed the connection.")
+                raise TrackerError(f"The server at {self.address} closed the connection.")
             data += chunk
         return data
 
-    def _trouble(self, error: OSError) -> TrackerTrouble:
+    def _error(self, error: OSError) -> TrackerError:
         why = f"no answer within {self._timeout_s:g} s" if isinstance(error, TimeoutError) else error.strerror or error
-        return TrackerTrouble(f"The tracker at {self.address} can't be reached: {why}.")
+        return TrackerError(f"The tracker at {self.address} can't be reached: {why}.")
 
 
 def summary(address: Address, timeout_s: float = 2.0) -> Summary:
-    """The devices of a tracker, as they are now. Raises `TrackerTrouble`."""
+    """The tracker's devices now. Raises `TrackerError`."""
     with Tracker(address, timeout_s) as tracker:
         return tracker.summary()

@@ -1,14 +1,28 @@
-"""What is decided before an engine's workers are forked."""
-
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.tuning.engines.forking.starting import CHANGES
+from tests.tuning.engines.running import ROOT, Engine, start
 from tuning.engines.forking import fork_server
 from tuning.engines.targets.resolving import TargetRefused, kind_of
+from tuning.engines.wire.protocol import Finished
+
+LOGGED = "starts its fork server in an unknown way"
+
+
+def started(change: str) -> tuple[dict[str, Any], str]:
+    """What a process says that the fork server started, and what was logged."""
+    command = [sys.executable, "-m", "tests.tuning.engines.forking.starting", change, "HOW"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    return json.loads(ended.stdout), ended.stderr
 
 
 def test_a_process_with_threads_is_not_forked() -> None:
@@ -17,10 +31,44 @@ def test_a_process_with_threads_is_not_forked() -> None:
     thread.start()
     try:
         with pytest.raises(RuntimeError, match="threads"):
-            fork_server.start_fork_server()
+            fork_server.start_fork_server([])
     finally:
         over.set()
         thread.join()
+
+
+def test_it_is_forked_from_the_process_that_starts_it() -> None:
+    said, logged = started("unchanged")
+    assert said["forked"]
+    assert said["loaded"]
+    assert LOGGED not in logged
+
+
+@pytest.mark.parametrize("change", [change for change in CHANGES if change != "unchanged"])
+def test_it_is_started_anew_where_multiprocessing_differs(change: str) -> None:
+    said, logged = started(change)
+    assert not said["forked"]
+    assert said["loaded"], "processes load what they need once, in their server"
+    assert logged.count(LOGGED) == 1
+
+
+@pytest.mark.tvm
+def test_an_engine_tunes_where_multiprocessing_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "from tests.tuning.engines.forking.starting import CHANGES\nCHANGES['another-signature']()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    with Engine(start(tmp_path / "work"), tmp_path / "console") as engine:
+        assert engine.to_the_end() == Finished("budget")
+    assert [trial.error for trial in engine.trials] == [None] * 8
+    assert engine.console.read_text().count(LOGGED) == 1
+
+
+@pytest.mark.tvm
+def test_engines_are_forked_from_on_this_python(tmp_path: Path) -> None:
+    with Engine(start(tmp_path / "work", trials_budget=1), tmp_path / "console") as engine:
+        assert engine.to_the_end() == Finished("budget")
+    assert LOGGED not in engine.console.read_text()
 
 
 @pytest.mark.tvm
@@ -34,12 +82,12 @@ def test_a_process_with_threads_is_not_forked() -> None:
         ('{"kind": "llvm", "mcpu": "znver4"}', "llvm"),
     ],
 )
-def test_a_kind_is_known_without_touching_a_device(target: Any, kind: str) -> None:
+def test_a_targets_kind_is_known_without_touching_a_device(target: Any, kind: str) -> None:
     assert kind_of(target) == kind
 
 
 @pytest.mark.tvm
 @pytest.mark.filterwarnings("default")
-def test_what_is_no_target_is_refused_before_anything_is_forked() -> None:
+def test_an_invalid_target_is_refused_before_anything_is_forked() -> None:
     with pytest.raises(TargetRefused):
         kind_of("nvidia/no-such-card")

@@ -7,32 +7,32 @@ import pytest
 
 from tests.tuning.engines.running import Engine, latencies, lines, options, start
 from tuning.engines.wire import protocol
-from tuning.engines.wire.protocol import Earlier, EarlierRecord, Finished, TasksExtracted, WarmStarted
+from tuning.engines.wire.protocol import Finished, KnownRecord, TasksExtracted, WarmStart, WarmStarted
 
 pytestmark = pytest.mark.tvm
 
 
 @pytest.fixture(scope="module")
-def best(tmp_path_factory: pytest.TempPathFactory) -> list[EarlierRecord]:
+def best(tmp_path_factory: pytest.TempPathFactory) -> list[KnownRecord]:
     """The records of a small run, the fastest first."""
     folder = tmp_path_factory.mktemp("earlier")
     with Engine(start(folder / "work", trials_budget=6), folder / "console") as engine:
         assert engine.to_the_end() == Finished("budget")
     valid = sorted((trial.latency_s, trial.record) for trial in engine.trials if trial.latency_s and trial.record)
-    return [EarlierRecord(task=0, run=7, text=text) for _, text in valid]
+    return [KnownRecord(task=0, run=7, text=text) for _, text in valid]
 
 
-def warm_started(folder: Path, records: list[EarlierRecord], **given: object) -> Engine:
-    with Engine(start(folder / "work", earlier_follow=True, **given), folder / "console") as engine:
+def warm_started(folder: Path, records: list[KnownRecord], **given: object) -> Engine:
+    with Engine(start(folder / "work", expect_warm_start=True, **given), folder / "console") as engine:
         engine.until(TasksExtracted)
-        engine.write(protocol.encode(Earlier(records)))
+        engine.write(protocol.encode(WarmStart(records)))
         assert engine.to_the_end() == Finished("budget")
     return engine
 
 
 @pytest.mark.parametrize("strategy", ["evolutionary", "replay-trace"])
 def test_it_measures_the_best_earlier_record_again_first(
-    best: list[EarlierRecord], strategy: str, tmp_path: Path
+    best: list[KnownRecord], strategy: str, tmp_path: Path
 ) -> None:
     engine = warm_started(tmp_path, best, trials_budget=4, options=options(strategy=strategy))
     assert [event for event in engine.seen if isinstance(event, WarmStarted)] == [WarmStarted([0], [7])]
@@ -49,8 +49,8 @@ def test_it_is_told_of_no_earlier_record(tmp_path: Path) -> None:
     assert not any(isinstance(event, WarmStarted) for event in engine.seen)
 
 
-def test_it_passes_over_records_that_do_not_fit(best: list[EarlierRecord], tmp_path: Path) -> None:
-    torn = EarlierRecord(task=0, run=3, text='["workload", [[[["NoSuch",[],[],[]]], []], [1.0], null, null]]')
+def test_it_passes_over_records_that_do_not_fit(best: list[KnownRecord], tmp_path: Path) -> None:
+    torn = KnownRecord(task=0, run=3, text='["workload", [[[["NoSuch",[],[],[]]], []], [1.0], null, null]]')
     engine = warm_started(tmp_path, [torn, best[0]], trials_budget=2)
     assert WarmStarted([0], [7]) in engine.seen
     assert "Passed over a record of run 3 for task 0" in engine.console.read_text()

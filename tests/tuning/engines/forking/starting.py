@@ -1,0 +1,78 @@
+"""Starts a fork server in a fresh interpreter and prints where its processes come from.
+
+`python -m tests.tuning.engines.forking.starting HOW` first makes Python's internals look HOW: see `CHANGES`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from multiprocessing import forkserver, util
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from tuning.engines.forking import fork_server
+
+spawn: Any = util.spawnv_passfds  # type: ignore[attr-defined]
+NEEDED = "tests.tuning.engines.faults"
+"""A module that this process doesn't load by itself."""
+
+
+def ask(answers: Connection) -> None:
+    """What a process of the context says of itself and of the server, which is its parent."""
+    server = Path(f"/proc/{os.getppid()}/cmdline").read_bytes().split(b"\0")
+    answers.send({"forked": b"HOW" in server, "loaded": NEEDED in sys.modules})
+
+
+def lacks_the_function() -> None:
+    fork_server.util = SimpleNamespace()  # type: ignore[assignment]
+
+
+def has_another_signature() -> None:
+    def spawnv_passfds(path: str, args: Sequence[str], passfds: Sequence[int], env: Any = None) -> Any:
+        return spawn(path, args, passfds)
+
+    util.spawnv_passfds = spawnv_passfds  # type: ignore[attr-defined]
+
+
+def has_another_command_line() -> None:
+    def with_an_argument(path: str, args: Sequence[str], passfds: Sequence[int]) -> Any:
+        return util.spawnv_passfds(path, [*args, "more"], passfds)  # type: ignore[attr-defined]
+
+    _for_the_server(with_an_argument)
+
+
+def uses_another_function() -> None:
+    _for_the_server(spawn)
+
+
+def _for_the_server(start: Callable[..., Any]) -> None:
+    names = {name: getattr(util, name) for name in dir(util)}
+    forkserver.util = SimpleNamespace(**names | {"spawnv_passfds": start})  # type: ignore[attr-defined]
+
+
+CHANGES: dict[str, Callable[[], None]] = {
+    "unchanged": lambda: None,
+    "without-the-function": lacks_the_function,
+    "another-signature": has_another_signature,
+    "another-command-line": has_another_command_line,
+    "another-function": uses_another_function,
+}
+
+
+def main() -> None:
+    CHANGES[sys.argv[1]]()
+    context = fork_server.start_fork_server([NEEDED])
+    reading, writing = context.Pipe(duplex=False)
+    process = context.Process(target=ask, args=(writing,))
+    process.start()
+    sys.stdout.write(json.dumps(reading.recv()))
+    process.join()
+
+
+if __name__ == "__main__":
+    main()
