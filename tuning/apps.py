@@ -4,7 +4,10 @@ from django.apps import AppConfig
 
 
 class TuningConfig(AppConfig):
-    """Runs, tasks, trials, records, and what tunes them."""
-
     name = "tuning"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from tuning.notify import outbox
+
+        outbox.connect()

@@ -11,7 +11,7 @@ from dashboard.accounts import CHANGE_COMPILATION, COMPILE
 from dashboard.presentation import snippets
 from tuning.actions import compilations
 from tuning.models import Compilation, CompilationDict, Run
-from tuning.reads import console
+from tuning.reads import artifacts, console
 from tuning.reads.console import ConsoleDict
 
 from . import shapes
@@ -81,7 +81,7 @@ def get_compile_log(request: HttpRequest, compilation_id: int, query: Query[shap
 def get_snippets(request: HttpRequest, compilation_id: int) -> shapes.SnippetList:  # noqa: ARG001
     """Programs that load and run the library as it is downloaded."""
     compilation = _compilation(compilation_id)
-    compilations.check_published(compilation)
+    artifacts.check_published(compilation)
     return {"items": snippets.snippets(compilation)}
 
 

@@ -11,9 +11,8 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
 from dashboard.http.downloads import response
-from tuning.actions import compilations
 from tuning.models import Compilation, Run
-from tuning.reads import downloads
+from tuning.reads import artifacts, downloads
 
 from . import shapes
 from .shapes import ERRORS
@@ -68,21 +67,21 @@ def get_console_log(request: HttpRequest, run_id: int) -> HttpResponseBase:
 def get_artifact(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
     """The shared library of a compilation. 409 when there is none."""
     compilation = _compilation(compilation_id)
-    return response(request, compilation.run, compilations.library_file(compilation))
+    return response(request, compilation.run, artifacts.library_file(compilation))
 
 
 @download("compilations/{int:compilation_id}/manifest", "application/json")
 def get_manifest(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
     """What the library is: versions, target, inputs, outputs, the record of each function, checksums."""
     compilation = _compilation(compilation_id)
-    return response(request, compilation.run, compilations.manifest_file(compilation))
+    return response(request, compilation.run, artifacts.manifest_file(compilation))
 
 
 @download("compilations/{int:compilation_id}/console.log", "text/plain")
 def get_compile_console_log(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
     """All that TVM, compilers and linker printed, of a failed compilation too."""
     compilation = _compilation(compilation_id)
-    return response(request, compilation.run, compilations.log_file(compilation))
+    return response(request, compilation.run, artifacts.log_file(compilation))
 
 
 def _compilation(key: int) -> Compilation:

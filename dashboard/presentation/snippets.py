@@ -9,8 +9,8 @@ from typing import Any
 from django.template.loader import render_to_string
 from typing_extensions import TypedDict
 
-from tuning.actions.compilations import library_file
 from tuning.models import Compilation
+from tuning.reads.artifacts import library_file
 
 from . import targets
 from .downloads import stem

@@ -18,7 +18,7 @@ from dashboard.presentation import compilations as words
 from dashboard.presentation.snippets import snippets
 from tuning.actions import compilations
 from tuning.models import BenchmarkDict, Compilation, Record, Run
-from tuning.reads import console
+from tuning.reads import artifacts, console
 from tuning.validation import Conflict, Invalid
 
 from .acting import act
@@ -95,7 +95,7 @@ def compilation_benchmark(request: HttpRequest, pk: int) -> HttpResponse:
 def compilations_of(run: Run) -> dict[str, Any]:
     """What the run's page shows of its compilations, and how another can be made."""
     made = [(one, one.to_dict()) for one in Compilation.objects.shown().filter(run=run)[:LISTED]]
-    choices = [(value, *about, compilations.compile_trouble(run, value)) for value, about in words.SOURCES.items()]
+    choices = [(value, *about, artifacts.compile_trouble(run, value)) for value, about in words.SOURCES.items()]
     possible = [value for value, _, _, trouble in choices if trouble is None]
     return {
         "compilations": made,

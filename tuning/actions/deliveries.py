@@ -1,26 +1,39 @@
-"""Send webhook messages on demand: a test, or one that was given up."""
+"""Send webhooks on demand: a test, or a message that was given up."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from django.contrib.auth.models import User
 
 from tuning.models import Delivery
-from tuning.notify import webhooks
+from tuning.notify import outbox, webhooks
 from tuning.queue import jobs
 from tuning.validation import Conflict
 
 
 def send_test(user: User) -> None:
-    """Send a test to each address of the settings. Raises `Conflict` when there is none."""
-    deliveries = webhooks.note_test(user.get_username())
+    """Have a test sent to each address in TUNEBOARD_WEBHOOKS. Raises `Conflict` when there is none."""
+    deliveries = outbox.store_test(user.get_username())
     if not deliveries:
-        raise Conflict("There is no address: name some in TUNEBOARD_WEBHOOKS.")
+        raise Conflict("There is no address: list some in TUNEBOARD_WEBHOOKS.")
     for delivery in deliveries:
-        jobs.enqueue_delivery(delivery)
+        jobs.enqueue(delivery)
+
+
+def try_addresses(asked_by: str) -> Iterator[Delivery]:
+    """Send a test to each address from this process, one attempt each, and give the deliveries with their outcomes."""
+    for delivery in outbox.store_test(asked_by):
+        delivery.claim()
+        try:
+            delivery.succeeded(webhooks.post(delivery))
+        except webhooks.NotSent as error:
+            delivery.give_up(str(error))
+        yield delivery
 
 
 def send_again(delivery: Delivery) -> None:
-    """Send what was given up once more. Raises `Conflict`."""
+    """Send a message again that was given up. Raises `Conflict`."""
     if not delivery.again():
         raise Conflict("It is being sent already.")
-    jobs.enqueue_delivery(delivery)
+    jobs.enqueue(delivery)

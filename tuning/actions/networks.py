@@ -106,7 +106,7 @@ def extract_tasks(data: Mapping[str, Any], user: User | None) -> Extraction:
     name, options = network_choice(data)
     made, due = _requested(stored(name, options), data.get("target"), user)
     if due:
-        jobs.enqueue_extraction(made)
+        jobs.enqueue(made)
     return made
 
 
@@ -119,7 +119,7 @@ def _requested(network: Network, target: Any, user: User | None) -> tuple[Extrac
     made, new = Extraction.objects.get_or_create(
         network=network, fingerprint=fingerprint(resolved), defaults={"target": resolved, "created_by": user}
     )
-    again = made.move(Extraction.Status.FAILED, to=Extraction.Status.QUEUED, error=None, finished_at=None, step="")
+    again = made.requeue(Extraction.Status.FAILED)
     return made, new or again
 
 

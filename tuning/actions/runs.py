@@ -12,7 +12,6 @@ from django.db.models import F
 from django.utils import timezone
 
 from tuning.models import Run
-from tuning.notify import webhooks
 from tuning.notify.announce import announce_status
 from tuning.queue import jobs
 from tuning.validation import Conflict, Invalid, convert
@@ -48,10 +47,7 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
 def stop(run: Run) -> Run:
     """A queued run ends at once, a running one as soon as its engine heard of it. Raises `Conflict`."""
     queued, running = Run.Status.QUEUED, Run.Status.RUNNING
-    if not (
-        webhooks.end(run, queued, to=Run.Status.STOPPED, finished_at=timezone.now())
-        or run.move(running, to=Run.Status.STOPPING)
-    ):
+    if not (run.end(queued, to=Run.Status.STOPPED) or run.move(running, to=Run.Status.STOPPING)):
         run.refresh_from_db(fields=("status",))
         raise Conflict(f"The run is {run.status}: only a queued or running one can be stopped.")
     announce_status(run)

@@ -1,4 +1,4 @@
-"""The sweep: what lost its process is ended, what the broker lost is queued again, what nobody needs is removed."""
+"""The sweep: ends rows whose worker died, announces again what no worker heard of, and removes what nobody needs."""
 
 from __future__ import annotations
 
@@ -6,73 +6,59 @@ import logging
 
 import msgspec
 from django.conf import settings
-from django.utils import timezone
 
-from tuning.models import Extraction, Run, TrackerSample
-from tuning.notify import webhooks
-from tuning.notify.announce import announce_status
+from tuning.models import Compilation, Delivery, Extraction, Run, TrackerSample
+from tuning.notify.announce import announce_compilation, announce_status
 from tuning.queue import jobs
 from tuning.reads.device_status import asked
 
-from . import compilations
-from .networks import tidy
+from . import compilations, networks
 from .purging import purge
 
 logger = logging.getLogger(__name__)
 
 
 def sweep() -> int:
-    """Mark runs whose supervisor is gone, tell the workers again of runs that the broker lost, remove what was deleted.
-
-    Gives the number of runs that it marked.
-    """
-    marked = [run for run in Run.objects.abandoned() if _interrupt(run)]
-    for run in marked:
-        logger.warning("Run %s was interrupted: its worker stopped renewing the lease.", run.pk)
-        announce_status(run)
-    for run in Run.objects.forgotten():
-        jobs.enqueue(run)
-    _sweep_extractions()
-    purge()
-    compilations.sweep()
-    for delivery in webhooks.sweep():
-        jobs.enqueue_delivery(delivery)
-    tidy()
-    return len(marked)
-
-
-def _sweep_extractions() -> None:
-    gone = {
-        "error": "The worker stopped responding. Extract the tasks again.",
-        "finished_at": timezone.now(),
-        "step": "",
-    }
-    for extraction in Extraction.objects.abandoned():
-        extraction.move(
-            Extraction.Status.RUNNING, to=Extraction.Status.FAILED, mine={"lease": extraction.lease}, **gone
-        )
-    for extraction in Extraction.objects.forgotten():
-        jobs.enqueue_extraction(extraction)
-
-
-def _interrupt(run: Run) -> bool:
-    """Only if the lease is the one that ran out: a supervisor may have renewed or ended it meanwhile."""
-    return webhooks.end(
-        run,
-        *Run.LIVE,
-        to=Run.Status.INTERRUPTED,
-        mine={"lease": run.lease, "heartbeat_at": run.heartbeat_at},
-        finished_at=run.heartbeat_at,
-        phase=None,
-        phase_task=None,
-        error="The worker stopped responding. Resume goes on where the run ended.",
-    )
+    """Return the number of runs that were interrupted because their worker died."""
+    interrupted = _end_abandoned(Run)
+    _end_abandoned(Extraction)
+    _end_abandoned(Compilation)
+    for kind in (Run, Extraction, Compilation, Delivery):
+        for row in kind.objects.forgotten():
+            jobs.enqueue(row)
+    _remove_unneeded()
+    return interrupted
 
 
 def sample_trackers() -> None:
-    """Record what each tracker says now, and forget what is older than an hour."""
+    """Record what each tracker says now, and delete samples older than an hour."""
     for name, address in settings.TRACKERS.items():
         queues, error = asked(address)
-        kept = {queue.key: msgspec.to_builtins(queue) for queue in queues}
-        TrackerSample.objects.create(tracker=name, queues=kept, error=error)
+        samples = {queue.key: msgspec.to_builtins(queue) for queue in queues}
+        TrackerSample.objects.create(tracker=name, queues=samples, error=error)
     TrackerSample.objects.outdated().delete()
+
+
+def _end_abandoned(kind: type[Run | Extraction | Compilation]) -> int:
+    """Return the number of rows that it ended."""
+    rows = [row for row in kind.objects.abandoned() if row.end_abandoned()]
+    for row in rows:
+        logger.warning("%s %s is %s: its worker stopped renewing the lease.", kind.__name__, row.pk, row.status)
+        _clean_up(row)
+    return len(rows)
+
+
+def _clean_up(row: Run | Extraction | Compilation) -> None:
+    """Do for a row what its worker would have done at the end. An extraction's page asks for itself."""
+    if isinstance(row, Run):
+        announce_status(row)
+    elif isinstance(row, Compilation):
+        row.remove_unpublished()
+        announce_compilation(row.pk)
+
+
+def _remove_unneeded() -> None:
+    purge()
+    compilations.tidy()
+    networks.tidy()
+    Delivery.objects.outdated().delete()

@@ -4,7 +4,7 @@ from .compilation import Benchmark, Compilation
 from .delivery import Delivery
 from .device import DeviceTurn, deciding
 from .extraction import ExtractedTask, Extraction
-from .leased import LEASE, TELL_AGAIN
+from .lifecycle import LEASE, TELL_AGAIN, Leased, Queued, ended
 from .network import Network, fingerprint, networks_dir
 from .run import Run, RunQuerySet
 from .shapes import (
@@ -46,8 +46,10 @@ __all__ = (
     "Extraction",
     "ExtractionDict",
     "LatencyDict",
+    "Leased",
     "Network",
     "NetworkDetail",
+    "Queued",
     "Record",
     "Run",
     "RunDelta",
@@ -66,6 +68,7 @@ __all__ = (
     "WrittenDict",
     "deciding",
     "doubt",
+    "ended",
     "fingerprint",
     "level_of_detail",
     "networks_dir",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import threading
-import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean, median, pstdev
 from typing import Any, ClassVar
@@ -16,43 +16,33 @@ from django.utils import timezone
 from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED
 
 from .device import deciding
-from .leased import Leased, lease_ran_out, told_long_ago
+from .lifecycle import Leased, LeasedQuerySet
 from .run import Run
 from .shapes import BenchmarkDict, CompilationDict, CoverageDict, LatencyDict
 
 
-class CompilationQuerySet(models.QuerySet["Compilation"]):
-    """Reads of compilations."""
-
+class CompilationQuerySet(LeasedQuerySet["Compilation"]):
     def kept(self) -> CompilationQuerySet:
-        """Those whose run isn't deleted."""
+        """Compilations of runs that aren't deleted."""
         return self.filter(run__deleted_at__isnull=True)
 
     def shown(self) -> CompilationQuerySet:
-        """Kept ones with what `to_dict` reads."""
+        """Kept compilations with what `to_dict` reads."""
         return self.kept().select_related("run__network", "created_by").prefetch_related("benchmarks__created_by")
 
-    def live(self) -> CompilationQuerySet:
-        """Those that a job should be at work on."""
-        return self.filter(status__in=Compilation.LIVE)
-
     def waiting_for(self, device: str) -> CompilationQuerySet:
-        """Those whose proof waits for the device."""
+        """Compilations whose proof waits for the device."""
         return self.proving().filter(status=Compilation.Status.QUEUED, run__device=device)
 
     def proving(self) -> CompilationQuerySet:
-        """Those whose library is measured on their run's device, or waits for that."""
-        going_on = (Compilation.Status.QUEUED, *Compilation.LIVE)
-        return self.kept().filter(status__in=going_on, stage=Compilation.Stage.PROVE)
-
-    def abandoned(self) -> CompilationQuerySet:
-        """Live ones whose job has not renewed its lease in time."""
-        return self.live().filter(lease_ran_out())
+        """Compilations whose library is measured on their run's device, or waits to be."""
+        unfinished = (Compilation.Status.QUEUED, *Compilation.LIVE)
+        return self.kept().filter(status__in=unfinished, stage=Compilation.Stage.PROVE)
 
     def forgotten(self) -> CompilationQuerySet:
-        """Queued ones that no worker was told of lately, and that needn't wait for a device."""
+        """Without those that have to wait for a device."""
         waiting = {"stage": Compilation.Stage.PROVE, "run__device__in": Run.objects.occupying().values("device")}
-        return self.kept().filter(told_long_ago(), status=Compilation.Status.QUEUED).exclude(**waiting)
+        return super().forgotten().kept().select_related("run").exclude(**waiting)
 
 
 class Compilation(Leased):
@@ -153,6 +143,10 @@ class Compilation(Leased):
         return self.run.device if waits else None
 
     @property
+    def device(self) -> str:
+        return self.run.device
+
+    @property
     def folder(self) -> Path:
         """Where its files are; with the time of creation, since a new database beside old files begins with 1 again."""
         return Path(settings.VAR) / "compilations" / f"{self.pk}-{self.created_at:%Y%m%dT%H%M%S.%f}"
@@ -199,52 +193,34 @@ class Compilation(Leased):
             return None
         return {"functions": len(self.used) + len(self.untuned), "tuned": len(self.used), "untuned": self.untuned}
 
-    def claim(self) -> bool:
-        """Take the queued compilation and, to prove it, the device; False when either is taken or it isn't queued any more."""
-        with deciding(self.run.device):
-            needs_device = self.stage == self.Stage.PROVE
-            if needs_device and not Run.objects.device_is_free(self.run.device):
-                self.refresh_from_db(fields=("status",))
-                return False
-            now = timezone.now()
-            queued = Compilation.objects.filter(pk=self.pk, status=self.Status.QUEUED, stage=self.stage)
-            claimed = queued.update(
-                status=self.Status.RUNNING,
-                lease=uuid.uuid4().hex,
-                heartbeat_at=now,
-                started_at=self.started_at or now,
-                phase="loading",
-                progress=None,
-                error=None,
-            )
-        self.refresh_from_db()
-        return claimed == 1
-
-    def wait_and_claim(self, shutdown: threading.Event, poll_s: float = 1.0, *, wait: bool = True) -> bool:
-        """Wait until the device is free, if it needs one, and take it; False when somebody else did, or at shutdown."""
-        while not self.claim():
-            if not wait or self.status != self.Status.QUEUED or shutdown.wait(poll_s):
-                return False
-        return True
-
     def remove_unpublished(self) -> None:
         """What a build left that didn't end well."""
         shutil.rmtree(self.unpublished, ignore_errors=True)
 
-    def renew(self) -> str | None:
-        """Renew the lease; gives the status, or None when it is this job's no longer."""
-        mine = Compilation.objects.live().filter(pk=self.pk, lease=self.lease)
-        if not mine.update(heartbeat_at=timezone.now()):
-            return None
-        return mine.values_list("status", flat=True).first()
+    @contextmanager
+    def _turn(self) -> Iterator[bool]:
+        """Building needs no device; proving needs a quiet one."""
+        with deciding(self.device):
+            yield self.stage == self.Stage.BUILD or Run.objects.device_is_free(self.device)
 
-    def requeue(self, *sources: str, stage: str, **values: Any) -> bool:
-        """Queue it for a stage if its status is one of these still; says whether it did."""
-        now = timezone.now()
-        waits = {"phase": None, "progress": None, "error": None, "finished_at": None}
-        return self.move(
-            *sources, to=self.Status.QUEUED, stage=stage, queued_at=now, enqueued_at=None, **waits, **values
-        )
+    def _claimable(self) -> models.QuerySet[Compilation]:
+        return super()._claimable().filter(stage=self.stage)
+
+    def _on_claim(self) -> dict[str, Any]:
+        started_at = self.started_at or timezone.now()
+        return {**super()._on_claim(), "started_at": started_at, "phase": "loading", "progress": None}
+
+    def _on_end(self) -> dict[str, Any]:
+        return {**super()._on_end(), "phase": None, "progress": None}
+
+    def _on_requeue(self) -> dict[str, Any]:
+        return {**super()._on_requeue(), "queued_at": timezone.now(), "phase": None, "progress": None}
+
+    def _on_abandoned(self) -> dict[str, Any]:
+        if self.status == self.Status.CANCELLING:
+            return {"to": self.Status.CANCELLED}
+        again = "Benchmark" if self.is_published else "Compile"
+        return {"to": self.Status.FAILED, "error": f"The worker stopped responding. {again} again."}
 
     def to_dict(self) -> CompilationDict:
         """The compilation as API and socket show it, its benchmarks newest first."""

@@ -1,58 +1,56 @@
-"""What the addresses of the settings are to be told, and what became of it."""
+"""The outbox: messages to the addresses in TUNEBOARD_WEBHOOKS, and what became of them."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from django.db import models
 from django.utils import timezone
 
-from .leased import told_long_ago
+from .lifecycle import Queued, QueuedQuerySet
 
 RETRIES = tuple(timedelta(seconds=seconds) for seconds in (10, 60, 300, 1800, 7200, 21_600))
-"""How long after each failure it is tried again; after the last it is given up."""
+"""How long to wait after each failed attempt; after the last one the message is given up."""
 IN_HAND = timedelta(seconds=60)
-"""Within which a job that took it has an answer. After that the job is taken for dead."""
+"""An attempt that takes longer than this is presumed dead, and the message is due again."""
 KEPT = timedelta(days=30)
-"""How long it is shown what became of it."""
+"""How long sent and failed messages stay on the page."""
 
 
-class DeliveryQuerySet(models.QuerySet["Delivery"]):
-    """Reads of deliveries."""
-
-    def due(self) -> DeliveryQuerySet:
-        """Those to be tried now, that no worker was told of lately."""
-        return self.filter(told_long_ago(), status=Delivery.Status.WAITING, due_at__lte=timezone.now())
+class DeliveryQuerySet(QueuedQuerySet["Delivery"]):
+    def forgotten(self) -> DeliveryQuerySet:
+        return super().forgotten().filter(due_at__lte=timezone.now())
 
     def outdated(self) -> DeliveryQuerySet:
-        """Those that nobody asks for any more."""
         return self.exclude(status=Delivery.Status.WAITING).filter(created_at__lt=timezone.now() - KEPT)
 
 
-class Delivery(models.Model):
-    """One message to one address. It outlives what it tells of, so it names that by number only."""
+class Delivery(Queued):
+    """One message to one address. It outlives the run or compilation that it is about, so it refers to that by id only."""
 
     class Status(models.TextChoices):
-        """`waiting → sent | failed`; waiting again when somebody wants it sent once more."""
+        """`waiting → sent | failed`; waiting again when an admin sends it again."""
 
         WAITING = "waiting"
         SENT = "sent"
         FAILED = "failed"
 
+    QUEUED: ClassVar[str] = Status.WAITING
+    LIVE: ClassVar[tuple[str, ...]] = (Status.WAITING,)
+    """An attempt doesn't show in the status: whoever makes it moves `due_at` ahead, so that nobody else does."""
+
     url = models.TextField()
     kind = models.CharField(max_length=40)
     """`run.finished`, `compilation.failed`, `test`, …"""
     message = models.JSONField()
-    """The body, but for where the site is found."""
+    """The body, without the site's address."""
     status = models.CharField(max_length=10, choices=Status.choices, default=Status.WAITING)
     attempts = models.PositiveIntegerField(default=0)
     answer = models.TextField(default="")
-    """What came of the last attempt, in words."""
+    """The outcome of the last attempt."""
     due_at = models.DateTimeField(default=timezone.now)
-    """When it is tried next. Who takes it sets this ahead, so nobody else does meanwhile."""
-    enqueued_at = models.DateTimeField(null=True)
-    """When a worker was last told of it."""
+    """When it is tried next."""
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True)
 
@@ -70,40 +68,39 @@ class Delivery(models.Model):
 
     @property
     def key(self) -> str:
-        """The same at each attempt, so that who gets it twice notices."""
+        """The message's id, the same for each attempt, so that a receiver can tell duplicates."""
         return f"tuneboard-{self.pk}-{self.created_at:%Y%m%dT%H%M%S%f}"
 
-    def claim(self) -> bool:
-        """Take it for one attempt; False when it isn't due any more."""
-        now = timezone.now()
-        due = Delivery.objects.filter(pk=self.pk, status=self.Status.WAITING, due_at__lte=now)
-        claimed = due.update(due_at=now + IN_HAND, attempts=models.F("attempts") + 1)
-        self.refresh_from_db()
-        return claimed == 1
+    @property
+    def hold(self) -> dict[str, Any]:
+        return {"attempts": self.attempts}
 
-    def succeeded(self, answer: str) -> None:
-        """The address took it."""
-        self._note(status=self.Status.SENT, answer=answer, ended_at=timezone.now())
+    def succeeded(self, answer: str) -> bool:
+        """Note that the address accepted the message; False when a later attempt has begun."""
+        return self.finish(to=self.Status.SENT, answer=answer)
 
-    def failed(self, answer: str) -> None:
-        """The address didn't: try again later, or give up."""
-        now = timezone.now()
+    def failed(self, answer: str) -> bool:
+        """Note why the attempt failed, and try again later or give up; False when a later attempt has begun."""
         if self.attempts > len(RETRIES):
-            self._note(status=self.Status.FAILED, answer=answer, ended_at=now)
-        else:
-            self._note(answer=answer, due_at=now + RETRIES[self.attempts - 1], enqueued_at=None)
+            return self.give_up(answer)
+        due_at = timezone.now() + RETRIES[self.attempts - 1]
+        return self.requeue(self.Status.WAITING, where=self.hold, attempts=self.attempts, answer=answer, due_at=due_at)
 
-    def give_up(self, answer: str) -> None:
-        """There is no use in trying again."""
-        self._note(status=self.Status.FAILED, answer=answer, ended_at=timezone.now())
+    def give_up(self, answer: str) -> bool:
+        return self.finish(to=self.Status.FAILED, answer=answer)
 
     def again(self) -> bool:
-        """Send once more what was given up; says whether it was."""
-        given_up = Delivery.objects.filter(pk=self.pk, status=self.Status.FAILED)
-        fresh = {"attempts": 0, "due_at": timezone.now(), "enqueued_at": None, "ended_at": None}
-        return given_up.update(status=self.Status.WAITING, **fresh) == 1
+        """Queue the message again after it was given up; return whether it was."""
+        return self.requeue(self.Status.FAILED)
 
-    def _note(self, **values: Any) -> None:
-        """Only of the attempt that this is: a job that came back too late changes nothing."""
-        Delivery.objects.filter(pk=self.pk, status=self.Status.WAITING, attempts=self.attempts).update(**values)
-        self.refresh_from_db()
+    def _claimable(self) -> models.QuerySet[Delivery]:
+        return super()._claimable().filter(due_at__lte=timezone.now())
+
+    def _on_claim(self) -> dict[str, Any]:
+        return {"due_at": timezone.now() + IN_HAND, "attempts": models.F("attempts") + 1}
+
+    def _on_end(self) -> dict[str, Any]:
+        return {"ended_at": timezone.now()}
+
+    def _on_requeue(self) -> dict[str, Any]:
+        return {"attempts": 0, "due_at": timezone.now(), "ended_at": None}

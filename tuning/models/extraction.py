@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.utils import timezone
 
-from .leased import Leased, lease_ran_out, told_long_ago
+from .lifecycle import Leased, LeasedQuerySet
 from .network import Network, fingerprint
 from .shapes import ExtractedTaskDict, ExtractionDict
 from .subgraph import Subgraph
-
-
-class ExtractionQuerySet(models.QuerySet["Extraction"]):
-    """Reads of extractions."""
-
-    def abandoned(self) -> ExtractionQuerySet:
-        """Running ones whose job has not renewed its lease in time."""
-        return self.filter(lease_ran_out(), status=Extraction.Status.RUNNING)
-
-    def forgotten(self) -> ExtractionQuerySet:
-        """Queued ones that no worker was told of lately."""
-        return self.filter(told_long_ago(), status=Extraction.Status.QUEUED)
 
 
 class Extraction(Leased):
@@ -53,7 +39,7 @@ class Extraction(Leased):
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True)
 
-    objects = ExtractionQuerySet.as_manager()
+    objects = LeasedQuerySet["Extraction"].as_manager()
 
     class Meta:
         ordering = ("-created_at", "-pk")
@@ -73,18 +59,17 @@ class Extraction(Leased):
         """Whether its job has yet to end."""
         return self.status in self.WAITING
 
-    def claim(self) -> bool:
-        """Take the queued extraction; False when it isn't queued any more."""
-        claimed = Extraction.objects.filter(pk=self.pk, status=self.Status.QUEUED).update(
-            status=self.Status.RUNNING, lease=uuid.uuid4().hex, heartbeat_at=timezone.now(), step="Starting", error=None
-        )
-        self.refresh_from_db()
-        return claimed == 1
+    def _on_claim(self) -> dict[str, Any]:
+        return {**super()._on_claim(), "step": "Starting"}
 
-    def renew(self, step: str) -> bool:
-        """Renew the lease and say what goes on; False when it is this job's no longer."""
-        mine = Extraction.objects.filter(pk=self.pk, status=self.Status.RUNNING, lease=self.lease)
-        return bool(mine.update(heartbeat_at=timezone.now(), step=step))
+    def _on_end(self) -> dict[str, Any]:
+        return {**super()._on_end(), "step": ""}
+
+    def _on_requeue(self) -> dict[str, Any]:
+        return {**super()._on_requeue(), "step": ""}
+
+    def _on_abandoned(self) -> dict[str, Any]:
+        return {"to": self.Status.FAILED, "error": "The worker stopped responding. Extract the tasks again."}
 
     def to_dict(self) -> ExtractionDict:
         """The extraction as the API shows it, with its tasks."""

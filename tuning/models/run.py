@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 from django.conf import settings
 from django.db import models
@@ -15,7 +15,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from .device import deciding
-from .leased import LEASE, Leased, lease_ran_out, told_long_ago
+from .lifecycle import LEASE, Leased, LeasedQuerySet
 from .network import Network, fingerprint
 from .shapes import Alert, RunDict, WrittenDict
 
@@ -33,21 +33,7 @@ class TunedTask(Protocol):
         """What users should know of the task now."""
 
 
-class Renewed(NamedTuple):
-    """What users wish of a live run now."""
-
-    status: str
-    trials_budget: int
-    time_limit_s: float | None
-
-
-class RunQuerySet(models.QuerySet["Run"]):
-    """Reads of runs."""
-
-    def live(self) -> RunQuerySet:
-        """Runs whose supervisor should be alive."""
-        return self.filter(status__in=Run.LIVE)
-
+class RunQuerySet(LeasedQuerySet["Run"]):
     def occupying(self) -> RunQuerySet:
         """Runs for which a device is in use: they are tuned, or a library of theirs is measured by a job that lives."""
         alive = Q(compilations__heartbeat_at__gte=timezone.now() - LEASE)
@@ -58,16 +44,10 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Whether nothing is measured on it; ask within `deciding` to take it."""
         return not self.occupying().filter(device=device).exists()
 
-    def abandoned(self) -> RunQuerySet:
-        """Live runs whose supervisor has not renewed its lease in time."""
-        return self.live().filter(lease_ran_out())
-
     def forgotten(self) -> RunQuerySet:
-        """Queued runs that no worker was told of lately, on devices that do nothing."""
+        """Without those that have to wait for their device."""
         busy = Run.objects.occupying().values("device")
-        return (
-            self.filter(told_long_ago(), status=Run.Status.QUEUED).exclude(device__in=busy).order_by("queued_at", "pk")
-        )
+        return super().forgotten().exclude(device__in=busy).order_by("queued_at", "pk")
 
     def beside(self, run: Run) -> RunQuerySet:
         """Other runs of the run's network, whatever its options, newest first; archived ones are out of the way."""
@@ -137,6 +117,7 @@ class Run(Leased):
     LIVE: ClassVar[tuple[str, ...]] = (Status.RUNNING, Status.STOPPING)
     RESUMABLE: ClassVar[tuple[str, ...]] = (Status.STOPPED, Status.FAILED, Status.INTERRUPTED)
     ENDED: ClassVar[tuple[str, ...]] = (Status.FINISHED, *RESUMABLE)
+    READ_ON_RENEWAL: ClassVar[tuple[str, ...]] = ("status", "trials_budget", "time_limit_s")
 
     name = models.CharField(max_length=200)
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
@@ -275,41 +256,6 @@ class Run(Leased):
         """What the engine, TVM and compilers printed."""
         return self.work_dir / "console.log"
 
-    def claim(self) -> bool:
-        """Take the queued run and its device; False when the run isn't queued any more or the device is taken."""
-        now = timezone.now()
-        queued = Run.objects.filter(pk=self.pk, status=self.Status.QUEUED)
-        with deciding(self.device):
-            if not Run.objects.device_is_free(self.device):
-                return False
-            claimed = queued.update(
-                status=self.Status.RUNNING,
-                lease=uuid.uuid4().hex,
-                heartbeat_at=now,
-                started_at=self.started_at or now,
-                finished_at=None,
-                finish_reason=None,
-                error=None,
-                phase="loading",
-                phase_task=None,
-            )
-        self.refresh_from_db()
-        return claimed == 1
-
-    def renew(self, lease: str, elapsed_s: float) -> Renewed | None:
-        """Renew the lease; gives what is wished now, or None when the run is this supervisor's no longer."""
-        mine = Run.objects.live().filter(pk=self.pk, lease=lease)
-        if not mine.update(heartbeat_at=timezone.now(), elapsed_s=elapsed_s):
-            return None
-        wishes = mine.values_list(*Renewed._fields).first()
-        return Renewed(*wishes) if wishes else None
-
-    def requeue(self, *sources: str, **values: Any) -> bool:
-        """Queue the run again if its status is one of these still; says whether it did."""
-        now = timezone.now()
-        ended = {"finished_at": None, "finish_reason": None, "error": None}
-        return self.move(*sources, to=self.Status.QUEUED, queued_at=now, enqueued_at=None, **ended, **values)
-
     def revise(self, revision: int, **values: Any) -> bool:
         """Write what people wrote unless somebody else did since that revision; says whether it did.
 
@@ -320,6 +266,26 @@ class Run(Leased):
         )
         self.refresh_from_db(fields=("name", "notes", "revision", "edited_by", "edited_at"))
         return revised == 1
+
+    @contextmanager
+    def _turn(self) -> Iterator[bool]:
+        with deciding(self.device):
+            yield Run.objects.device_is_free(self.device)
+
+    def _on_claim(self) -> dict[str, Any]:
+        started_at = self.started_at or timezone.now()
+        fresh = {"finished_at": None, "finish_reason": None, "phase": "loading", "phase_task": None}
+        return {**super()._on_claim(), "started_at": started_at, **fresh}
+
+    def _on_end(self) -> dict[str, Any]:
+        return {**super()._on_end(), "phase": None, "phase_task": None}
+
+    def _on_requeue(self) -> dict[str, Any]:
+        return {**super()._on_requeue(), "queued_at": timezone.now(), "finish_reason": None}
+
+    def _on_abandoned(self) -> dict[str, Any]:
+        error = "The worker stopped responding. Resume the run to continue where it stopped."
+        return {"to": self.Status.INTERRUPTED, "finished_at": self.heartbeat_at, "error": error}
 
     def alerts(self, tasks: Iterable[TunedTask]) -> list[Alert]:
         """What its user should know now, of the run's tasks."""

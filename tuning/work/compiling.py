@@ -15,16 +15,15 @@ from typing import Any, Union
 import msgspec
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from tuning.engines.wire.compiling import BestRecord, Build, Built, Phase, Prove, Proven
 from tuning.engines.wire.errors import Refused
 from tuning.host import devices, sandbox
 from tuning.models import Benchmark, Compilation, Record, Run, Task
-from tuning.notify import webhooks
 from tuning.notify.announce import announce_compilation
 from tuning.reads.console import last_lines
 from tuning.reads.library import known_records, tvm
+from tuning.wording import internal_error
 
 logger = logging.getLogger(__name__)
 Status, Stage = Compilation.Status, Compilation.Stage
@@ -36,7 +35,6 @@ TAIL_LINES = 8
 SEEDS = 2**31
 NO_LIMIT_MB = 1 << 24
 """CUDA reserves address space by the terabyte."""
-AT_REST = {"phase": None, "progress": None}
 
 
 def carry_out(compilation: Compilation, shutdown: threading.Event) -> str:
@@ -57,7 +55,7 @@ def carry_out(compilation: Compilation, shutdown: threading.Event) -> str:
     except OSError as error:
         job.fail(_in_words(error))
     except Exception as error:
-        job.fail(f"Tuneboard's own fault: {error!r}")
+        job.fail(internal_error(error))
         raise
     finally:
         compilation.remove_unpublished()
@@ -92,7 +90,6 @@ class _Job:
     def __init__(self, compilation: Compilation, shutdown: threading.Event) -> None:
         self.compilation = compilation
         self.run = compilation.run
-        self.lease = compilation.lease or ""
         self.shutdown = shutdown
         self.told_at = 0.0
 
@@ -107,7 +104,7 @@ class _Job:
         built = self._answer(COMPILER, self._build_question(records, estimate_s), Built)
         values = {"estimate_s": estimate_s, **_values(built), "untuned": built.untuned, "versions": built.versions}
         with transaction.atomic():
-            ready = compilation.requeue(Status.RUNNING, stage=Stage.PROVE, mine={"lease": self.lease}, **values)
+            ready = compilation.requeue(Status.RUNNING, stage=Stage.PROVE, where=self.compilation.hold, **values)
             if ready:
                 compilation.unpublished.rename(compilation.artifact)
         if not ready:
@@ -131,21 +128,21 @@ class _Job:
                 onnxruntime=proven.onnxruntime,
                 without_onnxruntime=proven.without_onnxruntime,
             )
-            if not self._end(Status.RUNNING, to=Status.FINISHED, **verdict):
+            if not self.compilation.finish(Status.RUNNING, to=Status.FINISHED, **verdict):
                 raise sandbox.Abandoned
 
     def abandon(self) -> None:
         """It was cancelled, taken away, or the worker ends."""
-        if self._end(Status.CANCELLING, to=self._without_result(Status.CANCELLED)):
+        if self.compilation.finish(Status.CANCELLING, to=self._without_result(Status.CANCELLED)):
             return
         if self.shutdown.is_set():
-            self.compilation.requeue(Status.RUNNING, stage=self.compilation.stage, mine={"lease": self.lease})
+            self.compilation.requeue(Status.RUNNING, stage=self.compilation.stage, where=self.compilation.hold)
         else:
             logger.warning("Compilation %s was taken away before it ended.", self.compilation.pk)
 
     def fail(self, error: str) -> None:
         """Store why there is no result; who was about to cancel it doesn't care."""
-        if not self._end(Status.RUNNING, to=self._without_result(Status.FAILED), error=error):
+        if not self.compilation.finish(Status.RUNNING, to=self._without_result(Status.FAILED), error=error):
             self.abandon()
 
     def tell(self) -> None:
@@ -156,10 +153,6 @@ class _Job:
     def _without_result(self, status: str) -> str:
         """A benchmark that came to nothing takes nothing from a library that was proven before."""
         return Status.FINISHED if self.compilation.verified is not None else status
-
-    def _end(self, source: str, *, to: str, **values: Any) -> bool:
-        ended = AT_REST | {"finished_at": timezone.now()} | values
-        return webhooks.end(self.compilation, source, to=to, mine={"lease": self.lease}, **ended)
 
     def _build_question(self, records: list[BestRecord], estimate_s: float | None) -> Build:
         compilation, run = self.compilation, self.run
@@ -203,14 +196,13 @@ class _Job:
         raise Refused("The process ended without an answer.")
 
     def _go_on(self, _step: str) -> bool:
-        return not self.shutdown.is_set() and self.compilation.renew() == Status.RUNNING
+        return not self.shutdown.is_set() and self.compilation.renew() and self.compilation.status == Status.RUNNING
 
     def _show(self, phase: Phase) -> None:
         changed = phase.name != self.compilation.phase
         if changed or time.monotonic() > self.told_at + PACE_S:
             self.compilation.phase = phase.name
-            mine = Compilation.objects.live().filter(pk=self.compilation.pk, lease=self.lease)
-            mine.update(phase=phase.name, progress=phase.progress)
+            self.compilation.held().update(phase=phase.name, progress=phase.progress)
             self.tell()
 
 

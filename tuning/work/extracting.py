@@ -6,12 +6,12 @@ import logging
 import threading
 
 from django.db import transaction
-from django.utils import timezone
 
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected
 from tuning.host import sandbox
 from tuning.models import ExtractedTask, Extraction, Network
+from tuning.wording import internal_error
 
 from . import inspection
 
@@ -24,19 +24,18 @@ def extract(extraction: Extraction, shutdown: threading.Event) -> str:
 
     One that was deleted meanwhile, with its network, is `gone`.
     """
-    spec, lease = extraction.network.spec(), extraction.lease
 
     def go_on(step: str) -> bool:
-        return not shutdown.is_set() and extraction.renew(step[:100])
+        return not shutdown.is_set() and extraction.renew(step=step[:100])
 
     try:
-        _store(extraction, inspection.inspect(spec, extraction.target, go_on))
+        _store(extraction, inspection.inspect(extraction.network.spec(), extraction.target, go_on))
     except sandbox.Abandoned:
-        extraction.move(Status.RUNNING, to=Status.QUEUED, mine={"lease": lease}, enqueued_at=None, step="")
+        extraction.requeue(Status.RUNNING, where=extraction.hold)
     except Refused as refused:
-        _fail(extraction, str(refused))
+        extraction.finish(to=Status.FAILED, error=str(refused))
     except Exception as error:
-        _fail(extraction, f"Tuneboard's own fault: {error!r}")
+        extraction.finish(to=Status.FAILED, error=internal_error(error))
         raise
     return Extraction.objects.filter(pk=extraction.pk).values_list("status", flat=True).first() or "gone"
 
@@ -44,22 +43,10 @@ def extract(extraction: Extraction, shutdown: threading.Event) -> str:
 def _store(extraction: Extraction, found: Inspected) -> None:
     """Tasks and status in one transaction; nothing when the lease was lost meanwhile."""
     with transaction.atomic():
-        ended = {"finished_at": timezone.now(), "step": ""}
-        if not extraction.move(Status.RUNNING, to=Status.FINISHED, mine={"lease": extraction.lease}, **ended):
+        if not extraction.finish(to=Status.FINISHED):
             logger.warning("Extraction %s was taken away before it ended.", extraction.pk)
             return
         ExtractedTask.objects.bulk_create(
             ExtractedTask(extraction=extraction, **ExtractedTask.described(task)) for task in found.tasks
         )
         Network.objects.filter(pk=extraction.network_id).update(**inspection.summary(found))
-
-
-def _fail(extraction: Extraction, error: str) -> None:
-    extraction.move(
-        Status.RUNNING,
-        to=Status.FAILED,
-        mine={"lease": extraction.lease},
-        error=error,
-        finished_at=timezone.now(),
-        step="",
-    )

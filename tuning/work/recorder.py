@@ -260,7 +260,7 @@ class _Batch:
         run.heartbeat_at = timezone.now()
         if self.estimates:
             run.estimates = grown(run.estimates, self.estimates)
-        mine = Run.objects.live().filter(pk=run.pk, lease=run.lease)
+        mine = run.held()
         values = {"heartbeat_at": run.heartbeat_at, **self.recorder.changes()}
         # Users seldom write a run that is tuned. When they did the delta shows it.
         if mine.filter(status=run.status, revision=run.revision).update(**values):

@@ -11,13 +11,12 @@ from typing import TypeVar
 
 import msgspec
 from django.db import InterfaceError, OperationalError, connection
-from django.utils import timezone
 
 from tuning.engines.wire.protocol import VERSION, Event, Extend, Failed, Finished, Hello, Options, Start, TasksExtracted
 from tuning.host import devices
 from tuning.models import Run
-from tuning.notify import webhooks
 from tuning.notify.announce import announce, announce_status
+from tuning.wording import internal_error
 
 from .engine_process import BadEvent, EngineProcess
 from .failures import death_notice, nothing_valid
@@ -35,18 +34,6 @@ STOP_GRACE_S = 15.0
 SHUTDOWN_GRACE_S = 5.0
 """The same at shutdown: who shuts the worker down (`up`, Docker) kills it after 10 s, and then nobody tells the run."""
 RETRY_S = 2.0
-NO_PHASE = {"phase": None, "phase_task": None}
-
-
-def claim(run: Run, shutdown: threading.Event, poll_s: float = 1.0, *, wait: bool = True) -> bool:
-    """Wait until the device is free and take the run; False when somebody else did, or at shutdown."""
-    while not run.claim():
-        if not wait:
-            return False
-        run.refresh_from_db(fields=("status",))
-        if run.status != Run.Status.QUEUED or shutdown.wait(poll_s):
-            return False
-    return True
 
 
 def supervise(run: Run, shutdown: threading.Event) -> str:
@@ -61,9 +48,8 @@ def supervise(run: Run, shutdown: threading.Event) -> str:
         run.refresh_from_db(fields=("status",))
         return run.status
     except Exception as error:
-        # The lease would run out in time, but the reason would be known to the log only.
-        values = {"error": f"Tuneboard's own fault: {error!r}", "finished_at": timezone.now(), **NO_PHASE}
-        webhooks.end(run, *Run.LIVE, to=Run.Status.FAILED, mine={"lease": run.lease}, **values)
+        # Without this the sweep would end it, but only the log would know why.
+        run.finish(to=Run.Status.FAILED, error=internal_error(error))
         announce_status(run)
         raise
 
@@ -71,7 +57,6 @@ def supervise(run: Run, shutdown: threading.Event) -> str:
 class _Supervision:
     def __init__(self, run: Run, shutdown: threading.Event) -> None:
         self.run = run
-        self.lease = run.lease or ""
         self.shutdown = shutdown
         self.elapsed_before = run.elapsed_s
         self.started = time.monotonic()
@@ -90,7 +75,7 @@ class _Supervision:
     def _tune(self) -> tuple[str, str | None]:
         """Status and error in which the engine's end leaves the run."""
         self.last, self.stop_sent = None, None
-        self.told = (self.run.trials_budget, self.run.time_limit_s)
+        self.told = self._wanted()
         try:
             with EngineProcess(self.run.engine, self._start(), self.run.console_log) as engine:
                 trouble = self._watch(engine)
@@ -158,27 +143,25 @@ class _Supervision:
         if time.monotonic() < self.renewed + RENEW_S:
             return
         elapsed_s = self._elapsed_s()
-        wishes = self._patiently(lambda: self.run.renew(self.lease, elapsed_s))
-        if wishes is None:
+        if not self._patiently(lambda: self.run.renew(elapsed_s=elapsed_s)):
             raise LeaseLost("it was taken away")
         self.recorder.run.elapsed_s = max(self.recorder.run.elapsed_s, elapsed_s)
-        self.run.status = wishes.status
-        if (wishes.trials_budget, wishes.time_limit_s) != self.told:
-            self._extend(engine, wishes.trials_budget, wishes.time_limit_s)
+        if self._wanted() != self.told:
+            self._extend(engine)
         self.renewed = time.monotonic()
 
-    def _extend(self, engine: EngineProcess, trials_budget: int, time_limit_s: float | None) -> None:
-        for run in (self.run, self.recorder.run):
-            run.trials_budget, run.time_limit_s = trials_budget, time_limit_s
-        self.told = (trials_budget, time_limit_s)
-        engine.send(Extend(trials_budget, time_limit_s))
+    def _wanted(self) -> tuple[int, float | None]:
+        return self.run.trials_budget, self.run.time_limit_s
+
+    def _extend(self, engine: EngineProcess) -> None:
+        self.told = self._wanted()
+        self.recorder.run.trials_budget, self.recorder.run.time_limit_s = self.told
+        engine.send(Extend(*self.told))
 
     def _was_extended(self) -> bool:
-        """Whether the engine did all that it was asked, while more was wished than it was told of."""
-        run = self.run
-        run.refresh_from_db(fields=("status", "lease", "trials_budget", "time_limit_s"))
-        mine = run.status == Run.Status.RUNNING and run.lease == self.lease
-        return mine and isinstance(self.last, Finished) and (run.trials_budget, run.time_limit_s) != self.told
+        """Whether users extended the run after the engine was last told, and the engine ended having done what it was told."""
+        held = self.run.renew() and self.run.status == Run.Status.RUNNING
+        return held and isinstance(self.last, Finished) and self._wanted() != self.told
 
     def _elapsed_s(self) -> float:
         return self.elapsed_before + time.monotonic() - self.started
@@ -223,12 +206,9 @@ class _Supervision:
     def _end(self, status: str, error: str | None) -> str | None:
         """The status; None when the run was extended at the last moment, and is to go on."""
         reason = self.last.reason if isinstance(self.last, Finished) else None
-        values = {"error": error, "finish_reason": reason, "finished_at": timezone.now(), **NO_PHASE}
         told = dict(zip(("trials_budget", "time_limit_s"), self.told, strict=True)) if reason else {}
-        mine = {"lease": self.lease, **told}
-        ended = self._patiently(
-            lambda: webhooks.end(self.run, *Run.LIVE, to=status, mine=mine, elapsed_s=self._elapsed_s(), **values)
-        )
+        values = {"error": error, "finish_reason": reason, "elapsed_s": self._elapsed_s()}
+        ended = self._patiently(lambda: self.run.finish(to=status, where=told, **values))
         if not ended and self._patiently(self._was_extended):
             return None
         if not ended:

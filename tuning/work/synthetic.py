@@ -114,7 +114,8 @@ def _finish(run: Run) -> None:
     now = timezone.now()
     began = now - timedelta(seconds=run.elapsed_s)
     ended = {"started_at": began, "finished_at": now, "finish_reason": "budget", "phase": None, "phase_task": None}
-    run.move(*Run.LIVE, to=Run.Status.FINISHED, mine={"lease": run.lease}, **ended)
+    # Moved, not ended: nobody is told of a run that was made up.
+    run.move(*Run.LIVE, to=Run.Status.FINISHED, where=run.hold, **ended)
     run.refresh_from_db()
 
 

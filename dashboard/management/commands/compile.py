@@ -25,6 +25,7 @@ from dashboard.presentation.terminal import CompileProgress, compile_summary
 from tuning.actions import compilations
 from tuning.management.migrated import MigratedCommand
 from tuning.models import Compilation, Run
+from tuning.reads import artifacts
 from tuning.validation import Conflict, Invalid
 from tuning.work.compiling import carry_out
 
@@ -112,7 +113,7 @@ def _copied(compilation: Compilation, folder: Path) -> list[Path]:
     """Library, manifest and programs, under the names that they are downloaded by."""
     folder.mkdir(parents=True, exist_ok=True)
     before = f"{stem(compilation.run)}_"
-    library, manifest = compilations.library_file(compilation), compilations.manifest_file(compilation)
+    library, manifest = artifacts.library_file(compilation), artifacts.manifest_file(compilation)
     copies = [folder / f"{before}{library.name}", folder / f"{before}{manifest.name}"]
     for source, copy in zip((compilation.library, compilation.manifest), copies, strict=True):
         shutil.copyfile(source, copy)

@@ -23,7 +23,7 @@ from tuning.management.migrated import MigratedCommand
 from tuning.models import Run
 from tuning.reads import network_list
 from tuning.validation import Conflict, Invalid, OptionDict
-from tuning.work.supervisor import claim, supervise
+from tuning.work.supervisor import supervise
 
 NETWORK = "network_"
 """Begins the names under which argparse keeps a network's own options."""
@@ -108,7 +108,7 @@ def _goes_on_elsewhere(run: Run, wishes: Wishes) -> bool:
 def _claim_and_supervise(key: int, shutdown: threading.Event) -> None:
     try:
         run = Run.objects.select_related("network").get(pk=key)
-        if claim(run, shutdown):
+        if run.wait_and_claim(shutdown):
             supervise(run, shutdown)
     finally:
         connection.close()

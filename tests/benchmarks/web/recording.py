@@ -29,7 +29,7 @@ def main(trials: int, batch: int, pause_s: float, *, spread: bool) -> None:
     with unfinished(trials, TASKS, name="Synthetic: live") as (recorder, events):
         _say(recorder.run.pk)
         while not select.select([sys.stdin], [], [], 1.0)[0]:  # Hundreds of watchers take a while to join.
-            recorder.run.renew(recorder.run.lease or "", 0.0)
+            recorder.run.renew(elapsed_s=0.0)
         sys.stdin.readline()
         busy_s = 0.0
         while measured := list(islice(events, batch)):

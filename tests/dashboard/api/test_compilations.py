@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def operator(monkeypatch: pytest.MonkeyPatch) -> Client:
-    monkeypatch.setattr(jobs, "enqueue_compilation", lambda _: None)
+    monkeypatch.setattr(jobs, "enqueue", lambda _: None)
     client = Client()
     client.force_login(make_user("operator", "ada"))
     return client

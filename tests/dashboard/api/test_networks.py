@@ -41,7 +41,7 @@ def nothing_real(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def told(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Keys of the extractions of which the worker was told."""
     keys: list[int] = []
-    monkeypatch.setattr(jobs, "enqueue_extraction", lambda extraction: keys.append(extraction.pk))
+    monkeypatch.setattr(jobs, "enqueue", lambda extraction: keys.append(extraction.pk))
     return keys
 
 

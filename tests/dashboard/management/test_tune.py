@@ -150,7 +150,7 @@ def test_it_goes_on_through_a_database_that_is_away_for_a_moment(play: Play, mon
 
 
 def test_ctrl_c_stops_a_run_that_a_worker_took(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dashboard.management.commands.tune.claim", lambda run, _shutdown: not run.claim())
+    monkeypatch.setattr(Run, "wait_and_claim", lambda run, _shutdown: not run.claim())
     taken = when(Run.objects.filter(status="running").exists, lambda: os.kill(os.getpid(), signal.SIGINT))
     stopping = Run.objects.filter(status="stopping")
     worker = when(stopping.exists, lambda: stopping.update(status="stopped"))

@@ -22,7 +22,7 @@ UNBUILT = UNPROVEN | {"stage": "build", "sha256": None, "size": None, "estimate_
 def told(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The compilations that workers were told of."""
     keys: list[int] = []
-    monkeypatch.setattr(jobs, "enqueue_compilation", lambda one: keys.append(one.pk))
+    monkeypatch.setattr(jobs, "enqueue", lambda one: keys.append(one.pk))
     return keys
 
 

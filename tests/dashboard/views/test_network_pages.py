@@ -30,7 +30,7 @@ def targets_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def told(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     keys: list[int] = []
-    monkeypatch.setattr(jobs, "enqueue_extraction", lambda extraction: keys.append(extraction.pk))
+    monkeypatch.setattr(jobs, "enqueue", lambda extraction: keys.append(extraction.pk))
     return keys
 
 

@@ -21,7 +21,7 @@ ADDRESS = "https://chat.example/hooks/secret"
 def told(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The deliveries that workers were told of."""
     found: list[int] = []
-    monkeypatch.setattr(jobs, "enqueue_delivery", lambda delivery: found.append(delivery.pk))
+    monkeypatch.setattr(jobs, "enqueue", lambda delivery: found.append(delivery.pk))
     return found
 
 

@@ -17,6 +17,7 @@ from tuning.actions import compilations, sweeping
 from tuning.engines.wire.versions import PINS
 from tuning.models import Compilation, Run
 from tuning.queue import celery, jobs
+from tuning.reads import artifacts
 from tuning.validation import Conflict, Invalid
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -65,9 +66,9 @@ def test_it_refuses_what_has_no_record_yet() -> None:
 
 def test_it_refuses_records_of_another_tvm() -> None:
     run = measured_run(versions={**PINS, "apache-tvm": "0.26.0"})
-    with pytest.raises(Conflict, match=r"made by apache-tvm 0.26.0, and apache-tvm 0.27.0.post1 and apache-tvm-ffi"):
+    with pytest.raises(Conflict, match=r"made by apache-tvm 0.26.0, but apache-tvm 0.27.0.post1 and apache-tvm-ffi"):
         compilations.compile_run(run, {}, None)
-    assert compilations.compile_trouble(measured_run(device="b", versions=dict(PINS))) is None
+    assert artifacts.compile_trouble(measured_run(device="b", versions=dict(PINS))) is None
 
 
 def test_it_refuses_a_synthetic_run() -> None:

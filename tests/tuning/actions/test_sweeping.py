@@ -43,12 +43,12 @@ def test_it_leaves_a_run_alone_whose_lease_is_renewed() -> None:
     assert sweeping.sweep() == 0
 
 
-def test_it_leaves_a_run_alone_that_was_claimed_anew_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_leaves_a_run_alone_that_was_claimed_anew_meanwhile() -> None:
     run = claimed(make_run())
     Run.objects.filter(pk=run.pk).update(heartbeat_at=ago(LEASE))
     seen = Run.objects.get(pk=run.pk)
     Run.objects.filter(pk=run.pk).update(lease="anew", heartbeat_at=timezone.now())
-    assert not sweeping._interrupt(seen)
+    assert not seen.end_abandoned()
     assert Run.objects.get(pk=run.pk).status == "running"
 
 

@@ -59,8 +59,10 @@ def test_a_status_changes_only_from_where_it_is() -> None:
 
 def test_a_lease_is_renewed_only_by_its_holder() -> None:
     run = claimed(make_run())
-    assert run.lease is not None
-    assert run.renew(run.lease, 3.5) == ("running", 64, None)
+    Run.objects.update(status="stopping", trials_budget=99)
+    assert run.renew(elapsed_s=3.5)
+    assert (run.status, run.trials_budget, run.time_limit_s) == ("stopping", 99, None), "what users want now"
     assert Run.objects.get(pk=run.pk).elapsed_s == 3.5
-    assert run.renew("another", 9.0) is None
+    run.lease = "another"
+    assert not run.renew(elapsed_s=9.0)
     assert Run.objects.get(pk=run.pk).elapsed_s == 3.5

@@ -23,7 +23,7 @@ from tuning.actions import compilations, runs, sweeping
 from tuning.engines.wire.protocol import VERSION, Finished, Hello
 from tuning.models import Compilation, Delivery, Run
 from tuning.models.delivery import RETRIES
-from tuning.notify import webhooks
+from tuning.notify import messages, webhooks
 from tuning.queue import jobs
 from tuning.queue.celery import WEBHOOK_QUEUE, app
 
@@ -45,7 +45,7 @@ def receiver(settings: Any) -> Iterator[Receiver]:
 def told(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The deliveries that workers were told of."""
     found: list[int] = []
-    monkeypatch.setattr(jobs, "enqueue_delivery", lambda delivery: found.append(delivery.pk))
+    monkeypatch.setattr(jobs, "enqueue", lambda delivery: found.append(delivery.pk))
     return found
 
 
@@ -114,7 +114,7 @@ def test_it_tells_of_a_run_whose_worker_died(
     receiver: Receiver, told: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = claimed(make_run())
-    monkeypatch.setattr("tuning.models.leased.LEASE", timedelta(seconds=-5))
+    monkeypatch.setattr("tuning.models.lifecycle.LEASE", timedelta(seconds=-5))
     assert sweeping.sweep() == 1
     run.refresh_from_db()
     assert (run.status, only().kind) == ("interrupted", "run.interrupted")
@@ -143,7 +143,7 @@ def test_it_stores_nothing_where_nobody_is_to_be_told() -> None:
 
 def test_it_tells_of_no_end_that_was_none(receiver: Receiver) -> None:
     run = claimed(make_run())
-    assert not webhooks.end(run, Run.Status.QUEUED, to=Run.Status.STOPPED)
+    assert not run.end(Run.Status.QUEUED, to=Run.Status.STOPPED)
     assert not Delivery.objects.exists()
 
 
@@ -153,12 +153,12 @@ def test_a_run_ends_even_if_nothing_can_be_said_of_it(
     def fails(_run: Run) -> Any:
         raise KeyError("unforeseen")
 
-    monkeypatch.setattr(webhooks, "_of_run", fails)
+    monkeypatch.setattr(messages, "about_run", fails)
     run = make_run()
     runs.stop(run)
     run.refresh_from_db()
     assert run.status == "stopped"
-    assert "Nobody is told" in caplog.text
+    assert "No webhook is sent" in caplog.text
 
 
 def test_it_signs_as_standard_webhooks_do(settings: Any) -> None:
@@ -292,8 +292,8 @@ def test_the_sweep_tells_workers_of_what_is_due_and_forgets_what_is_old(receiver
 def test_a_worker_sends_it(receiver: Receiver, database_env: dict[str, str], tmp_path: Path) -> None:
     measured = measured_run()
     measured.move("running", to="stopping")
-    assert webhooks.end(measured, "stopping", to="stopped")
-    jobs.enqueue_delivery(only())
+    assert measured.end("stopping", to="stopped")
+    jobs.enqueue(only())
     assert only().enqueued_at
     env = database_env | {"TUNEBOARD_WEBHOOKS": receiver.url, "TUNEBOARD_WEBHOOK_SECRET": SECRET}
     command = [sys.executable, "-m", "tuning.queue.worker", "webhooks", WEBHOOK_QUEUE]

@@ -112,7 +112,7 @@ def test_a_run_of_a_killed_worker_is_interrupted_by_the_sweep_and_resumed(
     wait_for(run, "running", trials=1)
     process.kill()
     process.wait()
-    monkeypatch.setattr("tuning.models.leased.LEASE", timedelta(seconds=-5))
+    monkeypatch.setattr("tuning.models.lifecycle.LEASE", timedelta(seconds=-5))
     assert sweeping.sweep() == 1
     run = wait_for(run, "interrupted")
 

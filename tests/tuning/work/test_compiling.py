@@ -24,6 +24,7 @@ from tuning.host import sandbox
 from tuning.models import Compilation, Record, Run
 from tuning.notify import announce
 from tuning.queue import jobs
+from tuning.reads import artifacts
 from tuning.reads.library import tvm
 from tuning.validation import Conflict
 from tuning.work import compiling
@@ -36,7 +37,7 @@ Status = Compilation.Status
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "PULSE_S", 0.05)
-    monkeypatch.setattr(jobs, "enqueue_compilation", lambda _: None)
+    monkeypatch.setattr(jobs, "enqueue", lambda _: None)
 
 
 @pytest.fixture
@@ -275,4 +276,4 @@ def test_files_that_are_gone_are_told_of(compiler: Compiler) -> None:
     run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
     compilation = make_compilation(run)
     with pytest.raises(Conflict, match="aren't on this machine"):
-        compilations.library_file(compilation)
+        artifacts.library_file(compilation)

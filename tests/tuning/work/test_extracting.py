@@ -145,7 +145,7 @@ def test_the_sweep_ends_abandoned_ones_and_tells_again_of_forgotten_ones(
     queued: Extraction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Extraction] = []
-    monkeypatch.setattr(jobs, "enqueue_extraction", told.append)
+    monkeypatch.setattr(jobs, "enqueue", told.append)
     sweeping.sweep()
     assert told == [queued]
     assert queued.claim()

@@ -1,0 +1,80 @@
+"""What webhooks say about a run or compilation that has ended."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from tuning.models import Compilation, Run
+
+VERBS = {"failed": "has failed", "stopped": "was stopped", "finished": "has finished", "interrupted": "was interrupted"}
+
+
+def about(ended: Run | Compilation) -> tuple[str, dict[str, Any]]:
+    """The kind of message, such as `run.finished`, and its content. The row is read again, since the instance may be stale."""
+    if isinstance(ended, Run):
+        run = Run.objects.select_related("network", "created_by").get(pk=ended.pk)
+        return f"run.{run.status}", about_run(run)
+    compilation = Compilation.objects.shown().get(pk=ended.pk)
+    return f"compilation.{compilation.status}", about_compilation(compilation)
+
+
+def about_test(asked_by: str) -> tuple[str, dict[str, Any]]:
+    return "test", {"path": "/", "text": f"Tuneboard reaches this address. {asked_by} asked for this test."}
+
+
+def about_run(run: Run) -> dict[str, Any]:
+    """Latencies and `elapsed_s` in seconds, times in ISO 8601."""
+    return {
+        "path": f"/runs/{run.pk}/",
+        "text": _sentence(run),
+        "id": run.pk,
+        "name": run.name,
+        "status": run.status,
+        "finish_reason": run.finish_reason,
+        "error": run.error,
+        "network": run.network.name,
+        "network_options": run.network.options,
+        "target": run.target,
+        "device": run.device,
+        "trials_budget": run.trials_budget,
+        "trials_done": run.trials_done,
+        "trials_failed": run.trials_failed,
+        "tasks_chosen": run.tasks_chosen,
+        "tasks_measured": run.tasks_measured,
+        "estimated_latency_s": run.estimated_latency_s,
+        "elapsed_s": run.elapsed_s,
+        "created_by": run.created_by.get_username() if run.created_by else None,
+        "created_at": run.created_at.isoformat(),
+        "started_at": _iso(run.started_at),
+        "finished_at": _iso(run.finished_at),
+    }
+
+
+def _sentence(run: Run) -> str:
+    """The one line that a chat shows."""
+    measured = f"{run.trials_done} of {run.trials_budget} trials, {run.trials_failed} failed"
+    estimate = "no estimate" if run.estimated_latency_s is None else f"{run.estimated_latency_s * 1e3:.4g} ms estimated"
+    why = f" {run.error.strip().splitlines()[0]}" if run.error and run.error.strip() else ""
+    return f"Run {run.pk} ({run.name}) {VERBS.get(run.status, run.status)}: {estimate}, {measured}.{why}"
+
+
+def about_compilation(compilation: Compilation) -> dict[str, Any]:
+    """As the API shows it, without the long parts."""
+    shown = compilation.to_dict()
+    names = (
+        *("id", "run", "run_name", "network", "target", "device", "source", "status", "error", "created_by"),
+        *("created_at", "started_at", "finished_at", "coverage", "verified", "max_abs_error", "estimate_s"),
+        *("measured_s", "speedup"),
+    )
+    said = f"Compilation {compilation.pk} of run {shown['run']} ({shown['run_name']}): {shown['status']}"
+    measured = f", {shown['measured_s'] * 1e3:.4g} ms measured" if shown["measured_s"] is not None else ""
+    return {
+        "path": f"/compilations/{compilation.pk}/",
+        "text": f"{said}{measured}.",
+        **{name: shown[name] for name in names},  # type: ignore[literal-required]
+    }
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None

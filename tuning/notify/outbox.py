@@ -1,0 +1,48 @@
+"""Stores what webhooks are to be sent: a `Delivery` for each address in TUNEBOARD_WEBHOOKS.
+
+The message about a run or compilation that has ended is stored in the transaction that ends it: both are stored, or neither.
+Jobs send it and try again, so an address that is slow, down or wrong costs no run anything.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError
+
+from tuning.models import Compilation, Delivery, Run, ended
+
+from . import messages
+
+logger = logging.getLogger(__name__)
+
+
+def connect() -> None:
+    """From now on, note each run and compilation that ends."""
+    for kind in (Run, Compilation):
+        ended.connect(note_end, sender=kind, dispatch_uid="webhooks")
+
+
+def note_end(row: Run | Compilation, **_: Any) -> None:
+    """Store messages about the end of a row. A message that can't be written doesn't keep the row from ending."""
+    if not settings.WEBHOOKS:
+        return
+    try:
+        kind, content = messages.about(row)
+    except DatabaseError:
+        raise  # The transaction is broken, and with it the end of the row.
+    except Exception:
+        logger.exception("No webhook is sent about the end of %r.", row)
+    else:
+        _store(kind, content)
+
+
+def store_test(asked_by: str) -> list[Delivery]:
+    """Store a test message to each address, and return these messages."""
+    return _store(*messages.about_test(asked_by))
+
+
+def _store(kind: str, content: dict[str, Any]) -> list[Delivery]:
+    return Delivery.objects.bulk_create(Delivery(url=url, kind=kind, message=content) for url in settings.WEBHOOKS)
