@@ -13,7 +13,6 @@ import hmac
 import logging
 import time
 from collections.abc import Mapping
-from datetime import datetime
 from http.client import responses
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,7 +21,7 @@ import msgspec
 from django.conf import settings
 from django.db import DatabaseError, transaction
 
-from tuning.models import Compilation, Delivery, Run
+from tuning.models import Compilation, Delivery, Run, iso, username
 from tuning.models.leased import Leased
 
 logger = logging.getLogger(__name__)
@@ -188,10 +187,10 @@ def _of_run(run: Run) -> dict[str, Any]:
         "tasks_measured": run.tasks_measured,
         "estimated_latency_s": run.estimated_latency_s,
         "elapsed_s": run.elapsed_s,
-        "created_by": run.created_by.get_username() if run.created_by else None,
+        "created_by": username(run.created_by),
         "created_at": run.created_at.isoformat(),
-        "started_at": _iso(run.started_at),
-        "finished_at": _iso(run.finished_at),
+        "started_at": iso(run.started_at),
+        "finished_at": iso(run.finished_at),
     }
 
 
@@ -221,7 +220,3 @@ def _of_compilation(compilation: Compilation) -> dict[str, Any]:
         "text": f"{said}{measured}.",
         **{name: shown[name] for name in names},  # type: ignore[literal-required]
     }
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return moment.isoformat() if moment else None

@@ -104,7 +104,7 @@ def run_extend(request: HttpRequest, pk: int) -> HttpResponse:
 def task_rows(run: Run, tasks: list[Task]) -> list[dict[str, Any]]:
     """The table's rows; a share of the estimate is known only when the estimate is, `bar` is relative to the largest."""
     total = run.estimated_latency_s
-    shares = [task.best_latency_s * task.weight / total if total and task.best_latency_s else None for task in tasks]
+    shares = [task.weighted_latency_s / total if total and task.weighted_latency_s else None for task in tasks]
     largest = max((share for share in shares if share), default=None)
     return [
         {

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def operator(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
     """Signed in; TVM isn't asked about targets (tests of tuning.host.targets do)."""
-    resolved: targets.TargetDict = {"target": TARGET, "device": "cpu", "label": "znver4, 2 cores"}
+    resolved: targets.TargetDict = {"target": TARGET, "device": "cpu", "label": "llvm · znver4 · 2 cores"}
     monkeypatch.setattr(targets, "resolve", lambda _target: resolved)
     client.force_login(make_user("operator"))
     return client

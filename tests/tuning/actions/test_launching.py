@@ -15,7 +15,11 @@ from tuning.reads import network_list
 from tuning.validation import Conflict, Invalid
 
 pytestmark = pytest.mark.django_db
-THIS = {"target": {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}, "device": "cpu", "label": "znver4, 2 cores"}
+THIS = {
+    "target": {"kind": "llvm", "mcpu": "znver4", "num-cores": 2},
+    "device": "cpu",
+    "label": "llvm · znver4 · 2 cores",
+}
 
 
 @pytest.fixture(autouse=True)

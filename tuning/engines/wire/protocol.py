@@ -19,6 +19,9 @@ from .tracker import Address
 
 VERSION = 2
 
+KEEP_BEST = 8
+"""Records of each task that the database keeps; the run's whole record log stays in its work directory."""
+
 READY = b"ready"
 """A warm parent has loaded and can be asked for engines."""
 FinishReason = Literal["budget", "stopped", "exhausted", "time_limit", "plateau"]
@@ -305,7 +308,7 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     """Seconds of tuning by earlier processes of this run."""
     work_dir: str
     """Absolute; holds the engine's own record files, which earlier processes may have begun."""
-    keep_best: int = 8
+    keep_best: int = KEEP_BEST
     time_limit_s: float | None = None
     """Seconds of tuning, those of earlier processes included, after which the run ends."""
     earlier_follow: bool = False
