@@ -108,7 +108,14 @@ ALLOWED: dict[str, set[str]] = {
     "dashboard.templatetags": {"dashboard.accounts", "dashboard.presentation", "tuning.models", "tuning.wording"},
     "dashboard.forms": {"tuning.actions", "tuning.reads", "tuning.validation"},
     "dashboard.consumers": {"dashboard.accounts", "dashboard.http", "tuning.models", "tuning.notify"},
-    "dashboard.api": {"dashboard.accounts", "dashboard.http", "dashboard.presentation", "tuning.actions", *READ_SIDE},
+    "dashboard.api": {
+        "dashboard.accounts",
+        "dashboard.http",
+        "dashboard.presentation",
+        "tuning.actions",
+        "tuning.engines.wire",
+        *READ_SIDE,
+    },
     "dashboard.views": {
         "dashboard.accounts",
         "dashboard.forms",
