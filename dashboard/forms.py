@@ -11,7 +11,7 @@ from django import forms
 from django.forms import BoundField
 from typing_extensions import TypedDict
 
-from tuning.actions import orders
+from tuning.actions import launching
 from tuning.reads import device_status, network_list
 from tuning.reads.network_list import NetworkDict
 from tuning.validation import OptionDict, Type
@@ -49,10 +49,10 @@ class LaunchForm(forms.Form):
     def __init__(self, data: Mapping[str, Any] | None = None, **more: Any) -> None:
         super().__init__(data, use_required_attribute=False, label_suffix="", **more)
         self.networks = network_list.networks()
-        self.options = orders.tuning_options()
+        self.options = launching.tuning_options()
         self.fields["network"].initial = self.networks[0]["name"]
         self.fields["device"] = self._device_field()
-        for option in (*orders.budget_options(), *self.options):
+        for option in (*launching.budget_options(), *self.options):
             self.fields[option["name"]] = _field(option)
         for network in self.networks:
             for option in network["options"]:
@@ -63,7 +63,7 @@ class LaunchForm(forms.Form):
     def order(self) -> dict[str, Any]:
         """What was entered, as `services.launch` takes it."""
         network = self.data.get("network", "")
-        options = (*orders.budget_options(), *self.options)
+        options = (*launching.budget_options(), *self.options)
         names = ("name", "target", "device", *(option["name"] for option in options))
         return {
             "network": network,
@@ -90,7 +90,7 @@ class LaunchForm(forms.Form):
 
     def plain(self) -> list[BoundField]:
         """The fields that most users set."""
-        return [self[name] for name in (*(option["name"] for option in orders.budget_options()), *PLAIN)]
+        return [self[name] for name in (*(option["name"] for option in launching.budget_options()), *PLAIN)]
 
     def advanced(self) -> list[BoundField]:
         """All other options."""
@@ -129,7 +129,7 @@ class ExtensionForm(forms.Form):
 
     def __init__(self) -> None:
         super().__init__(use_required_attribute=False, label_suffix="")
-        for option in orders.extension_options():
+        for option in launching.extension_options():
             self.fields[option["name"]] = _field(option)
             self.fields[option["name"]].widget.attrs["placeholder"] = ""
 

@@ -1,16 +1,23 @@
-"""Options as a person gives them (form, JSON, shell) into the engine's typed structs, and back into what a form shows."""
+"""Checks what users enter in forms, JSON bodies and commands, and describes what they may enter.
+
+How input is checked: the fields of an options struct by `convert`, any other field by a function that returns its value or
+raises `Invalid`. `gather` collects what is wrong, so that one answer names every field at fault. What is valid but not
+possible now raises `Conflict`. Only the API's query parameters are checked by Ninja, which reports them in the same shape.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import inspect
-from typing_extensions import TypedDict
+from typing_extensions import ParamSpec, TypedDict
 
 Struct = TypeVar("Struct", bound=msgspec.Struct)
+Value = TypeVar("Value")
+Given = ParamSpec("Given")
 
 
 class Invalid(Exception):
@@ -22,12 +29,38 @@ class Invalid(Exception):
 
 
 class Conflict(Exception):
-    """The present state doesn't allow it; the message says why."""
+    """The current state doesn't allow it; the message says why."""
+
+
+def gather(wrong: dict[str, str], check: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Any:
+    """What `check` returns; None if it raises `Invalid`, whose fields are added to `wrong`."""
+    try:
+        return check(*args, **kwargs)
+    except Invalid as invalid:
+        wrong.update(invalid.fields)
+        return None
 
 
 def unknown(given: Iterable[Any], known: Sequence[str], kind: str = "field") -> dict[str, str]:
-    """By name, what is wrong with those that aren't known: one that is misspelt is an error rather than ignored."""
+    """An error for each name that isn't known: a misspelled one must not be ignored."""
     return {str(name): f"There is no such {kind}. Known: {', '.join(known)}." for name in given if name not in known}
+
+
+def properties_of(struct: type[msgspec.Struct]) -> dict[str, dict[str, Any]]:
+    """The JSON schema of each field, in order."""
+    found: dict[str, dict[str, Any]] = schema_of(struct)["properties"]
+    return found
+
+
+@cache
+def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """The struct's JSON schema."""
+    schema: dict[str, Any] = msgspec.json.schema_components((struct,))[1][struct.__name__]
+    for name, hint in get_type_hints(struct).items():
+        if get_origin(hint) is Literal:
+            # msgspec sorts the choices; users see them in the order in which they are declared.
+            schema["properties"][name]["enum"] = list(get_args(hint))
+    return schema
 
 
 Type = Literal["integer", "integers", "number", "boolean", "choice"]
@@ -48,10 +81,33 @@ class OptionDict(TypedDict):
 
 
 def options_of(struct: type[msgspec.Struct]) -> list[OptionDict]:
-    """The struct's fields in order, read from their annotations."""
-    info = inspect.type_info(struct)
-    assert isinstance(info, inspect.StructType)
-    return [_option(struct, field) for field in info.fields]
+    """The struct's fields as options, in order."""
+    return [_option(name, schema) for name, schema in properties_of(struct).items()]
+
+
+def _option(name: str, schema: Mapping[str, Any]) -> OptionDict:
+    value, *null = schema.get("anyOf", [schema])
+    bounds = value.get("items", value)
+    return {
+        "name": name,
+        "title": schema.get("title", name),
+        "description": schema.get("description", ""),
+        "type": _TYPES[value.get("type", "string")],
+        "optional": bool(null),
+        "default": schema.get("default"),
+        "minimum": bounds.get("minimum", bounds.get("exclusiveMinimum")),
+        "maximum": bounds.get("maximum", bounds.get("exclusiveMaximum")),
+        "choices": value.get("enum"),
+    }
+
+
+_TYPES: dict[str, Type] = {
+    "integer": "integer",
+    "array": "integers",
+    "number": "number",
+    "boolean": "boolean",
+    "string": "choice",
+}
 
 
 def convert(struct: type[Struct], given: Mapping[str, Any]) -> Struct:
@@ -59,91 +115,45 @@ def convert(struct: type[Struct], given: Mapping[str, Any]) -> Struct:
 
     Raises `Invalid` that names every field at fault, unknown ones included.
     """
-    options = {option["name"]: option for option in options_of(struct)}
+    properties = properties_of(struct)
     hints = get_type_hints(struct, include_extras=True)
     values: dict[str, Any] = {}
-    wrong = unknown(given, list(options), "option")
-    for name, option in options.items():
+    wrong = unknown(given, list(properties), "option")
+    for name, schema in properties.items():
         if given.get(name, "") == "":
             continue
+        value, *_null = schema.get("anyOf", [schema])
         try:
-            values[name] = msgspec.convert(_listed(option, given[name]), hints[name], strict=False)
+            values[name] = msgspec.convert(_split(value, given[name]), hints[name], strict=False)
         except msgspec.ValidationError:
-            wrong[name] = _refusal(option, given[name])
+            wrong[name] = f"Must be {_expected(value)}, not {str(given[name])[:60]!r}."
     if wrong:
         raise Invalid(wrong)
     return struct(**values)
 
 
-def _listed(option: OptionDict, value: Any) -> Any:
-    """Integers that came as text, one by one."""
-    if option["type"] == "integers" and isinstance(value, str):
+def _split(schema: Mapping[str, Any], value: Any) -> Any:
+    """The items of a list that came as text."""
+    if schema.get("type") == "array" and isinstance(value, str):
         return re.split(r"[\s,]+", value.strip().strip(","))
     return value
 
 
-def _option(struct: type[msgspec.Struct], field: inspect.Field) -> OptionDict:
-    kind: inspect.Type = field.type
-    words: dict[str, Any] = {}
-    if isinstance(kind, inspect.Metadata):
-        words, kind = kind.extra_json_schema or {}, kind.type
-    optional = isinstance(kind, inspect.UnionType)
-    if isinstance(kind, inspect.UnionType):
-        kind = next(one for one in kind.types if not isinstance(one, inspect.NoneType))
-    return {
-        "name": field.name,
-        "title": words.get("title", field.name),
-        "description": words.get("description", ""),
-        "type": _type_name(kind),
-        "optional": optional,
-        "default": None if field.default is msgspec.NODEFAULT else field.default,
-        "minimum": _bound(kind, "ge", "gt"),
-        "maximum": _bound(kind, "le", "lt"),
-        "choices": _choices(get_type_hints(struct)[field.name]),
-    }
+def _expected(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return f"one of {', '.join(schema['enum'])}"
+    if schema["type"] == "array":
+        return f"one or more whole numbers, such as 0, 3, 5, each{_range(schema['items'])}"
+    kinds = {"integer": f"a whole number{_range(schema)}", "number": f"a number{_bounds(schema)}"}
+    return kinds.get(schema["type"], "true or false")
 
 
-def _type_name(kind: inspect.Type) -> Type:
-    names: dict[type[inspect.Type], Type] = {
-        inspect.IntType: "integer",
-        inspect.FloatType: "number",
-        inspect.BoolType: "boolean",
-        inspect.ListType: "integers",
-    }
-    return names.get(type(kind), "choice")
+def _range(schema: Mapping[str, Any]) -> str:
+    least = f" from {schema['minimum']:g}" if "minimum" in schema else ""
+    return least + (f" to {schema['maximum']:,}" if "maximum" in schema else "")
 
 
-def _bound(kind: inspect.Type, *names: str) -> float | None:
-    """Of a list, that of its items."""
-    if isinstance(kind, inspect.ListType):
-        kind = kind.item_type
-    if isinstance(kind, inspect.Metadata):
-        kind = kind.type
-    return next((bound for name in names if (bound := getattr(kind, name, None)) is not None), None)
-
-
-def _choices(hint: Any) -> list[str] | None:
-    """In the order in which they are written: msgspec sorts them."""
-    return list(get_args(hint)) if get_origin(hint) is Literal else None
-
-
-def _refusal(option: OptionDict, value: Any) -> str:
-    if option["choices"]:
-        wanted = f"one of {', '.join(option['choices'])}"
-    else:
-        wanted = _WANTED[option["type"]] + _within(option)
-    return f"Must be {wanted}, not {str(value)[:60]!r}."
-
-
-def _within(option: OptionDict) -> str:
-    whole, least, most = option["type"].startswith("integer"), option["minimum"], option["maximum"]
-    above = "" if least is None else f" from {least:g}" if whole else f" above {least:g}"
-    return above + ("" if most is None else f" to {most:,}" if whole else f" and at most {most:,g}")
-
-
-_WANTED: dict[Type, str] = {
-    "integer": "a whole number",
-    "integers": "one or more whole numbers, as 0, 3, 5, each",
-    "number": "a number",
-    "boolean": "true or false",
-}
+def _bounds(schema: Mapping[str, Any]) -> str:
+    words = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
+    bounds = [f"{word} {schema[key]:,g}" for key, word in words.items() if key in schema]
+    return f" {' and '.join(bounds)}" if bounds else ""

@@ -7,14 +7,14 @@ from ninja import Query, Router
 
 from tuning.reads.comparing import ComparisonDict, baseline_of, compare, runs_of
 
-from . import shapes
+from . import queries
 from .shapes import ERRORS
 
 router = Router(tags=["runs"])
 
 
 @router.get("compare", response={200: ComparisonDict, **ERRORS})
-def compare_runs(request: HttpRequest, query: Query[shapes.CompareQuery]) -> ComparisonDict:  # noqa: ARG001
+def compare_runs(request: HttpRequest, query: Query[queries.CompareQuery]) -> ComparisonDict:  # noqa: ARG001
     """Two to eight runs: their estimates, speeds and tasks beside one of them, what differs, and what doesn't compare."""
     runs = runs_of(query.runs)
     return compare(runs, baseline_of(runs, query.baseline))

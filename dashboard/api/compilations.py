@@ -14,7 +14,7 @@ from tuning.models import Compilation, CompilationDict, Run
 from tuning.reads import artifacts, console
 from tuning.reads.console import ConsoleDict
 
-from . import shapes
+from . import bodies, queries, shapes
 from .auth import needs
 from .shapes import ERRORS
 
@@ -32,13 +32,13 @@ def list_compilations(request: HttpRequest, run_id: int) -> shapes.CompilationLi
     "runs/{int:run_id}/compilations",
     response={201: CompilationDict, **ERRORS},
     auth=needs(COMPILE),
-    openapi_extra=shapes.compile_schema(),
+    openapi_extra=bodies.COMPILATION,
 )
 def compile_run(request: HttpRequest, run_id: int) -> Status[CompilationDict]:
     """Queue a compilation: build with the best records, prove, benchmark. Its state says how far it is."""
     assert isinstance(request.user, User)
     run = get_object_or_404(Run.objects.select_related("network"), pk=run_id)
-    made = compilations.compile_run(run, shapes.json_object(request), request.user)
+    made = compilations.compile_run(run, bodies.json_object(request), request.user)
     return Status(201, _compilation(made.pk).to_dict())
 
 
@@ -72,7 +72,7 @@ def benchmark_compilation(request: HttpRequest, compilation_id: int) -> Status[C
 
 
 @router.get("compilations/{int:compilation_id}/log", response={200: ConsoleDict, **ERRORS})
-def get_compile_log(request: HttpRequest, compilation_id: int, query: Query[shapes.ConsoleQuery]) -> ConsoleDict:  # noqa: ARG001
+def get_compile_log(request: HttpRequest, compilation_id: int, query: Query[queries.ConsoleQuery]) -> ConsoleDict:  # noqa: ARG001
     """What TVM, compilers and linker printed: the end, or what follows a byte offset."""
     return console.console(_compilation(compilation_id), after=query.after)
 

@@ -14,7 +14,7 @@ from dashboard.http.downloads import response
 from tuning.models import Compilation, Run
 from tuning.reads import artifacts, downloads
 
-from . import shapes
+from . import queries
 from .shapes import ERRORS
 
 router = Router(tags=["downloads"])
@@ -35,7 +35,7 @@ def download(path: str, *content_types: str) -> Callable[[V], V]:
 
 
 @download("runs/{int:run_id}/records", "application/zip", "application/jsonl")
-def get_records(request: HttpRequest, run_id: int, query: Query[shapes.RecordQuery]) -> HttpResponseBase:
+def get_records(request: HttpRequest, run_id: int, query: Query[queries.RecordQuery]) -> HttpResponseBase:
     """Records: a zip of MetaSchedule's two files, which stock TVM reads, or JSON lines. 409 when there are none yet."""
     run = _run(run_id)
     found = downloads.record_file(run, query.format, query.which, k=query.k, task=query.task)
@@ -43,14 +43,14 @@ def get_records(request: HttpRequest, run_id: int, query: Query[shapes.RecordQue
 
 
 @download("runs/{int:run_id}/trials.csv", "text/csv")
-def get_trials_csv(request: HttpRequest, run_id: int, query: Query[shapes.TaskQuery]) -> HttpResponseBase:
+def get_trials_csv(request: HttpRequest, run_id: int, query: Query[queries.TaskQuery]) -> HttpResponseBase:
     """All trials as CSV, one row each: latencies and times in seconds, what wasn't measured is empty."""
     run = _run(run_id)
     return response(request, run, downloads.trial_file(run, "csv", task=query.task))
 
 
 @download("runs/{int:run_id}/trials.parquet", "application/vnd.apache.parquet")
-def get_trials_parquet(request: HttpRequest, run_id: int, query: Query[shapes.TaskQuery]) -> HttpResponseBase:
+def get_trials_parquet(request: HttpRequest, run_id: int, query: Query[queries.TaskQuery]) -> HttpResponseBase:
     """All trials as Parquet, with the columns of the CSV and the run, network and target as metadata."""
     run = _run(run_id)
     return response(request, run, downloads.trial_file(run, "parquet", task=query.task))

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from tuning.reads.library import EntryDict, WorkloadDict, workload
 
-from . import shapes
+from . import queries
 from .shapes import ERRORS
 
 router = Router(tags=["library"])
@@ -23,9 +23,9 @@ class LibraryPage(TypedDict):
 
 
 @router.get("library", response={200: LibraryPage, **ERRORS})
-def list_library(request: HttpRequest, query: Query[shapes.LibraryQuery]) -> LibraryPage:  # noqa: ARG001
+def list_library(request: HttpRequest, query: Query[queries.LibraryQuery]) -> LibraryPage:  # noqa: ARG001
     """The best record known of each workload on each target, over all runs."""
-    wanted = query.wanted()
+    wanted = query.filter()
     found, total = wanted.entries(query.offset, query.limit), wanted.count()
     after = query.offset + len(found)
     return {"items": found, "total": total, "next": after if found and after < total else None}

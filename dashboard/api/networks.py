@@ -14,13 +14,13 @@ from ninja.files import UploadedFile
 from typing_extensions import TypedDict
 
 from dashboard.accounts import DELETE_NETWORK, UPLOAD
-from tuning.actions import networks, orders
+from tuning.actions import launching, networks
 from tuning.models import Extraction, ExtractionDict, Network, NetworkDetail
 from tuning.reads import network_list
 from tuning.reads.network_list import NetworkDict
 from tuning.validation import Invalid, OptionDict
 
-from . import shapes
+from . import bodies
 from .auth import needs
 from .shapes import ERRORS
 
@@ -37,7 +37,7 @@ class NetworkList(TypedDict):
 @router.get("networks", response={200: NetworkList, **ERRORS})
 def list_networks(request: HttpRequest) -> NetworkList:  # noqa: ARG001
     """The networks that can be tuned, and all options with their defaults and bounds."""
-    return {"items": network_list.networks(), "run_options": [*orders.budget_options(), *orders.tuning_options()]}
+    return {"items": network_list.networks(), "run_options": [*launching.budget_options(), *launching.tuning_options()]}
 
 
 @router.post("networks", response={200: NetworkDetail, 201: NetworkDetail, **ERRORS}, auth=needs(UPLOAD))
@@ -70,12 +70,12 @@ def delete_network(request: HttpRequest, network_id: int) -> Status[None]:  # no
     "extractions",
     response={202: ExtractionDict, **ERRORS},
     auth=needs(UPLOAD),
-    openapi_extra=shapes.extraction_schema(),
+    openapi_extra=bodies.EXTRACTION,
 )
 def extract_tasks(request: HttpRequest) -> Status[ExtractionDict]:
     """Have a network's tasks extracted for a target; ask for the extraction until its status is finished or failed."""
     assert isinstance(request.user, User)
-    extraction = networks.extract_tasks(shapes.json_object(request), request.user)
+    extraction = networks.extract_tasks(bodies.json_object(request), request.user)
     return Status(202, extraction.to_dict())
 
 

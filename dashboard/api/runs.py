@@ -14,6 +14,7 @@ from dashboard.http.conditional import columns
 from dashboard.http.paging import long_page, page
 from tuning.actions import advice, curation, editing, runs
 from tuning.actions.advice import CheckDict
+from tuning.actions.curation import Action
 from tuning.models import Run, RunDict, Task, TrialRow
 from tuning.reads import console, exploring, showing
 from tuning.reads.console import ConsoleDict
@@ -21,7 +22,7 @@ from tuning.reads.curves import CurvesDict, curves
 from tuning.reads.scatter import ScatterDict, scatter
 from tuning.validation import Invalid, unknown
 
-from . import shapes
+from . import bodies, queries, shapes
 from .auth import needs
 from .shapes import ERRORS
 
@@ -29,12 +30,12 @@ router = Router(tags=["runs"])
 
 
 @router.get("runs", response={200: shapes.RunPage, **ERRORS})
-def list_runs(request: HttpRequest, query: Query[shapes.RunQuery]) -> shapes.RunPage:  # noqa: ARG001
+def list_runs(request: HttpRequest, query: Query[queries.RunQuery]) -> shapes.RunPage:  # noqa: ARG001
     """Runs without their tasks, newest first unless asked otherwise."""
     # With as much of their tasks as alerts are made of.
     tasks = Task.objects.only("run_id", "index", "name", "chosen", "trials", "failed")
     whole = Run.everything.listed().prefetch_related(Prefetch("tasks", tasks))
-    runs, following = long_page(query.wanted().runs(), whole, query.order, query.cursor, query.limit)
+    runs, following = long_page(query.filter().runs(), whole, query.order, query.cursor, query.limit)
     places = Run.objects.places() if any(run.status == Run.Status.QUEUED for run in runs) else {}
     return {"items": [run.to_listed_dict(tasks=run.tasks.all(), places=places) for run in runs], "next": following}
 
@@ -43,21 +44,21 @@ def list_runs(request: HttpRequest, query: Query[shapes.RunQuery]) -> shapes.Run
     "runs/actions",
     response={200: curation.OutcomeDict, **ERRORS},
     auth=needs(CHANGE),
-    openapi_extra=shapes.action_schema(),
+    openapi_extra=bodies.ACTION,
 )
 def act_on_runs(request: HttpRequest) -> curation.OutcomeDict:
     """Do the same to many runs: `done` are those that it was done to, `refused` says of the others why not."""
-    body = shapes.json_object(request)
-    if strange := unknown(body, ("action", "runs", "tags")):
-        raise Invalid(strange)
+    body = bodies.json_object(request)
+    if wrong := unknown(body, Action.__struct_fields__):
+        raise Invalid(wrong)
     return curation.act(body.get("action"), body.get("runs"), body.get("tags", []))
 
 
-@router.post("runs", response={201: RunDict, **ERRORS}, auth=needs(LAUNCH), openapi_extra=shapes.launch_schema())
+@router.post("runs", response={201: RunDict, **ERRORS}, auth=needs(LAUNCH), openapi_extra=bodies.LAUNCH)
 def launch_run(request: HttpRequest) -> Status[RunDict]:
     """Queue a run. What is wrong is named field by field, and then nothing is queued."""
     assert isinstance(request.user, User)
-    run = runs.launch(shapes.json_object(request), request.user)
+    run = runs.launch(bodies.json_object(request), request.user)
     return Status(201, run.to_full_dict())
 
 
@@ -65,11 +66,11 @@ def launch_run(request: HttpRequest) -> Status[RunDict]:
     "runs/check",
     response={200: CheckDict, **ERRORS},
     auth=needs(LAUNCH),
-    openapi_extra=shapes.launch_schema(),
+    openapi_extra=bodies.LAUNCH,
 )
 def check_launch(request: HttpRequest) -> CheckDict:
     """What a launch of this body would be refused for or warned of; nothing is queued."""
-    return advice.check(shapes.json_object(request))
+    return advice.check(bodies.json_object(request))
 
 
 @router.get("runs/{int:run_id}", response={200: RunDict, **ERRORS})
@@ -78,16 +79,14 @@ def get_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
     return _run(run_id).to_full_dict()
 
 
-@router.patch(
-    "runs/{int:run_id}", response={200: RunDict, **ERRORS}, auth=needs(CHANGE), openapi_extra=shapes.edit_schema()
-)
+@router.patch("runs/{int:run_id}", response={200: RunDict, **ERRORS}, auth=needs(CHANGE), openapi_extra=bodies.EDIT)
 def edit_run(request: HttpRequest, run_id: int) -> RunDict:
     """Give the run another name, other notes or both, as edited from a `revision` on.
 
     409 when somebody else edited them since: nothing was changed then, and `current` has what there is now.
     """
     assert isinstance(request.user, User)
-    return editing.edit(_run(run_id), shapes.json_object(request), request.user).to_full_dict()
+    return editing.edit(_run(run_id), bodies.json_object(request), request.user).to_full_dict()
 
 
 @router.delete("runs/{int:run_id}", response={204: None, **ERRORS}, auth=needs(CHANGE))
@@ -108,11 +107,11 @@ def restore_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
     "runs/{int:run_id}/marks",
     response={200: RunDict, **ERRORS},
     auth=needs(CHANGE),
-    openapi_extra=shapes.marks_schema(),
+    openapi_extra=bodies.MARKS,
 )
 def mark_run(request: HttpRequest, run_id: int) -> RunDict:
     """Pin or archive a run, or no longer; put tags on it and take others off, whatever else is done to them meanwhile."""
-    curation.mark(_run(run_id), shapes.json_object(request))
+    curation.mark(_run(run_id), bodies.json_object(request))
     return _run(run_id).to_full_dict()
 
 
@@ -132,25 +131,25 @@ def resume_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
     "runs/{int:run_id}/extend",
     response={200: RunDict, **ERRORS},
     auth=needs(CHANGE),
-    openapi_extra=shapes.extension_schema(),
+    openapi_extra=bodies.EXTENSION,
 )
 def extend_run(request: HttpRequest, run_id: int) -> RunDict:
     """Give a run more trials, or more time when it has a limit; one that ended is queued again."""
-    return runs.extend(_run(run_id), shapes.json_object(request)).to_full_dict()
+    return runs.extend(_run(run_id), bodies.json_object(request)).to_full_dict()
 
 
 @router.get("runs/{int:run_id}/trials", response={200: shapes.TrialPage, **ERRORS})
-def list_trials(request: HttpRequest, run_id: int, query: Query[shapes.TrialQuery]) -> shapes.TrialPage:  # noqa: ARG001
+def list_trials(request: HttpRequest, run_id: int, query: Query[queries.TrialQuery]) -> shapes.TrialPage:  # noqa: ARG001
     """Trials as columns. To follow a run, ask again with `after` set to the `last` of the answer."""
     run = _run(run_id)
-    wanted = query.wanted()
+    wanted = query.filter()
     found = exploring.trials(run, wanted).values_list(*TrialRow._fields, named=True)
     rows, following = page(found, wanted.column, query.cursor, query.limit, key="number")
     return {**exploring.columns(run, rows, query.after), "next": following}
 
 
 @router.get("runs/{int:run_id}/curves", response={200: CurvesDict, **ERRORS})
-def get_curves(request: HttpRequest, run_id: int, query: Query[shapes.CurveQuery]) -> HttpResponseBase:
+def get_curves(request: HttpRequest, run_id: int, query: Query[queries.CurveQuery]) -> HttpResponseBase:
     """What the charts show: best-so-far (exact), scatter and allocation (thinned) of each task, and the estimate.
 
     Send the answer's `ETag` as `If-None-Match` to be told whether there is anything new: 304 when there isn't.
@@ -160,7 +159,7 @@ def get_curves(request: HttpRequest, run_id: int, query: Query[shapes.CurveQuery
 
 
 @router.get("runs/{int:run_id}/scatter", response={200: ScatterDict, **ERRORS})
-def get_scatter(request: HttpRequest, run_id: int, query: Query[shapes.ScatterQuery]) -> HttpResponseBase:
+def get_scatter(request: HttpRequest, run_id: int, query: Query[queries.ScatterQuery]) -> HttpResponseBase:
     """Trials of a window by number and latency, thinned to so many points; the best and failed ones are always among them."""
     run, window = _run(run_id), query.window()
     return columns(request, run, f"scatter {window} {query.points}", lambda: scatter(run, window, query.points))
@@ -198,7 +197,7 @@ def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Sta
 
 
 @router.get("runs/{int:run_id}/console", response={200: ConsoleDict, **ERRORS})
-def get_console(request: HttpRequest, run_id: int, query: Query[shapes.ConsoleQuery]) -> ConsoleDict:  # noqa: ARG001
+def get_console(request: HttpRequest, run_id: int, query: Query[queries.ConsoleQuery]) -> ConsoleDict:  # noqa: ARG001
     """What the engine printed: the end, or what follows a byte offset. Ask again with `after` set to `end`."""
     return console.console(_run(run_id), after=query.after)
 

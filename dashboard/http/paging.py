@@ -10,7 +10,7 @@ import msgspec
 from django.db.models import QuerySet
 
 from tuning.reads.exploring import COLUMNS as TRIAL_COLUMNS
-from tuning.reads.run_list import Order as RunOrder
+from tuning.reads.run_list import RunOrder
 from tuning.validation import Invalid
 
 Row = TypeVar("Row")

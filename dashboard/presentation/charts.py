@@ -152,7 +152,7 @@ def foremost(tasks: Sequence[Task]) -> list[int] | None:
     """Of many tasks those that stand out, by index: the estimate owes most to them. None: all do."""
     if len(tasks) <= MANY:
         return None
-    owed = sorted(tasks, key=lambda task: -task.weight * (task.best_latency_s or 0.0) if task.chosen else 0.0)
+    owed = sorted(tasks, key=lambda task: -(task.weighted_latency_s or 0.0) if task.chosen else 0.0)
     return sorted(task.index for task in owed[:SERIES])
 
 

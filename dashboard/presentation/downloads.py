@@ -8,8 +8,7 @@ import unicodedata
 from typing_extensions import TypedDict
 
 from tuning.models import KEEP_BEST, Run, Task
-
-from . import targets
+from tuning.wording import target_name
 
 
 class Ready(TypedDict):
@@ -62,7 +61,7 @@ def menu(run: Run, task: Task | None = None) -> Menu:
 
 def stem(run: Run) -> str:
     """What names of a run's files begin with: `resnet-18_znver4_run-12`."""
-    return f"{_plain(run.network.name) or 'network'}_{_plain(targets.short(run.target)) or 'target'}_run-{run.pk}"
+    return f"{_plain(run.network.name) or 'network'}_{_plain(target_name(run.target)) or 'target'}_run-{run.pk}"
 
 
 def _plain(text: str) -> str:

@@ -11,8 +11,8 @@ from typing_extensions import TypedDict
 
 from tuning.models import Compilation
 from tuning.reads.artifacts import library_file
+from tuning.wording import target_name
 
-from . import targets
 from .downloads import stem
 
 CODES = {"int": "kDLInt", "uint": "kDLUInt", "float": "kDLFloat", "bfloat": "kDLBfloat", "bool": "kDLBool"}
@@ -51,7 +51,7 @@ def rendered(compilation: Compilation, name: str, language: str) -> str:
     context = {
         "stem": name,
         "network": _tame(compilation.run.network.name),
-        "target": _tame(targets.short(target)),
+        "target": _tame(target_name(target)),
         "pins": " ".join(f"{pin}=={versions[pin]}" for pin in ("apache-tvm", "apache-tvm-ffi") if pin in versions),
         "threads": target.get("num-cores"),
         "device": "cuda" if target["kind"] == "cuda" else "cpu",

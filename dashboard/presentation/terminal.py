@@ -12,6 +12,7 @@ from rich.table import Table
 from typing_extensions import Self
 
 from dashboard.presentation import compilations, phases, units
+from tuning.estimate import weighted
 from tuning.models import BenchmarkDict, Compilation, CompilationDict, Run, RunDict, TaskDict
 
 
@@ -147,7 +148,7 @@ def _table(run: RunDict) -> Table:
             units.flop(task["flop"]),
             units.latency(best),
             units.gflops(task["gflops"]),
-            units.latency(best and best * task["weight"]),
+            units.latency(weighted(best, task["weight"])),
             str(task["trials"]),
             str(task["failed"]),
         )

@@ -18,10 +18,11 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer, get_lexer_by_name
 
 from dashboard.accounts import role_of
-from dashboard.presentation import notes, phases, targets, units
+from dashboard.presentation import networks, notes, phases, units
 from dashboard.presentation.charts import series
 from dashboard.presentation.sparkline import sparkline
 from tuning.models import Run, TrialError
+from tuning.wording import target_label
 
 register = template.Library()
 
@@ -52,10 +53,10 @@ register.filter("markdown", notes.html)
 register.filter("series", series)
 register.filter("early", lambda run: phases.EARLY.get(run.finish_reason, "") if run.status == "finished" else "")
 register.filter("sparkline", lambda run: sparkline(run.estimates, run.trials_done))
-register.filter("shape", targets.shape)
-register.filter("signature", targets.signature)
-register.filter("target_label", targets.label)
-register.filter("options_label", targets.options_label)
+register.filter("shape", networks.shape)
+register.filter("signature", networks.signature)
+register.filter("target_label", target_label)
+register.filter("options_label", networks.options_label)
 
 
 @register.filter

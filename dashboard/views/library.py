@@ -63,11 +63,11 @@ def workload_page(request: HttpRequest, shash: str) -> HttpResponse:
     return render(request, "library/workload.html", {"workload": workload, "targets": targets})
 
 
-def _wanted(request: HttpRequest) -> library.Wanted:
+def _wanted(request: HttpRequest) -> library.LibraryFilter:
     given = {name: request.GET.get(name, "").replace("\0", "").strip() for name in ("q", "network", "target", "order")}
-    if given["order"] not in get_args(library.Order):
+    if given["order"] not in get_args(library.LibraryOrder):
         del given["order"]
-    return library.Wanted(**given)  # type: ignore[arg-type]
+    return library.LibraryFilter(**given)  # type: ignore[arg-type]
 
 
 def _offset(request: HttpRequest) -> int:
@@ -75,7 +75,9 @@ def _offset(request: HttpRequest) -> int:
     return min(int(offset), 10**9) if offset.isascii() and offset.isdecimal() else 0
 
 
-def _head(request: HttpRequest, wanted: library.Wanted, column: str, title: str, help_text: str) -> dict[str, Any]:
+def _head(
+    request: HttpRequest, wanted: library.LibraryFilter, column: str, title: str, help_text: str
+) -> dict[str, Any]:
     """One of the table's heads; one that orders leads to the page in that order, or the other way round."""
     same = wanted.order.lstrip("-") == column
     down = not wanted.order.startswith("-") if same else column in DOWN_FIRST

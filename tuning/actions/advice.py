@@ -1,4 +1,4 @@
-"""What a launch should be warned of, before it is made: it may go on all the same."""
+"""Warnings about a launch that is valid but may not do what its user wants."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing_extensions import TypedDict
 from tuning.models import Extraction, Network, Run
 from tuning.validation import Invalid
 
-from .orders import Order
+from .launching import Launch
 
 
 class CheckDict(TypedDict):
-    """What a launch as given would be refused for, and what it is warned of; field to words. `target` is a label."""
+    """The errors and the warnings of a launch by field; `target` is the resolved target's label."""
 
     fields: dict[str, str]
     warnings: dict[str, str]
@@ -22,43 +22,45 @@ class CheckDict(TypedDict):
 
 
 def check(data: Mapping[str, Any]) -> CheckDict:
-    """Judge a launch without making it; `data` as in `services.launch`."""
+    """Check a launch without making it; `data` as for `runs.launch`."""
     try:
-        order = Order(data)
+        launch = Launch(data)
     except Invalid as invalid:
         return {"fields": invalid.fields, "warnings": {}, "target": None}
-    return {"fields": {}, "warnings": warnings(order), "target": order.target["label"]}
+    return {"fields": {}, "warnings": warnings(launch), "target": launch.target["label"]}
 
 
-def warnings(order: Order) -> dict[str, str]:
-    """Of a launch that may be made."""
-    found = {"target": order.target.get("warning") or "", **_of_tasks(order)}
-    if order.guessed:
+def warnings(launch: Launch) -> dict[str, str]:
+    """The warnings by field."""
+    found = {"target": launch.target.get("warning") or "", **_about_tasks(launch)}
+    if launch.target_is_guessed:
         found["target"] = (
-            f"`this` is this machine's CPU ({order.target['label']}), which {order.device} may not have: name the device's."
+            f"`this` is this machine's CPU ({launch.target['label']}), which {launch.device} may not have: "
+            "enter that device's target."
         )
-    return {field: words for field, words in found.items() if words}
+    return {field: text for field, text in found.items() if text}
 
 
-def _of_tasks(order: Order) -> dict[str, str]:
-    """Only what is known of the network's tasks, from a run or an extraction of the very same network."""
-    total, source = _tasks_of(order)
+def _about_tasks(launch: Launch) -> dict[str, str]:
+    """Only if the network's tasks are known from an earlier run or extraction with the same target."""
+    total, source = _known_tasks(launch)
     if total is None:
         return {}
-    chosen = order.options.tasks or range(total)
+    chosen = launch.options.tasks or range(total)
     if beyond := [str(task) for task in chosen if task >= total]:
         return {"tasks": f"There is no task {', '.join(beyond)}: the network has {total}, from 0 ({source})."}
-    if order.budget.trials < len(set(chosen)):
+    if launch.budget.trials < len(set(chosen)):
         return {
-            "trials": f"{order.budget.trials} trials can't measure each of {len(set(chosen))} tasks ({source}): "
+            "trials": f"{launch.budget.trials} trials can't measure each of {len(set(chosen))} tasks ({source}): "
             "there will be no estimate."
         }
     return {}
 
 
-def _tasks_of(order: Order) -> tuple[int | None, str]:
-    network = Network.objects.named(order.network, order.network_options)
-    target = order.target["target"]
+def _known_tasks(launch: Launch) -> tuple[int | None, str]:
+    """The number of tasks and where it is known from."""
+    network = Network.objects.named(launch.network, launch.network_options)
+    target = launch.target["target"]
     for run in Run.objects.filter(network=network, tasks_total__gt=0).order_by("-pk")[:20]:
         if run.target == target:
             return run.tasks_total, f"as in run {run.pk}"

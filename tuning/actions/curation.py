@@ -1,14 +1,16 @@
-"""What users do to keep a long list of runs in order: tags, pin, archive, delete and restore; of one run or many at once."""
+"""Tag, pin, archive, delete and restore runs, one or many at once."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 from django.db import transaction
 from django.utils import timezone
+from msgspec import UNSET, Meta, UnsetType
 from typing_extensions import TypedDict
 
 from tuning.models import Compilation, Run, Tag
@@ -21,16 +23,25 @@ NAME = re.compile(r"\w[\w.+:@/-]*")
 MOST_TAGS = 20
 """On one run."""
 MOST_PINNED = 20
-"""They come before everything else on the list's first page."""
+"""Pinned runs come first in the list."""
 MOST_RUNS = 500
-"""Changed by one request."""
-MARKS = ("pinned", "archived", "add_tags", "remove_tags")
+"""In one request."""
 BUSY = (Compilation.Status.QUEUED, *Compilation.LIVE)
-GONE = "There is no such run: deleted, or never there."
+GONE = "There is no such run. It may have been deleted."
+Tags = Annotated[list[str], Meta(max_length=MOST_TAGS)]
+
+
+class Marks(msgspec.Struct):
+    """What a run is marked with; a field that isn't given stays as it is."""
+
+    pinned: bool | UnsetType = UNSET
+    archived: bool | UnsetType = UNSET
+    add_tags: Tags | UnsetType = UNSET
+    remove_tags: Tags | UnsetType = UNSET
 
 
 class OutcomeDict(TypedDict):
-    """The runs that were changed, and why the others weren't, by their ids."""
+    """The ids of the runs that were changed, and why the others weren't, by id."""
 
     action: str
     done: list[int]
@@ -38,16 +49,16 @@ class OutcomeDict(TypedDict):
 
 
 def mark(run: Run, data: Mapping[str, Any]) -> None:
-    """Change what the run is marked with, all or nothing: `pinned`, `archived`, `add_tags`, `remove_tags`; what isn't given stays.
+    """Change the run's `Marks`, all or nothing.
 
     Raises `Invalid` that names every field at fault, or `Conflict`.
     """
-    wrong = unknown(data, MARKS, "mark")
+    wrong = unknown(data, Marks.__struct_fields__, "mark")
     for name in ("pinned", "archived"):
         if not isinstance(data.get(name, False), bool):
             wrong[name] = "Must be true or false."
     if data.get("pinned") is True and data.get("archived") is True:
-        wrong["archived"] = "A pinned run stands in the list: pin it or archive it."
+        wrong["archived"] = "A run can't be both pinned and archived."
     if wrong:
         raise Invalid(wrong)
     with transaction.atomic():
@@ -59,32 +70,30 @@ def mark(run: Run, data: Mapping[str, Any]) -> None:
 
 
 def pin(run: Run) -> None:
-    """Show the run before all others. Raises `Conflict`."""
+    """Show the run first in the list. Raises `Conflict`."""
     if Run.objects.filter(pinned=True).exclude(pk=run.pk).count() >= MOST_PINNED:
         raise Conflict(f"{MOST_PINNED} runs are pinned already: unpin one of them first.")
     if not Run.objects.filter(pk=run.pk, archived=False).update(pinned=True):
-        raise Conflict("The run is archived: take it back into the list before you pin it.")
+        raise Conflict("The run is archived: unarchive it before you pin it.")
 
 
 def unpin(run: Run) -> None:
-    """Show the run in its place again."""
     Run.objects.filter(pk=run.pk).update(pinned=False)
 
 
 def archive(run: Run) -> None:
-    """Leave the run out of the list; it counts for everything else, and is pinned no longer."""
+    """Unpin the run and leave it out of the list; it still counts for everything else."""
     Run.objects.filter(pk=run.pk).update(archived=True, pinned=False)
 
 
 def unarchive(run: Run) -> None:
-    """Take the run back into the list."""
     Run.objects.filter(pk=run.pk).update(archived=False)
 
 
 def delete(run: Run) -> None:
-    """Hide the run everywhere, until it is restored or goes for good. Raises `Conflict` while anything is at work on it."""
+    """Hide the run everywhere until it is restored or purged. Raises `Conflict` while the run or a compilation is going on."""
     ended = Run.objects.filter(pk=run.pk, status__in=Run.ENDED)
-    # The subquery is of the same statement: no compilation begins between the question and the change.
+    # Check and update are one statement, so no compilation can begin in between.
     if ended.exclude(compilations__status__in=BUSY).update(deleted_at=timezone.now()):
         return
     now = Run.objects.filter(pk=run.pk).first()
@@ -92,35 +101,35 @@ def delete(run: Run) -> None:
         raise Conflict(GONE)
     if not now.can_delete:
         raise Conflict(f"The run is {now.status}: stop it before you delete it.")
-    raise Conflict("A library of the run is being compiled or measured: cancel that before you delete the run.")
+    raise Conflict("The run is being compiled or benchmarked: cancel that before you delete the run.")
 
 
 def restore(run: Run) -> None:
-    """Show a deleted run again, as it was. Raises `Conflict`."""
+    """Undo the deletion of a run. Raises `Conflict`."""
     if not Run.everything.restorable().filter(pk=run.pk).update(deleted_at=None):
-        raise Conflict("The run isn't among the deleted ones (any more).")
+        raise Conflict("The run can't be restored: it isn't deleted, or it has been removed for good.")
 
 
 def change_tags(run: Run, add: Any = (), remove: Any = ()) -> None:
-    """Put tags on the run and take others off. What somebody else adds or removes meanwhile stays so.
+    """Add and remove tags, each given as a list or as text. Changes that others make at the same time are kept.
 
-    Each is a list of words, or a text of such. Raises `Invalid` for `add_tags` or `remove_tags`; then nothing is changed.
+    Raises `Invalid` for `add_tags` or `remove_tags`; then nothing is changed.
     """
     more, less = tag_names(add, "add_tags"), tag_names(remove, "remove_tags")
     if both := sorted({*more} & {*less}):
-        raise Invalid({"remove_tags": f"{', '.join(both)}: both to be added and to be removed."})
+        raise Invalid({"remove_tags": f"{', '.join(both)}: can't be both added and removed."})
     with transaction.atomic():
-        # Who else adds tags to it waits, so that the limit holds.
+        # Others who add tags to this run must wait, or the limit could be exceeded.
         if not Run.objects.select_for_update().filter(pk=run.pk).values_list("pk"):
             raise Conflict(GONE)
         run.tags.filter(name__in=less).delete()
         Tag.objects.bulk_create([Tag(run=run, name=name) for name in more], ignore_conflicts=True)
         if more and (number := run.tags.count()) > MOST_TAGS:
-            raise Invalid({"add_tags": f"The run would have {number} tags, and {MOST_TAGS} are enough to find it by."})
+            raise Invalid({"add_tags": f"The run would have {number} tags; at most {MOST_TAGS} are allowed."})
 
 
 def tag_names(given: Any, field: str = "tags") -> list[str]:
-    """The tags that a text or a list names, each once, in small letters. Raises `Invalid` for `field`."""
+    """The tags in a text or list, lowercase and without duplicates. Raises `Invalid` for `field`."""
     words = re.split(r"[\s,]+", given) if isinstance(given, str) else given
     if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
         raise Invalid({field: "Must be a list of words."})
@@ -132,8 +141,8 @@ def tag_names(given: Any, field: str = "tags") -> list[str]:
             shown = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
             raise Invalid(
                 {
-                    field: f"{shown!r} is no tag: at most {LONGEST} letters, digits and . _ - + : @ /, "
-                    "beginning with a letter or digit."
+                    field: f"{shown!r} is not a tag: use at most {LONGEST} letters, digits and . _ - + : @ /, "
+                    "and begin with a letter or digit."
                 }
             )
     return list(dict.fromkeys(filter(None, names)))
@@ -151,8 +160,16 @@ ACTIONS: dict[str, Callable[[Run], object]] = {
 TAGGING = ("tag", "untag")
 
 
+class Action(msgspec.Struct):
+    """The same change to many runs."""
+
+    action: Annotated[str, Meta(extra_json_schema={"enum": [*TAGGING, *ACTIONS]})]
+    runs: Annotated[list[int], Meta(min_length=1, max_length=MOST_RUNS)]
+    tags: Annotated[list[str], Meta(description="For `tag` and `untag`.")] = []
+
+
 def act(action: Any, runs: Any, tags: Any = "") -> OutcomeDict:
-    """Do the same to many runs, each by itself: what stands in the way of one doesn't stop the others.
+    """Do the same to many runs. A run that can't be changed doesn't stop the others.
 
     `runs` are ids, as a list or as text; `tags` is for `tag` and `untag`. Raises `Invalid` before anything is changed.
     """
@@ -170,7 +187,7 @@ def act(action: Any, runs: Any, tags: Any = "") -> OutcomeDict:
 
 
 def _refusal(change: Callable[[Run], object], run: Run) -> str | None:
-    """Why the change couldn't be made; None when it was."""
+    """Make the change; the reason if that wasn't possible."""
     try:
         change(run)
     except Conflict as conflict:
@@ -194,7 +211,7 @@ def _change(action: Any, tags: Any) -> Callable[[Run], object]:
 def _keys(given: Any) -> list[int]:
     words = [word for word in re.split(r"[\s,]+", given) if word] if isinstance(given, str) else given
     if not isinstance(words, list) or not all(_is_key(word) for word in words):
-        raise Invalid({"runs": "Must be the numbers of runs."})
+        raise Invalid({"runs": "Must be run numbers."})
     if not 0 < len(words) <= MOST_RUNS:
         raise Invalid({"runs": f"Choose 1 to {MOST_RUNS} runs, not {len(words)}."})
     return list(dict.fromkeys(map(int, words)))

@@ -1,4 +1,4 @@
-"""Networks that can be tuned: the built-in ones, models of one's own, and the tasks of both before a run."""
+"""Upload and delete models, and extract the tasks of any network."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from tuning.queue import jobs
 from tuning.validation import Invalid, unknown
 from tuning.work import inspection
 
-from .orders import network_choice
+from .launching import NetworkChoice, network_choice
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 LARGEST_DIM = 1_000_000
 READ_BYTES = 1 << 20
 INCOMING = "incoming-"
-"""Begins the names of files that aren't a network's yet."""
+"""Prefix of files that are still being checked."""
 
 
 def stored(name: str, options: dict[str, Any]) -> Network:
-    """The network of that name and checked options; a built-in one is stored when it is used for the first time."""
+    """The network's row; a built-in network gets one when it is first used with these options."""
     if name not in BUILTIN:
         return Network.objects.uploaded().get(name=name)
     defaults = {"name": name, "options": options}
@@ -49,13 +49,13 @@ def stored(name: str, options: dict[str, Any]) -> Network:
 def upload(
     file: IO[bytes], file_name: str, user: User | None, *, name: str = "", dims: Mapping[str, Any] | None = None
 ) -> tuple[Network, bool]:
-    """Keep a model, once it has been read and its tasks were found; whether it is new.
+    """Check a model and keep it; returns the network and whether it is new.
 
-    The same file with the same dimensions is the same network, whatever it is called. Raises `Invalid` that names the
+    The same file with the same dimensions is the same network, even under another name. Raises `Invalid` that names the
     fields at fault (`file`, `name`, `dims.N`); then nothing is kept.
     """
     values = _dims(dims or {})
-    wanted = _wanted(name)
+    chosen = _chosen_name(name)
     with _incoming(file) as (path, sha256):
         kind = _kind(path, file_name)
         digest = fingerprint(kind, sha256, values)
@@ -64,7 +64,7 @@ def upload(
         found = _inspected(ModelFile(kind, str(path), values))
         network = Network(
             kind=kind,
-            name=wanted or _free_name(file_name),
+            name=chosen or _free_name(file_name),
             fingerprint=digest,
             sha256=sha256,
             file_name=_shown(file_name),
@@ -78,7 +78,7 @@ def upload(
 
 
 def delete(network: Network) -> None:
-    """Forget one's own model and its file. Raises `Invalid` when runs are made of it or it is a built-in one."""
+    """Delete an uploaded model and its file. Raises `Invalid` if it is built in or has runs."""
     if not network.is_uploaded:
         raise Invalid({"network": "A built-in network can't be deleted."})
     file, shared = network.file, Network.objects.filter(sha256=network.sha256).exclude(pk=network.pk)
@@ -86,23 +86,23 @@ def delete(network: Network) -> None:
         with transaction.atomic():
             network.delete()
             if not shared.exists():
-                # Last: when the transaction fails the file must be there still.
+                # After the commit: if the transaction fails, the file must still be there.
                 transaction.on_commit(lambda: file.unlink(missing_ok=True))
     except ProtectedError as error:
         raise Invalid(
             {
-                "network": "Runs were made of it: it can't be deleted while they are kept, deleted ones until they go for good."
+                "network": "It has runs, and can't be deleted while they exist. Deleted runs count until they are removed for good."
             }
         ) from error
 
 
 def extract_tasks(data: Mapping[str, Any], user: User | None) -> Extraction:
-    """Have the tasks of a network extracted for a target, unless they are already; a failed extraction is tried again.
+    """Queue the extraction of a network's tasks for a target, unless it is done; a failed one is tried again.
 
-    `data` has `network`, `network_options` and `target`, as in `launch`. Raises `Invalid` that names the fields at fault.
+    `data` is a `NetworkChoice`. Raises `Invalid` that names the fields at fault.
     """
-    if strange := unknown(data, ("network", "network_options", "target")):
-        raise Invalid(strange)
+    if wrong := unknown(data, NetworkChoice.__struct_fields__):
+        raise Invalid(wrong)
     name, options = network_choice(data)
     made, due = _requested(stored(name, options), data.get("target"), user)
     if due:
@@ -111,10 +111,7 @@ def extract_tasks(data: Mapping[str, Any], user: User | None) -> Extraction:
 
 
 def _requested(network: Network, target: Any, user: User | None) -> tuple[Extraction, bool]:
-    """The network's tasks for a target as a user names it, and whether they have yet to be extracted.
-
-    Raises `Invalid` for `target`. A failed one is tried again.
-    """
+    """The extraction for a target as the user entered it, and whether it must be queued. Raises `Invalid` for `target`."""
     resolved = _resolved(targets.asked(target))
     made, new = Extraction.objects.get_or_create(
         network=network, fingerprint=fingerprint(resolved), defaults={"target": resolved, "created_by": user}
@@ -124,7 +121,7 @@ def _requested(network: Network, target: Any, user: User | None) -> tuple[Extrac
 
 
 def _resolved(asked: str | dict[str, Any]) -> dict[str, Any]:
-    """As runs on this machine have it, or else for a device that is elsewhere: nothing is run for it here."""
+    """The target resolved for this machine, or else for a remote device: an extraction runs nothing on it."""
     try:
         return targets.resolve(asked)["target"]
     except Invalid:
@@ -132,7 +129,7 @@ def _resolved(asked: str | dict[str, Any]) -> dict[str, Any]:
 
 
 def tidy() -> int:
-    """Remove files that belong to no network, as a crash in the middle of an upload leaves them; gives their number."""
+    """Remove files that a crash during an upload left behind; returns their number."""
     left = [*networks_dir().glob("*"), *Path(settings.FILE_UPLOAD_TEMP_DIR).glob("*.upload*")]
     known = set(Network.objects.uploaded().values_list("sha256", flat=True))
     old = [path for path in left if path.stem not in known and _is_old(path)]
@@ -159,21 +156,21 @@ def _dims(given: Mapping[str, Any]) -> dict[str, int]:
     return values
 
 
-def _wanted(name: str) -> str:
+def _chosen_name(name: str) -> str:
     name = name.strip()
     if name and not NAME.fullmatch(name):
         raise Invalid(
             {"name": "Must be letters, digits and . _ + - only, at most 100, and begin with a letter or digit."}
         )
     if name in BUILTIN:
-        raise Invalid({"name": "A built-in network is called that."})
+        raise Invalid({"name": "A built-in network has that name."})
     if name and Network.objects.uploaded().filter(name=name).exists():
-        raise Invalid({"name": "Another network is called that."})
+        raise Invalid({"name": "Another network has that name."})
     return name
 
 
 def _free_name(file_name: str) -> str:
-    """Of the file's name, with a number where that is taken."""
+    """The file's name, with a number if it is taken."""
     stem = re.sub(r"[^A-Za-z0-9._+-]+", "-", Path(_shown(file_name)).stem).strip("-._+")[:90] or "model"
     taken = {*BUILTIN, *Network.objects.uploaded().values_list("name", flat=True)}
     names = chain([stem], (f"{stem}-{number}" for number in count(2)))
@@ -188,7 +185,7 @@ def _shown(file_name: str) -> str:
 
 @contextmanager
 def _incoming(file: IO[bytes]) -> Iterator[tuple[Path, str]]:
-    """The file on our disk, with its digest, for as long as it is looked at. Raises `Invalid` when it is too large."""
+    """A temporary copy of the file and its SHA-256. Raises `Invalid` if it is too large."""
     networks_dir().mkdir(parents=True, exist_ok=True)
     path = networks_dir() / f"{INCOMING}{uuid.uuid4().hex}"
     try:
@@ -204,7 +201,7 @@ def _copied(file: IO[bytes], path: Path) -> str:
             size += len(chunk)
             if size > limit:
                 raise Invalid(
-                    {"file": f"Larger than the {settings.UPLOAD_MB:,} MiB that are taken (TUNEBOARD_UPLOAD_MB)."}
+                    {"file": f"Larger than {settings.UPLOAD_MB:,} MiB, the limit for uploads (TUNEBOARD_UPLOAD_MB)."}
                 )
             digest.update(chunk)
             copy.write(chunk)
@@ -214,7 +211,7 @@ def _copied(file: IO[bytes], path: Path) -> str:
 
 
 def _kind(path: Path, file_name: str) -> Literal["onnx", "irmodule"]:
-    """By the content, since JSON begins with a brace and no ONNX model does; a broken file is what it is called."""
+    """Told by the content: JSON begins with a brace, an ONNX model never does. A broken file goes by its name."""
     with path.open("rb") as file:
         is_json = file.read(64).lstrip().startswith(b"{")
     return "irmodule" if is_json or file_name.lower().endswith(".json") else "onnx"
@@ -226,23 +223,25 @@ def _inspected(file: ModelFile) -> Inspected:
     except Refused as refused:
         if refused.dims is None:
             raise Invalid({"file": str(refused)}) from refused
-        missing = dict.fromkeys(set(refused.dims) - file.dims.keys(), "The model leaves it open: give it a value.")
-        strange = dict.fromkeys(file.dims.keys() - set(refused.dims), "The model has no such open dimension.")
-        wrong = {f"dims.{name}": text for name, text in sorted((missing | strange).items())}
+        missing = dict.fromkeys(
+            set(refused.dims) - file.dims.keys(), "The model leaves this dimension open: enter its value."
+        )
+        extra = dict.fromkeys(file.dims.keys() - set(refused.dims), "The model has no open dimension of this name.")
+        wrong = {f"dims.{name}": text for name, text in sorted((missing | extra).items())}
         raise Invalid(wrong) from refused
 
 
 def _kept(network: Network, path: Path) -> tuple[Network, bool]:
-    """The row and its file, both or none: a crash between them leaves a file that `tidy` removes."""
+    """Store row and file, both or neither: a crash in between leaves a file that `tidy` removes."""
     try:
         with transaction.atomic():
             network.save(force_insert=True)
             path.replace(network.file)
     except IntegrityError as error:
-        # Another upload came first: of the same file, or of the same name.
+        # Another upload of the same file or name was faster.
         if known := Network.objects.filter(fingerprint=network.fingerprint).first():
             return known, False
-        raise Invalid({"name": "Another network is called that."}) from error
+        raise Invalid({"name": "Another network has that name."}) from error
     return network, True
 
 

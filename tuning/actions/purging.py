@@ -1,4 +1,4 @@
-"""Runs that were deleted long ago go for good, little by little: whatever the run's size, no transaction takes long."""
+"""Remove for good what was deleted long ago, in small steps, so that no transaction takes long."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tuning.models import Run
 
 logger = logging.getLogger(__name__)
 BATCH = 2000
-"""Trials a transaction, so that nobody who records waits for long."""
+"""Trials in one transaction; a recorder may have to wait for it."""
 AT_ONCE_S = 0.5
-"""Of each sweep, which has leases to look after."""
+"""The most that one sweep spends on it, since leases can't wait."""
 
 
 def purge() -> int:
-    """Go on removing what was deleted long ago; gives the number of runs that are gone now.
+    """Continue the removal; returns the number of runs that are now completely removed.
 
-    A run whose removal has begun is restored no more, so that nobody finds half of one.
+    Once its removal has begun, a run can't be restored: half of it may be missing.
     """
     Run.everything.outdated().update(purging=True)
     until, gone = time.monotonic() + AT_ONCE_S, 0
@@ -26,14 +26,14 @@ def purge() -> int:
         if not _emptied(run, until):
             break
         _remove_folder(run)
-        # Last: after a crash the next sweep finds the run, and goes on.
+        # The row comes last, so that the next sweep finds the run again after a crash.
         run.delete()
         gone += 1
     return gone
 
 
 def _emptied(run: Run, until: float) -> bool:
-    """Whether its trials are gone. Django would hold all of them in memory."""
+    """Delete the trials, in batches since Django loads what it deletes; False if time ran out."""
     while (first := run.trials.order_by("number").values_list("number", flat=True).first()) is not None:
         if time.monotonic() > until:
             return False

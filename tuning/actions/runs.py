@@ -16,26 +16,28 @@ from tuning.notify.announce import announce_status
 from tuning.queue import jobs
 from tuning.validation import Conflict, Invalid, convert
 
+from .launching import MOST_TRIALS, Extension, Launch
 from .networks import stored
-from .orders import MOST_TRIALS, Extension, Order
+
+SYNTHETIC = "The run is synthetic: there is nothing to tune."
 
 
 def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) -> Run:
-    """Store a queued run and, unless `enqueue` is off, tell the workers.
+    """Store a queued run and, unless `enqueue` is false, notify the workers.
 
     `data` is flat, as in `POST /api/v1/runs`; values may be strings, as forms send them. Raises `Invalid` that
     names every field at fault; then nothing is stored.
     """
-    order = Order(data)
+    checked = Launch(data)
     with transaction.atomic():
         run = Run.objects.create(
-            name=order.name,
-            network=stored(order.network, order.network_options),
-            target=order.target["target"],
-            device=order.device,
-            options=msgspec.to_builtins(order.options),
-            trials_budget=order.budget.trials,
-            time_limit_s=order.budget.time_limit_s,
+            name=checked.name,
+            network=stored(checked.network, checked.network_options),
+            target=checked.target["target"],
+            device=checked.device,
+            options=msgspec.to_builtins(checked.options),
+            trials_budget=checked.budget.trials,
+            time_limit_s=checked.budget.time_limit_s,
             created_by=user,
             queued_at=timezone.now(),
         )
@@ -45,7 +47,7 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
 
 
 def stop(run: Run) -> Run:
-    """A queued run ends at once, a running one as soon as its engine heard of it. Raises `Conflict`."""
+    """Stop a queued run at once, a running one as soon as its engine reacts. Raises `Conflict`."""
     queued, running = Run.Status.QUEUED, Run.Status.RUNNING
     if not (run.end(queued, to=Run.Status.STOPPED) or run.move(running, to=Run.Status.STOPPING)):
         run.refresh_from_db(fields=("status",))
@@ -55,9 +57,9 @@ def stop(run: Run) -> Run:
 
 
 def resume(run: Run) -> Run:
-    """Queue a run again that ended before its budget was spent: it goes on with what is left. Raises `Conflict`."""
+    """Queue a run again that ended before its budget was spent. Raises `Conflict`."""
     if run.synthetic:
-        raise Conflict("The run is synthetic: there is nothing to tune.")
+        raise Conflict(SYNTHETIC)
     if run.trials_done >= run.trials_budget:
         raise Conflict(f"All of the run's {run.trials_budget} trials are done: there is nothing to resume.")
     if not run.requeue(*Run.RESUMABLE):
@@ -69,7 +71,7 @@ def resume(run: Run) -> Run:
 
 
 def extend(run: Run, data: Mapping[str, Any]) -> Run:
-    """Give the run more `trials`, more `time_s`, or both: a live or queued one goes on, one that ended is queued again.
+    """Give the run more `trials`, more `time_s`, or both; a run that ended is queued again.
 
     Raises `Invalid` or `Conflict`.
     """
@@ -78,29 +80,31 @@ def extend(run: Run, data: Mapping[str, Any]) -> Run:
     grown: dict[str, Any] = {"trials_budget": F("trials_budget") + (more.trials or 0)}
     if more.time_s is not None:
         grown["time_limit_s"] = F("time_limit_s") + more.time_s
-    waiting = (Run.Status.QUEUED, Run.Status.RUNNING)
-    if Run.objects.filter(pk=run.pk, status__in=waiting).update(**grown):
+    going_on = (Run.Status.QUEUED, Run.Status.RUNNING)
+    if Run.objects.filter(pk=run.pk, status__in=going_on).update(**grown):
         run.refresh_from_db()
     elif run.requeue(*Run.ENDED, **grown):
         jobs.enqueue(run)
     else:
         run.refresh_from_db(fields=("status",))
-        raise Conflict(f"The run is {run.status}: it can be extended when it has stopped.")
+        raise Conflict(f"The run is {run.status}: it can be extended once it has stopped.")
     announce_status(run)
     return run
 
 
 def _check_extension(run: Run, more: Extension) -> None:
     if run.synthetic:
-        raise Conflict("The run is synthetic: there is nothing to tune.")
+        raise Conflict(SYNTHETIC)
     if more.trials is None and more.time_s is None:
-        raise Invalid({"trials": "Say how many trials more."})
+        raise Invalid({"trials": "Enter how many trials to add."})
     if more.time_s is not None and run.time_limit_s is None:
         raise Invalid({"time_s": "The run has no time limit."})
     budget = run.trials_budget + (more.trials or 0)
     if budget > MOST_TRIALS:
         raise Invalid({"trials": f"The run would have {budget:,} trials, more than {MOST_TRIALS:,}."})
     if budget <= run.trials_done:
-        raise Invalid({"trials": f"All of the run's {run.trials_done} trials are done: say how many more."})
+        raise Invalid({"trials": f"All of the run's {run.trials_done} trials are done: enter how many to add."})
     if run.time_limit_s is not None and run.time_limit_s + (more.time_s or 0) <= run.elapsed_s:
-        raise Invalid({"time_s": f"The run was tuned for {run.elapsed_s:.0f} s already: give it that and more."})
+        raise Invalid(
+            {"time_s": f"The run has been tuned for {run.elapsed_s:.0f} s already: the limit must be higher."}
+        )

@@ -12,6 +12,7 @@ from django.conf import settings
 from typing_extensions import NotRequired, TypedDict
 
 from tuning.validation import Invalid
+from tuning.wording import target_label
 
 TIMEOUT_S = 60
 LONGEST = 4000
@@ -59,7 +60,7 @@ def _resolved(target: str | dict[str, Any], *, remote: bool) -> TargetDict:
     answer = json.loads(_ask(text.strip(), remote=remote))
     if "error" in answer:
         raise Invalid({"target": answer["error"]})
-    resolved: TargetDict = answer
+    resolved: TargetDict = answer | {"label": target_label(answer["target"])}
     return resolved
 
 

@@ -1,5 +1,7 @@
 """What is stored, and the typed shapes in which it is shown."""
 
+from tuning.engines.wire.protocol import KEEP_BEST
+
 from .compilation import Benchmark, Compilation
 from .delivery import Delivery
 from .device import DeviceTurn, deciding
@@ -21,9 +23,11 @@ from .shapes import (
     TaskDict,
     TrialColumns,
     WrittenDict,
+    iso,
+    username,
 )
 from .tag import Tag
-from .task import KEEP_BEST, Doubt, Record, Task, TaskQuerySet, doubt
+from .task import Doubt, Record, Task, TaskQuerySet, doubt, estimated_latency
 from .tracker import TrackerSample
 from .trial import MAX_NUMBER, Trial, TrialError, TrialQuerySet, TrialRow, level_of_detail, step_for, trial_columns
 
@@ -69,9 +73,12 @@ __all__ = (
     "deciding",
     "doubt",
     "ended",
+    "estimated_latency",
     "fingerprint",
+    "iso",
     "level_of_detail",
     "networks_dir",
     "step_for",
     "trial_columns",
+    "username",
 )

@@ -18,7 +18,7 @@ from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED
 from .device import deciding
 from .lifecycle import Leased, LeasedQuerySet
 from .run import Run
-from .shapes import BenchmarkDict, CompilationDict, CoverageDict, LatencyDict
+from .shapes import BenchmarkDict, CompilationDict, CoverageDict, LatencyDict, iso, username
 
 
 class CompilationQuerySet(LeasedQuerySet["Compilation"]):
@@ -239,10 +239,10 @@ class Compilation(Leased):
             "progress": self.progress,
             "waits_for": self.waits_for,
             "error": self.error,
-            "created_by": self.created_by.get_username() if self.created_by else None,
+            "created_by": username(self.created_by),
             "created_at": self.created_at.isoformat(),
-            "started_at": self.started_at.isoformat() if self.started_at else None,
-            "finished_at": self.finished_at.isoformat() if self.finished_at else None,
+            "started_at": iso(self.started_at),
+            "finished_at": iso(self.finished_at),
             "versions": self.versions,
             "coverage": self.coverage,
             "used": self.used,
@@ -308,7 +308,7 @@ class Benchmark(models.Model):
         return {
             "id": self.pk,
             "at": self.at.isoformat(),
-            "created_by": self.created_by.get_username() if self.created_by else None,
+            "created_by": username(self.created_by),
             "rounds": len(self.rounds["tuned"]),
             "tuned": self.latency("tuned"),
             "untuned": self.latency("untuned"),

@@ -9,7 +9,7 @@ from django.db import models
 
 from .lifecycle import Leased, LeasedQuerySet
 from .network import Network, fingerprint
-from .shapes import ExtractedTaskDict, ExtractionDict
+from .shapes import ExtractedTaskDict, ExtractionDict, iso
 from .subgraph import Subgraph
 
 
@@ -81,7 +81,7 @@ class Extraction(Leased):
             "step": self.step,
             "error": self.error,
             "created_at": self.created_at.isoformat(),
-            "finished_at": self.finished_at.isoformat() if self.finished_at else None,
+            "finished_at": iso(self.finished_at),
             "tasks": [task.to_dict() for task in self.tasks.all()],
         }
 

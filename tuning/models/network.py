@@ -14,7 +14,7 @@ from django.db.models import Count, Q
 
 from tuning.engines.wire.protocol import ModelFile, NetworkSpec
 
-from .shapes import NetworkDetail
+from .shapes import NetworkDetail, iso, username
 
 SUFFIX = {"onnx": ".onnx", "irmodule": ".json"}
 
@@ -118,8 +118,8 @@ class Network(models.Model):
             "parameters": self.parameters,
             "operators": self.operators,
             "flop": self.flop,
-            "uploaded_by": self.uploaded_by.get_username() if self.uploaded_by else None,
-            "uploaded_at": self.uploaded_at.isoformat() if self.uploaded_at else None,
+            "uploaded_by": username(self.uploaded_by),
+            "uploaded_at": iso(self.uploaded_at),
         }
 
 

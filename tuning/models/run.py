@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -17,7 +17,7 @@ from django.utils import timezone
 from .device import deciding
 from .lifecycle import LEASE, Leased, LeasedQuerySet
 from .network import Network, fingerprint
-from .shapes import Alert, RunDict, WrittenDict
+from .shapes import Alert, RunDict, WrittenDict, iso, username
 
 KEPT = Q(deleted_at__isnull=True)
 CURRENT = KEPT & Q(archived=False)
@@ -320,10 +320,10 @@ class Run(Leased):
             "phase_task": self.phase_task,
             "place": self.place if places is None else places.get(self.pk),
             "elapsed_s": self.elapsed_s,
-            "created_by": self.created_by.get_username() if self.created_by else None,
+            "created_by": username(self.created_by),
             "created_at": self.created_at.isoformat(),
-            "started_at": _iso(self.started_at),
-            "finished_at": _iso(self.finished_at),
+            "started_at": iso(self.started_at),
+            "finished_at": iso(self.finished_at),
             "finish_reason": self.finish_reason,
             "error": self.error,
             "alerts": self.alerts(tasks),
@@ -337,7 +337,7 @@ class Run(Leased):
             "tags": self.tag_names,
             "pinned": self.pinned,
             "archived": self.archived,
-            "deleted_at": _iso(self.deleted_at),
+            "deleted_at": iso(self.deleted_at),
         }
 
     @property
@@ -359,10 +359,6 @@ class Run(Leased):
             "name": self.name,
             "notes": self.notes,
             "revision": self.revision,
-            "edited_by": self.edited_by.get_username() if self.edited_by else None,
-            "edited_at": _iso(self.edited_at),
+            "edited_by": username(self.edited_by),
+            "edited_at": iso(self.edited_at),
         }
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return moment.isoformat() if moment else None

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal
 
+from django.contrib.auth.models import User
 from typing_extensions import NotRequired, TypedDict
+
+
+def iso(moment: datetime | None) -> str | None:
+    """A time in ISO 8601."""
+    return moment.isoformat() if moment else None
+
+
+def username(user: User | None) -> str | None:
+    """The name of the user, unless there is none or it was deleted."""
+    return user.get_username() if user else None
 
 
 class Alert(TypedDict):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.db import models
 from django.db.models import Case, F, Value, When, Window
 from django.db.models.functions import RowNumber
+
+from tuning.estimate import total, weighted
 
 from .run import Run
 from .shapes import Alert, TaskDict
@@ -80,6 +84,11 @@ class Task(Subgraph):
         """Speed of the best trial in 10⁹ floating-point operations a second; None when unknown or without any."""
         return self.gflops_at(self.best_latency_s) if self.best_latency_s else None
 
+    @property
+    def weighted_latency_s(self) -> float | None:
+        """The task's part of the estimate."""
+        return weighted(self.best_latency_s, self.weight)
+
     def gflops_at(self, latency_s: float) -> float | None:
         """The speed that a latency means; None for a task without floating-point operations."""
         return self.flop / latency_s / 1e9 if self.flop else None
@@ -121,8 +130,9 @@ class Task(Subgraph):
         }
 
 
-KEEP_BEST = 8
-"""Records kept of each task; a run's whole record log stays in its work directory."""
+def estimated_latency(tasks: Iterable[Task]) -> float | None:
+    """The run's estimate in seconds, of its chosen tasks; None until each of them has a valid trial."""
+    return total(task.weighted_latency_s for task in tasks if task.chosen)
 
 
 class Record(models.Model):

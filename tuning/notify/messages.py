@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
-from tuning.models import Compilation, Run
+from tuning.models import Compilation, Run, iso, username
 
 VERBS = {"failed": "has failed", "stopped": "was stopped", "finished": "has finished", "interrupted": "was interrupted"}
 
@@ -44,10 +43,10 @@ def about_run(run: Run) -> dict[str, Any]:
         "tasks_measured": run.tasks_measured,
         "estimated_latency_s": run.estimated_latency_s,
         "elapsed_s": run.elapsed_s,
-        "created_by": run.created_by.get_username() if run.created_by else None,
+        "created_by": username(run.created_by),
         "created_at": run.created_at.isoformat(),
-        "started_at": _iso(run.started_at),
-        "finished_at": _iso(run.finished_at),
+        "started_at": iso(run.started_at),
+        "finished_at": iso(run.finished_at),
     }
 
 
@@ -74,7 +73,3 @@ def about_compilation(compilation: Compilation) -> dict[str, Any]:
         "text": f"{said}{measured}.",
         **{name: shown[name] for name in names},  # type: ignore[literal-required]
     }
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return moment.isoformat() if moment else None

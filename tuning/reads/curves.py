@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from django.db.models import Prefetch, prefetch_related_objects
 from typing_extensions import TypedDict
 
+from tuning.estimate import RunningEstimate
 from tuning.models import Run, Task, TrialQuerySet
 
 Row = tuple[int, int, float, float | None, int]
@@ -101,17 +102,12 @@ def _measured(rows: list[Row]) -> list[Point]:
 
 
 def _estimate(tasks: list[Task], improvements: list[Row]) -> LatencyColumns:
-    """Σ best × weight after each improvement, from the one on at which every chosen task has a valid trial."""
-    weight = {task.pk: task.weight for task in tasks if task.chosen}
-    parts = dict.fromkeys(weight, 0.0)
-    missing = set(weight)
+    """The estimate after each improvement, starting when every chosen task has a valid trial."""
+    running = RunningEstimate({task.pk: task.weight for task in tasks if task.chosen})
     points = []
     for key, number, at_s, latency_s, _ in improvements:
-        if key in weight and latency_s is not None:
-            parts[key] = latency_s * weight[key]
-            missing.discard(key)
-        if not missing:
-            points.append((number, at_s, float(f"{sum(parts.values()):.9g}")))
+        if latency_s is not None and (estimate_s := running.improve(key, latency_s)) is not None:
+            points.append((number, at_s, float(f"{estimate_s:.9g}")))
     return _latencies(points)
 
 

@@ -9,17 +9,17 @@ from typing import Literal
 from tuning.models import Run, Trial, TrialColumns, TrialQuerySet, TrialRow, trial_columns
 from tuning.validation import Invalid
 
-Order = Literal["number", "-number", "latency_s", "-latency_s", "task", "-task", "at_s", "-at_s"]
+TrialOrder = Literal["number", "-number", "latency_s", "-latency_s", "task", "-task", "at_s", "-at_s"]
 COLUMNS = {"number": "number", "latency_s": "latency_s", "task": "task_id", "at_s": "number"}
 """What gives each order: a run's tasks have their keys in the order of their indices, and its trials are numbered as they are reported."""
 NO_LATENCY = "A failed trial has no latency."
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TrialFilter:
     """Which trials: all conditions hold at once. `min` and `max` are seconds, both included; `task` is an index."""
 
-    order: Order = "number"
+    order: TrialOrder = "number"
     after: int = 0
     task: int | None = None
     failed: bool | None = None
@@ -61,7 +61,7 @@ class Wanted:
             raise Invalid({"after": "Only with an order by number or time; other pages follow each other by cursor."})
 
 
-def trials(run: Run, wanted: Wanted) -> TrialQuerySet:
+def trials(run: Run, wanted: TrialFilter) -> TrialQuerySet:
     """The run's trials that are wanted, not yet in their order. Raises `Invalid` that names the parameter at fault."""
     wanted.check()
     found = run.trials.all() if wanted.task is None else run.trials.filter(task=_task_key(run, wanted.task))
@@ -80,7 +80,7 @@ def trials(run: Run, wanted: Wanted) -> TrialQuerySet:
     return _others(passed, wanted)
 
 
-def _others(found: TrialQuerySet, wanted: Wanted) -> TrialQuerySet:
+def _others(found: TrialQuerySet, wanted: TrialFilter) -> TrialQuerySet:
     """Without improvements, when only others are wanted."""
     return found.filter(improved=False) if wanted.improved is False else found
 

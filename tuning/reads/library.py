@@ -85,7 +85,7 @@ def _known(record: Record, task: Task, run: Run) -> Known:
     )
 
 
-Order = Literal["name", "-name", "latency", "-latency", "gflops", "-gflops", "flop", "-flop", "run", "-run"]
+LibraryOrder = Literal["name", "-name", "latency", "-latency", "gflops", "-gflops", "flop", "-flop", "run", "-run"]
 SPEED = Case(When(flop__gt=0, then=F("flop") / F("best_latency_s")), output_field=FloatField())
 BY: dict[str, Any] = {
     "name": F("name"),
@@ -94,7 +94,7 @@ BY: dict[str, Any] = {
     "flop": F("flop"),
     "run": F("run"),
 }
-assert {order.lstrip("-") for order in get_args(Order)} == BY.keys()
+assert {order.lstrip("-") for order in get_args(LibraryOrder)} == BY.keys()
 RUNS = 50
 """Of a workload's measurements on one target, so many are listed; the best first."""
 
@@ -159,7 +159,7 @@ class WorkloadDict(TypedDict):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class LibraryFilter:
     """Which entries: all words of `q` in a task's name or its network's, or the beginning of its workload's hash."""
 
     q: str = ""
@@ -167,7 +167,7 @@ class Wanted:
     """Its name."""
     target: str = ""
     """Its fingerprint."""
-    order: Order = "name"
+    order: LibraryOrder = "name"
 
     def tasks(self) -> TaskQuerySet:
         """Those that the best are chosen of: all runs' of every workload that is wanted."""

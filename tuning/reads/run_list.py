@@ -14,7 +14,7 @@ from django.db.models import Count, Exists, Max, OuterRef, Q
 from tuning.models import Network, Run, RunQuerySet, Tag
 from tuning.validation import Invalid
 
-Order = Literal[
+RunOrder = Literal[
     "-created_at",
     "created_at",
     "name",
@@ -34,10 +34,10 @@ LONGEST = 200
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RunFilter:
     """Which runs: all conditions hold at once, of several tags too; of several statuses any. What is empty is no condition."""
 
-    order: Order = "-created_at"
+    order: RunOrder = "-created_at"
     q: str = ""
     """Words in the name of the run or its network, or in its notes."""
     status: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Wanted:
     def _strange_words(self) -> dict[str, str]:
         """What is none of the words that a parameter may be."""
         choices: tuple[tuple[str, tuple[str, ...], Any], ...] = (
-            ("order", (self.order,), get_args(Order)),
+            ("order", (self.order,), get_args(RunOrder)),
             ("show", (self.show,), get_args(Show)),
             ("status", self.status, Run.Status.values),
         )

@@ -24,7 +24,7 @@ from tuning.engines.wire.versions import installed
 from tuning.host import sandbox
 from tuning.models import Record
 
-__all__ = ("Decision", "Failed", "Making", "Shown", "show")
+__all__ = ("Applying", "Decision", "Failed", "Shown", "show")
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 2
@@ -39,7 +39,7 @@ FORM = 1
 
 
 @dataclass(frozen=True)
-class Making:
+class Applying:
     """It is being made."""
 
     step: str
@@ -52,7 +52,7 @@ class Failed:
     error: str
 
 
-State = Union[Shown, Making, Failed]
+State = Union[Shown, Applying, Failed]
 
 _lock = threading.Lock()
 _turns = threading.BoundedSemaphore(AT_ONCE)
@@ -72,13 +72,13 @@ def show(records: Sequence[Record]) -> State:
         if (failure := _failures.pop(first, None)) is not None:
             return Failed(failure)
         if (step := _steps.get(first)) is not None:
-            return Making(step)
+            return Applying(step)
         if (shown := _kept(first)) is not None:
             return shown
         missing = {key: text for key, text in wanted.items() if key == first or not _is_known(key)}
         threading.Thread(target=_make, args=(missing,), name="showing", daemon=True).start()
         _steps.update(dict.fromkeys(missing, WAITING))
-    return Making(WAITING)
+    return Applying(WAITING)
 
 
 def shown_dir() -> Path:

@@ -18,6 +18,7 @@ from django.db import transaction
 
 from tuning.engines.wire.compiling import BestRecord, Build, Built, Phase, Prove, Proven
 from tuning.engines.wire.errors import Refused
+from tuning.estimate import total, weighted
 from tuning.host import devices, sandbox
 from tuning.models import Benchmark, Compilation, Record, Run, Task
 from tuning.notify.announce import announce_compilation
@@ -67,11 +68,11 @@ def best_records(run: Run, source: str) -> tuple[list[BestRecord], float | None]
     """The record to compile each task with, where there is one, and what these promise: seconds, if every task has one."""
     tasks = list(run.tasks.order_by("index"))
     best = _of_library(run, tasks) if source == Compilation.Source.LIBRARY else _of_run(run)
-    found = [best[task.workload_hash] for task in tasks if task.workload_hash in best]
-    whole = bool(tasks) and len(found) == len(tasks)
-    return found, sum(
-        record.latency_s * task.weight for task, record in zip(tasks, found, strict=True)
-    ) if whole else None
+    found = [best.get(task.workload_hash) for task in tasks]
+    parts = (
+        weighted(record.latency_s, task.weight) if record else None for task, record in zip(tasks, found, strict=True)
+    )
+    return [record for record in found if record], total(parts)
 
 
 def _of_run(run: Run) -> dict[str, BestRecord]:

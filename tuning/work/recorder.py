@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -30,6 +30,7 @@ from tuning.models import (
     Trial,
     TrialError,
     TrialRow,
+    estimated_latency,
     fingerprint,
     level_of_detail,
     trial_columns,
@@ -268,12 +269,6 @@ class _Batch:
         if not mine.update(**values):
             raise LeaseLost(f"run {run.pk} was taken away")
         run.status, run.name, run.revision = mine.values_list("status", "name", "revision").get()
-
-
-def estimated_latency(tasks: Iterable[Task]) -> float | None:
-    """Σ best latency × weight of the chosen tasks in seconds; None until each of them has a valid trial."""
-    parts = [task.best_latency_s and task.best_latency_s * task.weight for task in tasks if task.chosen]
-    return sum(part for part in parts if part is not None) if parts and None not in parts else None
 
 
 @lru_cache(maxsize=64)

@@ -18,7 +18,7 @@ from rich.console import Console
 from dashboard.management import foreground
 from dashboard.management.foreground import POLL_S, Wishes
 from dashboard.presentation.terminal import RunProgress, summary
-from tuning.actions import advice, orders, runs
+from tuning.actions import advice, launching, runs
 from tuning.management.migrated import MigratedCommand
 from tuning.models import Run
 from tuning.reads import network_list
@@ -47,7 +47,7 @@ class Command(MigratedCommand):
         parser.add_argument(
             "--option", action="append", default=[], metavar="NAME=VALUE", help="of the network, as well"
         )
-        for option in (*orders.budget_options(), *orders.tuning_options()):
+        for option in (*launching.budget_options(), *launching.tuning_options()):
             parser.add_argument(_flag(option), default="", help=_help(option), metavar=option["type"].upper())
         parser.add_argument("--json", action="store_true", help="print the run as JSON at the end, and nothing else")
 
@@ -67,7 +67,7 @@ class Command(MigratedCommand):
             raise CommandError(f"Run {run.pk} {status}: {shown['error'] or 'no reason recorded'}", returncode=1)
 
     def _launch(self, options: dict[str, Any]) -> Run:
-        named = [option["name"] for option in (*orders.budget_options(), *orders.tuning_options())]
+        named = [option["name"] for option in (*launching.budget_options(), *launching.tuning_options())]
         data = {name: options[name] for name in ("network", "target", "device", "name", *named)}
         given = {name: options[NETWORK + name] for name in _network_options() if options[NETWORK + name]}
         data["network_options"] = given | _pairs(options["option"])

@@ -10,7 +10,6 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
 from dashboard.presentation import comparison as shown
-from dashboard.presentation import targets
 from dashboard.presentation.comparison import View
 from tuning.reads.comparing import (
     FEWEST,
@@ -24,6 +23,7 @@ from tuning.reads.comparing import (
     usable,
 )
 from tuning.validation import Invalid
+from tuning.wording import target_label
 
 CHOICES = (
     ("x", "Horizontal axis", (("trials", "Trials"), ("time", "Time"))),
@@ -125,7 +125,7 @@ def _told(option: DifferentOptionDict) -> list[str]:
 
 def _words(name: str, value: Any) -> str:
     if name == "target":
-        return targets.label(value)
+        return target_label(value)
     if isinstance(value, bool):
         return "on" if value else "off"
     if value is None:

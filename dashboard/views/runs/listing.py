@@ -19,7 +19,7 @@ from tuning.actions import curation
 from tuning.models import Run
 from tuning.reads import run_list as reads
 from tuning.reads.comparing import FEWEST, MOST
-from tuning.reads.run_list import Wanted
+from tuning.reads.run_list import RunFilter
 from tuning.validation import Invalid
 from tuning.wording import numbered
 
@@ -130,7 +130,7 @@ def _shown(request: HttpRequest, asked: QueryDict) -> HttpResponse:
     return render(request, template, context, status=status)
 
 
-def _found(wanted: Wanted, asked: QueryDict) -> dict[str, Any]:
+def _found(wanted: RunFilter, asked: QueryDict) -> dict[str, Any]:
     """Raises `Invalid` that names the parameters at fault."""
     rows, following = _rows(wanted, asked.get("cursor") or None)
     statuses = wanted.counts()
@@ -165,14 +165,14 @@ def _choices() -> dict[str, Any]:
     }
 
 
-def _wanted(asked: QueryDict) -> Wanted:
+def _wanted(asked: QueryDict) -> RunFilter:
     names = ("q", "network", "target", "since", "until", "order", "show")
     given = {name: text for name in names if (text := asked.get(name, "").strip())}
     several = {name: tuple(filter(None, asked.getlist(name))) for name in ("status", "tag")}
-    return Wanted(**given, **several)  # type: ignore[arg-type]
+    return RunFilter(**given, **several)  # type: ignore[arg-type]
 
 
-def _rows(wanted: Wanted, cursor: str | None) -> tuple[list[Run], str | None]:
+def _rows(wanted: RunFilter, cursor: str | None) -> tuple[list[Run], str | None]:
     """A page of the list, the first with the pinned runs before all others, and the cursor of the next one."""
     found, whole = wanted.runs(), Run.everything.listed().defer(*HEAVY)
     if wanted.show != "current":

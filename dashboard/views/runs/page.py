@@ -17,9 +17,9 @@ from dashboard.http.conditional import columns
 from dashboard.presentation import charts, downloads, phases
 from dashboard.views.acting import act
 from dashboard.views.compilations import compilations_of
-from tuning.actions import orders, runs
+from tuning.actions import launching, runs
 from tuning.actions.editing import NOTES_BYTES
-from tuning.actions.orders import NAME_LENGTH
+from tuning.actions.launching import NAME_LENGTH
 from tuning.models import Run, Task
 from tuning.reads import console
 from tuning.reads.curves import curves
@@ -93,7 +93,7 @@ def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
 @may_change
 def run_extend(request: HttpRequest, pk: int) -> HttpResponse:
     """Give the run more trials or time, and show it."""
-    given = {option["name"]: request.POST.get(option["name"], "") for option in orders.extension_options()}
+    given = {option["name"]: request.POST.get(option["name"], "") for option in launching.extension_options()}
     try:
         return act(request, lambda: runs.extend(_run(pk), given), "run_page", pk=pk)
     except Invalid as invalid:
@@ -104,7 +104,7 @@ def run_extend(request: HttpRequest, pk: int) -> HttpResponse:
 def task_rows(run: Run, tasks: list[Task]) -> list[dict[str, Any]]:
     """The table's rows; a share of the estimate is known only when the estimate is, `bar` is relative to the largest."""
     total = run.estimated_latency_s
-    shares = [task.best_latency_s * task.weight / total if total and task.best_latency_s else None for task in tasks]
+    shares = [task.weighted_latency_s / total if total and task.weighted_latency_s else None for task in tasks]
     largest = max((share for share in shares if share), default=None)
     return [
         {

@@ -75,7 +75,7 @@ def _opened(task: Task, record: str, diff: str = "", of: str = "") -> dict[str, 
         state = showing.show([known[name], *known.values()])
         if isinstance(state, showing.Failed):
             return opened | {"failed": known[name], "error": state.error}
-        if isinstance(state, showing.Making):
+        if isinstance(state, showing.Applying):
             return opened | {"step": state.step}
         shown.append(state)
     return opened | {"shown": shown[0]} | (_compared(task, of, *shown) if diff else {})

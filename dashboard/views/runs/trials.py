@@ -14,7 +14,7 @@ from dashboard.http.paging import page
 from dashboard.presentation import charts, downloads
 from tuning.models import KEEP_BEST, MAX_NUMBER, Record, Run, TrialRow
 from tuning.reads import exploring
-from tuning.reads.exploring import Order, Wanted
+from tuning.reads.exploring import TrialFilter, TrialOrder
 from tuning.validation import Invalid
 
 PAGE = 50
@@ -66,19 +66,19 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "runs/trials.html", context, status=422 if wrong else 200)
 
 
-def _wanted(request: HttpRequest) -> Wanted:
+def _wanted(request: HttpRequest) -> TrialFilter:
     """Raises `Invalid` that names the parameter at fault."""
     asked = request.GET
     only, order = asked.get("only", ""), asked.get("order", "number")
     if only not in ONLY:
         raise Invalid({"only": f"Must be one of {', '.join(filter(None, ONLY))}."})
-    if order not in get_args(Order):
-        raise Invalid({"order": f"Must be one of {', '.join(get_args(Order))}."})
+    if order not in get_args(TrialOrder):
+        raise Invalid({"order": f"Must be one of {', '.join(get_args(TrialOrder))}."})
     start = _number(request, "from")
     if start is not None and order not in ("number", "at_s"):
         raise Invalid({"from": "A trial's number is looked for in the order of numbers or times."})
-    return Wanted(
-        order=cast("Order", order),
+    return TrialFilter(
+        order=cast("TrialOrder", order),
         after=max(0, (start or 1) - 1),
         task=_number(request, "task"),
         min=_seconds(request, "min"),

@@ -12,6 +12,7 @@ from django.conf import settings
 
 from tests.benchmarks.engine.onnxruntime_process import Beside, Outcome
 from tuning.models import Run
+from tuning.wording import target_label
 
 from .sides import Broken
 
@@ -54,7 +55,7 @@ def markdown(measured: Iterable[tuple[Run, Outcome]]) -> str:
 def _cells(run: Run, found: Outcome) -> list[str]:
     estimate = "not recorded" if run.estimated_latency_s is None else f"{run.estimated_latency_s * 1e3:.4g}"
     network = " ".join([run.network.name, *(f"{name}={value}" for name, value in run.network.options.items())])
-    target = f"{run.target.get('mcpu', run.target.get('kind'))}, {run.target.get('num-cores', '?')} cores"
+    target = target_label(run.target)
     difference = f"{found.max_abs_error:.1e} of {found.largest:.3g}"
     times = [_spread(found.tuned_s), _spread(found.onnxruntime_s), f"{found.ratio:.2f}"]
     if found.scheduled < found.functions:

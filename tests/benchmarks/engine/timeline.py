@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from tuning.estimate import RunningEstimate
+
 Improvement = tuple[float, int, float]
 """When, of which task, and the latency in seconds."""
 Estimate = tuple[float, float]
@@ -106,13 +108,9 @@ class Comparison(msgspec.Struct, frozen=True):
 
 def estimates(improvements: Iterable[Improvement], weights: Sequence[int]) -> list[Estimate]:
     """Σ best × weight in seconds after each improvement, from the one on at which every task has one."""
-    best: dict[int, float] = {}
-    found = []
-    for at_s, task, latency_s in improvements:
-        best[task] = latency_s
-        if len(best) == len(weights):
-            found.append((at_s, sum(best[task] * weight for task, weight in enumerate(weights))))
-    return found
+    running = RunningEstimate(dict(enumerate(weights)))
+    found = [(at_s, running.improve(task, latency_s)) for at_s, task, latency_s in improvements]
+    return [(at_s, estimate) for at_s, estimate in found if estimate is not None]
 
 
 def _last(found: Sequence[Estimate]) -> float | None:

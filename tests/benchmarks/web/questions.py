@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from tests.benchmarks.engine.sides import Broken
-from tuning.reads.run_list import Order as RunOrder
+from tuning.reads.run_list import RunOrder
 
 from .site import Site
 

@@ -79,13 +79,13 @@ def test_it_takes_a_model_once(operator: Client) -> None:
             b"bad: open",
             {"dims": '{"N": 1, "K": 2}'},
             {
-                "dims.K": "The model has no such open dimension.",
-                "dims.M": "The model leaves it open: give it a value.",
+                "dims.K": "The model has no open dimension of this name.",
+                "dims.M": "The model leaves this dimension open: enter its value.",
             },
         ),
         (b"model", {"dims": "N=1"}, {"dims": 'Must be a JSON object of names and numbers, such as {"batch": 1}.'}),
         (b"model", {"dims": "[1]"}, {"dims": 'Must be a JSON object of names and numbers, such as {"batch": 1}.'}),
-        (b"model", {"name": "mlp"}, {"name": "A built-in network is called that."}),
+        (b"model", {"name": "mlp"}, {"name": "A built-in network has that name."}),
     ],
 )
 def test_it_names_what_is_wrong_and_keeps_nothing(

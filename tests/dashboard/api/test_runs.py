@@ -20,9 +20,9 @@ from tuning.engines.wire.showing import Decision
 from tuning.models import Record, Run, TrialError
 from tuning.reads import network_list, showing
 from tuning.reads.curves import CurvesDict
-from tuning.reads.exploring import Order as TrialOrder
-from tuning.reads.run_list import Order
-from tuning.reads.showing import Failed, Making, Shown
+from tuning.reads.exploring import TrialOrder
+from tuning.reads.run_list import RunOrder
+from tuning.reads.showing import Applying, Failed, Shown
 
 pytestmark = pytest.mark.django_db
 DECISION = Decision("sample_perfect_tile", "i1", "matmul", 128, [4, 32], "4 × 32", [])
@@ -91,7 +91,7 @@ def test_it_reads_a_list_in_few_queries(client: Client, django_assert_max_num_qu
     assert [run["place"] for run in items] == [1, None] * 5
 
 
-@pytest.mark.parametrize("order", get_args(Order))
+@pytest.mark.parametrize("order", get_args(RunOrder))
 def test_it_pages_in_every_order_without_gap_or_repetition(client: Client, order: str) -> None:
     for number in range(7):
         estimate = None if number % 3 == 1 else number % 2 / 3
@@ -347,7 +347,7 @@ def test_it_gives_a_task_with_tensorir_and_best_records(client: Client) -> None:
 def test_it_gives_a_record_s_schedule_when_it_is_made(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     run = measured_run()
     path = get(client, f"runs/{run.pk}/tasks/0")["records"][0]["url"]
-    states: list[showing.State] = [Making("Loading TVM"), Shown("code", [DECISION], "def main(): ...", packs=True)]
+    states: list[showing.State] = [Applying("Loading TVM"), Shown("code", [DECISION], "def main(): ...", packs=True)]
     asked: list[list[int]] = []
 
     def show(records: Sequence[Record]) -> showing.State:

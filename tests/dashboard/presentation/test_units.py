@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dashboard.presentation import targets, units
+from dashboard.presentation import networks, units
 
 BASE = Path(__file__).resolve().parents[3]
 TABLE: dict[str, list[list[Any]]] = json.loads((BASE / "tests/data/units.json").read_text())
@@ -38,20 +38,5 @@ def test_it_writes_the_same_in_the_browser(page: Any) -> None:
     assert [plain(answer) for answer in answers] == [shown for _, _, shown in CASES]
 
 
-@pytest.mark.parametrize(
-    ("target", "shown"),
-    [
-        ("this", "this machine"),
-        ("nvidia/nvidia-a100", "nvidia/nvidia-a100"),
-        ({"kind": "llvm", "mcpu": "znver5", "num-cores": 2}, "llvm · znver5 · 2 cores"),
-        ({"kind": "llvm", "num-cores": 1}, "llvm · 1 core"),
-        ({"kind": "cuda", "arch": "sm_90", "tag": ""}, "cuda · sm_90"),
-        ({"kind": "cuda", "arch": "sm_80", "tag": "nvidia/nvidia-a100"}, "nvidia/nvidia-a100"),
-    ],
-)
-def test_it_names_a_target(target: Any, shown: str) -> None:
-    assert targets.label(target) == shown
-
-
 def test_it_writes_a_tensor() -> None:
-    assert targets.shape({"name": "x", "shape": [1, 784], "dtype": "float32"}) == "(1, 784) float32"
+    assert networks.shape({"name": "x", "shape": [1, 784], "dtype": "float32"}) == "(1, 784) float32"

@@ -9,7 +9,7 @@ from pytest_django.asserts import assertContains, assertRedirects
 
 from dashboard.forms import LaunchForm
 from tests.world import TARGET, make_run, make_user
-from tuning.actions import orders
+from tuning.actions import launching
 from tuning.host import targets
 from tuning.models import Run
 from tuning.reads import network_list
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def operator(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
     """Signed in; TVM isn't asked about targets (tests of tuning.host.targets do)."""
-    resolved: targets.TargetDict = {"target": TARGET, "device": "cpu", "label": "znver4, 2 cores"}
+    resolved: targets.TargetDict = {"target": TARGET, "device": "cpu", "label": "llvm · znver4 · 2 cores"}
     monkeypatch.setattr(targets, "resolve", lambda _target: resolved)
     client.force_login(make_user("operator"))
     return client
@@ -40,7 +40,7 @@ def test_it_offers_every_network_and_option(operator: Client) -> None:
         assertContains(page, network["title"])
         for option in network["options"]:
             assertContains(page, f'name="network_options.{network["name"]}.{option["name"]}"')
-    for option in orders.tuning_options():
+    for option in launching.tuning_options():
         assertContains(page, f'name="{option["name"]}"')
 
 
@@ -51,7 +51,7 @@ def test_it_launches_as_it_was_opened(operator: Client) -> None:
     assert run.created_by is not None
     assert run.created_by.username == "a-operator"
     assert run.network.name == network_list.networks()[0]["name"]
-    defaults = {option["name"]: option["default"] for option in orders.tuning_options() if option["name"] != "seed"}
+    defaults = {option["name"]: option["default"] for option in launching.tuning_options() if option["name"] != "seed"}
     assert {name: run.options[name] for name in defaults} == defaults
 
 

@@ -168,7 +168,7 @@ class TestDeleting:
         make_run(network=network)
         assertNotContains(admin.get(f"/networks/{network.pk}/"), 'data-role="delete"')
         page = admin.post(f"/networks/{network.pk}/delete/", follow=True)
-        assertContains(page, "Runs were made of it")
+        assertContains(page, "It has runs")
         assert Network.objects.exists()
 
     def test_operators_do_not_delete(self) -> None:

@@ -20,7 +20,12 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def resolved(monkeypatch: pytest.MonkeyPatch) -> targets.TargetDict:
     """What TVM says of every target (tests of tuning.host.targets ask it)."""
-    answer: targets.TargetDict = {"target": TARGET, "device": "cpu", "label": "znver4, 2 cores", "float16": True}
+    answer: targets.TargetDict = {
+        "target": TARGET,
+        "device": "cpu",
+        "label": "llvm · znver4 · 2 cores",
+        "float16": True,
+    }
     monkeypatch.setattr(targets, "resolve", lambda _target: answer)
     return answer
 
@@ -36,7 +41,7 @@ def check(**given: Any) -> CheckDict:
 
 
 def test_a_launch_that_is_well_is_warned_of_nothing() -> None:
-    assert check() == {"fields": {}, "warnings": {}, "target": "znver4, 2 cores"}
+    assert check() == {"fields": {}, "warnings": {}, "target": "llvm · znver4 · 2 cores"}
 
 
 def test_it_says_what_a_launch_would_be_refused_for() -> None:

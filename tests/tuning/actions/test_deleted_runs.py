@@ -42,10 +42,14 @@ def test_its_records_are_used_for_nothing(deleted: Run) -> None:
 
 
 def test_the_library_does_not_know_it(deleted: Run) -> None:
-    wanted = library.Wanted()
+    wanted = library.LibraryFilter()
     assert (wanted.count(), wanted.entries(0, 10)) == (0, [])
     assert (library.networks(), library.targets(), library.workload(FIRST)) == ([], [], None)
-    assert library.Wanted(network="mlp").count() == library.Wanted(target=deleted.target_fingerprint).count() == 0
+    assert (
+        library.LibraryFilter(network="mlp").count()
+        == library.LibraryFilter(target=deleted.target_fingerprint).count()
+        == 0
+    )
     assert (run_list.targets(), run_list.networks()) == ([], [])
 
 
@@ -85,7 +89,7 @@ def test_networks_do_not_count_it(deleted: Run) -> None:
 def test_all_is_there_again_once_it_is_restored(deleted: Run) -> None:
     curation.restore(deleted)
     assert known_records([FIRST], TARGET).keys() == {FIRST}
-    assert library.Wanted().count() == 2
+    assert library.LibraryFilter().count() == 2
     assert [network.run_count for network in networks_with_runs()] == [1]
 
 
@@ -93,7 +97,7 @@ def test_an_archived_run_counts_for_everything(client: Client) -> None:
     run = ended()
     curation.archive(run)
     assert known_records([FIRST], TARGET)[FIRST][0].run == run.pk
-    assert library.Wanted().count() == 2
+    assert library.LibraryFilter().count() == 2
     assert Task.objects.kept().best_known(tvm()).count() == 2
     assert runs_of(f"{run.pk},{make_run().pk}")[0] == run
     client.force_login(make_user("viewer"))

@@ -9,7 +9,7 @@ import pytest
 from tests.world import claimed, make_run, make_tasks, make_user, trial
 from tuning.actions.editing import NOTES_BYTES, Outdated, edit
 from tuning.models import Run
-from tuning.reads.run_list import Wanted
+from tuning.reads.run_list import RunFilter
 from tuning.validation import Invalid
 from tuning.work.recorder import Recorder
 
@@ -106,7 +106,7 @@ def test_it_names_all_that_is_wrong_at_once() -> None:
 def test_the_list_of_runs_finds_words_of_the_notes() -> None:
     run = edit(make_run(), {"revision": 1, "notes": "Slower than with NCHW"}, None)
     make_run()
-    assert list(Wanted(q="nchw mlp").runs()) == [run]
+    assert list(RunFilter(q="nchw mlp").runs()) == [run]
 
 
 def test_trials_that_come_later_show_the_new_name() -> None:

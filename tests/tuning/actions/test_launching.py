@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.world import claimed, make_run, make_user, measured_run
-from tuning.actions import orders, runs
+from tuning.actions import launching, runs
 from tuning.host import targets
 from tuning.models import Network, Run
 from tuning.queue import jobs
@@ -15,7 +15,11 @@ from tuning.reads import network_list
 from tuning.validation import Conflict, Invalid
 
 pytestmark = pytest.mark.django_db
-THIS = {"target": {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}, "device": "cpu", "label": "znver4, 2 cores"}
+THIS = {
+    "target": {"kind": "llvm", "mcpu": "znver4", "num-cores": 2},
+    "device": "cpu",
+    "label": "llvm · znver4 · 2 cores",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +118,7 @@ def test_it_refuses_a_target_that_no_worker_serves(monkeypatch: pytest.MonkeyPat
 
 
 def test_it_offers_what_it_accepts() -> None:
-    options = {option["name"]: option for option in orders.tuning_options()}
+    options = {option["name"]: option for option in launching.tuning_options()}
     assert (options["trials_per_batch"]["minimum"], options["trials_per_batch"]["maximum"]) == (1, 1024)
     assert options["strategy"]["choices"] == ["evolutionary", "replay-trace", "replay-func"]
     assert options["seed"]["optional"]

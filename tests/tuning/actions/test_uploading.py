@@ -236,8 +236,8 @@ class TestInALimitedProcess:
         with pytest.raises(Invalid) as refused:
             upload(models.convnet("N").SerializeToString(), dims={"M": 2})
         assert refused.value.fields == {
-            "dims.M": "The model has no such open dimension.",
-            "dims.N": "The model leaves it open: give it a value.",
+            "dims.M": "The model has no open dimension of this name.",
+            "dims.N": "The model leaves this dimension open: enter its value.",
         }
         assert nothing_was_kept()
 

@@ -25,7 +25,7 @@ def test_this_machine_names_its_processor_and_cores() -> None:
     assert resolved["target"]["kind"] == "llvm"
     assert resolved["target"]["mcpu"]
     assert resolved["target"]["num-cores"] >= 1
-    assert resolved["label"]
+    assert resolved["label"].startswith(f"llvm · {resolved['target']['mcpu']} · ")
 
 
 def test_a_resolved_target_resolves_to_itself() -> None:

@@ -10,7 +10,7 @@ from django.db import connection
 from tests.world import make_run, measured_run, task_infos
 from tuning.models import Run, Task, Trial, TrialRow, level_of_detail, trial
 from tuning.reads import exploring
-from tuning.reads.exploring import Wanted
+from tuning.reads.exploring import TrialFilter
 from tuning.validation import Invalid
 
 pytestmark = pytest.mark.django_db
@@ -22,7 +22,7 @@ LATENCIES = [(0, 5e-3), (1, None), (0, 3e-3), (1, 4e-3), (0, 6e-3), (0, None), (
 
 
 def numbers(run: Run, **wanted: Any) -> list[int]:
-    asked = Wanted(**wanted)
+    asked = TrialFilter(**wanted)
     key = "-number" if asked.column.startswith("-") else "number"
     return list(exploring.trials(run, asked).order_by(asked.column, key).values_list("number", flat=True))
 
@@ -100,7 +100,7 @@ def test_it_finds_what_holds_all_conditions(run: Run, wanted: dict[str, Any], fo
 )
 def test_it_names_the_condition_that_makes_no_sense(run: Run, wanted: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as refused:
-        exploring.trials(run, Wanted(**wanted))
+        exploring.trials(run, TrialFilter(**wanted))
     assert list(refused.value.fields) == [field]
 
 
@@ -120,7 +120,7 @@ def test_it_names_the_condition_that_makes_no_sense(run: Run, wanted: dict[str, 
     ],
 )
 def test_it_reads_an_index_in_its_order(wanted: dict[str, Any], index: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Wanted(**wanted)
+    asked = TrialFilter(**wanted)
     key = "-number" if asked.order.startswith("-") else "number"
     monkeypatch.setattr(trial, "FEW", 0)
     plan = exploring.trials(measured_run(LATENCIES), asked).order_by(asked.column, key)[:50].explain()
@@ -130,7 +130,7 @@ def test_it_reads_an_index_in_its_order(wanted: dict[str, Any], index: str, monk
 
 @on_sqlite
 def test_many_in_a_range_are_read_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    run, wanted = measured_run(LATENCIES), Wanted(min=1e-3)
+    run, wanted = measured_run(LATENCIES), TrialFilter(min=1e-3)
     assert "trial_latencies" in exploring.trials(run, wanted).order_by("number").explain()
     monkeypatch.setattr(trial, "FEW", 0)
     assert "trial_latencies" not in exploring.trials(run, wanted).order_by("number").explain()

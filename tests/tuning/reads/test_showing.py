@@ -18,7 +18,7 @@ from tuning.engines.wire.showing import Question
 from tuning.host import sandbox
 from tuning.models import Record
 from tuning.reads import showing
-from tuning.reads.showing import Failed, Making, Shown, show
+from tuning.reads.showing import Applying, Failed, Shown, show
 
 Answers = Callable[..., Iterator[Shown]]
 
@@ -66,13 +66,13 @@ def until(condition: Callable[[], bool]) -> None:
 
 def ended(*records: Record) -> Shown | Failed:
     """What becomes of it."""
-    while isinstance(state := show(records), Making):
+    while isinstance(state := show(records), Applying):
         until(lambda: not showing._steps)
     return state
 
 
 def test_it_is_made_once_and_then_kept(asked: list[list[str]]) -> None:
-    assert isinstance(show([record("one")]), Making)
+    assert isinstance(show([record("one")]), Applying)
     assert ended(record("one")) == made("one")
     assert show([record("one")]) == made("one")
     assert asked == [["one"]]
@@ -98,7 +98,7 @@ def test_nobody_waits_for_it_and_it_tells_how_far_it_is(monkeypatch: pytest.Monk
 
     play(monkeypatch, slowly)
     show([record("slow")])
-    until(lambda: show([record("slow")]) == Making("Applying the schedule"))
+    until(lambda: show([record("slow")]) == Applying("Applying the schedule"))
     go_on.set()
     assert ended(record("slow")) == made("slow")
 
@@ -113,10 +113,10 @@ def test_only_so_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     play(monkeypatch, slowly)
     for name in ("one", "two", "three"):
-        assert isinstance(show([record(name)]), Making)
+        assert isinstance(show([record(name)]), Applying)
     until(lambda: len(at_it) == showing.AT_ONCE)
     (waiting,) = {"one", "two", "three"} - set(at_it)
-    assert show([record(waiting)]) == Making(showing.WAITING)
+    assert show([record(waiting)]) == Applying(showing.WAITING)
     go_on.set()
     assert [ended(record(name)) for name in ("one", "two", "three")] == [made("one"), made("two"), made("three")]
 
@@ -127,7 +127,7 @@ def test_a_failure_is_told_once_and_asking_again_is_trying_again(
     with monkeypatch.context() as patch:
         play(patch, lambda *_: refuse("TVM broke down."))
         assert ended(record("one")) == Failed("TVM broke down.")
-    assert isinstance(show([record("one")]), Making)
+    assert isinstance(show([record("one")]), Applying)
     assert ended(record("one")) == made("one")
 
 
@@ -140,7 +140,7 @@ def test_the_failure_is_that_of_the_record_that_failed(monkeypatch: pytest.Monke
     records = [record("good"), record("bad"), record("unlucky")]
     assert ended(*records) == made("good")
     assert show(records[1:]) == Failed("It broke down.")
-    assert isinstance(show(records[2:]), Making)
+    assert isinstance(show(records[2:]), Applying)
 
 
 def test_a_fault_of_our_own_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,12 +14,12 @@ from pytest_django.asserts import assertContains
 from tests.world import claimed, make_run, make_user
 from tuning.actions import runs
 from tuning.engines.wire.protocol import Event
-from tuning.models import Run, RunDelta, Task, Trial, TrialError, level_of_detail
+from tuning.models import Run, RunDelta, Task, Trial, TrialError, estimated_latency, level_of_detail
 from tuning.reads.artifacts import compile_trouble
 from tuning.reads.curves import curves
 from tuning.validation import Conflict
 from tuning.work import synthetic
-from tuning.work.recorder import Recorder, estimated_latency
+from tuning.work.recorder import Recorder
 
 pytestmark = pytest.mark.django_db
 

@@ -1,7 +1,7 @@
 """Which target a run is tuned for, and whether this machine can build and run it.
 
-`python -m tuning.engines.targets.resolving` reads one JSON object `{"target": …, "remote": …}` and writes one: the resolved target, the
-device that it occupies and a label, or `{"error": …}` in plain words.
+`python -m tuning.engines.targets.resolving` reads one JSON object `{"target": …, "remote": …}` and writes one: the resolved target and the
+device that it occupies, or `{"error": …}` in plain words.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ class Resolved:
     target: dict[str, Any]
     device: str
     """What of its machine a run occupies while it measures: `cpu` or `cuda:0`."""
-    label: str
 
 
 def resolve(asked: dict[str, Any] | str, *, remote: bool = False) -> Resolved:
@@ -61,7 +60,7 @@ def resolve(asked: dict[str, Any] | str, *, remote: bool = False) -> Resolved:
             _check_cuda()
     else:
         raise TargetRefused(f"Targets of kind {kind} can't be tuned yet, only llvm and cuda.")
-    return Resolved(_plain(target.export()), "cpu" if kind == "llvm" else "cuda:0", _label(target))
+    return Resolved(_plain(target.export()), "cpu" if kind == "llvm" else "cuda:0")
 
 
 def kind_of(asked: dict[str, Any] | str) -> str:
@@ -212,15 +211,6 @@ def _check_cuda() -> None:
         raise TargetRefused("This machine has nothing that compiles CUDA: install nvcc, or the package cuda-python.")
 
 
-def _label(target: Any) -> str:
-    attrs = dict(target.attrs)
-    if str(target.kind.name) == "cuda":
-        return f"{attrs.get('arch', 'cuda')} GPU"
-    count = attrs.get("num-cores")
-    name = str(attrs.get("mcpu", "baseline " + str(attrs.get("mtriple", "")).split("-")[0]))
-    return name if count is None else f"{name}, {count} core{'' if count == 1 else 's'}"
-
-
 def _plain(value: Any) -> Any:
     """TVM's containers as JSON's."""
     if isinstance(value, (bool, int, float)) or value is None:
@@ -250,7 +240,7 @@ def _answer(request: str) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001  a form must show something better than a traceback
         return {"error": f"TVM can't use this target: {type(error).__name__}: {error}"}
     remarks = _remarks(resolved.target, remote=remote)
-    return {"target": resolved.target, "device": resolved.device, "label": resolved.label, **remarks}
+    return {"target": resolved.target, "device": resolved.device, **remarks}
 
 
 def _remarks(resolved: dict[str, Any], *, remote: bool) -> dict[str, Any]:

@@ -19,6 +19,9 @@ from .tracker import Address
 
 VERSION = 3
 
+KEEP_BEST = 8
+"""Records of each task that the database keeps; the run's whole record log stays in its work directory."""
+
 READY = b"ready"
 """Sent by a warm parent that has loaded and can fork engines."""
 FinishReason = Literal["budget", "stopped", "exhausted", "time_limit", "plateau"]
@@ -326,7 +329,7 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     """Seconds that earlier processes of this run spent tuning."""
     work_dir: str
     """Absolute. Holds the engine's record files, which earlier processes of the run may have started."""
-    keep_best: int = 8
+    keep_best: int = KEEP_BEST
     time_limit_s: float | None = None
     """The run ends after this many seconds of tuning, including those of earlier processes."""
     expect_warm_start: bool = False

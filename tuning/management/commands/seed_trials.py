@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management import CommandError
 
-from tuning.actions.orders import MOST_TRIALS
+from tuning.actions.launching import MOST_TRIALS
 from tuning.management.migrated import MigratedCommand
 from tuning.work import synthetic
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tuning.estimate import total
 from tuning.models import Run, Task
 from tuning.reads.curves import LatencyColumns
 
@@ -56,7 +57,7 @@ def _compared(run: Run, baseline: Run, lines: Lines, base: LatencyColumns, commo
 
 
 def _common_total(common: Sequence[Match], position: int) -> float | None:
-    return sum(_total(match.tasks[position]) or 0.0 for match in common) if common else None
+    return total(match.tasks[position].weighted_latency_s for match in common)
 
 
 def _same_work(run: Run, other: Run) -> bool:
@@ -82,8 +83,8 @@ def _reached(estimate: LatencyColumns, latency_s: float) -> ReachedDict | None:
 
 def _task(match: Match, runs: Sequence[Run], base: int) -> ComparedTaskDict:
     other = match.tasks.get(base)
-    totals = [total for task in match.tasks.values() if (total := _total(task)) is not None]
-    own = _total(other) if other else None
+    totals = [part for task in match.tasks.values() if (part := task.weighted_latency_s) is not None]
+    own = other.weighted_latency_s if other else None
     return {
         "name": match.first.name,
         "args": match.first.args,
@@ -96,7 +97,7 @@ def _task(match: Match, runs: Sequence[Run], base: int) -> ComparedTaskDict:
 
 def _cell(task: Task, run: Run, base: Task | None) -> ComparedCellDict:
     own, other = task.best_latency_s, base.best_latency_s if base else None
-    total, base_total = _total(task), _total(base) if base else None
+    own_total, base_total = task.weighted_latency_s, base.weighted_latency_s if base else None
     return {
         "task": task.index,
         "weight": task.weight,
@@ -104,14 +105,10 @@ def _cell(task: Task, run: Run, base: Task | None) -> ComparedCellDict:
         "failed": task.failed,
         "trials_share": task.trials / run.trials_done if run.trials_done else None,
         "latency_s": own,
-        "total_s": total,
+        "total_s": own_total,
         "ratio": own / other if own is not None and other else None,
-        "difference_s": total - base_total if total is not None and base_total is not None else None,
+        "difference_s": own_total - base_total if own_total is not None and base_total is not None else None,
     }
-
-
-def _total(task: Task) -> float | None:
-    return None if task.best_latency_s is None else task.best_latency_s * task.weight
 
 
 def _lone(match: Match, runs: Sequence[Run]) -> LoneTaskDict:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from tuning.models import Run
-from tuning.wording import numbered
+from tuning.wording import numbered, target_name
 
 from .matching import Match
 from .shapes import CaveatDict, DifferentOptionDict
@@ -62,7 +62,7 @@ ASPECTS = (
         "target",
         "targets",
         lambda run: run.target_fingerprint,
-        lambda run: _target_name(run.target),
+        lambda run: target_name(run.target),
         "A latency tells as much of the target as of the schedule.",
     ),
     Aspect(
@@ -87,12 +87,6 @@ ASPECTS = (
         "A task that has another workload in each is matched by its name and shapes.",
     ),
 )
-
-
-def _target_name(target: Any) -> str:
-    if not isinstance(target, dict):
-        return str(target)
-    return str(target.get("tag") or target.get("mcpu") or target.get("arch") or target.get("kind"))
 
 
 def caveats(runs: Sequence[Run], matches: Sequence[Match]) -> list[CaveatDict]:

@@ -76,10 +76,10 @@ def test_it_stops_pins_and_takes_back(operator: Client) -> None:
     [
         ({"action": "explode", "runs": "1"}, "Must be one of"),
         ({"action": "pin", "runs": ""}, "Choose 1 to"),
-        ({"action": "pin", "runs": "one"}, "numbers of runs"),
-        ({"action": "pin", "runs": "9" * 30}, "numbers of runs"),
+        ({"action": "pin", "runs": "one"}, "run numbers"),
+        ({"action": "pin", "runs": "9" * 30}, "run numbers"),
         ({"action": "tag", "runs": "1", "tags": " , "}, "Write at least one tag"),
-        ({"action": "tag", "runs": "1", "tags": "<b>"}, "is no tag"),
+        ({"action": "tag", "runs": "1", "tags": "<b>"}, "is not a tag"),
         ({"action": "pin", "runs": "4711"}, "There is no such run"),
         ({"undo": "explode:1"}, "Must be one of"),
         ({}, "Must be one of"),

@@ -14,7 +14,7 @@ from tests.world import claimed, make_run, make_tasks, make_user, measured_run, 
 from tuning.engines.wire.showing import Decision
 from tuning.models import Record, Run
 from tuning.reads import showing
-from tuning.reads.showing import Failed, Making, Shown
+from tuning.reads.showing import Applying, Failed, Shown
 
 pytestmark = pytest.mark.django_db
 
@@ -152,7 +152,7 @@ class TestAnOpenedRecord:
         assert 'href="?record=2&amp;diff=2#record"' not in page
 
     def test_it_asks_again_while_it_is_being_made(self, viewer: Client, states: dict[int, showing.State]) -> None:
-        states[3] = Making("Applying the schedule")
+        states[3] = Applying("Applying the schedule")
         for query in ("record=3", "record=2&diff=3"):
             page = opened(viewer, query)
             assert "Applying the schedule…" in words(page)

@@ -13,7 +13,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 from dashboard.views.runs import trials
 from tests.world import make_run, make_user, measured_run
 from tuning.models import Run
-from tuning.reads.exploring import Order
+from tuning.reads.exploring import TrialOrder
 from tuning.work.synthetic import seed_run
 
 pytestmark = pytest.mark.django_db
@@ -77,7 +77,7 @@ def test_it_says_what_makes_no_sense(viewer: Client, query: dict[str, str], name
     assert numbers(page) == []
 
 
-@pytest.mark.parametrize("order", get_args(Order))
+@pytest.mark.parametrize("order", get_args(TrialOrder))
 def test_it_goes_from_page_to_page(viewer: Client, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
     monkeypatch.setattr(trials, "PAGE", 4)
     path = f"/runs/{measured_run([(n % 2, (n % 3 + 1) * 1e-3) for n in range(10)]).pk}/trials/"

@@ -1,25 +1,57 @@
-"""A launch as a person orders it, checked whole before anything is stored."""
+"""What a launch may ask for, and the check of a whole launch before anything is stored."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 import msgspec
 from django.conf import settings
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from tuning.engines.wire.catalog import BUILTIN
 from tuning.engines.wire.protocol import Options
 from tuning.host import devices, targets
 from tuning.models import Network
-from tuning.validation import Invalid, OptionDict, convert, options_of
+from tuning.validation import Invalid, OptionDict, convert, gather, options_of
 
 SEEDS = 2**31
 NAME_LENGTH = 200
 MOST_TRIALS = 1_000_000
 LONGEST_S = 1e7
+
+
+class NetworkChoice(msgspec.Struct):
+    """A network and the target that its tasks are extracted for."""
+
+    network: Annotated[
+        str,
+        Meta(
+            description="A built-in network or an uploaded model, by name; see GET /api/v1/networks.",
+            examples=list(BUILTIN),
+        ),
+    ]
+    network_options: Annotated[
+        dict[str, Any], Meta(description="The network's own options; see GET /api/v1/networks.")
+    ] = {}
+    target: Annotated[
+        Union[str, dict[str, Any]],
+        Meta(description="`this` machine's CPU, one of TVM's tags (`nvidia/nvidia-a100`), or a target as an object."),
+    ] = "this"
+
+
+class Choice(NetworkChoice):
+    """What to tune and where to measure it."""
+
+    device: Annotated[
+        str,
+        Meta(
+            description="Where to measure: `this machine`, or `rpc:TRACKER/KEY` for the devices of a key at an "
+            "allowed TVM RPC tracker (see GET /api/v1/devices).",
+        ),
+    ] = devices.HERE
+    name: Annotated[str, Meta(description="By default, the network's name and options.")] | UnsetType = UNSET
 
 
 class Budget(msgspec.Struct):
@@ -28,12 +60,12 @@ class Budget(msgspec.Struct):
     trials: Annotated[
         int,
         Meta(
-            ge=1, le=MOST_TRIALS, title="Trials", description="Candidates to build and measure in all, over all tasks."
+            ge=1, le=MOST_TRIALS, title="Trials", description="Candidates to build and measure, in total for all tasks."
         ),
     ] = 64
     time_limit_s: Annotated[
         Annotated[float, Meta(gt=0, le=LONGEST_S)] | None,
-        Meta(title="Time limit (s)", description="Seconds of tuning after which the run ends. Empty: none."),
+        Meta(title="Time limit (s)", description="Seconds of tuning after which the run ends. Empty: no limit."),
     ] = None
 
 
@@ -45,61 +77,50 @@ class Extension(msgspec.Struct):
     ] = None
     time_s: Annotated[
         Annotated[float, Meta(gt=0, le=LONGEST_S)] | None,
-        Meta(title="Time (s)", description="Added to the time limit, for a run that has one."),
+        Meta(title="Time (s)", description="Added to the time limit, if the run has one."),
     ] = None
 
 
+class NoOptions(msgspec.Struct):
+    """The options of an uploaded model: none, since its file and dimensions define it."""
+
+
 def tuning_options() -> list[OptionDict]:
-    """How a run can be tuned, besides what and how much."""
     return options_of(Options)
 
 
 def budget_options() -> list[OptionDict]:
-    """How much a run tunes: the number of trials, and for how long at most."""
     return options_of(Budget)
 
 
 def extension_options() -> list[OptionDict]:
-    """How much more a run can be given."""
     return options_of(Extension)
 
 
-class NoOptions(msgspec.Struct):
-    """Those of a model of one's own, whose file and dimensions say it all."""
-
-
-class Order:
-    """A checked launch: `network` and `network_options`, `target`, `device`, `budget`, `name`, and `options` with a seed."""
+class Launch:
+    """A checked launch, with a seed drawn if none was given. Raises `Invalid` that names every field at fault."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         wrong: dict[str, str] = {}
-        own = {"network", "network_options", "target", "device", "name", *Budget.__struct_fields__}
-        self.network = _checked(wrong, _network_name, data.get("network"))
-        self.network_options = _checked(wrong, _network_options, self.network, data.get("network_options"))
+        own = {*Choice.__struct_fields__, *Budget.__struct_fields__}
+        self.network = gather(wrong, _network_name, data.get("network"))
+        self.network_options = gather(wrong, _network_options, self.network, data.get("network_options"))
         budget = {name: data.get(name, "") for name in Budget.__struct_fields__}
-        self.budget = _checked(wrong, convert, Budget, budget)
-        self.name = _checked(wrong, _name, data.get("name"), self.network, self.network_options)
-        self.options = _checked(wrong, _options, {key: data[key] for key in data.keys() - own})
-        elsewhere = _checked(wrong, devices.chosen, data.get("device"))
+        self.budget = gather(wrong, convert, Budget, budget)
+        self.name = gather(wrong, _name, data.get("name"), self.network, self.network_options)
+        self.options = gather(wrong, _options, {key: data[key] for key in data.keys() - own})
+        remote = gather(wrong, devices.chosen, data.get("device"))
         if "device" not in wrong:
-            self.target = _checked(wrong, _target, data.get("target"), elsewhere is not None)
+            self.target = gather(wrong, _target, data.get("target"), remote=remote is not None)
         if not wrong and self.network_options:
-            _checked(wrong, _check_dtype, self.network_options, self.target)
+            gather(wrong, _check_dtype, self.network_options, self.target)
         if wrong:
             raise Invalid(wrong)
-        self.device = elsewhere or self.target["device"]
-        self.guessed = bool(elsewhere) and data.get("target", "") in ("", "this", None)
-        """Whether the device is another machine's and the target this one's."""
+        self.device = remote or self.target["device"]
+        self.target_is_guessed = bool(remote) and data.get("target", "") in ("", "this", None)
+        """Whether the device is remote, but the target is this machine's."""
         if self.options.seed is None:
             self.options = msgspec.structs.replace(self.options, seed=secrets.randbelow(SEEDS))
-
-
-def _checked(wrong: dict[str, str], check: Any, *values: Any) -> Any:
-    try:
-        return check(*values)
-    except Invalid as error:
-        wrong.update(error.fields)
-        return None
 
 
 def network_choice(data: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -111,9 +132,9 @@ def network_choice(data: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 def _network_name(name: Any) -> str:
     if name in (None, ""):
         raise Invalid({"network": "Choose a network."})
-    own = Network.objects.uploaded()
-    if not isinstance(name, str) or (name not in BUILTIN and not own.filter(name=name).exists()):
-        known = ", ".join([*BUILTIN, *own.values_list("name", flat=True)])
+    uploaded = Network.objects.uploaded()
+    if not isinstance(name, str) or (name not in BUILTIN and not uploaded.filter(name=name).exists()):
+        known = ", ".join([*BUILTIN, *uploaded.values_list("name", flat=True)])
         raise Invalid({"network": f"There is no network {str(name)[:60]!r}. Known: {known}."})
     return name
 
@@ -141,7 +162,10 @@ def _options(given: Mapping[str, Any]) -> Options:
 def _check_dtype(network_options: dict[str, Any], target: targets.TargetDict) -> None:
     if network_options.get("dtype") == "float16" and not target.get("float16", True):
         raise Invalid(
-            {"network_options.dtype": "The target's CPU has no instruction for float16: name another, or take float32."}
+            {
+                "network_options.dtype": "The target's CPU has no float16 instructions: "
+                "choose another target, or use float32."
+            }
         )
 
 
@@ -152,7 +176,7 @@ def _name(given: Any, network: str | None, options: dict[str, Any]) -> str:
 
 
 def run_name(given: Any) -> str:
-    """A run's name as its user wrote it. Raises `Invalid`."""
+    """A run's name, stripped. Raises `Invalid`."""
     name = given.strip() if isinstance(given, str) else ""
     if not name or len(name) > NAME_LENGTH or not name.isprintable():
         raise Invalid({"name": f"Must be one line of at most {NAME_LENGTH} characters."})
@@ -160,18 +184,20 @@ def run_name(given: Any) -> str:
 
 
 def _default_name(network: str, options: dict[str, Any]) -> str:
-    """The network, and those of its options that aren't as usual."""
+    """The network's name and those of its options that differ from the default."""
     if network not in BUILTIN:
         return network
-    usual = {option["name"]: option["default"] for option in options_of(BUILTIN[network].options)}
-    unusual = [f"{name}={value}" for name, value in options.items() if value != usual[name]]
-    return " ".join([network, *unusual])
+    defaults = {option["name"]: option["default"] for option in options_of(BUILTIN[network].options)}
+    changed = [f"{name}={value}" for name, value in options.items() if value != defaults[name]]
+    return " ".join([network, *changed])
 
 
-def _target(given: Any, remote: bool) -> targets.TargetDict:  # noqa: FBT001
+def _target(given: Any, *, remote: bool) -> targets.TargetDict:
     resolve = targets.resolve_elsewhere if remote else targets.resolve
     resolved = resolve(targets.asked(given))
     if not remote and resolved["device"] not in settings.DEVICES:
         served = ", ".join(settings.DEVICES)
-        raise Invalid({"target": f"It runs on {resolved['device']}, and no worker serves that. Served: {served}."})
+        raise Invalid(
+            {"target": f"It runs on {resolved['device']}, and no worker serves that device. Served: {served}."}
+        )
     return resolved

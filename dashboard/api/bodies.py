@@ -1,0 +1,55 @@
+"""JSON bodies: read from requests, and described on the OpenAPI page. `tuning.actions` checks what they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from django.http import HttpRequest
+from ninja.errors import HttpError
+
+from tuning.actions.curation import Action, Marks
+from tuning.actions.editing import Edit
+from tuning.actions.launching import Budget, Choice, Extension, NetworkChoice
+from tuning.engines.wire.compiling import CompileOptions
+from tuning.engines.wire.protocol import Options
+from tuning.validation import schema_of
+
+
+def json_object(request: HttpRequest) -> dict[str, Any]:
+    """The body. Raises `HttpError` 415 or 400 if it isn't a JSON object."""
+    if request.content_type != "application/json":
+        raise HttpError(415, "Send JSON, with the header Content-Type: application/json.")
+    try:
+        return msgspec.json.decode(request.body, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise HttpError(400, f"The body must be a JSON object: {error}") from error
+
+
+def _described(*structs: type[msgspec.Struct], example: dict[str, Any]) -> dict[str, Any]:
+    """An operation's body with the fields of all these structs."""
+    schemas = list(map(schema_of, structs))
+    schema = {
+        "type": "object",
+        "required": [name for each in schemas for name in each["required"]],
+        "properties": {name: field for each in schemas for name, field in each["properties"].items()},
+        "additionalProperties": False,
+        "example": example,
+    }
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+LAUNCH = _described(
+    Choice,
+    Budget,
+    Options,
+    example={"network": "mlp", "target": "this", "trials": 64, "trials_per_batch": 16, "seed": 1},
+)
+EXTRACTION = _described(
+    NetworkChoice, example={"network": "resnet-18", "network_options": {"batch": 4}, "target": "this"}
+)
+COMPILATION = _described(CompileOptions, example={"source": "run"})
+EDIT = _described(Edit, example={"revision": 1, "notes": "Slower than **run 7**: the layout?"})
+EXTENSION = _described(Extension, example={"trials": 64})
+MARKS = _described(Marks, example={"pinned": True, "add_tags": ["baseline"], "remove_tags": ["draft"]})
+ACTION = _described(Action, example={"action": "tag", "runs": [1, 2, 3], "tags": ["baseline"]})

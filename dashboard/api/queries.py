@@ -1,0 +1,143 @@
+"""Query parameters, checked by Ninja."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from ninja import Field, Schema
+from pydantic import ValidationInfo, model_validator
+
+from tuning.actions.curation import MOST_TAGS
+from tuning.models import KEEP_BEST, MAX_NUMBER, Run
+from tuning.reads.comparing import FEWEST, MOST
+from tuning.reads.downloads import RecordsFormat, Which
+from tuning.reads.exploring import TrialFilter, TrialOrder
+from tuning.reads.library import LibraryFilter, LibraryOrder
+from tuning.reads.run_list import RunFilter, RunOrder, Show
+from tuning.reads.scatter import POINTS, Window
+from tuning.validation import Invalid, unknown
+
+NO_NUL = r"^[^\x00]*$"
+"""PostgreSQL can't store this character."""
+CURSOR = "`next` of the previous page; filters and order must be the same."
+
+
+class Query(Schema):
+    @model_validator(mode="after")
+    def refuse_unknown(self, info: ValidationInfo) -> Query:
+        """A misspelled parameter must not be ignored. Raises `Invalid` naming each."""
+        known = [field.alias or name for name, field in type(self).model_fields.items()]
+        request: HttpRequest = (info.context or {})["request"]
+        if wrong := unknown(request.GET, known, "parameter"):
+            raise Invalid(wrong)
+        return self
+
+
+class RunQuery(Query):
+    status: list[Run.Status] = Field([], description="Any of these; repeat the parameter for each.")
+    engine: str | None = Field(None, max_length=30, pattern=NO_NUL)
+    q: str = Field(
+        "", max_length=200, pattern=NO_NUL, description="Words in the name of the run or its network, or in its notes."
+    )
+    network: str = Field("", max_length=100, pattern=NO_NUL, description="Only runs of the network with this name.")
+    target: str = Field("", max_length=64, pattern=NO_NUL, description="Only this target, by its `target_fingerprint`.")
+    tag: list[str] = Field(
+        [], max_length=MOST_TAGS, description="Runs that have all of these; repeat the parameter for each."
+    )
+    since: str = Field("", max_length=40, description="First day of the launch in UTC, such as `2026-11-21`.")
+    until: str = Field("", max_length=40, description="Last day of the launch.")
+    pinned: bool | None = Field(None, description="Only pinned runs, or only the others.")
+    show: Show = Field(
+        "current",
+        description="`current`: runs that aren't archived; `archived`: only those that are; `deleted`: runs that can be restored.",
+    )
+    order: RunOrder = Field("-created_at", description="Runs without an estimate come last in either direction.")
+    cursor: str | None = Field(None, max_length=1000, description=CURSOR)
+    limit: int = Field(50, ge=1, le=200)
+
+    def filter(self) -> RunFilter:
+        given = self.model_dump(exclude={"limit", "cursor"})
+        return RunFilter(**{**given, "status": tuple(self.status), "tag": tuple(self.tag)})
+
+
+class TrialQuery(Query):
+    after: int = Field(0, ge=0, le=MAX_NUMBER, description="Only trials with a higher number.")
+    limit: int = Field(1000, ge=1, le=10_000)
+    task: int | None = Field(None, ge=0, le=MAX_NUMBER, description="The task's index.")
+    failed: bool | None = Field(None, description="Only failed trials, or only measured ones.")
+    improved: bool | None = Field(
+        None, description="Only trials that were their task's best when measured, or only the others."
+    )
+    min: float | None = Field(None, ge=0, allow_inf_nan=False, description="Minimum latency in seconds.")
+    max: float | None = Field(None, ge=0, allow_inf_nan=False, description="Maximum latency in seconds.")
+    order: TrialOrder = Field(
+        "number",
+        description="`latency_s` leaves out failed trials; `task` sorts the trials of each task by number.",
+    )
+    cursor: str | None = Field(None, max_length=1000, description=CURSOR)
+
+    def filter(self) -> TrialFilter:
+        return TrialFilter(**self.model_dump(exclude={"limit", "cursor"}))
+
+
+class CurveQuery(Query):
+    points: int = Field(
+        2000,
+        ge=10,
+        le=20_000,
+        description="Trials in the scatter, if the run has as many. Best-so-far curves are always exact.",
+    )
+
+
+class ScatterQuery(Query):
+    first: int = Field(1, alias="from", ge=1, le=MAX_NUMBER, description="Number of the first trial.")
+    last: int | None = Field(
+        None, alias="to", ge=1, le=MAX_NUMBER, description="Number of the last trial; by default, the run's last."
+    )
+    min: float | None = Field(None, ge=0, allow_inf_nan=False, description="Minimum latency in seconds.")
+    max: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="Maximum latency in seconds. Failed trials are part of any range."
+    )
+    task: list[int] = Field([], description="Only these tasks, by index; repeat the parameter for each.")
+    points: int = Field(POINTS, ge=100, le=20_000, description="Most trials in the answer.")
+
+    def window(self) -> Window:
+        return Window(self.first, self.last, self.min, self.max, tuple(self.task))
+
+
+class CompareQuery(Query):
+    runs: str = Field("", max_length=1000, description=f"{FEWEST} to {MOST} runs by their ids: `1,2,3`.")
+    baseline: int | None = Field(
+        None, description="The run that the others are compared with; by default, the first one."
+    )
+
+
+class LibraryQuery(Query):
+    q: str = Field(
+        "", max_length=200, pattern=NO_NUL, description="Words in the name of a task or network, or a workload hash."
+    )
+    network: str = Field("", max_length=100, pattern=NO_NUL, description="Only workloads of this network.")
+    target: str = Field("", max_length=64, pattern=NO_NUL, description="Only this target, by its `target_fingerprint`.")
+    order: LibraryOrder = Field("name", description="`run` is the run that has the best record.")
+    offset: int = Field(0, ge=0, le=MAX_NUMBER)
+    limit: int = Field(50, ge=1, le=200)
+
+    def filter(self) -> LibraryFilter:
+        return LibraryFilter(self.q, self.network, self.target, self.order)
+
+
+class ConsoleQuery(Query):
+    after: int | None = Field(None, ge=0, le=2**63 - 1, description="Byte offset; by default, the end of the log.")
+
+
+class TaskQuery(Query):
+    task: int | None = Field(None, ge=0, le=MAX_NUMBER, description="The task's index; by default, all tasks.")
+
+
+class RecordQuery(TaskQuery):
+    format: RecordsFormat = Field(
+        "native", description="`native`: a zip of MetaSchedule's two files. `jsonl`: JSON lines."
+    )
+    which: Which = Field("best", description="The best records of each task, or those of all trials.")
+    k: int | None = Field(
+        None, ge=1, le=KEEP_BEST, description=f"Number of best records of each task; by default {KEEP_BEST}."
+    )
