@@ -166,7 +166,7 @@ def test_a_run_that_goes_on_has_more_trials_in_the_time_it_is_given() -> None:
 
 
 @pytest.mark.tvm
-@pytest.mark.first_round
+@pytest.mark.rare
 @pytest.mark.django_db(transaction=True)
 def test_it_compares_with_stock_tvm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "results.json"

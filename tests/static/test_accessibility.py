@@ -153,7 +153,7 @@ def session(site: LiveSite, browser: Any) -> Any:
     """The cookies of an admin."""
     context = browser.new_context()
     page = context.new_page()
-    page.goto(site.login_url())
+    page.context.add_cookies(site.cookies)
     state = context.storage_state()
     context.close()
     return state
