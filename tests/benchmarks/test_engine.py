@@ -154,6 +154,7 @@ def one_task(*trials: tuple[float, float]) -> Course:
     return Course([1], measured, wall_s=measured[-1].at_s, first_s=measured[0].at_s, streaming_s=0.1)
 
 
+@pytest.mark.rare
 @pytest.mark.tvm
 @pytest.mark.django_db(transaction=True)
 def test_a_run_that_goes_on_has_more_trials_in_the_time_it_is_given() -> None:
