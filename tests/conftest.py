@@ -1,15 +1,15 @@
-"""Databases, broker, whole site and browser for all tests.
+"""The fixtures of all tests, and the tiers: which tests run in which round.
 
-Fixtures for other tests: `database_env` (environment of a process that shall see the test database; the test must be
-`django_db(transaction=True)`), `live_site` (the whole site, shared by the session), `new_site` (makes one for
-tests that break it), `page` (a page of Chromium), `signed_in` (a page signed in to `live_site`).
+Fixtures for other tests: `database_env` (environment of a process that sees the test database; the test must be
+`django_db(transaction=True)`), `live_site` (the whole site, shared by the session), `new_site` (a site that a test
+may break), `page` (a page of Chromium), `signed_in` (a page signed in to `live_site`).
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,45 +27,85 @@ from tuning.host.postgresql import new_database, url_of
 pytest_plugins = ["tests.engine_fixtures", "tests.compile_fixtures"]
 
 DATABASE_FIXTURES = {"db", "transactional_db", "live_site"}
+SLOW_FIXTURES = {"live_site", "new_site", "site_maker", "browser"}
+SLOW_MARKS = ("tvm", "browser", "rare")
 
-# No deadline: a loaded machine is slow, and that is no fault of the code.
+# No deadline: a busy machine is slow, which is not the code's fault.
 hypothesis.settings.register_profile("tuneboard", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("tuneboard")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--everyday", metavar="FILE", type=Path, help="leave out rare tests, and write to FILE how many were left out"
+    )
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The slowest come first, or the last of them keeps one core busy and leaves the others idle.
+    """Selects the tests of this round; on PostgreSQL these are only tests that use the database.
 
-    A second round on another database repeats only the tests that touch the database.
+    Slow tests come first: if one of them ran last, the other cores would be idle.
     """
-    if torn := [
-        item.nodeid for item in items if item.get_closest_marker("browser") and item.get_closest_marker("django_db")
-    ]:
+    _refuse_browser_tests_with_a_database(items)
+    if _on_postgresql():
+        _keep(config, items, uses_database)
+    report: Path | None = config.getoption("--everyday")
+    if report:
+        left_out = _keep(config, items, is_everyday)
+        report.write_text(str(left_out))
+    items.sort(key=lambda item: not is_slow(item))
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pytest.Item], bool]) -> int:
+    """Deselects all other tests; returns how many."""
+    deselected = [item for item in items if not wanted(item)]
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = filter(wanted, items)
+    return len(deselected)
+
+
+def _refuse_browser_tests_with_a_database(items: Sequence[pytest.Item]) -> None:
+    if both := [item.nodeid for item in items if _has(item, "browser") and _has(item, "django_db")]:
         # Playwright's event loop gives the test another connection than its fixtures have, and nobody closes the first.
-        raise pytest.UsageError(f"Browser tests use the site's database, not the test's own: {', '.join(torn)}")
-    items.sort(key=lambda item: item.get_closest_marker("tvm") is None)
-    if "TUNEBOARD_TEST_DATABASE_URL" not in os.environ:
-        return
-    config.hook.pytest_deselected(items=[item for item in items if not is_repeated(item)])
-    items[:] = filter(is_repeated, items)
+        raise pytest.UsageError(f"Browser tests use the site's database, not the test's own: {', '.join(both)}")
 
 
-def is_repeated(item: pytest.Item) -> bool:
-    """Whether it touches the database, and in a way that is its own."""
-    fixtures = set(getattr(item, "fixturenames", ()))
-    touches = item.get_closest_marker("django_db") is not None or bool(fixtures & DATABASE_FIXTURES)
-    return touches and item.get_closest_marker("first_round") is None
+def _on_postgresql() -> bool:
+    return "TUNEBOARD_TEST_DATABASE_URL" in os.environ
+
+
+def _has(item: pytest.Item, mark: str) -> bool:
+    return item.get_closest_marker(mark) is not None
+
+
+def _fixtures(item: pytest.Item) -> set[str]:
+    return set(getattr(item, "fixturenames", ()))
+
+
+def uses_database(item: pytest.Item) -> bool:
+    return _has(item, "django_db") or bool(_fixtures(item) & DATABASE_FIXTURES)
+
+
+def is_everyday(item: pytest.Item) -> bool:
+    """Whether it runs without `--all`: browsers and TVM behave alike on both databases, so few such tests run on both."""
+    if _on_postgresql():
+        return _has(item, "both_databases") or not any(_has(item, mark) for mark in SLOW_MARKS)
+    return not _has(item, "rare")
+
+
+def is_slow(item: pytest.Item) -> bool:
+    return any(_has(item, mark) for mark in SLOW_MARKS) or bool(_fixtures(item) & SLOW_FIXTURES)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def embedded_valkey() -> Iterator[None]:
-    """The broker and channel layer that the tests' settings name, really running."""
+    """A running Valkey: the broker and channel layer in the tests' settings."""
     valkey.prepare(settings.VAR)
     tests = os.getpid()
     with subprocess.Popen(
         valkey.command(settings.VAR),
         stdout=subprocess.DEVNULL,
-        preexec_fn=lambda: die_with(tests),  # noqa: PLW1509 - pytest has one thread yet
+        preexec_fn=lambda: die_with(tests),  # noqa: PLW1509 - pytest has only one thread so far
     ) as server:
         while not valkey.answers(settings.VAR):
             assert server.poll() is None, f"Valkey ended with status {server.returncode}"
@@ -76,7 +116,7 @@ def embedded_valkey() -> Iterator[None]:
 
 @pytest.fixture
 def database_env(transactional_db: None) -> dict[str, str]:
-    """The environment of a process that shall see the database (and broker) of this test."""
+    """The environment of a process that uses this test's database and broker."""
     name = connection.settings_dict["NAME"]
     url = (
         f"sqlite:///{name}"
@@ -103,14 +143,14 @@ def site_maker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[]
 
 
 def new_postgresql_database(name: str) -> str | None:
-    """Makes an empty database when the tests run on PostgreSQL; gives its URL."""
+    """Creates an empty database if the tests run on PostgreSQL; returns its URL."""
     server = os.environ.get("TUNEBOARD_TEST_DATABASE_URL")
     return new_database(server, name) if server else None
 
 
 @pytest.fixture(scope="session")
 def live_site(site_maker: Callable[[], LiveSite]) -> LiveSite:
-    """The whole site: web, worker, sweep and broker as `manage.py up --no-demo` starts them; leave it whole."""
+    """The whole site as `manage.py up --no-demo` starts it: web, workers and broker. Tests must not break it."""
     site = site_maker()
     site.start()
     return site
@@ -118,7 +158,7 @@ def live_site(site_maker: Callable[[], LiveSite]) -> LiveSite:
 
 @pytest.fixture
 def new_site(site_maker: Callable[[], LiveSite]) -> Iterator[LiveSite]:
-    """A site that a test starts and may break."""
+    """A site, not started yet, that the test may break."""
     site = site_maker()
     yield site
     if site.running:
@@ -127,7 +167,7 @@ def new_site(site_maker: Callable[[], LiveSite]) -> Iterator[LiveSite]:
 
 @pytest.fixture(scope="session")
 def chromium_path() -> str:
-    """Of Debian's Chromium; without it browser tests are skipped, and fail in CI."""
+    """Debian's Chromium. Without it browser tests are skipped; in CI they fail."""
     try:
         return chromium.executable()
     except chromium.NoBrowser as missing:
@@ -139,30 +179,30 @@ def chromium_path() -> str:
 
 @pytest.fixture(scope="module")
 def browser(chromium_path: str) -> Iterator[Any]:
-    """Debian's Chromium, for one module: Playwright keeps an event loop in this thread, which async tests can't stand."""
+    """Debian's Chromium, for one module: Playwright keeps an event loop in this thread, which breaks async tests."""
     with pytest.MonkeyPatch.context() as patch, chromium.browser() as started:
-        # Django sees Playwright's loop and takes our plain calls of the ORM for calls from a coroutine.
+        # Django sees Playwright's event loop and takes plain ORM calls for calls from a coroutine.
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
         yield started
 
 
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
-    """A page of a fresh profile. The test fails when a script of ours threw, or the page broke its own CSP."""
+    """A page with a fresh profile. The test fails if a script raises an error or the page violates its CSP."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     page = context.new_page()
-    troubles: list[str] = []
-    page.on("pageerror", lambda error: troubles.append(f"script error: {error}"))
-    page.on("console", lambda message: troubles.extend([message.text] * ("Content Security Policy" in message.text)))
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(f"script error: {error}"))
+    page.on("console", lambda message: errors.extend([message.text] * ("Content Security Policy" in message.text)))
     yield page
     context.close()
-    assert not troubles, "\n".join(troubles)
+    assert not errors, "\n".join(errors)
 
 
 @pytest.fixture
 def signed_in(live_site: LiveSite, page: Any) -> Any:
     """A page signed in to `live_site` as its admin."""
-    page.goto(live_site.login_url())
+    page.context.add_cookies(live_site.cookies)
     return page
 
 

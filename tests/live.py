@@ -1,4 +1,4 @@
-"""The whole site in processes of its own, as `manage.py up` starts it: what browser tests and kill tests drive."""
+"""The whole site in its own processes, as `manage.py up` starts it, for browser tests and tests that kill processes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from functools import cached_property
+from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ def free_port() -> int:
 
 
 def environment(var: Path, database_url: str | None = None) -> dict[str, str]:
-    """What a Tuneboard process of its own gets, with nothing of the tests' own settings."""
+    """The environment of a separate Tuneboard process, without the tests' own settings."""
     ours = ("TUNEBOARD_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     env |= {"TUNEBOARD_VAR": str(var), "DJANGO_SETTINGS_MODULE": "dashboard.settings", "PYTHONUNBUFFERED": "1"}
@@ -39,7 +41,7 @@ def environment(var: Path, database_url: str | None = None) -> dict[str, str]:
 
 
 class LiveSite:
-    """`manage.py up` on a free port of loopback, with its own folder and database."""
+    """`manage.py up` on a free loopback port, with its own folder and database."""
 
     def __init__(self, var: Path, database_url: str | None = None) -> None:
         self.var = var
@@ -48,9 +50,11 @@ class LiveSite:
         self.env = environment(var, database_url)
         self.output = var.parent / f"{var.name}.up.txt"
         self.process: subprocess.Popen[bytes] | None = None
+        self._commands: subprocess.Popen[str] | None = None
+        self._tokens: dict[str, str] = {}
 
     def launch(self, *options: str) -> None:
-        """Starts it and returns at once. It ends with us, even when we are killed."""
+        """Starts it and returns at once. It ends with the tests, even if they are killed."""
         tests = os.getpid()
         command = [
             sys.executable,
@@ -73,7 +77,7 @@ class LiveSite:
             )
 
     def start(self, *options: str) -> None:
-        """Starts it and waits until it says that it is ready."""
+        """Starts it and waits until it says it is ready."""
         self.launch(*options)
         self.wait_for(lambda: f"ready at {self.url}" in self.said() or not self.running, START_S)
         assert self.running, f"up ended:\n{self.said()}"
@@ -86,8 +90,9 @@ class LiveSite:
         return self.process is not None and self.process.poll() is None
 
     def stop(self) -> int:
-        """Ends it as Ctrl-C would; gives its exit status."""
+        """Stops it as Ctrl-C would; returns its exit status."""
         assert self.process
+        self._stop_commands()
         if self.running:
             self.process.send_signal(signal.SIGINT)
         try:
@@ -103,28 +108,49 @@ class LiveSite:
             time.sleep(0.1)
 
     def manage(self, *args: str) -> str:
-        """Runs a command of manage.py on this site; gives what it wrote to stdout."""
-        done = subprocess.run(
-            [sys.executable, str(ROOT / "manage.py"), *args],
-            env=self.env,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        """Runs a command of manage.py on this site; returns its stdout."""
+        server = self._command_server()
+        assert server.stdin
+        assert server.stdout
+        server.stdin.write(json.dumps(args) + "\n")
+        server.stdin.flush()
+        answer = json.loads(server.stdout.readline())
+        assert answer["status"] == 0, answer["stderr"]
+        stdout: str = answer["stdout"]
+        return stdout
+
+    def _command_server(self) -> subprocess.Popen[str]:
+        """Loading Django takes seconds, so one process does it for all commands; it ends when its stdin is closed."""
+        if self._commands is None:
+            command = [sys.executable, "-m", "tests.command_server"]
+            pipe = subprocess.PIPE
+            self._commands = subprocess.Popen(command, env=self.env, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
+        return self._commands
+
+    def _stop_commands(self) -> None:
+        if self._commands is not None:
+            self._commands.communicate()
+            self._commands = None
 
     def login_url(self, user: str = "admin") -> str:
         """A fresh one-time login URL of this site."""
         return self.manage("login_url", user, "--base", self.url).strip()
 
+    @cached_property
+    def cookies(self) -> list[dict[str, str]]:
+        """The cookies of a signed-in admin, as Playwright takes them."""
+        jar = CookieJar()
+        with urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar)).open(self.login_url()):
+            return [{"name": cookie.name, "value": cookie.value or "", "url": self.url} for cookie in jar]
+
     def token(self, role: str = "operator") -> str:
-        return self.manage("create_token", f"{role}-of-tests", "--role", role).strip()
+        """An API token of this role, always the same."""
+        if role not in self._tokens:
+            self._tokens[role] = self.manage("create_token", f"{role}-of-tests", "--role", role).strip()
+        return self._tokens[role]
 
     def api(self, method: str, path: str, body: Any = None, *, token: str) -> tuple[int, Any]:
-        """Calls /api/v1PATH; gives the status and the JSON."""
+        """Calls /api/v1PATH; returns the status and the JSON."""
         request = urllib.request.Request(
             f"{self.url}/api/v1{path}",
             method=method,
@@ -138,7 +164,7 @@ class LiveSite:
             return error.code, json.loads(error.read())
 
     def processes(self, *words: str) -> list[psutil.Process]:
-        """The site's processes whose command line has all these words: ("dashboard.serve",), ("tuning.queue.worker",), …"""
+        """The site's processes whose command line contains all these words, such as "dashboard.serve"."""
         assert self.process
         found = []
         for process in psutil.Process(self.process.pid).children(recursive=True):
@@ -150,7 +176,7 @@ class LiveSite:
         return found
 
     def kill(self, *words: str) -> None:
-        """kill -9 of the site's processes whose command line has all these words."""
+        """Kills (SIGKILL) the site's processes whose command line contains all these words."""
         victims = self.processes(*words)
         assert victims, f"no process of the site has {words}"
         for victim in victims:

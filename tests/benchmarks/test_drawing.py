@@ -39,6 +39,7 @@ def test_the_table_has_each_visit() -> None:
     assert told["Measured to painted, 100 trials a second: p50, p95, p99 (ms)"] == ["p99 ≤ 250", "200.0, 200.0, 200.0"]
 
 
+@pytest.mark.rare
 @pytest.mark.browser
 def test_a_browser_draws_a_run_and_watches_another(monkeypatch: pytest.MonkeyPatch, chromium_path: str) -> None:
     monkeypatch.setattr(bench_web, "SETTLE_S", 0.0)

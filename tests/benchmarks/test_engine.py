@@ -154,6 +154,7 @@ def one_task(*trials: tuple[float, float]) -> Course:
     return Course([1], measured, wall_s=measured[-1].at_s, first_s=measured[0].at_s, streaming_s=0.1)
 
 
+@pytest.mark.rare
 @pytest.mark.tvm
 @pytest.mark.django_db(transaction=True)
 def test_a_run_that_goes_on_has_more_trials_in_the_time_it_is_given() -> None:
@@ -166,7 +167,7 @@ def test_a_run_that_goes_on_has_more_trials_in_the_time_it_is_given() -> None:
 
 
 @pytest.mark.tvm
-@pytest.mark.first_round
+@pytest.mark.rare
 @pytest.mark.django_db(transaction=True)
 def test_it_compares_with_stock_tvm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "results.json"

@@ -18,6 +18,7 @@ from tests.benchmarks.web.peers.measuring import AGAIN, JOURNAL, SQLITE, Asked, 
 from tests.benchmarks.web.questions import UNKNOWN, Answers
 from tests.benchmarks.web.report import Findings, markdown
 
+pytestmark = pytest.mark.rare
 ENOUGH_S = 120.0
 FILLER = """
 import sys, time

@@ -16,6 +16,7 @@ from tests.benchmarks.web.report import Findings, Seeded
 from tests.benchmarks.web.watching import Watched
 
 
+@pytest.mark.rare
 def test_it_measures_a_site_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bench_web, "SETTLE_S", 0.0)
     monkeypatch.setattr(bench_web, "WATCHED_DELTAS", 5)

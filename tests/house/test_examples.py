@@ -21,7 +21,7 @@ from tuning.models import Run
 from tuning.reads import downloads
 from tuning.work.supervisor import supervise
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.tvm, pytest.mark.first_round]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.tvm, pytest.mark.rare]
 TRIALS = 12
 
 

@@ -28,6 +28,7 @@ def row(page: Page, key: int) -> Any:
     return page.locator(f"tr[data-run='{key}']")
 
 
+@pytest.mark.both_databases
 def test_a_search_keeps_its_focus_and_stands_in_the_address(
     live_site: LiveSite, signed_in: Page, runs: list[int]
 ) -> None:
@@ -47,6 +48,7 @@ def test_a_search_keeps_its_focus_and_stands_in_the_address(
     expect(page.locator("th[aria-sort=ascending]")).to_have_text("Run")
 
 
+@pytest.mark.both_databases
 def test_ticked_runs_are_tagged_and_deleted_and_come_back(
     live_site: LiveSite, signed_in: Page, runs: list[int]
 ) -> None:
@@ -74,6 +76,7 @@ def test_ticked_runs_are_tagged_and_deleted_and_come_back(
     assert page.url == f"{live_site.url}/runs/"
 
 
+@pytest.mark.both_databases
 def test_a_run_is_marked_on_its_page_without_loading_it_anew(
     live_site: LiveSite, signed_in: Page, runs: list[int]
 ) -> None:

@@ -70,7 +70,8 @@ def test_times_are_absolute_everywhere_for_who_wants_it(live_site: LiveSite, sig
 def test_a_time_is_the_browsers_own(live_site: LiveSite, browser: Any) -> None:
     context = browser.new_context(timezone_id="Asia/Tokyo")
     page = context.new_page()
-    page.goto(live_site.login_url())
+    context.add_cookies(live_site.cookies)
+    page.goto(f"{live_site.url}/runs/")
     page.evaluate(
         """() => { const one = document.createElement("local-time");
         one.setAttribute("exact", "");

@@ -71,6 +71,7 @@ def test_a_stranger_sees_only_the_sign_in_page(live_site: LiveSite, page: Page) 
     expect(page.get_by_text("login_url")).to_be_visible()
 
 
+@pytest.mark.both_databases
 def test_trials_of_a_launched_run_arrive_one_by_one(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     key = launch(page, live_site, **{"Trials": "24", "Trials per batch": "8", "Seed": "3"})
@@ -129,6 +130,7 @@ def test_a_run_is_stopped_and_resumed_to_its_full_budget(live_site: LiveSite, si
     assert (run["trials_done"], run["tasks"][0]["trials"]) == (40, 40)
 
 
+@pytest.mark.both_databases
 def test_a_page_that_lost_the_web_process_says_so_and_catches_up(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     key = launch(page, live_site, **{"Trials": "400", "Trials per batch": "16"})

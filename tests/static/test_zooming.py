@@ -79,7 +79,7 @@ def test_it_outlives_thousands_of_trials_and_figures_read_anew(live_site: LiveSi
 def test_it_outlives_a_lost_connection_and_a_hidden_tab(new_site: LiveSite, page: Page) -> None:
     site = new_site
     site.start()
-    page.goto(site.login_url())
+    page.context.add_cookies(site.cookies)
     with Recording(site, trials=3000, batch=10, pause_s=0.05) as live:
         page.goto(f"{site.url}/runs/{live.run}/")
         live.go()

@@ -1,4 +1,4 @@
-"""The whole test suite: on SQLite, then what touches the database again on PostgreSQL."""
+"""Runs the tests on SQLite, then those that use the database again on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from tuning.host.postgresql import CARELESS, own_server
 
 DATABASES = ("sqlite", "postgresql")
 NOTHING_COLLECTED = 5
-EVERYTHING = ("--numprocesses=auto", "--dist=worksteal", "--durations=30")
-"""Pytest's arguments when none are given: all tests, on all cores. Most files stay whole, whose tests share what is slow to make."""
+IN_PARALLEL = ("--numprocesses=auto", "--dist=worksteal", "--durations=30")
+"""Pytest's arguments unless some are given. Most files stay on one core, since their tests share slow fixtures."""
+EVERYDAY = "Everyday tests; `python3 manage.py test --all` runs all."
+ALL = "All tests."
+SELECTED = "Selected tests."
 
 
 @dataclass
 class Round:
-    """What pytest did on one database."""
+    """The result of pytest on one database."""
 
     database: str
     status: int
@@ -34,52 +37,59 @@ class Round:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    left_out: int = 0
 
     def __str__(self) -> str:
-        return f"{self.database}: {self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+        counts = f"{self.database}: {self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+        return f"{counts}, {self.left_out} left to --all" if self.left_out else counts
 
 
 class Command(BaseCommand):
-    """Runs pytest on SQLite, then on a PostgreSQL server of its own; all other arguments are pytest's.
+    """Runs pytest on SQLite, then on a temporary PostgreSQL server. Arguments it doesn't know are passed to pytest.
 
-    Without any, as many tests run at a time as there are cores.
+    Without such arguments it runs the everyday tests, as many at a time as there are cores.
     """
 
     help = __doc__
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: object) -> CommandParser:
-        """Without Django's own options: -v and -k and all others are pytest's."""
+        """Leaves out Django's options: -v, -k and the like are pytest's."""
         parser = CommandParser(prog=f"{prog_name} {subcommand}", description=self.__doc__, allow_abbrev=False)
-        parser.add_argument("--database", choices=DATABASES, action="append", help="run on this one only")
+        parser.add_argument("--database", choices=DATABASES, action="append", help="run on this database only")
+        parser.add_argument("--all", action="store_true", help="run rare tests as well")
         return parser
 
     def run_from_argv(self, argv: Sequence[str]) -> None:
-        """Exits with 0 when every round passed and some test ran, else with the worst of pytest's statuses."""
+        """Exits with 0 if every round passed and some test ran, else with the highest of pytest's statuses."""
         options, given = self.create_parser(argv[0], argv[1]).parse_known_args(argv[2:])
-        rounds = [_round(database, given or EVERYTHING) for database in options.database or DATABASES]
+        everyday = not (given or options.all)
+        rounds = [_round(name, given or IN_PARALLEL, everyday=everyday) for name in options.database or DATABASES]
         for each in rounds:
             self.stdout.write(f"{each.database}: {each.seconds:.0f} s")
         self.stdout.write("\n".join(str(each) for each in rounds))
+        self.stdout.write(EVERYDAY if everyday else SELECTED if given else ALL)
         sys.exit(_status(rounds))
 
 
 def _status(rounds: Sequence[Round]) -> int:
-    """A selection that leaves nothing to a later round is fine; one that leaves nothing to any is a mistake."""
+    """A round without tests is fine as long as another one has some."""
     statuses = {each.status for each in rounds}
     return max(statuses - {NOTHING_COLLECTED}, default=NOTHING_COLLECTED)
 
 
-def _round(database: str, pytest_args: Sequence[str]) -> Round:
+def _round(database: str, pytest_args: Sequence[str], *, everyday: bool) -> Round:
     server = own_server(CARELESS) if database == "postgresql" else nullcontext(None)
     with tempfile.TemporaryDirectory(prefix="tuneboard-tests-") as folder, server as url:
-        report = Path(folder) / "report.xml"
+        report, left_out = Path(folder) / "report.xml", Path(folder) / "left_out"
         env = {name: value for name, value in os.environ.items() if name != "TUNEBOARD_TEST_DATABASE_URL"}
-        command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *pytest_args]
+        env |= {"TUNEBOARD_TEST_DATABASE_URL": url} if url else {}
+        tier = [f"--everyday={left_out}"] if everyday else []
+        command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *tier, *pytest_args]
         started = time.monotonic()
-        done = subprocess.run(
-            command, cwd=settings.BASE_DIR, env=env | ({"TUNEBOARD_TEST_DATABASE_URL": url} if url else {}), check=False
-        )
-        return _counted(Round(database, done.returncode, time.monotonic() - started), report)
+        done = subprocess.run(command, cwd=settings.BASE_DIR, env=env, check=False)
+        result = _counted(Round(database, done.returncode, time.monotonic() - started), report)
+        result.left_out = int(left_out.read_text()) if left_out.exists() else 0
+        return result
 
 
 def _counted(done: Round, report: Path) -> Round:

@@ -34,7 +34,7 @@ def test_a_network_is_compiled_proven_and_taken_away(new_site: LiveSite, page: P
     new_site.start()
     status, run = new_site.api("POST", "/runs", LAUNCH, token=new_site.token())
     assert status == 201, run
-    page.goto(new_site.login_url())
+    page.context.add_cookies(new_site.cookies)
     page.goto(f"{new_site.url}/runs/{run['id']}/")
     expect(role(page, "status")).to_have_text("finished", timeout=LONG_MS)
 

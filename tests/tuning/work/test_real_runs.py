@@ -31,6 +31,7 @@ def tune(run: Run) -> Run:
     return run
 
 
+@pytest.mark.both_databases
 def test_it_tunes_a_matmul() -> None:
     run = tune(launch())
     assert (run.status, run.error, run.trials_done, run.tasks_measured) == ("finished", None, 8, 1)
@@ -68,6 +69,7 @@ def trace_of(record: str) -> str:
     return json.dumps(json.loads(record)[1][0])
 
 
+@pytest.mark.both_databases
 def test_a_killed_engine_leaves_nothing_behind_and_resumes_to_exactly_its_budget() -> None:
     run = launch()
     killer = when(Run.objects.filter(trials_done__gte=2).exists, kill_engines)

@@ -78,6 +78,7 @@ def refined(page: Page) -> Iterator[None]:
     )
 
 
+@pytest.mark.both_databases
 def test_a_closer_look_shows_more_and_a_double_click_all(explored: Page) -> None:
     page = explored
     whole = numbers(page)
@@ -99,6 +100,7 @@ def test_a_closer_look_shows_more_and_a_double_click_all(explored: Page) -> None
     assert numbers(page) == whole
 
 
+@pytest.mark.both_databases
 def test_a_range_of_latencies_is_asked_for_with_failed_trials_at_the_edge(explored: Page) -> None:
     page = explored
     with refined(page):
@@ -195,6 +197,7 @@ def rows(page: Page) -> list[int]:
     return [int(number) for number in found]
 
 
+@pytest.mark.both_databases
 def test_filters_and_a_jump_choose_the_rows(explored: Page) -> None:
     page = explored
     page.get_by_label("Task", exact=True).select_option("2")
@@ -212,6 +215,7 @@ def test_filters_and_a_jump_choose_the_rows(explored: Page) -> None:
     assert rows(page) == list(range(12345, 12395))
 
 
+@pytest.mark.both_databases
 def test_orders_and_pages_come_in_place(explored: Page) -> None:
     page = explored
     page.evaluate("window.same = true")
@@ -246,6 +250,7 @@ def test_a_trial_is_opened_and_closed_by_keyboard(explored: Page) -> None:
     expect(role(page, "trial")).to_have_count(0)
 
 
+@pytest.mark.both_databases
 def test_new_trials_come_into_the_scatter_and_leave_the_zoom_alone(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     with Recording(live_site, trials=6000, batch=40, pause_s=0.05) as live:
