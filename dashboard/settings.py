@@ -219,8 +219,8 @@ TEMPLATES = [
 ]
 
 
-DATABASE_POOL = {"min_size": 1, "timeout": 3.0, "reconnect_timeout": 2.0}
-"""Seconds: for which a request waits for a connection, and after which the next one makes the pool try again."""
+CONNECTION_TIMEOUT_S = 3.0
+"""How long a request waits for a connection: for a free one, or for a server that restarts."""
 
 
 def _database() -> dict[str, Any]:
@@ -237,7 +237,8 @@ def _database() -> dict[str, Any]:
     else:
         config["CONN_HEALTH_CHECKS"] = True
         if kept:
-            config.setdefault("OPTIONS", {})["pool"] = {**DATABASE_POOL, "max_size": kept}
+            config["ENGINE"] = "dashboard.database"
+            config["POOL"] = {"size": kept, "timeout_s": CONNECTION_TIMEOUT_S}
     return config
 
 

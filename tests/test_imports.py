@@ -92,7 +92,8 @@ ALLOWED: dict[str, set[str]] = {
     },
     # The web.
     "dashboard.bootstrap": set(),
-    "dashboard.hosting": set(),
+    "dashboard.database": set(),
+    "dashboard.hosting": {"tuning.host"},
     "dashboard.assets": set(),
     "dashboard.models": set(),
     "dashboard.accounts": {"dashboard.models"},

@@ -9,13 +9,14 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import connection
 from django.http import parse_cookie
 from django.http.request import split_domain_port, validate_host
 
 from dashboard.accounts import UPLOAD
 
 from .middleware import body_limit, user_of
+from .outages import DATABASE_OUTAGE
 
 logger = logging.getLogger(__name__)
 TRY_AGAIN_LATER = 1013
@@ -76,7 +77,7 @@ def _may_upload(scope: Any) -> bool:
     try:
         user = user_of(headers.get(b"authorization", ""), parse_cookie(headers.get(b"cookie", "")))
         return user is not None and user.has_perm(UPLOAD)
-    except OperationalError:
+    except DATABASE_OUTAGE:
         return False
     finally:
         connection.close()
@@ -113,7 +114,7 @@ class SocketGate:
             return
         try:
             await self.application(scope, receive, send)
-        except OperationalError as error:
+        except DATABASE_OUTAGE as error:
             logger.warning("A socket was turned away, since the database can't be reached: %s", str(error).strip())
             await send({"type": "websocket.close", "code": TRY_AGAIN_LATER})
 

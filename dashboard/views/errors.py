@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 
 from django.contrib.auth.decorators import login_not_required
-from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.views.defaults import server_error as django_server_error
+
+from dashboard.http.outages import DATABASE_OUTAGE
 
 AWAY = "The database can't be reached just now. Nothing is lost: tuning goes on. Try again in a moment.\n"
 
@@ -15,6 +16,6 @@ AWAY = "The database can't be reached just now. Nothing is lost: tuning goes on.
 @login_not_required
 def server_error(request: HttpRequest) -> HttpResponse:
     """503 in words when the database is away, which passes; 500.html else."""
-    if isinstance(sys.exc_info()[1], OperationalError):
+    if isinstance(sys.exc_info()[1], DATABASE_OUTAGE):
         return HttpResponse(AWAY, status=503, content_type="text/plain; charset=utf-8", headers={"Retry-After": "5"})
     return django_server_error(request)

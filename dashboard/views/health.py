@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.contrib.auth.decorators import login_not_required
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -17,6 +17,6 @@ def health(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-    except DatabaseError:
+    except Error:
         return JsonResponse({"status": "unavailable", "reason": "The database can't be reached."}, status=503)
     return JsonResponse({"status": "ok"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -36,10 +36,11 @@ def own_server(config: str = "") -> Iterator[str]:
 
 def new_database(url: str, name: str) -> str:
     """Makes an empty one on the server of that URL; gives its own."""
-    from psycopg import connect, sql
+    from psycopg2 import connect, sql
 
-    with connect(url, autocommit=True) as server:
-        server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    with closing(connect(url)) as server, server.cursor() as cursor:
+        server.autocommit = True
+        cursor.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     return url_of(url, name)
 
 

@@ -1,14 +1,13 @@
-"""Commands that work in a fresh checkout: the database is brought up to date first."""
+"""Commands that bring the database up to date first, so that they work in a fresh checkout."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 from typing import Any
 
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError, call_command
 
+from tuning.host.locks import lock_file
 from tuning.host.reachable import database_trouble
 
 
@@ -16,7 +15,7 @@ class MigratedCommand(BaseCommand):
     """A command that migrates before it does its work, and keeps stdout for its result."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        """Migrate, then go on as Django does. Raises `CommandError` when the database can't be reached."""
+        """Raises `CommandError` if the database can't be reached."""
         if trouble := database_trouble():
             raise CommandError(trouble)
         migrate()
@@ -24,10 +23,6 @@ class MigratedCommand(BaseCommand):
 
 
 def migrate() -> None:
-    """Bring the database up to date. Commands that start at once do it one after the other, else both make tables."""
-    folder = os.open(settings.VAR, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+    """Bring the database up to date. Commands started at the same time take turns, or both would create the tables."""
+    with lock_file(settings.VAR / "migrate.lock"):
         call_command("migrate", verbosity=0, interactive=False)
-    finally:
-        os.close(folder)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
-import psycopg
+import psycopg2
 import pytest
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.db import OperationalError, connection
 
+from dashboard.database import pool as pools
+from dashboard.database.base import DatabaseWrapper
 from dashboard.http.downloads import Streamed
-from dashboard.settings import DATABASE_POOL
 from tests.live import LiveSite
 from tuning.models import Run
 
@@ -21,23 +26,22 @@ needs_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason=
 
 
 @pytest.fixture
-def pooled(transactional_db: None) -> Iterator[Any]:
+def pooled(transactional_db: None) -> Iterator[DatabaseWrapper]:
     """The tests' database as a web process reaches it, two connections at most."""
-    database: Any = connection.copy("pooled")
-    database.settings_dict["OPTIONS"]["pool"] = {**DATABASE_POOL, "max_size": 2, "timeout": 0.5}
+    database = DatabaseWrapper({**connection.settings_dict, "POOL": {"size": 2, "timeout_s": 0.5}}, "pooled")
     yield database
     database.close_pool()
 
 
-def in_a_request(database: Any, deed: Callable[[Any], Any]) -> Any:
-    """What the deed with a cursor gives, in a thread of its own as each request has one."""
+def in_a_request(database: Any, query: Callable[[Any], Any]) -> Any:
+    """What the query with a cursor gives, in a thread of its own as each request has one."""
     found: list[Any] = []
 
     def serve() -> None:
         own = database.copy()
         try:
             with own.cursor() as cursor:
-                found.append(deed(cursor))
+                found.append(query(cursor))
         except OperationalError as error:
             found.append(error)
         finally:
@@ -54,51 +58,178 @@ def backend(cursor: Any) -> int:
     return int(cursor.fetchone()[0])
 
 
-@needs_postgresql
-def test_requests_after_one_another_share_a_connection(pooled: Any) -> None:
-    assert len({in_a_request(pooled, backend) for _ in range(10)}) <= 2
-
-
-@needs_postgresql
-def test_a_connection_that_broke_meanwhile_costs_no_request(pooled: Any) -> None:
-    first = in_a_request(pooled, backend)
+def terminate(*backends: int) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [first])
-    # Whichever of the pool's two comes first.
-    backends = [in_a_request(pooled, backend) for _ in range(3)]
-    assert all(isinstance(one, int) and one != first for one in backends)
+        for one in backends:
+            cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [one])
+
+
+def together(database: Any, depth: int) -> Any:
+    """The backends of so many requests, each of which begins while the last one holds its connection."""
+    return in_a_request(
+        database, lambda cursor: [backend(cursor), *(together(database, depth - 1) if depth > 1 else [])]
+    )
 
 
 @needs_postgresql
-def test_who_finds_all_of_them_taken_waits_and_is_told(pooled: Any) -> None:
+def test_successive_requests_share_a_connection(pooled: Any) -> None:
+    assert len({in_a_request(pooled, backend) for _ in range(10)}) == 1
+
+
+@needs_postgresql
+def test_broken_connections_cost_no_request(pooled: Any) -> None:
+    broken = together(pooled, 2)
+    terminate(*broken)
+    backends = together(pooled, 2)
+    assert len({*broken, *backends}) == 4
+
+
+@needs_postgresql
+def test_a_request_that_finds_all_connections_in_use_fails_after_a_while(pooled: Any) -> None:
     def nested(depth: int) -> Any:
         return lambda cursor: in_a_request(pooled, nested(depth - 1)) if depth else backend(cursor)
 
     assert isinstance(in_a_request(pooled, nested(1)), int)
     refused = in_a_request(pooled, nested(2))
     assert isinstance(refused, OperationalError)
-    assert "couldn't get a connection after 0.50 sec" in str(refused)
+    assert str(refused) == "all 2 connections were in use for 0.5 s"
     assert isinstance(in_a_request(pooled, backend), int)
 
 
 @needs_postgresql
-def test_the_site_answers_by_a_connection_that_it_had(live_site: LiveSite) -> None:
+def test_a_request_waits_for_a_connection_in_use(pooled: Any) -> None:
+    pooled.settings_dict["POOL"] = {"size": 1, "timeout_s": 60}
+    waiting = threading.Thread(target=in_a_request, args=(pooled, backend))
+
+    def start(cursor: Any) -> int:
+        waiting.start()
+        return backend(cursor)
+
+    assert isinstance(in_a_request(pooled, start), int)
+    waiting.join(30)
+    assert not waiting.is_alive()
+
+
+@needs_postgresql
+def test_connections_that_break_during_a_request_are_replaced(pooled: Any) -> None:
+    def break_it(cursor: Any) -> None:
+        terminate(backend(cursor))
+        backend(cursor)
+
+    assert [type(in_a_request(pooled, break_it)) for _ in range(3)] == [OperationalError] * 3
+    assert len(together(pooled, 2)) == 2
+
+
+@needs_postgresql
+def test_a_request_waits_for_a_server_that_restarts(pooled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect, refusals = psycopg2.connect, [psycopg2.OperationalError("the database system is starting up")] * 3
+
+    def refuse_at_first(**params: Any) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return connect(**params)
+
+    monkeypatch.setattr(psycopg2, "connect", refuse_at_first)
+    assert isinstance(in_a_request(pooled, backend), int)
+    assert refusals == []
+
+
+@needs_postgresql
+def test_a_request_fails_when_the_server_stays_away(pooled: Any) -> None:
+    pooled.settings_dict["PORT"] = 1
+    refused = [in_a_request(pooled, backend) for _ in range(3)]
+    assert [type(one) for one in refused] == [OperationalError] * 3
+    pooled.settings_dict["PORT"] = connection.settings_dict["PORT"]
+    assert isinstance(in_a_request(pooled, backend), int), "refused requests gave their places back"
+
+
+@needs_postgresql
+def test_a_transaction_left_open_ends_with_its_request(pooled: Any) -> None:
+    def leave_open(cursor: Any) -> int:
+        cursor.db.set_autocommit(False)
+        cursor.execute("CREATE TABLE left_open ()")
+        return backend(cursor)
+
+    def look(cursor: Any) -> tuple[int, bool]:
+        return backend(cursor), cursor.db.connection.autocommit
+
+    def table(cursor: Any) -> Any:
+        cursor.execute("SELECT to_regclass('left_open')")
+        return cursor.fetchone()[0]
+
+    first = in_a_request(pooled, leave_open)
+    assert in_a_request(pooled, look) == (first, True)
+    assert in_a_request(pooled, table) is None
+
+
+@needs_postgresql
+def test_connections_idle_for_long_are_closed(pooled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = together(pooled, 2)
+    monkeypatch.setattr(pools, "IDLE_S", -1.0)
+    in_a_request(pooled, backend)
+    assert set(together(pooled, 2)).isdisjoint(before)
+
+
+@needs_postgresql
+def test_a_connection_in_use_when_its_pool_closes_is_closed_afterwards(pooled: Any) -> None:
+    kept: list[Any] = []
+
+    def close_pool(cursor: Any) -> None:
+        kept.append(cursor.db.connection)
+        pooled.close_pool()
+
+    in_a_request(pooled, close_pool)
+    assert kept[0].closed
+
+
+FORKING = """
+import os
+import django
+django.setup()
+from django.db import connection
+def backend():
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        pid = cursor.fetchone()[0]
+    connection.close()
+    return pid
+print(backend(), flush=True)
+if os.fork() == 0:
+    print(backend(), flush=True)
+    os._exit(0)
+os.wait()
+print(backend(), flush=True)
+"""
+
+
+@needs_postgresql
+def test_a_forked_process_leaves_its_parents_connections_alone(database_env: dict[str, str]) -> None:
+    env = {**database_env, "TUNEBOARD_CONNECTIONS": "2"}
+    command = [sys.executable, "-c", FORKING]
+    output = subprocess.run(command, env=env, cwd=settings.BASE_DIR, check=True, capture_output=True, text=True).stdout
+    before, child, after = output.split()
+    assert before == after != child
+
+
+@needs_postgresql
+def test_the_site_reuses_a_connection(live_site: LiveSite) -> None:
     token = live_site.token()
     assert live_site.api("GET", RUNS, token=token)[0] == 200
-    with psycopg.connect(live_site.env["DATABASE_URL"], autocommit=True) as server:
-        before = server.execute("SELECT now()").fetchone()
-        assert before
+    with closing(psycopg2.connect(live_site.env["DATABASE_URL"])) as server, server.cursor() as cursor:
+        cursor.execute("SELECT now()")
+        before = cursor.fetchone()
+        server.commit()
         live_site.api("GET", RUNS, token=token)
-        kept = server.execute(
+        cursor.execute(
             "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
             " AND backend_start < %(before)s AND query_start > %(before)s",
-            {"before": before[0]},
+            {"before": before},
         )
-        assert kept.fetchall()
+        assert cursor.fetchall()
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_download_keeps_none_while_its_client_takes_a_piece() -> None:
+async def test_a_download_holds_no_connection_between_two_pieces() -> None:
     def pieces() -> Iterator[bytes]:
         for _ in range(2):
             yield str(Run.objects.count()).encode()

@@ -1,0 +1,1 @@
+"""Django's PostgreSQL backend with a connection pool, for the web process."""
