@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("dashboard", "tuning")
+Node = TypeVar("Node")
 MOST_MODULES = 15
 """In one folder."""
 
@@ -171,6 +175,16 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
+def scripts() -> list[Path]:
+    """The browser's modules."""
+    return sorted((ROOT / "static").rglob("*.js"))
+
+
+def imports_of_script(script: Path) -> set[Path]:
+    found = re.findall(r'^import (?:[^"]* from )?"(\.[^"]+)";', script.read_text(), re.MULTILINE)
+    return {(script.parent / path).resolve() for path in found}
+
+
 @cache
 def modules() -> frozenset[str]:
     return frozenset(map(module_of, sources(*PRODUCT)))
@@ -214,11 +228,11 @@ def room_of(module: str) -> str | None:
     return module or None
 
 
-def cycle(edges: Mapping[str, AbstractSet[str]]) -> list[str] | None:
+def cycle(edges: Mapping[Node, AbstractSet[Node]]) -> list[Node] | None:
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
-        found: list[str] = error.args[1]
+        found: list[Node] = error.args[1]
         return found
     return None
 
@@ -249,10 +263,13 @@ def test_no_room_imports_one_that_imports_it() -> None:
 
 
 def test_no_folder_has_more_modules_than_one_overlooks() -> None:
-    folders: dict[Path, int] = {}
-    for path in sources(*PRODUCT):
-        folders[path.parent] = folders.get(path.parent, 0) + (path.name != "__init__.py")
-    assert {str(folder): count for folder, count in folders.items() if count > MOST_MODULES} == {}
+    modules_of = Counter(path.parent for path in (*sources(*PRODUCT), *scripts()) if path.name != "__init__.py")
+    assert {str(folder): count for folder, count in modules_of.items() if count > MOST_MODULES} == {}
+
+
+def test_no_import_of_scripts_goes_in_circles() -> None:
+    graph = {script: imports_of_script(script) for script in scripts()}
+    assert cycle(graph) is None
 
 
 @pytest.mark.parametrize("path", sources(*PRODUCT), ids=module_of)

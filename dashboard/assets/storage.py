@@ -1,4 +1,4 @@
-"""How static files are named once they are collected."""
+"""The storage of collected static files: content hashes in their names."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
 class HashedModules(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # WhiteNoise has no types
-    """Our modules import each other by hashed names too, so that browsers keep them for good and never mix versions.
+    """Our modules import each other by hashed names, so that browsers can cache them forever and never mix versions.
 
-    Django's own switch for this reads every script, and stumbles over imports in the comments of others' files.
+    Django's `support_js_module_import_aggregation` isn't used: it reads every script and fails on imports in the comments
+    of third-party files.
     """
 
     patterns = (
@@ -16,8 +17,8 @@ class HashedModules(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
         (
             "js/*.js",
             (
-                (r'(?P<matched>from "(?P<url>\./[^"]+)";)', 'from "%(url)s";'),
-                (r'(?P<matched>import "(?P<url>\./[^"]+)";)', 'import "%(url)s";'),
+                (r'(?P<matched>from "(?P<url>\.\.?/[^"]+)";)', 'from "%(url)s";'),
+                (r'(?P<matched>import "(?P<url>\.\.?/[^"]+)";)', 'import "%(url)s";'),
             ),
         ),
     )

@@ -1,7 +1,7 @@
 """Rows to Plotly figures, as plain lists that `Plotly.extendTraces` can go on from.
 
 Colours aren't chosen here: a trace's `meta.task` picks a CSS variable, so that charts and table agree in both
-themes (`static/js/charts.js`). `x` counts trials and `customdata` holds the seconds of the same points; the page swaps
+themes (`static/js/charts/chart.js`). `x` counts trials and `customdata` holds the seconds of the same points; the page swaps
 the two to plot against time. Latencies stay in seconds: SI prefixes on the axis choose the unit at every zoom.
 """
 

@@ -1,4 +1,4 @@
-"""What there is of a run to download, or of a task. `static/js/downloads.js` keeps it true while the page is open."""
+"""What there is of a run to download, or of a task. `static/js/run/downloads.js` keeps it true while the page is open."""
 
 from __future__ import annotations
 

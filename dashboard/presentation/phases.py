@@ -1,4 +1,4 @@
-"""What a run does now, how it ended and what it is an estimate of, in words. `static/js/heading.js` has the twins."""
+"""What a run does now, how it ended and what it is an estimate of, in words. `static/js/run/heading.js` has the twins."""
 
 from __future__ import annotations
 

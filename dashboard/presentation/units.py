@@ -1,4 +1,4 @@
-"""Quantities as text. `static/js/units.js` is the twin; tests/data/units.json holds both to the same answers.
+"""Quantities as text. `static/js/common/units.js` is the twin; tests/data/units.json holds both to the same answers.
 
 Every function takes None for what wasn't measured and shows it as a dash, never as a figure.
 """

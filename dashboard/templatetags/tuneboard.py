@@ -61,7 +61,7 @@ register.filter("options_label", networks.options_label)
 
 @register.filter
 def ago(time: datetime | str | None) -> str | SafeString:
-    """How long ago, or when, as the user wants it (`static/js/times.js`); of a time in ISO 8601, too."""
+    """How long ago, or when, as the user wants it (`static/js/site/times.js`); of a time in ISO 8601, too."""
     if not time:
         return units.UNKNOWN
     time = _read(time)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 MARK = "first-chart"
-"""What static/js/curves.js marks on the browser's timeline when its first chart has been painted."""
+"""What static/js/run/curves.js marks on the browser's timeline when its first chart has been painted."""
 DRAWN = "Done"
 """What the title of an ended run's page begins with once its charts are drawn and its socket has told its state."""
 PACE_S = 0.1

@@ -29,7 +29,7 @@ def test_speeds_that_are_compared_have_one_unit() -> None:
 
 @pytest.mark.browser
 def test_it_writes_the_same_in_the_browser(page: Any) -> None:
-    source = (BASE / "static/js/units.js").read_text()
+    source = (BASE / "static/js/common/units.js").read_text()
     script = """async ([source, cases]) => {
         const units = await import(URL.createObjectURL(new Blob([source], {type: "text/javascript"})));
         return cases.map(([name, value]) => units[name](value));

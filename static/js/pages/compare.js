@@ -1,8 +1,8 @@
 // Runs side by side. The page is asked for again, whole, when its view changes or a run that goes on has something new.
-import { Chart } from "./charts.js";
-import { LiveRun } from "./live.js";
-import { pageOf, role } from "./page.js";
-import { goesOn } from "./status.js";
+import { Chart } from "../charts/chart.js";
+import { LiveRun } from "../live/sockets.js";
+import { pageOf, role } from "../common/dom.js";
+import { goesOn } from "../common/status.js";
 
 const EVERY_MS = 1000;
 const article = role("comparison");

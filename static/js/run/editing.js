@@ -1,5 +1,5 @@
 // What people write about a run, its name and notes, edited in place. Nothing that comes meanwhile touches what is being written.
-import { reread, role } from "./page.js";
+import { reread, role } from "../common/dom.js";
 
 const article = role("run");
 const panel = role("notes");

@@ -1,7 +1,7 @@
 // The page of a network: which of its tasks go into a run, what share of the operations they are, and the dialog that deletes it.
-import "./htmx.js";
-import { role } from "./page.js";
-import * as units from "./units.js";
+import "../site/htmx.js";
+import { role } from "../common/dom.js";
+import * as units from "../common/units.js";
 
 
 function boxes() {

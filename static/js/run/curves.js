@@ -1,9 +1,9 @@
 // The three charts of a run's page. They grow by what has come, and never in two steps at once.
-import { Chart, gather } from "./charts.js";
-import { role } from "./page.js";
-import { isLive } from "./status.js";
+import { Chart, gather } from "../charts/chart.js";
+import { role } from "../common/dom.js";
+import { isLive } from "../common/status.js";
 import { colour } from "./tasks.js";
-import * as units from "./units.js";
+import * as units from "../common/units.js";
 
 const RECENT = 32;
 const FRAME_MS = 16;

@@ -1,7 +1,7 @@
 // Follows one thing until it ends: for the tab, for screen readers, and by a notification for who isn't looking.
-import { say } from "./said.js";
-import { goesOn } from "./status.js";
-import { tell } from "./tab.js";
+import { say } from "../site/announce.js";
+import { goesOn } from "../common/status.js";
+import { tell } from "../site/tab.js";
 
 const button = document.querySelector("[data-role=notify]");
 let before = null;

@@ -1,6 +1,6 @@
 // Buttons that copy a text of their own (data-copy), a record (data-copy-record), the code beside them (data-role=copy)
 // or this page's address, now and in what is swapped in later.
-import { say } from "./said.js";
+import { say } from "./announce.js";
 
 const SHOWN_MS = 1500;
 

@@ -1,10 +1,10 @@
 // The page of a task: its own curve, which grows as the run's does, and its best records.
-import { Chart, gather } from "./charts.js";
-import * as downloads from "./downloads.js";
-import { LiveRun } from "./live.js";
-import { reread, role, text } from "./page.js";
-import * as units from "./units.js";
-import { heard } from "./watch.js";
+import { Chart, gather } from "../charts/chart.js";
+import * as downloads from "../run/downloads.js";
+import { LiveRun } from "../live/sockets.js";
+import { reread, role, text } from "../common/dom.js";
+import * as units from "../common/units.js";
+import { heard } from "../live/notifications.js";
 
 const TRIALS = 0, SHORT = 1, FAILED = 2, BEST = 3;
 const FAILED_HEIGHT = 0.02;

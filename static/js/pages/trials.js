@@ -1,9 +1,9 @@
 // The page of a run's trials: a scatter that shows more of what one looks closer at, and links that change the page in place.
-import { Chart, gather } from "./charts.js";
-import { LiveRun } from "./live.js";
-import { pageOf, reread, role, text } from "./page.js";
-import { goesOn } from "./status.js";
-import * as units from "./units.js";
+import { Chart, gather } from "../charts/chart.js";
+import { LiveRun } from "../live/sockets.js";
+import { pageOf, reread, role, text } from "../common/dom.js";
+import { goesOn } from "../common/status.js";
+import * as units from "../common/units.js";
 
 const WAIT_MS = 150;
 const DRAW_EVERY_MS = 250;

@@ -1,6 +1,6 @@
 // Uploads a model: shows how far it is, says beside each field what is wrong, and asks for dimensions left open. The
 // file stays chosen meanwhile, which a form that loads a new page couldn't do.
-import { role } from "./page.js";
+import { role } from "../common/dom.js";
 
 const form = role("upload");
 if (form) {

@@ -1,8 +1,8 @@
 // The table of a run's tasks: filled from what the run says, sorted by any column.
-import { SERIES } from "./charts.js";
-import { cell, copyOf, put, role } from "./page.js";
-import * as units from "./units.js";
-import { remember, viewed } from "./view.js";
+import { SERIES } from "../charts/chart.js";
+import { cell, copyOf, put, role } from "../common/dom.js";
+import * as units from "../common/units.js";
+import { remember, viewed } from "../common/address.js";
 
 const SETTLE_MS = 80;
 const table = role("tasks-table");

@@ -1,6 +1,6 @@
 // The page of devices: htmx asks for the tables again, and this for the charts of the last hour.
-import { Chart } from "./charts.js";
-import "./htmx.js";
+import { Chart } from "../charts/chart.js";
+import "../site/htmx.js";
 
 const EVERY_MS = 15_000;
 const charts = new Map([...document.querySelectorAll("[data-role=tracker-history]")].map((section) => {

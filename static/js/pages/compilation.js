@@ -1,10 +1,10 @@
 // The page of a compilation: a line and a bar that follow the job, and its parts read anew when something has changed.
-import { Chart } from "./charts.js";
-import { LiveCompilation } from "./live.js";
-import { follow } from "./log.js";
-import { pageOf, role, text } from "./page.js";
-import { isLive } from "./status.js";
-import { heard } from "./watch.js";
+import { Chart } from "../charts/chart.js";
+import { LiveCompilation } from "../live/sockets.js";
+import { follow } from "../live/console.js";
+import { pageOf, role, text } from "../common/dom.js";
+import { isLive } from "../common/status.js";
+import { heard } from "../live/notifications.js";
 
 const article = role("compilation");
 const doing = JSON.parse(document.getElementById("doing").textContent);

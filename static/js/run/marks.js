@@ -1,5 +1,5 @@
 // Tags, pin and archive of one run: changed without drawing the page anew, so that a chart keeps its zoom.
-import { pageOf } from "./page.js";
+import { pageOf } from "../common/dom.js";
 
 document.addEventListener("submit", async (event) => {
   const { target: form, submitter } = event;

@@ -1,5 +1,5 @@
 // Times as the user wants them: how long ago, which goes on by itself, or date and time of day in the browser's zone.
-import { age } from "./units.js";
+import { age } from "../common/units.js";
 
 const EVERY_MS = 10_000;
 const DAY = { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit" };

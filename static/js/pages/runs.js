@@ -1,6 +1,6 @@
 // The list of runs: htmx asks for it again while something is going on, and this keeps that unnoticeable.
-import "./htmx.js";
-import { role } from "./page.js";
+import "../site/htmx.js";
+import { role } from "../common/dom.js";
 
 let shown = null;
 

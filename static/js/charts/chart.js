@@ -1,6 +1,6 @@
 // Draws figures of dashboard/presentation/charts.py with Plotly and lets them grow. Colours come from app.css, so that charts,
 // table and theme agree.
-import { duration, latency } from "./units.js";
+import { duration, latency } from "../common/units.js";
 
 export const SERIES = 8;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];

@@ -1,6 +1,6 @@
 // The errors of a run's trials, grouped by text: asked for again when more have failed.
-import { cell, copyOf, put, role, text } from "./page.js";
-import * as units from "./units.js";
+import { cell, copyOf, put, role, text } from "../common/dom.js";
+import * as units from "../common/units.js";
 
 const AGAIN_MS = 1500;
 const list = role("errors-list");

@@ -1,7 +1,7 @@
 // The head of a run's page: what it does now, its figures, what went wrong and what can be done about it.
 import * as downloads from "./downloads.js";
-import { copyOf, role, text } from "./page.js";
-import * as units from "./units.js";
+import { copyOf, role, text } from "../common/dom.js";
+import * as units from "../common/units.js";
 
 const DOING = {
   loading: "loading TVM and the network", extracting: "extracting tasks", design_spaces: "generating design spaces",

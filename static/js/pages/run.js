@@ -1,16 +1,16 @@
 // The page of a run: hands what live.js tells to its parts, at most once a frame.
-import * as curves from "./curves.js";
-import * as downloads from "./downloads.js";
-import * as failures from "./failures.js";
-import * as heading from "./heading.js";
-import { LiveRun } from "./live.js";
-import { follow } from "./log.js";
-import { reread, role } from "./page.js";
-import { isLive } from "./status.js";
-import * as table from "./tasks.js";
-import { remember, viewed } from "./view.js";
-import { heard } from "./watch.js";
-import * as written from "./written.js";
+import * as curves from "../run/curves.js";
+import * as downloads from "../run/downloads.js";
+import * as failures from "../run/errors.js";
+import * as heading from "../run/heading.js";
+import { LiveRun } from "../live/sockets.js";
+import { follow } from "../live/console.js";
+import { reread, role } from "../common/dom.js";
+import { isLive } from "../common/status.js";
+import * as table from "../run/tasks.js";
+import { remember, viewed } from "../common/address.js";
+import { heard } from "../live/notifications.js";
+import * as written from "../run/editing.js";
 
 const ELAPSED_EVERY_MS = 1000;
 const COMPILING_EVERY_MS = 3000;

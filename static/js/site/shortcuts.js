@@ -1,5 +1,5 @@
 // Every keyboard shortcut of the site. Each works where the element is that it acts on; the overlay lists just these.
-import { say } from "./said.js";
+import { say } from "./announce.js";
 
 const TOGETHER_MS = 1500;
 const OFF = "off";
