@@ -17,7 +17,9 @@ from typing import Any
 
 from tuning.engines.forking import fork_server
 
-spawn: Any = util.spawnv_passfds  # type: ignore[attr-defined]
+untyped_util: Any = util
+untyped_fork_server: Any = fork_server
+spawn = untyped_util.spawnv_passfds
 NEEDED = "tests.tuning.engines.faults"
 """A module that this process doesn't load by itself."""
 
@@ -29,19 +31,19 @@ def ask(answers: Connection) -> None:
 
 
 def lacks_the_function() -> None:
-    fork_server.util = SimpleNamespace()  # type: ignore[assignment]
+    untyped_fork_server.util = SimpleNamespace()
 
 
 def has_another_signature() -> None:
     def spawnv_passfds(path: str, args: Sequence[str], passfds: Sequence[int], env: Any = None) -> Any:
         return spawn(path, args, passfds)
 
-    util.spawnv_passfds = spawnv_passfds  # type: ignore[attr-defined]
+    untyped_util.spawnv_passfds = spawnv_passfds
 
 
 def has_another_command_line() -> None:
     def with_an_argument(path: str, args: Sequence[str], passfds: Sequence[int]) -> Any:
-        return util.spawnv_passfds(path, [*args, "more"], passfds)  # type: ignore[attr-defined]
+        return untyped_util.spawnv_passfds(path, [*args, "more"], passfds)
 
     _for_the_server(with_an_argument)
 
