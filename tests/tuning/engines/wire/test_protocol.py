@@ -69,7 +69,7 @@ CONTROLS: st.SearchStrategy[Control] = st.one_of(
 
 
 @given(EVENTS)
-def test_an_event_comes_back_from_its_line(event: Event) -> None:
+def test_events_survive_encoding(event: Event) -> None:
     line = protocol.encode(event)
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
@@ -77,14 +77,14 @@ def test_an_event_comes_back_from_its_line(event: Event) -> None:
 
 
 @given(CONTROLS)
-def test_a_control_comes_back_from_its_line(control: Control) -> None:
+def test_controls_survive_encoding(control: Control) -> None:
     line = protocol.encode(control)
     assert line.count(b"\n") == 1
     assert protocol.decode_control(line) == control
 
 
 @given(st.binary())
-def test_what_is_no_event_raises_one_kind_of_error(line: bytes) -> None:
+def test_anything_else_raises_one_kind_of_error(line: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
         protocol.decode_event(b"?" + line)
 
