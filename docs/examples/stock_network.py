@@ -128,9 +128,9 @@ def summary(result: dict[str, Any]) -> str:
     tuned, untuned = len(result["tuned"]), result["untuned"]
     without = f" (without: {', '.join(untuned)})" if untuned else ""
     return (
-        f"{tuned} of {tuned + len(untuned)} functions have a record{without}. "
+        f"{tuned} of {tuned + len(untuned)} functions use a record{without}. "
         f"Tuned {result['tuned_s'] * 1e3:.3f} ms, untuned {result['untuned_s'] * 1e3:.3f} ms; "
-        f"their outputs differ by at most {result['max_abs_error']:.2g}."
+        f"their outputs differ by {result['max_abs_error']:.2g} at most."
     )
 
 

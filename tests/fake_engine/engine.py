@@ -91,7 +91,7 @@ def control_of(kind: type[Control]) -> Control | None:
 def tell() -> None:
     """Print what a run can see of its process, and change what the next run must not see."""
     numpy = sys.modules.get("numpy")
-    told = {
+    state = {
         "session": os.getsid(0) == os.getpid(),
         "fds": sorted(int(path.name) for path in Path("/proc/self/fd").iterdir()),
         "handlers": [str(signal.getsignal(number)) for number in (signal.SIGCHLD, signal.SIGTERM)],
@@ -102,7 +102,7 @@ def tell() -> None:
     }
     os.environ["LEFT_BY_A_RUN"] = "yes"
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.write(1, json.dumps(told).encode() + b"\n")
+    os.write(1, json.dumps(state).encode() + b"\n")
 
 
 def script(*steps: Event | dict[str, Any]) -> str:

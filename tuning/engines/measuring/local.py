@@ -51,17 +51,18 @@ class LocalBuilder:
         if not mods:
             return
         with self._pool(len(mods)) as pool:
-            jobs: dict[Future[Any], int] = {
+            indices: dict[Future[Any], int] = {
                 pool.schedule(workers.guarded, (workers.build, mod, target, str(path)), timeout=self._timeout_s): index
                 for index, (mod, path) in enumerate(zip(mods, paths, strict=True))
             }
-            for future in futures.as_completed(jobs):
+            for future in futures.as_completed(indices):
                 result = _result(future, "build", self._timeout_s)
-                yield jobs[future], result if isinstance(result, Failure) else paths[jobs[future]]
+                index = indices[future]
+                yield index, result if isinstance(result, Failure) else paths[index]
 
-    def _pool(self, jobs: int) -> ProcessPool:
+    def _pool(self, builds: int) -> ProcessPool:
         return ProcessPool(
-            min(self._max_workers, jobs), initializer=workers.initialize, initargs=(None,), context=self._context
+            min(self._max_workers, builds), initializer=workers.initialize, initargs=(None,), context=self._context
         )
 
 
@@ -80,8 +81,8 @@ class LocalRunner:
 
     def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None = None) -> Timing | Failure:
         """See `Runner`."""
-        job = (workers.measure, str(path), device_type, args_info, self._config, limit_s if self._races else None)
-        future = self._ready_pool().schedule(workers.guarded, job, timeout=self._timeout_s)
+        call = (workers.measure, str(path), device_type, args_info, self._config, limit_s if self._races else None)
+        future = self._ready_pool().schedule(workers.guarded, call, timeout=self._timeout_s)
         result: Timing | Failure = _result(future, "run", self._timeout_s)
         path.unlink(missing_ok=True)
         return result

@@ -14,7 +14,7 @@ LAP_MS = 1
 """Minimum length of a lap, well below a scheduler's time slice. Short functions are executed more than once."""
 LAPS = 8
 LONG_S = 0.04
-"""Slow functions don't need 8 laps: this much time in total says as much."""
+"""Slow functions don't need 8 laps: laps that take this long in total are as reliable."""
 WORTHWHILE_MS = 80
 """If a full measurement takes less than this, a race would save nothing."""
 

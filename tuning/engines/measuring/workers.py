@@ -1,4 +1,4 @@
-"""The jobs of build and measurement workers. Each runs in a process of its own, forked from one with TVM loaded."""
+"""The functions that build and measurement workers run, each in a process forked from one with TVM loaded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def initialize(threads: int | None) -> None:
     """Prepare a new worker. `threads` limits those of a measured function."""
     die_with(os.getppid())
     if threads:
-        # Otherwise TVM takes half of an x86 CPU's logical cores, whatever the target's num-cores.
+        # By default TVM ignores the target's num-cores and uses half of an x86 CPU's logical cores.
         os.environ["TVM_NUM_THREADS"] = str(threads)
 
 

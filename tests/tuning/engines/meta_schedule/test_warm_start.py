@@ -37,9 +37,9 @@ def test_it_first_measures_the_best_known_record_again(best: list[KnownRecord], 
     assert len(engine.trials) == len(latencies(tmp_path / "work")) == 4, "known records aren't trials of this run"
     assert not any(trial.recovered for trial in engine.trials)
     (_, (trace, run_secs, *_)), *_ = lines(tmp_path / "work")
-    _, (earlier_trace, earlier_secs, *_) = json.loads(best[0].text)
-    assert trace == earlier_trace
-    assert run_secs != earlier_secs, "this run measures it itself"
+    _, (known_trace, known_secs, *_) = json.loads(best[0].text)
+    assert trace == known_trace
+    assert run_secs != known_secs, "this run measures it itself"
 
 
 def test_it_starts_without_known_records(tmp_path: Path) -> None:

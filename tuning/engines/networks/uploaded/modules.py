@@ -50,11 +50,11 @@ def _check_version(data: bytes) -> None:
         saved = msgspec.json.decode(data, type=_Saved)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise Refused(f"The file is not an IRModule written by tvm.ir.save_json: {error}.") from error
-    made_by, here = saved.metadata.get("tvm_version", "an unknown version"), versions.in_use()["apache-tvm"]
-    if made_by.split(".")[:2] != here.split(".")[:2]:
+    saved_by, here = saved.metadata.get("tvm_version", ""), versions.in_use()["apache-tvm"]
+    if saved_by.split(".")[:2] != here.split(".")[:2]:
         raise Refused(
-            f"The module was saved by TVM {made_by}, but only modules saved by TVM {here} can be read. "
-            "Save it again with that version, or as ONNX."
+            f"The module was saved by {f'TVM {saved_by}' if saved_by else 'an unknown version of TVM'}, "
+            f"but only modules saved by TVM {here} can be read. Save it again with that version, or as ONNX."
         )
 
 
@@ -114,7 +114,7 @@ def _fixed(mod: IRModule, dims: dict[str, int]) -> IRModule:
 
 
 def _parameters(mod: IRModule) -> int:
-    """The number of floating-point constants in the module."""
+    """How many floating-point numbers the module's constants hold."""
     found: list[Any] = []
     relax.analysis.post_order_visit(mod["main"], found.append)
     shapes = [expr.ty for expr in found if isinstance(expr, GenericConst) and isinstance(expr.ty, relax.TensorType)]
