@@ -12,7 +12,7 @@ import pytest
 from tuning.engines import networks
 from tuning.engines.measuring import workers
 from tuning.engines.networks import extraction
-from tuning.engines.targets import cuda, resolving
+from tuning.engines.targets import cuda, intrinsics, resolving
 from tuning.engines.targets.resolving import TargetRefused
 from tuning.engines.wire.protocol import NetworkSpec
 
@@ -26,6 +26,7 @@ def candidate() -> Any:
     from tvm.s_tir import meta_schedule as ms
     from tvm.target import Target
 
+    intrinsics.load("cuda")  # An earlier test may have loaded those of the CPU only.
     target = Target(resolving.resolve(A100, remote=True).target)
     mod = extraction.legalized(networks.build(NetworkSpec("matmul", {"n": 64})).mod, target)
     (task,) = extraction.extract(mod, target)

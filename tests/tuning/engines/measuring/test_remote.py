@@ -18,7 +18,7 @@ from tests.tuning.engines.trackers import KEY, RpcDevices, kill
 from tuning.engines.measuring import sessions, workers
 from tuning.engines.measuring.outcomes import Failure, Timing
 from tuning.engines.measuring.remote import RemoteRunner
-from tuning.engines.targets import resolving
+from tuning.engines.targets import intrinsics, resolving
 from tuning.engines.wire import tracker
 from tuning.engines.wire.protocol import Failed, Finished, NetworkSpec, Remote, Start, TrialMeasured
 
@@ -87,6 +87,7 @@ def built(path: Path, target: dict[str, Any]) -> Path:
     import tvm
     from tvm import te
 
+    intrinsics.load("llvm")  # TVM would load those of all targets, which takes 8 s of CPU.
     given = te.placeholder((8,), name="given")
     squared = te.compute((8,), lambda i: given[i] * given[i], name="squared")
     mod = tvm.IRModule({"main": te.create_prim_func([given, squared])})

@@ -46,6 +46,9 @@ def tune(trials: Trials, sizes: tuple[int, ...] = (16, 32)) -> None:
     from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 
     from tuning.engines.meta_schedule.scheduler import NO_LIMIT, Scheduler
+    from tuning.engines.targets import intrinsics
+
+    intrinsics.load("llvm")  # TVM would load those of all targets, which takes 8 s of CPU.
 
     @derived_object
     class Builder(ms.builder.PyBuilder):  # type: ignore[misc]
