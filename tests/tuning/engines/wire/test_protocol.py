@@ -11,20 +11,25 @@ from tuning.engines.wire import protocol
 from tuning.engines.wire.protocol import (
     Control,
     Event,
+    Extend,
     Failed,
     Finished,
     FinishReason,
     Hello,
+    KnownRecord,
     NetworkSpec,
     Options,
     Phase,
     PhaseName,
+    Plateaued,
     Start,
     Stop,
     TaskInfo,
     TasksExtracted,
     TensorInfo,
     TrialMeasured,
+    WarmStart,
+    WarmStarted,
 )
 
 TEXT = st.text()
@@ -47,12 +52,16 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         record=st.none() | TEXT,
         recovered=st.booleans(),
     ),
+    st.builds(WarmStarted, st.lists(COUNT), st.lists(COUNT)),
+    st.builds(Plateaued, COUNT),
     st.builds(Finished, st.sampled_from(get_args(FinishReason))),
     st.builds(Failed, TEXT, st.none() | TEXT),
 )
 OPTIONS = st.builds(Options, trials_per_batch=st.integers(1, 1024), seed=st.none() | st.integers(0, 2**31 - 1))
 CONTROLS: st.SearchStrategy[Control] = st.one_of(
     st.just(Stop()),
+    st.builds(Extend, COUNT, st.none() | SECONDS),
+    st.builds(WarmStart, st.lists(st.builds(KnownRecord, COUNT, COUNT, TEXT))),
     st.builds(
         Start,
         run_id=COUNT,
