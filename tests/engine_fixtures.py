@@ -1,4 +1,4 @@
-"""Fixtures that put the fake engine in place of the real one."""
+"""Fixtures that replace the real engine by the fake one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Play = Callable[..., None]
 
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
-    """Have the fake engine replay these events and deeds in place of every engine."""
+    """Have the fake engine replay these events and actions."""
     path = tmp_path / "script.jsonl"
     monkeypatch.setitem(engine_process.ENGINES, "meta_schedule", "tests.fake_engine")
     monkeypatch.setenv("FAKE_ENGINE_SCRIPT", str(path))
@@ -30,7 +30,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
 
 @pytest.fixture
 def announced(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The deltas that were announced."""
+    """The announced deltas."""
     deltas: list[dict[str, Any]] = []
     for module in ("tuning.notify.announce", "tuning.work.supervisor"):
         monkeypatch.setattr(f"{module}.announce", lambda _run, delta: deltas.append(delta))

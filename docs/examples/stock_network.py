@@ -1,10 +1,10 @@
-"""A network with records downloaded from Tuneboard, built and run by stock TVM alone.
+"""Builds and runs a network with records downloaded from Tuneboard, using only stock TVM.
 
     unzip resnet-18_znver4_run-12_best-records.zip -d records
     python stock_network.py resnet-18.onnx records
 
-It needs the packages that docs/stock_tvm.md names, and the CPU that the records are for. The ONNX file is the one that was
-uploaded. It says which functions a record was found for, and measures the network tuned and untuned on random inputs.
+It needs the packages listed in docs/stock_tvm.md and the CPU that the records are for. The ONNX file is the one that was
+uploaded. The script prints which functions have a record, and measures the network tuned and untuned on random inputs.
 """
 
 from __future__ import annotations
@@ -17,23 +17,27 @@ from typing import Any
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Build an ONNX network with downloaded records by stock TVM.")
+    parser = argparse.ArgumentParser(description="Build an ONNX network with downloaded records, using stock TVM.")
     parser.add_argument("model", type=Path, help="the ONNX file that was uploaded")
-    parser.add_argument("folder", type=Path, help="where the zip's two files are")
+    parser.add_argument("folder", type=Path, help="the folder with the two files from the zip")
     parser.add_argument(
-        "--input", action="append", default=[], metavar="NAME=1,3,224,224", help="an open input's shape"
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=1,3,224,224",
+        help="the shape of an input with open dimensions",
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args()
-    told = target_of(options.folder)
-    os.environ["TVM_NUM_THREADS"] = str(told["num-cores"])  # TVM reads it when it is imported.
-    shapes = dict(one.split("=", 1) for one in options.input)
-    found = compared(options.model, options.folder, told, {name: numbers(text) for name, text in shapes.items()})
-    print(json.dumps(found, indent=1) if options.json else sentence(found))
+    target = target_of(options.folder)
+    os.environ["TVM_NUM_THREADS"] = str(target["num-cores"])  # TVM reads it when it is imported.
+    shapes = dict(text.split("=", 1) for text in options.input)
+    result = compare(options.model, options.folder, target, {name: numbers(text) for name, text in shapes.items()})
+    print(json.dumps(result, indent=1) if options.json else summary(result))
 
 
 def target_of(folder: Path) -> dict[str, Any]:
-    """As the first record tells it."""
+    """The target of the first record."""
     with (folder / "database_tuning_record.json").open() as file:
         _, (_, _, target, _) = json.loads(file.readline())
     return dict(target)
@@ -43,36 +47,36 @@ def numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
 
 
-def compared(model: Path, folder: Path, told: dict[str, Any], shapes: dict[str, list[int]]) -> dict[str, Any]:
-    """Functions with and without a record, seconds of one inference, and how far the two outputs are apart."""
+def compare(model: Path, folder: Path, target_json: dict[str, Any], shapes: dict[str, list[int]]) -> dict[str, Any]:
+    """Functions with and without a record, seconds per inference, and the largest difference between the outputs."""
     import numpy as np
     from tvm.target import Target
 
-    target = Target(told)
-    plain = prepared(model, shapes)
-    scheduled = with_records(plain, target, folder)
-    inputs = [example(one.ty) for one in plain["main"].params]
-    (output, tuned_s), (expected, untuned_s) = (run(mod, target, inputs) for mod in (scheduled, plain))
+    target = Target(target_json)
+    untuned = load(model, shapes)
+    tuned = apply_records(untuned, target, folder)
+    inputs = [example(param.ty) for param in untuned["main"].params]
+    (output, tuned_s), (expected, untuned_s) = (run(mod, target, inputs) for mod in (tuned, untuned))
     return {
-        **functions(scheduled),
+        **functions(tuned),
         "tuned_s": tuned_s,
         "untuned_s": untuned_s,
         "max_abs_error": float(np.abs(output - expected).max()),
     }
 
 
-def example(kind: Any) -> Any:
-    """An array of a tensor's type: random where it is of floats, zeros where it may be of indices."""
+def example(ty: Any) -> Any:
+    """An input of this type: random floats, but zeros for integers, which may be indices."""
     import numpy as np
 
-    shape, dtype = [int(extent) for extent in kind.shape.values], str(kind.dtype)
+    shape, dtype = [int(extent) for extent in ty.shape.values], str(ty.dtype)
     if dtype.startswith("float"):
         return np.random.default_rng(0).standard_normal(shape).astype(dtype)
     return np.zeros(shape, dtype)
 
 
-def prepared(model: Path, shapes: dict[str, list[int]]) -> Any:
-    """The network as Tuneboard tunes it, whatever its file has of batch norms and computable constants."""
+def load(model: Path, shapes: dict[str, list[int]]) -> Any:
+    """The network as Tuneboard tunes it, with batch norms and constants folded."""
     import onnx
     from tvm import relax
     from tvm.relax.frontend.onnx import from_onnx
@@ -89,8 +93,8 @@ def prepared(model: Path, shapes: dict[str, list[int]]) -> Any:
     return mod
 
 
-def with_records(mod: Any, target: Any, folder: Path) -> Any:
-    """TVM's own pipeline. Without `cpu_weight_prepack` it would find no record of a function that has weights."""
+def apply_records(mod: Any, target: Any, folder: Path) -> Any:
+    """Run TVM's own pipeline. Without `cpu_weight_prepack` it finds no records for functions with weights."""
     from tvm import relax
 
     return relax.pipeline.static_shape_tuning_pipeline(
@@ -99,16 +103,16 @@ def with_records(mod: Any, target: Any, folder: Path) -> Any:
 
 
 def functions(mod: Any) -> dict[str, list[str]]:
-    """Names of the functions that a record was applied to, and of the others."""
-    found: dict[str, list[str]] = {"tuned": [], "untuned": []}
+    """Names of the functions with and without a record."""
+    names: dict[str, list[str]] = {"tuned": [], "untuned": []}
     for name, function in mod.functions.items():
         if type(function).__name__ == "PrimFunc" and not name.name_hint.endswith("_weight_prepack"):
-            found["tuned" if function.attrs.get("tirx.is_scheduled") else "untuned"].append(str(name.name_hint))
-    return found
+            names["tuned" if function.attrs.get("tirx.is_scheduled") else "untuned"].append(str(name.name_hint))
+    return names
 
 
 def run(mod: Any, target: Any, inputs: list[Any]) -> tuple[Any, float]:
-    """The first output, and seconds of one inference: of some measurements the least."""
+    """The first output, and seconds per inference: the minimum of several measurements."""
     import tvm
     from tvm import relax
 
@@ -120,13 +124,13 @@ def run(mod: Any, target: Any, inputs: list[Any]) -> tuple[Any, float]:
     return first.numpy(), float(evaluator(*arguments).min)
 
 
-def sentence(found: dict[str, Any]) -> str:
-    tuned, untuned = len(found["tuned"]), found["untuned"]
+def summary(result: dict[str, Any]) -> str:
+    tuned, untuned = len(result["tuned"]), result["untuned"]
     without = f" (without: {', '.join(untuned)})" if untuned else ""
     return (
         f"{tuned} of {tuned + len(untuned)} functions use a record{without}. "
-        f"Tuned {found['tuned_s'] * 1e3:.3f} ms, untuned {found['untuned_s'] * 1e3:.3f} ms; "
-        f"their outputs differ by {found['max_abs_error']:.2g} at most."
+        f"Tuned {result['tuned_s'] * 1e3:.3f} ms, untuned {result['untuned_s'] * 1e3:.3f} ms; "
+        f"their outputs differ by {result['max_abs_error']:.2g} at most."
     )
 
 

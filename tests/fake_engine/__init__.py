@@ -1,1 +1,1 @@
-"""An engine that replays a script: see `engine`."""
+"""An engine that replays a script. See `engine`."""

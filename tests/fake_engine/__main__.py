@@ -1,4 +1,4 @@
-"""Starts it, as `python -m` does with a real engine."""
+"""Starts the fake engine by `python -m`, like a real one."""
 
 from .engine import main
 

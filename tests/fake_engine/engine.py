@@ -1,10 +1,11 @@
-"""An engine that replays a script: `python -m tests.fake_engine --events-fd FD`, as a real one is started.
+"""An engine that replays a script: `python -m tests.fake_engine --events-fd FD`, started like a real one.
 
-FAKE_ENGINE_SCRIPT names a file of JSON lines. A line with `type` is an event, sent as it is, except trials that the
-run has already (`Start.trials_done`): these were sent by an earlier process. Others are deeds: {"do": "sleep",
-"seconds": 1}, {"do": "print", "text": "…"}, {"do": "kill"}, {"do": "exit", "status": 3}, {"do": "raw", "text": "…"},
-{"do": "wait"} for Stop or the end of stdin, {"do": "extended"} for Extend and {"do": "warm_start"} for
-WarmStart, which are printed, {"do": "ignore"} them and sleep, {"do": "tell"} what the process is like.
+FAKE_ENGINE_SCRIPT names a file of JSON lines. A line with `type` is an event, which is sent as it is, except for trials
+that an earlier process of the run has sent (`Start.trials_done`). A line with `do` is an action:
+{"do": "sleep", "seconds": 1}, {"do": "print", "text": "…"}, {"do": "kill"}, {"do": "exit", "status": 3},
+{"do": "raw", "text": "…"} sends the text as an event, {"do": "wait"} for Stop or the end of stdin,
+{"do": "extended"} and {"do": "warm_start"} wait for Extend and WarmStart and print them,
+{"do": "ignore"} ignores controls, and {"do": "tell"} describes the process.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tuning.engines.wire.protocol import (
 
 
 def prepare(kind: str) -> None:
-    """Load something that has a state of its own."""
+    """Load something that has state."""
     import numpy as np  # noqa: F401
 
 
@@ -54,11 +55,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         elif "type" in step:
             events.write(encode(decode_event(line.encode())))
         else:
-            deed(step, events)
+            act(step, events)
 
 
-def deed(step: dict[str, Any], events: Any) -> None:
-    deeds: dict[str, Callable[[], Any]] = {
+def act(step: dict[str, Any], events: Any) -> None:
+    actions: dict[str, Callable[[], Any]] = {
         "sleep": lambda: time.sleep(step["seconds"]),
         "print": lambda: os.write(1, step["text"].encode() + b"\n"),
         "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
@@ -70,7 +71,7 @@ def deed(step: dict[str, Any], events: Any) -> None:
         "ignore": lambda: time.sleep(600),
         "tell": tell,
     }
-    deeds[step["do"]]()
+    actions[step["do"]]()
 
 
 def wait(events: Any) -> None:
@@ -80,7 +81,7 @@ def wait(events: Any) -> None:
 
 
 def control_of(kind: type[Control]) -> Control | None:
-    """The next control of that kind; None when stdin ended before."""
+    """Wait for the next control of this kind; None if stdin ends first."""
     for line in sys.stdin.buffer:
         if isinstance(control := decode_control(line), kind):
             return control
@@ -88,9 +89,9 @@ def control_of(kind: type[Control]) -> Control | None:
 
 
 def tell() -> None:
-    """Print what a run may see of the process that it is in, and change what the next one must not see."""
+    """Print what a run can see of its process, and change what the next run must not see."""
     numpy = sys.modules.get("numpy")
-    told = {
+    state = {
         "session": os.getsid(0) == os.getpid(),
         "fds": sorted(int(path.name) for path in Path("/proc/self/fd").iterdir()),
         "handlers": [str(signal.getsignal(number)) for number in (signal.SIGCHLD, signal.SIGTERM)],
@@ -101,9 +102,8 @@ def tell() -> None:
     }
     os.environ["LEFT_BY_A_RUN"] = "yes"
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.write(1, json.dumps(told).encode() + b"\n")
+    os.write(1, json.dumps(state).encode() + b"\n")
 
 
 def script(*steps: Event | dict[str, Any]) -> str:
-    """The text of a script."""
     return "".join(json.dumps(step) + "\n" if isinstance(step, dict) else encode(step).decode() for step in steps)

@@ -1,1 +1,1 @@
-"""Record files of tuners, one module a format. No Django here, and no TVM."""
+"""Readers and writers of record files, one module per format. No Django and no TVM here."""

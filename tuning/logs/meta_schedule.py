@@ -1,7 +1,7 @@
-"""MetaSchedule's two record files: repaired, counted and kept aligned with a run's trials. No TVM here.
+"""MetaSchedule's two record files, kept in line with the run's trials. No TVM here.
 
-`database_workload.json` has a line `[hash, module]` for each task, `database_tuning_record.json` a line
-`[workload index, [trace, run_secs, target, args_info]]` for each trial: line n is the run's n-th trial.
+`database_workload.json` has a line `[hash, module]` for each task. `database_tuning_record.json` has a line
+`[workload index, [trace, run_secs, target, args_info]]` for each trial, so that line n is the run's n-th trial.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from statistics import fmean
 WORKLOADS = "database_workload.json"
 RECORDS = "database_tuning_record.json"
 FAILED_RUN_SECS = 1e10
-"""What MetaSchedule writes as the only `run_secs` of a trial that failed."""
+"""The only `run_secs` that MetaSchedule writes for a failed trial."""
 LOST = "[0,[[[],[]],[10000000000],null,null]]"
-"""A line for a trial whose record was lost: an empty trace, which MetaSchedule takes for invalid and passes over."""
+"""Stands in for a lost record. Its trace is empty, so MetaSchedule ignores it as invalid."""
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """One line of the record file; `workload` is the line of the workload file, from 0."""
+class RecordLine:
+    """One line of the record file. `workload` is a line of the workload file, counted from 0."""
 
     workload: int
     latency_s: float | None
     repeats: int
-    """How many `run_secs` it has: more than a run's `repeat` when it was measured shortly."""
+    """The number of `run_secs`. It exceeds the run's `repeat` if the measurement was short."""
     lost: bool
 
 
 def repair(work_dir: Path) -> list[str]:
-    """Drop the line that a killed process tore off at the end of either file; says what it did.
+    """Drop an incomplete last line, which a killed process may leave in either file. Returns a message for each repair.
 
-    A torn trial was never reported: an event is sent only after its line was written whole.
+    The trial of an incomplete line was never reported: its event is sent after the whole line was written.
     """
-    return [said for name in (WORKLOADS, RECORDS) if (said := _repair(work_dir / name))]
+    return [message for name in (WORKLOADS, RECORDS) if (message := _repair(work_dir / name))]
 
 
 def _repair(path: Path) -> str | None:
@@ -49,9 +49,9 @@ def _repair(path: Path) -> str | None:
         return None
     if _is_json(torn):
         path.write_bytes(text + b"\n")
-        return f"{path.name}: the last line lacked its end"
+        return f"{path.name}: added the missing newline to the last line"
     path.write_bytes(whole)
-    return f"{path.name}: dropped a torn last line of {len(torn)} bytes"
+    return f"{path.name}: dropped an incomplete last line of {len(torn)} bytes"
 
 
 def _is_json(text: bytes) -> bool:
@@ -63,26 +63,26 @@ def _is_json(text: bytes) -> bool:
 
 
 def workload_hashes(work_dir: Path) -> list[str]:
-    """Each workload's hash as written, by line."""
+    """The structural hash of each workload, by line."""
     return [json.loads(line)[0] for line in _lines(work_dir / WORKLOADS)]
 
 
-def recorded(work_dir: Path) -> list[Recorded]:
-    """All trials of the record file. Raises `ValueError` that names a line that can't be read."""
-    return [_recorded(number, line) for number, line in enumerate(_lines(work_dir / RECORDS), start=1)]
+def record_lines(work_dir: Path) -> list[RecordLine]:
+    """The lines of the record file. Raises `ValueError` naming a line that can't be read."""
+    return [_record_line(number, line) for number, line in enumerate(_lines(work_dir / RECORDS), start=1)]
 
 
-def _recorded(number: int, line: str) -> Recorded:
+def _record_line(number: int, line: str) -> RecordLine:
     try:
         workload, (trace, run_secs, *_) = json.loads(line)
         failed = not run_secs or FAILED_RUN_SECS in run_secs
-        return Recorded(workload, None if failed else fmean(run_secs), len(run_secs or ()), lost=not trace[0])
+        return RecordLine(workload, None if failed else fmean(run_secs), len(run_secs or ()), lost=not trace[0])
     except (ValueError, TypeError, IndexError, KeyError) as error:
-        raise ValueError(f"{RECORDS}, line {number} is no tuning record: {error}") from error
+        raise ValueError(f"{RECORDS}, line {number} isn't a tuning record: {error}") from error
 
 
 def pad(work_dir: Path, lines: int) -> None:
-    """Append lines for trials that are counted but whose records are lost (say, by a power cut)."""
+    """Append lines for trials that were counted but whose records were lost, for example in a power cut."""
     with (work_dir / RECORDS).open("a") as file:
         file.writelines(LOST + "\n" for _ in range(lines))
 
@@ -91,17 +91,17 @@ def _lines(path: Path) -> list[str]:
     return path.read_text().split("\n")[:-1] if path.exists() else []
 
 
-def latest(work_dir: Path, count: int) -> list[str]:
-    """The last lines of the record file, each as JSON `[workload, record]`, which needs no other file."""
+def last_records(work_dir: Path, count: int) -> list[str]:
+    """The last records of the file, each as self-contained JSON `[workload, record]`."""
     workloads = _lines(work_dir / WORKLOADS)
     lines = _lines(work_dir / RECORDS)
-    return [_whole(line, workloads) for line in lines[len(lines) - count :]]
+    return [_self_contained(line, workloads) for line in lines[len(lines) - count :]]
 
 
 def entries(work_dir: Path, count: int) -> Iterator[tuple[bytes, bytes] | None]:
-    """Workload and record, each as JSON, of one line after another, `count` at most; None for a lost record.
+    """Yield workload and record, each as JSON, for up to `count` lines; None for a lost record.
 
-    The file may grow meanwhile: a last line that lacks its end isn't given.
+    The file may be growing, so an incomplete last line is left out.
     """
     workloads = (work_dir / WORKLOADS).read_bytes().split(b"\n")[:-1]
     with (work_dir / RECORDS).open("rb") as file:
@@ -112,23 +112,23 @@ def entries(work_dir: Path, count: int) -> Iterator[tuple[bytes, bytes] | None]:
             yield None if line.strip() == LOST.encode() else (workloads[int(index)], record[:-1].strip())
 
 
-def _whole(line: str, workloads: list[str]) -> str:
+def _self_contained(line: str, workloads: list[str]) -> str:
     index, _, record = line.removeprefix("[").partition(",")
     return f"[{workloads[int(index)]},{record}"
 
 
-class RecordText:
-    """Reads what MetaSchedule appends, so that a record is passed on exactly as it stands in the file."""
+class RecordTail:
+    """Reads the records that MetaSchedule appends, so that they are passed on exactly as written."""
 
     def __init__(self, work_dir: Path) -> None:
         self._workloads = _lines(work_dir / WORKLOADS)
         self._path = work_dir / RECORDS
-        self._read = self._path.stat().st_size
+        self._position = self._path.stat().st_size
 
-    def appended(self) -> str:
-        """The line appended since the last call as JSON `[workload, record]`, which needs no other file."""
+    def read_next(self) -> str:
+        """The next appended record as self-contained JSON `[workload, record]`."""
         with self._path.open("rb") as file:
-            file.seek(self._read)
+            file.seek(self._position)
             line = file.readline().decode().rstrip("\n")
-            self._read = file.tell()
-        return _whole(line, self._workloads)
+            self._position = file.tell()
+        return _self_contained(line, self._workloads)

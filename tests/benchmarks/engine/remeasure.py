@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from tuning.engines.measuring.arguments import FILL, allocated
+from tuning.engines.measuring.arguments import RANDOM_FILL, allocated
 from tuning.engines.targets import intrinsics
 
 
@@ -59,7 +59,7 @@ def _measured(asked: Rematch) -> list[list[float]]:
     device = tvm.cpu(0)
     config = ms.runner.EvaluatorConfig(asked.number, 1, asked.min_repeat_ms)
     built = [_built(text, tvm.target.Target(asked.target)) for text in asked.records]
-    arguments = [allocated(tvm.get_global_func(FILL), device, args_info) for _, args_info in built]
+    arguments = [allocated(tvm.get_global_func(RANDOM_FILL), device, args_info) for _, args_info in built]
     return [
         [
             float(default_run_evaluator(module, device, config, given)[0])

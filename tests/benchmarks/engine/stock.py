@@ -17,7 +17,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
 from tuning.engines import networks
-from tuning.engines.meta_schedule.pipes import Inbox, Outbox
+from tuning.engines.meta_schedule.pipes import ControlReader, EventWriter
 from tuning.engines.networks import extraction
 from tuning.engines.targets.resolving import cores, resolve
 from tuning.engines.wire.protocol import Finished, Options, Start, TasksExtracted, TrialMeasured
@@ -28,26 +28,26 @@ def main() -> None:
     """Run one stock tuning from its first event to its last."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.engine.stock")
     parser.add_argument("--events-fd", type=int, required=True, help="an open pipe that events are written to")
-    outbox = Outbox(parser.parse_args().events_fd)
-    inbox = Inbox(on_stop=lambda: outbox.close_with(Finished("stopped")))
-    if start := inbox.start():
-        inbox.watch()
-        _tune(start, outbox, inbox.began)
-        outbox.close_with(Finished("budget"))
+    events = EventWriter(parser.parse_args().events_fd)
+    controls = ControlReader(on_stop=lambda: events.exit_with(Finished("stopped")))
+    if start := controls.read_start():
+        controls.watch()
+        _tune(start, events, controls.started_at)
+        events.exit_with(Finished("budget"))
 
 
-def _tune(start: Start, outbox: Outbox, began: float) -> None:
+def _tune(start: Start, events: EventWriter, began: float) -> None:
     options, resolved, work_dir = start.options, resolve(start.target), Path(start.work_dir)
     work_dir.mkdir(parents=True, exist_ok=True)
     target = Target(resolved.target)
     extracted = extraction.extract(extraction.legalized(networks.build(start.network).mod, target), target)
     infos = [extraction.describe(index, task) for index, task in enumerate(extracted)]
-    outbox.send(TasksExtracted(resolved.target, infos))
+    events.send(TasksExtracted(resolved.target, infos))
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
         extracted, start.work_dir, num_threads=cores(), seed=options.seed
     )
     runner = TimedRunner(_runner(options), began)
-    reporter = Reporter({info.name: info.index for info in infos}, runner, outbox, work_dir)
+    reporter = Reporter({info.name: info.index for info in infos}, runner, events, work_dir)
     ms.tune.tune_tasks(
         tasks=tasks,
         task_weights=weights,
@@ -96,11 +96,11 @@ class TimedRunner(ms.runner.PyRunner):  # type: ignore[misc]
 class Reporter(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
     """Reports the trials of a batch, when TVM does."""
 
-    def __init__(self, index: dict[str, int], runner: TimedRunner, outbox: Outbox, work_dir: Path) -> None:
+    def __init__(self, index: dict[str, int], runner: TimedRunner, events: EventWriter, work_dir: Path) -> None:
         super().__init__()
         self._index = index
         self._runner = runner
-        self._outbox = outbox
+        self._events = events
         self._work_dir = work_dir
         self._best: dict[int, float] = {}
 
@@ -115,10 +115,10 @@ class Reporter(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
         """One event for each candidate of the batch; TVM wrote their records before."""
         task = self._index[str(task_scheduler.tasks_[task_id].ctx.task_name)]
         moments = iter(self._runner.ended)
-        texts = meta_schedule.latest(self._work_dir, len(measure_candidates))
+        texts = meta_schedule.last_records(self._work_dir, len(measure_candidates))
         for built, measured, text in zip(builder_results, runner_results, texts, strict=True):
             at_s = next(moments) if built.error_msg is None else self._runner.now()
-            self._outbox.send(self._event(task, measured, text, at_s))
+            self._events.send(self._event(task, measured, text, at_s))
 
     def _event(self, task: int, measured: Any, text: str, at_s: float) -> TrialMeasured:
         if measured.error_msg is not None:

@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.live import free_port
-from tests.tuning.engines.trackers import KEY, Farm
+from tests.tuning.engines.trackers import KEY, RpcDevices
 from tests.world import claimed, make_compilation, make_run, make_user
 from tuning.actions import advice, sweeping
 from tuning.engines.wire.tracker import Address
@@ -39,11 +39,11 @@ def silent(settings: Any) -> Address:
 
 
 @pytest.fixture
-def lab(settings: Any, tmp_path: Path) -> Iterator[Farm]:
-    with Farm(tmp_path) as lab:
+def lab(settings: Any, tmp_path: Path) -> Iterator[RpcDevices]:
+    with RpcDevices(tmp_path) as lab:
         settings.TRACKERS = {"lab": lab.address}
         lab.add()
-        lab.until_there_are(1)
+        lab.wait_until_there_are(1)
         yield lab
 
 
@@ -123,7 +123,7 @@ def test_something_else_at_that_address_is_no_tracker(viewer: Client, settings: 
 
 
 @pytest.mark.tvm
-def test_it_shows_a_trackers_queue_now_and_lately(viewer: Client, lab: Farm) -> None:
+def test_it_shows_a_trackers_queue_now_and_lately(viewer: Client, lab: RpcDevices) -> None:
     run = claimed(make_run(device=f"rpc:lab/{KEY}"))
     recorded(4000, queues=queue(7, 7))
     recorded(10, error="refused")
@@ -139,7 +139,7 @@ def test_it_shows_a_trackers_queue_now_and_lately(viewer: Client, lab: Farm) -> 
 
 
 @pytest.mark.tvm
-def test_a_launch_names_a_device_elsewhere(lab: Farm, client: Client) -> None:
+def test_a_launch_names_a_device_elsewhere(lab: RpcDevices, client: Client) -> None:
     client.force_login(make_user())
     board = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}
     order = {"network": "matmul", "target": board, "device": f"rpc:lab/{KEY}"}

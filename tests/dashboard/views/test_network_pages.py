@@ -193,7 +193,7 @@ def test_a_model_goes_from_upload_to_a_finished_run(live_site: LiveSite, signed_
     page = signed_in
     page.goto(f"{live_site.url}/networks/")
     choose(page, "broken.onnx", models.convnet().SerializeToString()[:-200])
-    expect(page.locator("[data-field=file]")).to_contain_text("no ONNX model", timeout=LONG_MS)
+    expect(page.locator("[data-field=file]")).to_contain_text("not an ONNX model", timeout=LONG_MS)
     choose(page, "small.onnx", models.convnet("batch", 4, 8).SerializeToString())
     expect(page.get_by_label("batch")).to_be_focused(timeout=LONG_MS)
     page.get_by_label("batch").fill("2")

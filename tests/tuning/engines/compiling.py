@@ -1,4 +1,4 @@
-"""Compiles and proves for real, as the supervisor would."""
+"""Compiles and proves with TVM, as the supervisor does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HERE = sandbox.Limits(600, "TUNEBOARD_COMPILE")
 
 
 def best(engine: Engine, run: int = 7) -> list[BestRecord]:
-    """The best record of each task of a run that ended."""
+    """The best record of each task of a run that has ended."""
     found: dict[int, BestRecord] = {}
     for number, trial in enumerate(engine.trials, 1):
         latency_s = trial.latency_s

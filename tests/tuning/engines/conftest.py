@@ -1,4 +1,4 @@
-"""What tests of the engine's workers share."""
+"""Fixtures for tests of the engine's workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def context() -> Iterator[ForkServerContext]:
-    # Pytest's own process isn't fit to be forked.
+    # Pytest's own process has threads, so it can't be forked.
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["tests.tuning.engines.preloaded"])
     yield server

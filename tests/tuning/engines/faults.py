@@ -1,4 +1,4 @@
-"""Stand-ins for what a worker does, of the kinds that a compiler or a measured function has in store."""
+"""Stand-ins for the jobs of workers that fail as compilers and measured functions can."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 import psutil
 
-from tuning.engines.measuring.remote import Broken
+from tuning.engines.measuring.sessions import Broken
 
-PATIENCE = 3600
+HANG_S = 3600
 
 
 def build(mod_json: str, target_json: str, path: str) -> None:
-    """Does what its "module" says."""
+    """Do what the "module" says."""
     if mod_json == "hang":
-        time.sleep(PATIENCE)
+        time.sleep(HANG_S)
     elif mod_json == "segfault":
         os.kill(os.getpid(), signal.SIGSEGV)
     elif mod_json == "exit":
@@ -28,25 +28,25 @@ def build(mod_json: str, target_json: str, path: str) -> None:
         raise ValueError("no such intrinsic")
     elif mod_json == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        time.sleep(PATIENCE)
+        time.sleep(HANG_S)
     Path(path).write_text(mod_json)
 
 
-def measure_for_ever(server: Any, work: Any) -> Any:
-    """A session that lasts until the device ends it."""
+def measure_forever(server: Any, measurement: Any) -> Any:
+    """Keep the session until the device ends it."""
     from tvm import rpc
 
-    session = rpc.connect(server.host, server.port, server.match_key, session_timeout=work.timeout_s)
-    time.sleep(work.timeout_s + 2)
+    session = rpc.connect(server.host, server.port, server.match_key, session_timeout=measurement.timeout_s)
+    time.sleep(measurement.timeout_s + 2)
     return _broken(session)
 
 
-def crash_the_session(server: Any, work: Any) -> Any:
-    """The process that serves the session dies; the newest one below the server's."""
+def crash_session(server: Any, measurement: Any) -> Any:
+    """Kill the process that serves the session, which the server has just forked."""
     from tvm import rpc
 
     before = set(_tvm_servers())
-    session = rpc.connect(server.host, server.port, server.match_key, session_timeout=work.timeout_s)
+    session = rpc.connect(server.host, server.port, server.match_key, session_timeout=measurement.timeout_s)
     session.get_function("tvm.rpc.server.workpath")
     for pid in set(_tvm_servers()) - before:
         os.kill(pid, signal.SIGSEGV)
@@ -58,11 +58,11 @@ def _broken(session: Any) -> Any:
         session.get_function("tvm.rpc.server.workpath")
     except Exception as error:  # noqa: BLE001
         return Broken(str(error))
-    raise AssertionError("The session lives still.")
+    raise AssertionError("The session is still alive.")
 
 
 def _tvm_servers() -> list[int]:
-    """Processes of the servers on this machine: sessions are forked from the one that listens."""
+    """Processes forked from RPC servers on this machine, which serve their sessions."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):

@@ -1,4 +1,4 @@
-"""What a fork server of tests has loaded: TVM as an engine has it."""
+"""Preloaded by the tests' fork server: TVM as in an engine."""
 
 from __future__ import annotations
 

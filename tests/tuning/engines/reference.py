@@ -1,4 +1,4 @@
-"""The networks' vocabulary in NumPy, as the papers say it: batch norms as they are, no layout but channels last."""
+"""The layers that networks are built from, in NumPy and as in the papers: batch norms unfolded, channels last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tuning.engines.networks.weights import EPSILON, Floats, Weights
 
 
 class Reference:
-    """Computes what `networks.layers.Layers` emits, with the same weights, in float32."""
+    """Computes in float32 what `networks.layers.Layers` emits, with the same weights."""
 
     def __init__(self) -> None:
         self.weights = Weights()
@@ -83,7 +83,7 @@ def _each(size: Any, dims: int) -> list[int]:
 
 
 def _windows(x: Floats, size: Sequence[int], stride: Any, padding: Any, beyond: float = 0) -> Floats:
-    """(batch, places …, channels, window …)."""
+    """All windows, as (batch, positions …, channels, window …)."""
     dims = x.ndim - 2
     around = [extent // 2 for extent in size] if padding is None else _each(padding, dims)
     padded = np.pad(x, [(0, 0), *((one, one) for one in around), (0, 0)], constant_values=beyond)

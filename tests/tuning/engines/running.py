@@ -1,4 +1,4 @@
-"""Runs the real engine process by hand, as a supervisor would."""
+"""Runs the real engine process, in place of a supervisor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ E = TypeVar("E", bound=Event)
 
 
 def start(work_dir: Path, **changes: Any) -> Start:
-    """A small run: random candidates of a matmul, 4 at a time."""
+    """A small run: random candidates for a matmul, in batches of 4."""
     given: dict[str, Any] = {
         "run_id": 1,
         "network": NetworkSpec("matmul", {"n": 64}),
@@ -75,16 +75,16 @@ class Engine:
             yield self.seen[-1]
 
     def until(self, kind: type[E], nth: int = 1) -> E:
-        """Read up to the n-th event of that kind from here."""
+        """Read up to the n-th event of this kind from now on."""
         for event in self:
             if isinstance(event, kind):
                 nth -= 1
                 if not nth:
                     return event
-        raise AssertionError(f"The engine ended before; its console:\n{self.console.read_text()[-3000:]}")
+        raise AssertionError(f"The engine ended before that. Its console:\n{self.console.read_text()[-3000:]}")
 
     def to_the_end(self) -> Event:
-        """Read all events; gives the last one."""
+        """Read all events and return the last one."""
         for _ in self:
             pass
         self.process.wait()
@@ -95,7 +95,7 @@ class Engine:
         return [event for event in self.seen if isinstance(event, TrialMeasured)]
 
     def family(self) -> list[psutil.Process]:
-        """The engine and all processes below it."""
+        """The engine and its descendants."""
         engine = psutil.Process(self.process.pid)
         return [engine, *engine.children(recursive=True)]
 
@@ -112,11 +112,11 @@ class Engine:
 
 
 def lines(work_dir: Path) -> list[Any]:
-    """The record file, parsed."""
+    """The parsed record file."""
     return [json.loads(line) for line in (work_dir / "database_tuning_record.json").read_text().splitlines()]
 
 
 def latencies(work_dir: Path) -> list[float | None]:
-    """What the record file says of each trial; a failed one has None."""
+    """The latency of each trial in the record file; None if it failed."""
     means = [sum(run_secs) / len(run_secs) for _, (_, run_secs, *_) in lines(work_dir)]
     return [None if mean == 1e10 else mean for mean in means]

@@ -1,4 +1,4 @@
-"""A real tracker of TVM and real servers on loopback, in processes of their own."""
+"""TVM's own tracker and RPC servers on loopback, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ KEY = "board"
 PATIENCE_S = 60.0
 
 
-class Farm:
-    """A tracker, and as many servers of one key as were added. Leaving the context kills all."""
+class RpcDevices:
+    """A tracker and the servers that were added, each of which stands for a device. Leaving the context kills all."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
@@ -29,7 +29,7 @@ class Farm:
         self.servers: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
-        self.until_there_are(0)
+        self.wait_until_there_are(0)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -37,13 +37,13 @@ class Farm:
             kill(process)
 
     def add(self, count: int = 1, key: str = KEY) -> None:
-        """Servers register within some seconds."""
+        """Start servers, which register within seconds."""
         for _ in range(count):
             name = f"server{len(self.servers)}"
             port = free_port()
             self.servers.append(self._start(name, "rpc_server", port, "--tracker", str(self.address), "--key", key))
 
-    def until_there_are(self, count: int, key: str = KEY) -> None:
+    def wait_until_there_are(self, count: int, key: str = KEY) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             try:
@@ -52,17 +52,17 @@ class Farm:
             except TrackerError:
                 assert self.tracker.poll() is None, self._logs.joinpath("tracker.log").read_text()
             time.sleep(0.1)
-        raise AssertionError(f"There never were {count} devices of key {key}.")
+        raise AssertionError(f"There never were {count} devices with the key {key}.")
 
     def loaded(self, server: int) -> int:
-        """Candidates that the server has loaded, which it then measures."""
+        """How many candidates the server has loaded, in order to measure them."""
         return (self._logs / f"server{server}.log").read_text().count("load_module")
 
-    def until_it_measures(self, server: int) -> None:
-        """Another one than now."""
+    def wait_until_it_measures(self, server: int) -> None:
+        """Wait until the server has loaded one more candidate."""
         before, deadline = self.loaded(server), time.monotonic() + PATIENCE_S
         while self.loaded(server) == before:
-            assert time.monotonic() < deadline, f"Server {server} never had another session."
+            assert time.monotonic() < deadline, f"Server {server} never loaded another candidate."
             time.sleep(0.01)
 
     def _start(self, name: str, module: str, port: int, *more: str) -> subprocess.Popen[bytes]:
@@ -74,7 +74,7 @@ class Farm:
 
 
 def processes(server: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """The server's own and all below it."""
+    """The server's process and its descendants."""
     with suppress(psutil.Error):
         first = psutil.Process(server.pid)
         return [first, *first.children(recursive=True)]
@@ -82,7 +82,7 @@ def processes(server: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 
 def kill(server: subprocess.Popen[bytes]) -> None:
-    """With all processes below it, as a machine that loses power."""
+    """Kill the server with its descendants, like a machine that loses power."""
     for process in processes(server):
         with suppress(psutil.Error):
             process.kill()

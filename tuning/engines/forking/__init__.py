@@ -1,1 +1,1 @@
-"""Processes forked from one that has TVM loaded already."""
+"""Forks processes from one that has TVM loaded."""

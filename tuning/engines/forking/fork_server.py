@@ -36,13 +36,13 @@ def start_fork_server(preload: Sequence[str]) -> ForkServerContext:
     """
     if threading.active_count() > 1:
         raise RuntimeError("A process with threads can't be forked: one of them may hold a lock.")
-    # Engines skip the interpreter's shutdown, so Python's resource tracker warns of what they left and removes it.
+    # Engines skip the interpreter's shutdown. Python's resource tracker removes what they leave, but would warn of it.
     os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tuning.engines.forking.preloaded", *preload])
     resource_tracker.ensure_running()
     if not _fork_server():
-        logger.warning("This Python starts its fork server in an unknown way: workers load TVM once more.")
+        logger.warning("Python's multiprocessing isn't as expected: the workers' fork server loads TVM again.")
         forkserver.ensure_running()
     return context
 
@@ -58,8 +58,8 @@ def close_fds_except(*fds: int) -> None:
 def _fork_server() -> bool:
     """Have Python start its fork server, `python -c COMMAND`, as a fork of this process; False if that isn't possible.
 
-    The way to do that is no public interface, so everything about it is checked. If anything differs, the server is
-    started as Python does it. Run with Python 3.11; compared with the source of 3.14.
+    There is no public interface for this, so everything it relies on is checked. Tested with Python 3.11, and compared
+    with the source of 3.14.
     """
     untyped: Any = util
     spawn: Spawn | None = getattr(untyped, "spawnv_passfds", None)

@@ -1,1 +1,1 @@
-"""Building candidates and measuring them, on this machine or on a device of a tracker."""
+"""Builds candidates and measures them, on this machine or on the devices of a tracker."""

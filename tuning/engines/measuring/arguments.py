@@ -1,4 +1,4 @@
-"""What candidates are measured on."""
+"""The arguments that candidates are measured with."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
-FILL = "tvm.contrib.random.random_fill_for_measure"
-"""TVM's function, which a device elsewhere has as well."""
+RANDOM_FILL = "tvm.contrib.random.random_fill_for_measure"
+"""TVM's function, which remote devices have as well."""
 
-_INDEX = re.compile(r"u?int(32|64)$|bool$")
+_MAYBE_INDEX = re.compile(r"u?int(32|64)$|bool$")
 
 
 def allocated(random_fill: Callable[[Any], None], device: Any, args_info: list[Any]) -> Any:
-    """A tensor for each argument, as TVM's evaluators take them: random numbers, and zeros where those may be indices.
+    """A tensor per argument, as TVM's evaluators take them: zeros if it may hold indices, else random numbers.
 
-    TVM's own allocation fills whole numbers with the bits of floating-point ones. A lookup in a table, as the
-    embedding of words is one, reads far outside of it then: every trial ends by SIGSEGV.
+    TVM would fill integers with the bits of floating-point numbers. Used as indices, for example of an embedding table,
+    they are so far out of bounds that every trial ends in SIGSEGV.
     """
     from tvm.s_tir.meta_schedule.runner.utils import alloc_argument_common
 
     def fill(tensor: Any) -> None:
-        if _INDEX.match(str(tensor.dtype)):
+        if _MAYBE_INDEX.match(str(tensor.dtype)):
             tensor.copyfrom(np.zeros(tensor.shape, str(tensor.dtype)))
         else:
             random_fill(tensor)

@@ -1,7 +1,7 @@
-"""Builds and measures candidates, each in a worker process whose crash or hang costs that candidate only.
+"""Builds and measures candidates in worker processes, so that a crash or hang costs only the candidate that caused it.
 
-Workers are forked from a fork server that has TVM loaded and no threads (`warm`). Building uses fresh workers for every
-batch, since TVM's build leaks; measuring keeps one worker until it dies.
+Workers are forked from a fork server that has TVM loaded. Builds use new workers for every batch, since TVM's build
+leaks memory. Measurements keep one worker until it dies.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from collections.abc import Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pebble import CONSTS, ProcessExpired, ProcessPool
 
@@ -24,24 +23,13 @@ from tuning.engines.wire.protocol import ErrorKind
 from tuning.engines.wire.signals import signal_name
 
 from . import race, workers
-from .workers import Fault, Timing
+from .outcomes import Failure, Timing, WorkerError
 
-CONSTS.term_timeout = 0.2  # A worker that hangs inside TVM doesn't heed SIGTERM: don't wait 3 s for it.
-
-ARTIFACTS = "artifacts"
-"""Folder of a run's work directory where candidates lie between build and measurement."""
+CONSTS.term_timeout = 0.2  # A worker that hangs in TVM doesn't react to SIGTERM, so don't wait the default 3 s.
 
 
-@dataclass(frozen=True)
-class Failure:
-    """Why a trial has no latency."""
-
-    kind: ErrorKind
-    text: str
-
-
-class Builder:
-    """Builds the candidates of a batch side by side."""
+class LocalBuilder:
+    """Builds the candidates of a batch in parallel."""
 
     def __init__(
         self, context: ForkServerContext, folder: Path, *, max_workers: int, timeout_s: float, suffix: str
@@ -52,40 +40,34 @@ class Builder:
         self._timeout_s = timeout_s
         self._suffix = suffix
         self._batches = itertools.count()
-        shutil.rmtree(folder, ignore_errors=True)  # What a killed process left there.
+        shutil.rmtree(folder, ignore_errors=True)  # What a killed process may have left.
         folder.mkdir(parents=True)
 
     def build(self, mods: Sequence[str], target: str) -> Iterator[tuple[int, Path | Failure]]:
-        """Index and artifact, or why there is none, of each module (TVM's JSON) in the order in which they end."""
-        # Earlier batches may be waiting for their measurement still.
+        """Build modules (TVM's JSON). Yields each one's index with its artifact or failure, in the order they end."""
+        # Numbered, because artifacts of earlier batches may still be waiting to be measured.
         batch = next(self._batches)
         paths = [self._folder / f"{batch}-{index}{self._suffix}" for index in range(len(mods))]
         if not mods:
             return
         with self._pool(len(mods)) as pool:
-            jobs: dict[Future[Any], int] = {
+            indices: dict[Future[Any], int] = {
                 pool.schedule(workers.guarded, (workers.build, mod, target, str(path)), timeout=self._timeout_s): index
                 for index, (mod, path) in enumerate(zip(mods, paths, strict=True))
             }
-            for future in futures.as_completed(jobs):
-                failure = _result(future, "build", self._timeout_s)
-                yield jobs[future], failure if isinstance(failure, Failure) else paths[jobs[future]]
+            for future in futures.as_completed(indices):
+                result = _result(future, "build", self._timeout_s)
+                index = indices[future]
+                yield index, result if isinstance(result, Failure) else paths[index]
 
-    def _pool(self, jobs: int) -> ProcessPool:
+    def _pool(self, builds: int) -> ProcessPool:
         return ProcessPool(
-            min(self._max_workers, jobs), initializer=workers.begin, initargs=(None,), context=self._context
+            min(self._max_workers, builds), initializer=workers.initialize, initargs=(None,), context=self._context
         )
 
 
-class Measuring(Protocol):
-    """What measures built candidates."""
-
-    def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None) -> Timing | Failure:
-        """Measure, where that saves time only shortly what is slower than the limit. The artifact is gone afterwards."""
-
-
-class Runner:
-    """Measures built candidates one after another."""
+class LocalRunner:
+    """Measures built candidates on this machine, one after another."""
 
     def __init__(
         self, context: ForkServerContext, *, config: tuple[int, int, int], timeout_s: float, threads: int | None
@@ -98,16 +80,18 @@ class Runner:
         self._pool: ProcessPool | None = None
 
     def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None = None) -> Timing | Failure:
-        """Measure, but only shortly what is slower than the limit. The artifact is gone afterwards."""
-        job = (workers.measure, str(path), device_type, args_info, self._config, limit_s if self._races else None)
-        future = self._ready_pool().schedule(workers.guarded, job, timeout=self._timeout_s)
+        """See `Runner`."""
+        call = (workers.measure, str(path), device_type, args_info, self._config, limit_s if self._races else None)
+        future = self._ready_pool().schedule(workers.guarded, call, timeout=self._timeout_s)
         result: Timing | Failure = _result(future, "run", self._timeout_s)
         path.unlink(missing_ok=True)
         return result
 
     def _ready_pool(self) -> ProcessPool:
         if self._pool is None or not self._pool.active:
-            self._pool = ProcessPool(1, initializer=workers.begin, initargs=(self._threads,), context=self._context)
+            self._pool = ProcessPool(
+                1, initializer=workers.initialize, initargs=(self._threads,), context=self._context
+            )
         return self._pool
 
     def close(self) -> None:
@@ -118,21 +102,21 @@ class Runner:
 
 
 def _result(future: Future[Any], step: str, timeout_s: float) -> Any:
-    """The worker's result, or what happened to it as a failure of that step (`build` or `run`)."""
+    """The worker's result, or a failure of the step (`build` or `run`) that says what happened to the worker."""
     kind: ErrorKind = "build" if step == "build" else "run"
     try:
         result = future.result()
-    except futures.TimeoutError:  # Before Python 3.11 another class than the builtin.
-        slow: ErrorKind = "build_timeout" if step == "build" else "run_timeout"
-        return Failure(slow, f"Took longer than {timeout_s:g} s to {step}, and was stopped.")
+    except futures.TimeoutError:  # Another class than the builtin before Python 3.11.
+        timeout: ErrorKind = "build_timeout" if step == "build" else "run_timeout"
+        return Failure(timeout, f"Took longer than {timeout_s:g} s to {step}, and was stopped.")
     except ProcessExpired as error:
-        return Failure(kind, f"The {step} process was {_ending(error.exitcode or 0)}.")
+        return Failure(kind, f"The {step} process {_ending(error.exitcode or 0)}.")
     except BrokenProcessPool as error:
         return Failure(kind, f"The {step} process broke: {error}")
-    return Failure(kind, result.text) if isinstance(result, Fault) else result
+    return Failure(kind, result.text) if isinstance(result, WorkerError) else result
 
 
 def _ending(exitcode: int) -> str:
     if exitcode >= 0:
-        return f"ended by exit status {exitcode}"
-    return f"killed by {signal_name(-exitcode)} ({signal.strsignal(-exitcode)})"
+        return f"exited with status {exitcode}"
+    return f"was killed by {signal_name(-exitcode)} ({signal.strsignal(-exitcode)})"

@@ -1,8 +1,8 @@
-"""The race: a candidate that is clearly slower than its task's best isn't measured at full length. No TVM here.
+"""The race: candidates that are clearly slower than their task's best aren't measured at full length. No TVM here.
 
-Its latency is measured all the same, in a few short laps. Noise makes a lap slower, never faster, so the fastest lap
-decides: only what was slower than the limit in every lap has lost, and whatever else happens on the machine would have
-to last through all of them.
+Each candidate first runs a few short laps against a limit. Noise can make a lap slower but never faster, so the
+fastest lap decides: a candidate loses only if it exceeds the limit in every lap, and a disturbance would have to last
+through all of them to cause that.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ import math
 from collections.abc import Callable
 
 LAP_MS = 1
-"""Least length of a lap, well below a scheduler's time slice: short functions are executed more often."""
+"""Minimum length of a lap, well below a scheduler's time slice. Short functions are executed more than once."""
 LAPS = 8
 LONG_S = 0.04
-"""Slow functions need no 8 laps: those that lasted this long in all are as telling."""
+"""Slow functions don't need 8 laps: laps that take this long in total are as reliable."""
 WORTHWHILE_MS = 80
-"""A full measurement that takes less than that costs no more than the race."""
+"""If a full measurement takes less than this, a race would save nothing."""
 
-Laps = Callable[[int], list[float]]
-"""Measures so many laps: seconds of one execution in each."""
-
-
-def lost(laps: Laps, limit_s: float, at_least: int) -> list[float] | None:
-    """The laps of a candidate that lost; None for one that is to be measured at full length."""
-    run = laps(at_least)
-    if min(run) > limit_s and (more := _lacking(run)):
-        run += laps(more)
-    return run if min(run) > limit_s else None
+MeasureLaps = Callable[[int], list[float]]
+"""Measures this many laps, and returns the seconds per execution of each."""
 
 
-def _lacking(run: list[float]) -> int:
-    enough = math.ceil(LONG_S / max(min(run), LAP_MS / 1e3))
-    return max(0, min(LAPS, enough) - len(run))
+def lost_laps(measure_laps: MeasureLaps, limit_s: float, at_least: int) -> list[float] | None:
+    """Race a candidate, and return its laps if it lost; None if it is to be measured at full length."""
+    laps = measure_laps(at_least)
+    if min(laps) > limit_s and (missing := _missing(laps)):
+        laps += measure_laps(missing)
+    return laps if min(laps) > limit_s else None
+
+
+def _missing(laps: list[float]) -> int:
+    enough = math.ceil(LONG_S / max(min(laps), LAP_MS / 1e3))
+    return max(0, min(LAPS, enough) - len(laps))
 
 
 def is_worthwhile(config: tuple[int, int, int]) -> bool:
-    """Whether a full measurement of this number, repeat and min_repeat_ms takes long enough to be cut short."""
+    """Whether a full measurement with this (number, repeat, min_repeat_ms) takes long enough to be worth a race."""
     _, repeat, min_repeat_ms = config
     return repeat * min_repeat_ms >= WORTHWHILE_MS

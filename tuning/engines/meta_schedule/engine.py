@@ -1,6 +1,6 @@
-"""The MetaSchedule engine: `python -m tuning.engines.meta_schedule --events-fd FD`, as `protocol` says.
+"""The MetaSchedule engine: `python -m tuning.engines.meta_schedule --events-fd FD`. See `wire.protocol`.
 
-Nothing heavy is imported at its top, so that the supervisor hears of it at once.
+TVM is imported late, so that the supervisor hears from the engine at once.
 """
 
 from __future__ import annotations
@@ -21,70 +21,69 @@ from tuning.engines.wire import catalog, versions
 from tuning.engines.wire.errors import RunRefused
 from tuning.engines.wire.protocol import VERSION, Failed, Finished, Hello, Phase, Start
 
-from .pipes import Inbox, Outbox
+from .pipes import ControlReader, EventWriter
 
 logger = logging.getLogger("tuneboard")
 
 
 def prepare(kind: str) -> None:
-    """Load all that runs for targets of a kind need. No thread is started, no device touched."""
-    if trouble := versions.problem():
-        raise SystemExit(trouble)
+    """Load everything that runs need for targets of this kind, without starting a thread or touching a device."""
+    if problem := versions.problem():
+        raise SystemExit(problem)
     _load()
     intrinsics.load(kind)
-    import xgboost  # noqa: F401  TVM does so when it makes the cost model.
+    import xgboost  # noqa: F401  TVM would import it when it creates the cost model.
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one engine process from its first event to its last."""
     parser = argparse.ArgumentParser(prog="python -m tuning.engines.meta_schedule")
-    parser.add_argument("--events-fd", type=int, required=True, help="an open pipe that events are written to")
-    outbox = Outbox(parser.parse_args(argv).events_fd)
+    parser.add_argument("--events-fd", type=int, required=True, help="file descriptor of a pipe to write events to")
+    events = EventWriter(parser.parse_args(argv).events_fd)
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(asctime)s [%(levelname)s] %(message)s")
-    logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.INFO)  # Of the console; TVM's files have it all.
-    outbox.send(Hello(VERSION, "meta_schedule", os.getpid(), versions.in_use()))
-    inbox = Inbox(on_stop=lambda: outbox.close_with(Finished("stopped")))
+    logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.INFO)  # On the console; TVM's log files have it all.
+    events.send(Hello(VERSION, "meta_schedule", os.getpid(), versions.in_use()))
+    controls = ControlReader(on_stop=lambda: events.exit_with(Finished("stopped")))
     try:
-        if start := _start(inbox):
+        if start := _read_start(controls):
             _check(start)
-            _tune(start, inbox, outbox)
-    except RunRefused as impossible:
-        _fail(outbox, str(impossible), impossible.field)
-    except Exception as error:  # noqa: BLE001  the supervisor must hear of whatever it was
+            _tune(start, controls, events)
+    except RunRefused as refused:
+        _fail(events, str(refused), refused.field)
+    except Exception as error:  # noqa: BLE001  the supervisor must learn of any error
         traceback.print_exc()
-        _fail(outbox, f"{type(error).__name__}: {error}", None)
+        _fail(events, f"{type(error).__name__}: {error}", None)
 
 
 def _load() -> None:
-    """Import what every run needs."""
-    # NumPy's BLAS starts a thread for each core as it is loaded. Nothing here multiplies by it.
+    # NumPy's BLAS starts a thread per core when it is loaded. Nothing here uses BLAS.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from . import session  # noqa: F401
 
 
-def _fail(outbox: Outbox, error: str, field: str | None) -> NoReturn:
+def _fail(events: EventWriter, error: str, field: str | None) -> NoReturn:
     logger.error("%s", error)
     sys.stdout.flush()
     sys.stderr.flush()
-    outbox.close_with(Failed(error, field))
+    events.exit_with(Failed(error, field))
 
 
-def _start(inbox: Inbox) -> Start | None:
+def _read_start(controls: ControlReader) -> Start | None:
     try:
-        return inbox.start()
+        return controls.read_start()
     except msgspec.MsgspecError as error:
         raise RunRefused(str(error), _field(error)) from error
 
 
 def _field(error: msgspec.MsgspecError) -> str | None:
-    """The option that msgspec names, such as `$.options.number`."""
+    """The option that msgspec names, as in `$.options.number`."""
     path = re.search(r"`\$\.([\w.]+)", str(error))
     return path[1].removeprefix("options.") if path else None
 
 
 def _check(start: Start) -> None:
-    if trouble := versions.problem():
-        raise RunRefused(trouble)
+    if problem := versions.problem():
+        raise RunRefused(problem)
     if start.network.file is None:
         _check_builtin(start)
     for field, reason in start.options.contradictions().items():
@@ -102,9 +101,9 @@ def _check_builtin(start: Start) -> None:
         raise RunRefused(str(error), "network_options") from error
 
 
-def _tune(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
-    outbox.send(Phase("loading"))
+def _tune(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
+    events.send(Phase("loading"))
     _load()
     from . import session
 
-    session.run(start, inbox, outbox)
+    session.run(start, controls, events)

@@ -1,4 +1,4 @@
-"""The engine's ends of both pipes: events out, controls in."""
+"""The engine's ends of its two pipes: events out, controls in."""
 
 from __future__ import annotations
 
@@ -16,13 +16,23 @@ from typing import NoReturn
 import msgspec
 import psutil
 
-from tuning.engines.wire.protocol import Event, Extend, Failed, Finished, Start, WarmStart, decode_control, encode
+from tuning.engines.wire.protocol import (
+    Event,
+    Extend,
+    Failed,
+    Finished,
+    KnownRecord,
+    Start,
+    WarmStart,
+    decode_control,
+    encode,
+)
 
 logger = logging.getLogger(__name__)
 
 
-def vanish() -> NoReturn:
-    """End at once with all processes below this one: nobody listens, and nothing may keep a device busy."""
+def exit_with_children() -> NoReturn:
+    """End this process and all its descendants at once. The supervisor is gone, and nothing may keep a device busy."""
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             # Python's resource tracker ends by itself, after it has removed our semaphores from /dev/shm.
@@ -31,24 +41,24 @@ def vanish() -> NoReturn:
     os._exit(1)
 
 
-class Outbox:
-    """Writes events, one line each. The process vanishes when nobody reads them any more."""
+class EventWriter:
+    """Writes events to a pipe, one per line. Ends the process if nobody reads the pipe any more."""
 
     def __init__(self, fd: int) -> None:
+        # A worker that inherited the pipe would hide the engine's end from the supervisor.
         os.set_inheritable(fd, False)  # noqa: FBT003  takes no keyword
-        # A worker that held the pipe open would hide the engine's end.
         self._fd = fd
         self._lock = threading.Lock()
 
     def send(self, event: Event) -> None:
-        """Write the event; waits while the pipe is full."""
+        """Write the event, waiting while the pipe is full."""
         with self._lock:
             self._write(event)
 
-    def close_with(self, event: Finished | Failed) -> NoReturn:
-        """Write the last event and end the process, while other threads wait in vain.
+    def exit_with(self, event: Finished | Failed) -> NoReturn:
+        """Write the last event and end the process. Other threads can't write any more.
 
-        Without the interpreter's own ending, which would wait for a thread that is in TVM.
+        This skips the interpreter's shutdown, which would wait for a thread that is in TVM.
         """
         with self._lock:
             self._write(event)
@@ -60,86 +70,90 @@ class Outbox:
             while line:
                 line = line[os.write(self._fd, line) :]
         except BrokenPipeError:
-            vanish()
+            exit_with_children()
 
 
-class Inbox:
-    """Reads controls from stdin, and takes SIGTERM for Stop."""
+class ControlReader:
+    """Reads controls from stdin, and treats SIGTERM as Stop."""
 
     def __init__(self, on_stop: Callable[[], None], fd: int = 0) -> None:
         self.on_stop = on_stop
-        """Called from another thread for each Stop or SIGTERM."""
+        """Called on another thread for each Stop or SIGTERM."""
+        self.started_at = time.monotonic()
+        """When `Start` was read, on the monotonic clock."""
         self._on_extend: Callable[[Extend], None] | None = None
         self._extension: Extend | None = None
-        self._extending = threading.Lock()
-        self.earlier: queue.SimpleQueue[WarmStart] = queue.SimpleQueue()
-        self.began = time.monotonic()
-        """When the start was read, on the monotonic clock."""
+        self._extend_lock = threading.Lock()
+        self._warm_starts: queue.SimpleQueue[WarmStart] = queue.SimpleQueue()
         self._fd = fd
-        self._rest = b""
-        self._signalled, wakeup = os.pipe()
-        os.set_blocking(wakeup, False)
-        # Python's handlers run on the main thread, which may be in TVM for minutes; the wake-up byte comes at once.
+        self._buffer = b""
+        self._signal_fd, wakeup_fd = os.pipe()
+        os.set_blocking(wakeup_fd, False)
+        # Python runs signal handlers on the main thread, which may be in TVM for minutes. The wakeup byte comes at once.
         signal.signal(signal.SIGTERM, lambda *_: None)
-        signal.set_wakeup_fd(wakeup)
+        signal.set_wakeup_fd(wakeup_fd)
 
-    def start(self) -> Start | None:
-        """The first control; None when the supervisor went away before it. Raises `msgspec.MsgspecError`."""
-        while b"\n" not in self._rest:
+    def read_start(self) -> Start | None:
+        """Wait for the first control; None if the supervisor is gone before it. Raises `msgspec.MsgspecError`."""
+        while b"\n" not in self._buffer:
             if not self._read():
                 return None
-        self.began = time.monotonic()
-        line, self._rest = self._rest.split(b"\n", 1)
+        self.started_at = time.monotonic()
+        line, self._buffer = self._buffer.split(b"\n", 1)
         control = decode_control(line)
         if not isinstance(control, Start):
             raise msgspec.ValidationError("The first control must be a start.")
         return control
 
     def watch(self) -> None:
-        """Heed later controls from now on, and vanish when stdin closes."""
+        """Handle further controls on a thread of their own, and end the process when stdin closes."""
         threading.Thread(target=self._watch, name="controls", daemon=True).start()
 
-    def _watch(self) -> NoReturn:
-        while True:
-            *lines, self._rest = self._rest.split(b"\n")
-            for line in lines:
-                self._heed(line)
-            readable, _, _ = select.select([self._fd, self._signalled], [], [])
-            if self._signalled in readable:
-                os.read(self._signalled, 64)
-                self.on_stop()
-            elif not self._read():
-                vanish()
+    def warm_start_records(self) -> list[KnownRecord]:
+        """Wait for `WarmStart` and return its records."""
+        return self._warm_starts.get().records
 
-    def _heed(self, line: bytes) -> None:
-        try:
-            control = decode_control(line)
-        except msgspec.MsgspecError as error:
-            logger.warning("Passed over a control that can't be read (%s): %r", error, line[:200])
-            return
-        if isinstance(control, Start):
-            logger.warning("Passed over a second start")
-        elif isinstance(control, Extend):
-            self._extend(control)
-        elif isinstance(control, WarmStart):
-            self.earlier.put(control)
-        else:
-            self.on_stop()
-
-    def hear_extensions(self, on_extend: Callable[[Extend], None]) -> None:
-        """Call it, from another thread, for each Extend from now on, and now for the last one that came already."""
-        with self._extending:
+    def watch_extensions(self, on_extend: Callable[[Extend], None]) -> None:
+        """Call back for each later Extend, on another thread, and now for the last one that has arrived already."""
+        with self._extend_lock:
             self._on_extend = on_extend
             if self._extension:
                 on_extend(self._extension)
 
+    def _watch(self) -> NoReturn:
+        while True:
+            *lines, self._buffer = self._buffer.split(b"\n")
+            for line in lines:
+                self._handle(line)
+            readable, _, _ = select.select([self._fd, self._signal_fd], [], [])
+            if self._signal_fd in readable:
+                os.read(self._signal_fd, 64)
+                self.on_stop()
+            elif not self._read():
+                exit_with_children()
+
+    def _handle(self, line: bytes) -> None:
+        try:
+            control = decode_control(line)
+        except msgspec.MsgspecError as error:
+            logger.warning("Ignored an invalid control (%s): %r", error, line[:200])
+            return
+        if isinstance(control, Start):
+            logger.warning("Ignored a second start.")
+        elif isinstance(control, Extend):
+            self._extend(control)
+        elif isinstance(control, WarmStart):
+            self._warm_starts.put(control)
+        else:
+            self.on_stop()
+
     def _extend(self, extension: Extend) -> None:
-        with self._extending:
+        with self._extend_lock:
             self._extension = extension
             if self._on_extend:
                 self._on_extend(extension)
 
     def _read(self) -> bool:
         chunk = os.read(self._fd, 65536)
-        self._rest += chunk
+        self._buffer += chunk
         return bool(chunk)

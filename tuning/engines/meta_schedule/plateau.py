@@ -1,14 +1,14 @@
-"""When a task has stopped gaining. No TVM here."""
+"""Detects when a task has stopped improving. No TVM here."""
 
 from __future__ import annotations
 
-NEVER = float("inf")
+UNMEASURED = float("inf")
 
 
 class Plateau:
-    """Watches one task: reached after `trials` trials in a row that together gained less than `percent` % of its best."""
+    """A task's plateau: reached after `trials` trials in a row that together improved it by less than `percent` %."""
 
-    def __init__(self, percent: float, trials: int | None, best_s: float = NEVER) -> None:
+    def __init__(self, percent: float, trials: int | None, best_s: float = UNMEASURED) -> None:
         self._factor = 1 - percent / 100
         self._trials = trials
         self._reference_s = best_s
@@ -16,12 +16,12 @@ class Plateau:
 
     @property
     def reached(self) -> bool:
-        """Whether more trials of the task seem wasted."""
+        """Whether more trials of the task would be wasted."""
         return self._trials is not None and self._since >= self._trials
 
     def add(self, latency_s: float | None) -> None:
-        """One more trial; None when it failed. The gain counts from the last time that there was enough of it."""
-        if latency_s is not None and (latency_s <= self._reference_s * self._factor or self._reference_s == NEVER):
+        """Count a trial; None means it failed. Small gains add up: they are measured against the last large enough one."""
+        if latency_s is not None and (latency_s <= self._reference_s * self._factor or self._reference_s == UNMEASURED):
             self._reference_s, self._since = latency_s, 0
         else:
             self._since += 1

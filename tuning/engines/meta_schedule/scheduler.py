@@ -1,4 +1,4 @@
-"""TVM's task scheduler, which asks the allotment for the next task."""
+"""TVM's task scheduler, with the next task chosen by the run's trial budget."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from .trials import Trials
 
 NO_TASK = -1
 NO_LIMIT = 2**30
-"""For TVM's own limits of trials, which can't grow while it tunes: the scheduler ends the loop."""
+"""For TVM's own limits on trials, which can't grow while it tunes. Our scheduler ends the loop instead."""
 
 
 @derived_object
 class Scheduler(ms.task_scheduler.PyTaskScheduler):  # type: ignore[misc]
-    """Numbers tasks by their place among the chosen ones, as TVM does."""
+    """Numbers tasks as TVM does, by their position among the chosen ones."""
 
     def __init__(self, trials: Trials) -> None:
         super().__init__()
         self._trials = trials
 
     def next_task_id(self) -> int:
-        """The next task, whose last batch was joined; -1 ends the run."""
-        tvms, chosen = self._outer(), self._trials.allotment.chosen
-        for place in range(len(chosen)):
-            tvms.touch_task(place)
+        """The next task, once its last batch was joined; -1 ends the run."""
+        inner, chosen = self._outer(), self._trials.budget.chosen
+        for position in range(len(chosen)):
+            inner.touch_task(position)
         while True:
             task = self._trials.next_task()
-            waiting = [place for place in range(len(chosen)) if tvms.tasks_[place].runner_futures is not None]
-            if task is not None and chosen.index(task) not in waiting:
+            running = [position for position in range(len(chosen)) if inner.tasks_[position].runner_futures is not None]
+            if task is not None and chosen.index(task) not in running:
                 return chosen.index(task)
-            if task is None and not waiting:
+            if task is None and not running:
                 return NO_TASK
-            # What the measurements under way say may change who is next, even whether anybody is.
-            tvms.join_running_task(waiting[0] if task is None else chosen.index(task))
+            # The results of running measurements may change which task is next, and even whether there is one.
+            inner.join_running_task(running[0] if task is None else chosen.index(task))

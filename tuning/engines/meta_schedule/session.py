@@ -1,4 +1,4 @@
-"""One engine process once TVM is loaded: target, tasks, what earlier processes did, then the search."""
+"""One engine process after TVM is loaded: target, tasks, records of earlier processes, then tuning."""
 
 from __future__ import annotations
 
@@ -18,60 +18,61 @@ from tuning.engines.targets import cuda, intrinsics
 from tuning.engines.targets.resolving import Resolved, TargetRefused, kind_of, knows_float16, resolve
 from tuning.engines.wire.errors import Refused, RunRefused
 from tuning.engines.wire.protocol import Phase, Start, TaskInfo, TasksExtracted
-from tuning.logs import meta_schedule
+from tuning.logs.meta_schedule import WORKLOADS, pad, record_lines, repair, workload_hashes
 
-from .pipes import Inbox, Outbox
-from .search import Search, Setting, tune
+from .loop import TuningConfig, tune
+from .pipes import ControlReader, EventWriter
+from .search import Search
 from .trials import Trials
-from .warm_start import Past
+from .warm_start import PriorRecords
 
 logger = logging.getLogger("tuneboard")
 INTRINSICS = "TUNEBOARD_INTRINSICS"
 """Environment variable that tells a fork server which tensor intrinsics its workers need."""
 
 
-def run(start: Start, inbox: Inbox, outbox: Outbox) -> NoReturn:
+def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
     """Tune until the budget is used up, and end the process. Raises `RunRefused`."""
     work_dir = Path(start.work_dir)
     work_dir.mkdir(parents=True, exist_ok=True)
     context = _fork_server(start)
-    inbox.watch()
+    controls.watch()
     resolved = _resolved(start)
     target = Target(resolved.target)
-    outbox.send(Phase("extracting"))
+    events.send(Phase("extracting"))
     extracted = _extracted(start, target)
     chosen = _chosen(start, len(extracted))
     infos = [extraction.describe(index, task, chosen=index in chosen) for index, task in enumerate(extracted)]
     _check_float16(start, infos, target)
-    outbox.send(TasksExtracted(resolved.target, infos))
-    trials = Trials(start, infos, outbox, inbox.began)
-    earlier = inbox.earlier.get().records if start.expect_warm_start else []
-    inbox.on_stop = trials.stop
+    events.send(TasksExtracted(resolved.target, infos))
+    trials = Trials(start, infos, events, controls.started_at)
+    known = controls.warm_start_records() if start.expect_warm_start else []
+    controls.on_stop = trials.stop
     trials.limit_time(start.time_limit_s)
-    inbox.hear_extensions(trials.extend)
+    controls.watch_extensions(trials.extend)
     database, workloads = _database(start, work_dir, extracted, trials)
     if trials.left:
-        index = {info.name: info.index for info in infos}
         own = [list(database.get_top_k(workload, len(database))) for workload in workloads]
-        past = Past([task.dispatched[0] for task in extracted], own, earlier)
-        if past.warm_started.tasks:
-            outbox.send(past.warm_started)
-        setting = Setting(start.options, work_dir, target, context, start.remote)
-        tune(extracted, Search(trials, index, target, past), setting)
-    trials.finish(trials.why_no_more())
+        prior = PriorRecords([task.dispatched[0] for task in extracted], own, known)
+        if prior.warm_started.tasks:
+            events.send(prior.warm_started)
+        search = Search(trials, {info.name: info.index for info in infos}, target, prior)
+        tune(extracted, search, TuningConfig(start.options, work_dir, target, context, start.remote))
+    trials.finish(trials.finish_reason())
 
 
 def _chosen(start: Start, tasks: int) -> set[int]:
     chosen = set(start.options.tasks if start.options.tasks is not None else range(tasks))
-    if beyond := sorted(chosen - set(range(tasks))):
+    if unknown := sorted(chosen - set(range(tasks))):
         raise RunRefused(
-            f"{start.network.name} has no task {', '.join(map(str, beyond))}: it has {tasks}, numbered from 0.", "tasks"
+            f"{start.network.name} has no task {', '.join(map(str, unknown))}: its {tasks} are numbered from 0.",
+            "tasks",
         )
     return chosen
 
 
 def _fork_server(start: Start) -> ForkServerContext:
-    """Forked before a thread is started or a GPU touched: CUDA, once in use, doesn't work in a forked process."""
+    """Fork before a thread starts or a GPU is touched: once in use, CUDA doesn't work in a forked process."""
     try:
         kind = kind_of(start.target)
     except TargetRefused as refused:
@@ -92,19 +93,17 @@ def _resolved(start: Start) -> Resolved:
 def _check_float16(start: Start, infos: list[TaskInfo], target: Target) -> None:
     if knows_float16(target) or not any("float16" in info.tensorir for info in infos):
         return
-    without = (
-        "The target's CPU has no instruction for float16 (f16c), as a bare llvm target hasn't: name the CPU (mcpu)"
-    )
+    reason = "The target's CPU has no float16 instructions (f16c), nor does a bare llvm target: name the CPU (mcpu)"
     if start.network.file:
-        raise RunRefused(f"{without}; {start.network.name} computes in it.", "target")
-    raise RunRefused(f"{without}, or choose float32.", "network_options.dtype")
+        raise RunRefused(f"{reason}, because {start.network.name} computes in float16.", "target")
+    raise RunRefused(f"{reason}, or choose float32.", "network_options.dtype")
 
 
 def _extracted(start: Start, target: Target) -> list[Any]:
     mod = extraction.legalized(_built(start), target)
     extracted = extraction.extract(mod, target)
     if not extracted:
-        raise RunRefused(f"{start.network.name} has no function to tune.", "network")
+        raise RunRefused(f"{start.network.name} has no functions to tune.", "network")
     return extracted
 
 
@@ -116,25 +115,26 @@ def _built(start: Start) -> Any:
 
 
 def _database(start: Start, work_dir: Path, extracted: list[Any], trials: Trials) -> tuple[Any, list[Any]]:
-    """The run's database with its line n for trial n, and each task's workload in it."""
-    for said in meta_schedule.repair(work_dir):
-        logger.warning("%s", said)
+    """The run's database, whose line n is trial n, and the workload of each task in it."""
+    for message in repair(work_dir):
+        logger.warning("%s", message)
     database = ms.database.JSONDatabase(work_dir=str(work_dir))
     workloads = [database.commit_workload(task.dispatched[0]) for task in extracted]
-    earlier = meta_schedule.recorded(work_dir)
-    task_of = _task_by_line(work_dir, workloads)
-    trials.recover([(task_of[line.workload], line) for line in earlier])
-    meta_schedule.pad(work_dir, start.trials_done - len(earlier))
-    trials.open(work_dir, database, workloads)
+    lines = record_lines(work_dir)
+    task_of = _task_by_workload(work_dir, workloads)
+    trials.recover([(task_of[line.workload], line) for line in lines])
+    pad(work_dir, start.trials_done - len(lines))
+    trials.open_records(work_dir, database, workloads)
     return database, workloads
 
 
-def _task_by_line(work_dir: Path, workloads: list[Any]) -> dict[int, int]:
-    """Task by the line of its workload."""
+def _task_by_workload(work_dir: Path, workloads: list[Any]) -> dict[int, int]:
+    """Tasks by the line of their workload in the workload file."""
     task_of = {str(workload.as_json()[0]): task for task, workload in enumerate(workloads)}
     try:
-        return {line: task_of[shash] for line, shash in enumerate(meta_schedule.workload_hashes(work_dir))}
+        return {line: task_of[shash] for line, shash in enumerate(workload_hashes(work_dir))}
     except KeyError as error:
         raise RunRefused(
-            f"{work_dir / meta_schedule.WORKLOADS} holds a function that is none of this run's tasks: was it made by another TVM?"
+            f"{work_dir / WORKLOADS} holds a function that isn't one of this run's tasks. "
+            "Was it written by another version of TVM?"
         ) from error

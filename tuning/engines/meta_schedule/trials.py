@@ -1,4 +1,4 @@
-"""The trials of one engine process: counted, committed to the record file, then reported. One after another."""
+"""The trials of one engine process: each is counted, committed to the record file, then reported."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from typing import Any, NoReturn
 
 from tvm.s_tir import meta_schedule as ms
 
-from tuning.engines.measuring.local import ARTIFACTS, Failure
-from tuning.engines.measuring.workers import Timing
+from tuning.engines.measuring.outcomes import Failure, Timing
 from tuning.engines.wire.protocol import (
     Extend,
     Failed,
@@ -30,68 +29,70 @@ from tuning.engines.wire.protocol import (
     TaskInfo,
     TrialMeasured,
 )
-from tuning.logs import meta_schedule
+from tuning.logs.meta_schedule import FAILED_RUN_SECS, RecordLine, RecordTail, last_records
 
-from .pipes import Outbox
-from .trial_budget import Allotment
+from .pipes import EventWriter
+from .trial_budget import TrialBudget
 
 logger = logging.getLogger("tuneboard")
+ARTIFACTS = "artifacts"
+"""Folder in the run's work directory that holds candidates between build and measurement."""
 
 
 class Trials:
-    """What was tried of each task, by this process and earlier ones; `began` on the monotonic clock."""
+    """The trials of each task, including those of earlier processes. `started_at` is on the monotonic clock."""
 
-    def __init__(self, start: Start, tasks: list[TaskInfo], outbox: Outbox, began: float) -> None:
+    def __init__(self, start: Start, tasks: list[TaskInfo], events: EventWriter, started_at: float) -> None:
         self.done = start.trials_done
-        self.budget = start.trials_budget
-        self.allotment = Allotment(
+        self.total = start.trials_budget
+        self.budget = TrialBudget(
             [task.weight for task in tasks], [task.index for task in tasks if task.chosen], start.options
         )
         self._start = start
         self._tasks = tasks
-        self._outbox = outbox
-        self._began = began
+        self._events = events
+        self._started_at = started_at
         self._best: list[list[float]] = [[] for _ in tasks]  # Heaps of the best k, negated so that the worst is on top.
         self._lock = threading.RLock()
         self._measuring = False
-        self._end_wanted: FinishReason | None = None
+        self._end_requested: FinishReason | None = None
         self._timer: threading.Timer | None = None
 
     @property
     def left(self) -> int:
-        """Trials of the budget that are neither done nor under way."""
+        """Trials of the run's budget that are neither done nor in flight."""
         with self._lock:
-            return max(0, self.budget - self.done - self.allotment.under_way)
+            return max(0, self.total - self.done - self.budget.in_flight)
 
     def next_task(self) -> int | None:
-        """The task to tune; None when nobody shall have any more trials, as it looks now."""
+        """The task to tune next; None if, as things stand, no task may have more trials."""
         with self._lock:
-            return self.allotment.next(self.left)
+            return self.budget.next_task(self.left)
 
-    def share(self, task: int) -> int:
-        """Candidates of the task's next batch, at most."""
+    def batch_size(self, task: int) -> int:
+        """How many candidates the task's next batch may have."""
         with self._lock:
-            return self.allotment.share(task, self.left)
+            return self.budget.batch_size(task, self.left)
 
-    def handed_out(self, task: int, candidates: int) -> None:
-        """So many candidates are being built or measured, or wait for it: each will be a trial of the budget."""
+    def add_in_flight(self, task: int, candidates: int) -> None:
+        """Reserve trials of the budget for candidates that are about to be built and measured."""
         with self._lock:
-            self.allotment.standings[task].under_way += candidates
+            self.budget.progress[task].in_flight += candidates
 
-    def why_no_more(self) -> FinishReason:
-        """Why no task shall have any more trials."""
-        if self.done >= self.budget:
+    def finish_reason(self) -> FinishReason:
+        """Why no task may have more trials."""
+        if self.done >= self.total:
             return "budget"
-        return "plateau" if self.allotment.gave_up else "exhausted"
+        return "plateau" if self.budget.on_plateau else "exhausted"
 
     def extend(self, extension: Extend) -> None:
-        """Go on up to another budget and time limit; from any thread."""
+        """Continue up to another budget and time limit. Thread-safe."""
         with self._lock:
-            self.budget = extension.trials_budget
+            self.total = extension.trials_budget
             self.limit_time(extension.time_limit_s)
 
     def limit_time(self, limit_s: float | None) -> None:
-        """End the run when its tuning took this long."""
+        """End the run after this many seconds of tuning, including those of earlier processes."""
         if self._timer:
             self._timer.cancel()
         if limit_s is not None:
@@ -100,27 +101,27 @@ class Trials:
             self._timer.start()
 
     def _elapsed_s(self) -> float:
-        return self._start.elapsed_s + time.monotonic() - self._began
+        return self._start.elapsed_s + time.monotonic() - self._started_at
 
-    def open(self, work_dir: Path, database: Any, workloads: list[Any]) -> None:
-        """Take the record file that new trials are appended to; `workloads` are the tasks' in the database."""
+    def open_records(self, work_dir: Path, database: Any, workloads: list[Any]) -> None:
+        """Append new trials to this database, which has the `workloads` of the tasks."""
         self._database = database
         self._workloads = workloads
-        self._text = meta_schedule.RecordText(work_dir)
+        self._records = RecordTail(work_dir)
 
-    def recover(self, earlier: list[tuple[int, meta_schedule.Recorded]]) -> None:
-        """Count the trials of the record file (task and line), and report those that the supervisor never heard of."""
-        unheard = max(0, len(earlier) - self._start.trials_done)
-        texts = iter(meta_schedule.latest(Path(self._start.work_dir), unheard))
-        for number, (task, line) in enumerate(earlier[: self._start.trials_budget], start=1):
+    def recover(self, recorded: list[tuple[int, RecordLine]]) -> None:
+        """Count the trials of the record file, given as (task, line), and report those that the supervisor missed."""
+        missed = max(0, len(recorded) - self._start.trials_done)
+        texts = iter(last_records(Path(self._start.work_dir), missed))
+        for number, (task, line) in enumerate(recorded[: self._start.trials_budget], start=1):
             if not line.lost:
-                self.allotment.earlier(task, line.latency_s)
+                self.budget.add_recorded(task, line.latency_s)
             if number > self._start.trials_done:
                 self.done = number
-                self._outbox.send(self._recovered(task, line, next(texts)))
+                self._events.send(self._recovered(task, line, next(texts)))
 
-    def _recovered(self, task: int, line: meta_schedule.Recorded, text: str) -> TrialMeasured:
-        # When they were measured, and why one failed, died with the earlier process.
+    def _recovered(self, task: int, line: RecordLine, text: str) -> TrialMeasured:
+        # When it was measured, and why it failed if it did, only the earlier process knew.
         failed = line.latency_s is None
         short = line.repeats > self._start.options.repeat
         keep = line.latency_s is not None and not short and self._among_best(task, line.latency_s)
@@ -135,44 +136,43 @@ class Trials:
             recovered=True,
         )
 
-    def phase(self, name: PhaseName, task: int | None = None) -> None:
-        """Say what the engine does from now on."""
-        self._outbox.send(Phase(name, task))
+    def report_phase(self, name: PhaseName, task: int | None = None) -> None:
+        self._events.send(Phase(name, task))
 
     @contextmanager
     def measurement(self) -> Iterator[None]:
-        """A measurement, which a stop waits for; its trial is to be ended inside."""
+        """Make a stop wait for the measurement inside, which must end its trial there too."""
         with self._lock:
             self._measuring = True
         yield
         with self._lock:
             self._measuring = False
-            if self._end_wanted:
-                self.finish(self._end_wanted)
+            if self._end_requested:
+                self.finish(self._end_requested)
 
-    def slow_s(self, task: int) -> float | None:
-        """The latency in seconds from which on a candidate of the task is clearly slower than its best; None at first."""
-        best = self.allotment.standings[task].best * self._start.options.race_margin
-        return best if best < float("inf") else None
+    def race_limit_s(self, task: int) -> float | None:
+        """The latency above which a candidate of the task loses its race; None before the first valid trial."""
+        limit_s = self.budget.progress[task].best_s * self._start.options.race_margin
+        return limit_s if limit_s < float("inf") else None
 
-    def ended(self, task: int, candidate: Any, outcome: Timing | Failure, target: Any) -> None:
-        """Commit the trial, then report it."""
+    def end_trial(self, task: int, candidate: Any, outcome: Timing | Failure, target: Any) -> None:
+        """Commit the trial to the record file, then report it."""
         with self._lock:
             failed = isinstance(outcome, Failure)
             short = isinstance(outcome, Timing) and outcome.short
-            run_secs = [meta_schedule.FAILED_RUN_SECS] if isinstance(outcome, Failure) else outcome.run_secs
+            run_secs = [FAILED_RUN_SECS] if isinstance(outcome, Failure) else outcome.run_secs
             self._database.commit_tuning_record(
                 ms.database.TuningRecord(
                     candidate.sch.trace, self._workloads[task], run_secs, target, candidate.args_info
                 )
             )
-            text = self._text.appended()
+            text = self._records.read_next()
             self.done += 1
             latency = None if failed else fmean(run_secs)
-            plateaued = self.allotment.ended(task, latency)
+            plateaued = self.budget.add_trial(task, latency)
             self._log(task, latency, outcome)
             keep = latency is not None and not short and self._among_best(task, latency)
-            self._outbox.send(
+            self._events.send(
                 TrialMeasured(
                     task=task,
                     latency_s=latency,
@@ -184,7 +184,7 @@ class Trials:
                 )
             )
             if plateaued:
-                self._outbox.send(Plateaued(task))
+                self._events.send(Plateaued(task))
 
     def _among_best(self, task: int, latency: float) -> bool:
         best = self._best[task]
@@ -193,37 +193,37 @@ class Trials:
 
     def _log(self, task: int, latency: float | None, outcome: Timing | Failure) -> None:
         info = self._tasks[task]
-        standing = self.allotment.standings[task]
-        head = f"[Task #{task}: {info.name}] Trial #{standing.trials}"
+        progress = self.budget.progress[task]
+        head = f"[Task #{task}: {info.name}] Trial #{progress.trials}"
         if latency is None:
             assert isinstance(outcome, Failure)
             logger.info("%s: Error in %s:\n%s", head, outcome.kind, outcome.text)
             return
-        speed, best = (_gflops(info.flop, seconds) for seconds in (latency, standing.best))
+        speed, best = (_gflops(info.flop, seconds) for seconds in (latency, progress.best_s))
         logger.info("%s: GFLOPs: %s. Time: %.4f us. Best GFLOPs: %s", head, speed, latency * 1e6, best)
 
     def stop(self, reason: FinishReason = "stopped") -> None:
-        """End the process now, or after the measurement under way; from any thread."""
+        """End the process now, or after the measurement that is running. Thread-safe."""
         with self._lock:
             if not self._measuring:
                 self.finish(reason)
-            self._end_wanted = reason
+            self._end_requested = reason
 
     def fail(self, error: str) -> NoReturn:
-        """Say why the run can't go on, and end the process; from any thread."""
+        """Report why the run can't continue, and end the process. Thread-safe."""
         with self._lock:
             self._clean_up()
             logger.error("%s", error)
             sys.stdout.flush()
-            self._outbox.close_with(Failed(error))
+            self._events.exit_with(Failed(error))
 
     def finish(self, reason: FinishReason) -> NoReturn:
-        """Say so and end the process. Nothing is left to do, since every trial was committed when it ended."""
+        """Report the end and end the process. Nothing else is left to do: each trial was committed when it ended."""
         with self._lock:
             self._clean_up()
-            logger.info("Finished (%s): %d of %d trials.", reason, self.done, self.budget)
+            logger.info("Finished (%s): %d of %d trials.", reason, self.done, self.total)
             sys.stdout.flush()
-            self._outbox.close_with(Finished(reason))
+            self._events.exit_with(Finished(reason))
 
     def _clean_up(self) -> None:
         shutil.rmtree(Path(self._start.work_dir, ARTIFACTS), ignore_errors=True)

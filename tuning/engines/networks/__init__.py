@@ -1,7 +1,7 @@
-"""Networks as Relax modules: weights bound, batch norms folded, constants folded.
+"""Networks as Relax modules, with weights bound and with batch norms and constants folded.
 
-Weights of the built-in ones are drawn from a fixed seed, so that two builds of a network are equal and give the same tasks. They are the
-same numbers in every layout and, but for rounding, in every data type.
+The weights of built-in networks are drawn from a fixed seed, so two builds of a network are equal and have the same
+tasks. Apart from rounding, they are the same numbers in every layout and data type.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from . import inception, mobilenet, resnet, small, squeezenet
 from .layers import Layers
 
 Body = Callable[..., Any]
-"""Takes the layers and the inputs, gives the output: all in one vocabulary, so that tests can speak it in NumPy."""
+"""Builds a network from layers and inputs, and returns the output. Tests pass layers that compute in NumPy."""
 
 BODIES: dict[str, Body] = {
     "mlp": small.mlp,
@@ -33,30 +33,30 @@ BODIES: dict[str, Body] = {
     **{f"resnet3d-{depth}": partial(resnet.resnet3d, depth=depth) for depth in (18, 34, 50)},
 }
 FRAMES = 16
-"""Length of a video clip."""
+"""Frames per video clip."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network ready for the legalising pipeline; its only arguments are its inputs."""
+    """A network ready to be legalized. Its only arguments are its inputs."""
 
     mod: IRModule
     parameters: int
-    """Trained numbers of the network as it is published, before batch norms are folded."""
+    """Trained parameters of the network as published, before batch norms are folded."""
     operators: dict[str, int] | None = None
-    """How often each operator of the file occurs, of one's own model."""
+    """How often each operator occurs in the file of an uploaded model."""
 
 
 def build(spec: NetworkSpec, *, image: int | None = None) -> Network:
-    """Build a network; `image` is the height and width of a built-in one's images, if not as published.
+    """Build a network. `image` replaces the published height and width of a built-in network's images.
 
-    Raises as `catalog.options_of`, and `Refused` for one's own model.
+    Raises `Refused` for an uploaded model, and what `catalog.options_of` raises for a built-in network.
     """
     if spec.file is not None:
-        from tuning.engines.networks import uploaded  # With onnx: 10 MB that warm parents shouldn't keep for others.
+        from tuning.engines.networks import uploaded  # Late: it loads onnx, 10 MB that warm parents needn't keep.
 
-        own = uploaded.build(spec.file)
-        return Network(own.mod, own.parameters, own.operators)
+        model = uploaded.build(spec.file)
+        return Network(model.mod, model.parameters, model.operators)
     options: Any = options_of(spec.name, dict(spec.options))
     layers = Layers(options.dtype, getattr(options, "layout", "NHWC"))
     inputs = [_tensor(name, shape, options.dtype) for name, shape in shapes(spec.name, options, image).items()]
@@ -68,7 +68,7 @@ def build(spec: NetworkSpec, *, image: int | None = None) -> Network:
 
 
 def to_onnx(spec: NetworkSpec, *, image: int | None = None) -> bytes:
-    """A built-in network as an ONNX file with the same weights: float32, channels first whatever its layout."""
+    """A built-in network as an ONNX file with the same weights, in float32 and channels first whatever its options."""
     from .onnx_layers import OnnxLayers, Tensor
 
     options: Any = options_of(spec.name, dict(spec.options))
@@ -82,7 +82,7 @@ def to_onnx(spec: NetworkSpec, *, image: int | None = None) -> bytes:
 
 
 def shapes(name: str, options: Any, image: int | None = None) -> dict[str, tuple[int, ...]]:
-    """The shapes of a network's inputs by their names, in the layout that the options ask for."""
+    """The shapes of a network's inputs by name, in the layout from the options."""
     if isinstance(options, MatmulOptions):
         return {"a": (options.n, options.n), "b": (options.n, options.n)}
     if isinstance(options, MlpOptions):

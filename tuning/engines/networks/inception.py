@@ -1,4 +1,4 @@
-"""Inception v3 (Szegedy et al. 2016) without the auxiliary classifier, which is for training only."""
+"""Inception v3 (Szegedy et al. 2016) without the auxiliary classifier, which only training needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ROW, COLUMN = (1, 7), (7, 1)
 
 
 def inception(layers: Any, image: Any) -> Any:
-    """299 × 299 × 3 to 1000 classes. Smaller images must have at least 75 pixels a side."""
+    """299 × 299 × 3 to 1000 classes. Images need at least 75 pixels a side."""
     x = _chain(layers, image, (32, 3, 2, 0), (32, 3, 1, 0), (64, 3))
     x = _chain(layers, layers.max_pool(x, 3, stride=2), (80, 1), (192, 3, 1, 0))
     x = layers.max_pool(x, 3, stride=2)
@@ -24,7 +24,7 @@ def inception(layers: Any, image: Any) -> Any:
 
 
 def _chain(layers: Any, x: Any, *convs: Any) -> Any:
-    """Convolutions with a ReLU each, told as (channels, size, stride, padding)."""
+    """Convolutions, each followed by a ReLU. Their arguments are channels, size, stride and padding."""
     for conv in convs:
         x = layers.relu(layers.conv(x, *conv))
     return x
@@ -42,7 +42,7 @@ def _squares(layers: Any, x: Any, pooled: int) -> Any:
 
 
 def _shrink(layers: Any, x: Any, *branches: Any) -> Any:
-    """Half the extents."""
+    """Halve height and width."""
     convolved = [_chain(layers, x, *branch) for branch in branches]
     return layers.concat([*convolved, layers.max_pool(x, 3, stride=2)])
 

@@ -1,4 +1,4 @@
-"""The vocabulary that the networks are written in, said in Relax."""
+"""The layers that networks are built from, in Relax."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tvm.relax import op
 from .weights import Floats, Weights
 
 Size = int | tuple[int, ...]
-"""An extent along every spatial axis, or one for each."""
+"""One extent for all spatial axes, or one for each."""
 
 
 class Window(NamedTuple):
-    """What a convolution moves over its input, one number for each spatial axis."""
+    """The window of a convolution, with a number for each spatial axis."""
 
     size: list[int]
     stride: list[int]
@@ -24,10 +24,7 @@ class Window(NamedTuple):
 
 
 class Layers:
-    """Emits layers into one Relax function.
-
-    Tensors have the axes of `layout`, `NHWC` and the like.
-    """
+    """Emits layers into one Relax function. Tensors have the axes of `layout`, such as `NHWC`."""
 
     def __init__(self, dtype: str, layout: str) -> None:
         self.bb = relax.BlockBuilder()
@@ -38,61 +35,56 @@ class Layers:
         self._spatial = [layout.index(axis) for axis in layout if axis not in "NC"]
 
     def channels(self, x: Any) -> int:
-        """How many a tensor has."""
         return self._extents(x)[self._channels]
 
     def conv(self, x: Any, n_out: int, size: Size, stride: Size = 1, padding: Size | None = None) -> Any:
-        """Convolution whose batch norm is folded into kernel and bias; padded to keep the extents unless told."""
+        """Convolution with its batch norm folded into kernel and bias. By default padded to keep the extents."""
         return self._normed(x, n_out, self._window(size, stride, padding))
 
     def conv_scaled(self, x: Any, n_out: int, size: Size, gain: float) -> Any:
-        """The same with stride 1, for a branch that is added to others: its batch norm scales by `gain`."""
+        """As `conv` with stride 1, for a branch that is added to another. Its batch norm scales by `gain`."""
         return self._normed(x, n_out, self._window(size), gain=gain)
 
     def depthwise(self, x: Any, size: Size, stride: Size = 1) -> Any:
-        """Convolution of each channel by itself, with its batch norm folded."""
+        """Depthwise convolution with its batch norm folded."""
         n = self.channels(x)
         return self._normed(x, n, self._window(size, stride), groups=n)
 
     def conv_biased(self, x: Any, n_out: int, size: Size, stride: Size = 1, padding: Size | None = None) -> Any:
-        """Convolution with a bias and no batch norm."""
+        """Convolution with a bias instead of a batch norm."""
         window = self._window(size, stride, padding)
         kernel = self.weights.kernel(*window.size, self.channels(x), n_out)
         return self._conv(x, kernel, self.weights.bias(n_out), window)
 
     def dense(self, x: Any, n_out: int) -> Any:
-        """Fully connected; the weight lies as (in, out), the order in which it is multiplied."""
+        """Fully connected layer. Its weight is stored as (in, out), the order in which it is multiplied."""
         kernel = self.weights.kernel(self._extents(x)[-1], n_out)
         return self.add(self.matmul(x, self._const(kernel)), self._const(self.weights.bias(n_out)))
 
     def matmul(self, a: Any, b: Any) -> Any:
-        """Matrix product."""
         return self.bb.emit(op.matmul(a, b))
 
     def relu(self, x: Any) -> Any:
-        """The larger of x and 0."""
         return self.bb.emit(op.nn.relu(x))
 
     def add(self, x: Any, y: Any) -> Any:
-        """The sum, element by element."""
         return self.bb.emit(op.add(x, y))
 
     def concat(self, parts: Sequence[Any]) -> Any:
-        """One after the other along the channels."""
+        """Concatenate along the channels."""
         return self.bb.emit(op.concat(list(parts), axis=self._channels))
 
     def max_pool(self, x: Any, size: int, stride: int, padding: int = 0) -> Any:
-        """The largest of each window of an image."""
         pool = op.nn.max_pool2d
         return self.bb.emit(pool(x, (size, size), strides=stride, padding=padding, layout=self._layout))
 
     def avg_pool(self, x: Any, size: int) -> Any:
-        """The mean around each pixel of an image, zeros beyond the border included."""
+        """The mean around each pixel, counting zeros beyond the border."""
         windows = {"strides": 1, "padding": size // 2, "count_include_pad": True}
         return self.bb.emit(op.nn.avg_pool2d(x, (size, size), **windows, layout=self._layout))
 
     def global_mean(self, x: Any) -> Any:
-        """The mean of each channel: (batch, channels)."""
+        """The mean of each channel, as (batch, channels)."""
         return self.bb.emit(op.mean(x, axis=self._spatial))
 
     def _normed(self, x: Any, n_out: int, window: Window, groups: int = 1, gain: float = 1.0) -> Any:
@@ -102,7 +94,7 @@ class Layers:
         return self._conv(x, kernel, norm.offset(), window, groups)
 
     def _conv(self, x: Any, kernel: Floats, bias: Floats, window: Window, groups: int = 1) -> Any:
-        """A `kernel` of (…, in, out) is turned here, once, to what goes with the layout: a task can't be made of it."""
+        """Transpose the `kernel` (…, in, out) for the layout here, once, so that doing so doesn't become a task."""
         spatial = "".join(self._layout[axis] for axis in self._spatial)
         if first := self._channels == 1:
             kernel = np.moveaxis(kernel, (-1, -2), (0, 1))

@@ -1,11 +1,11 @@
-"""MobileNet (Howard et al. 2017), the first version, at full width."""
+"""MobileNet (Howard et al. 2017), version 1, at full width."""
 
 from __future__ import annotations
 
 from typing import Any
 
 BLOCKS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1))
-"""Channels and stride of each."""
+"""Channels and stride of each block."""
 
 
 def mobilenet(layers: Any, image: Any) -> Any:

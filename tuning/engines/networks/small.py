@@ -1,4 +1,4 @@
-"""Networks that are tuned in a minute."""
+"""Networks that tune in a minute."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def mlp(layers: Any, x: Any) -> Any:
-    """Two dense layers with a ReLU between: (batch, 784) to (batch, 10)."""
+    """Two dense layers with a ReLU in between: (batch, 784) to (batch, 10)."""
     return layers.dense(layers.relu(layers.dense(x, 128)), 10)
 
 
@@ -16,5 +16,5 @@ def matmul(layers: Any, a: Any, b: Any) -> Any:
 
 
 def conv2d(layers: Any, image: Any) -> Any:
-    """A 3 × 3 convolution with a bias that keeps the image's size and channels."""
+    """A 3 × 3 convolution with a bias, which keeps the image's size and channels."""
     return layers.conv_biased(image, layers.channels(image), 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 STAGES = (((16, 64), (16, 64)), ((32, 128), (32, 128)), ((48, 192), (48, 192), (64, 256), (64, 256)))
-"""Squeezed and expanded channels of each fire module; a stage begins with a max pool."""
+"""Squeezed and expanded channels of each fire module. Each stage starts with a max pool."""
 
 
 def squeezenet(layers: Any, image: Any) -> Any:

@@ -166,9 +166,9 @@ def _place(question: Prove) -> Iterator[_Here | _There]:
     if question.remote is None:
         yield _Here(kind)
         return
-    from tuning.engines.measuring import remote
+    from tuning.engines.measuring import sessions
 
-    session = remote.connected(question.remote, question.cpu_s)
+    session = sessions.connect(question.remote, question.cpu_s)
     try:
         yield _There(session, kind)
     finally:

@@ -1,6 +1,6 @@
-"""Starts a fork server in a fresh interpreter and prints where its processes come from.
+"""Starts a fork server in a new interpreter and prints where its processes come from.
 
-`python -m tests.tuning.engines.forking.starting HOW` first makes Python's internals look HOW: see `CHANGES`.
+`python -m tests.tuning.engines.forking.starting HOW` first changes Python's internals: see `CHANGES`.
 """
 
 from __future__ import annotations
@@ -17,31 +17,33 @@ from typing import Any
 
 from tuning.engines.forking import fork_server
 
-spawn: Any = util.spawnv_passfds  # type: ignore[attr-defined]
+untyped_util: Any = util
+untyped_fork_server: Any = fork_server
+spawn = untyped_util.spawnv_passfds
 NEEDED = "tests.tuning.engines.faults"
-"""A module that this process doesn't load by itself."""
+"""A module that this process doesn't import otherwise."""
 
 
-def ask(answers: Connection) -> None:
-    """What a process of the context says of itself and of the server, which is its parent."""
+def report(pipe: Connection) -> None:
+    """Report, from a process of the context, on itself and on its parent, which is the server."""
     server = Path(f"/proc/{os.getppid()}/cmdline").read_bytes().split(b"\0")
-    answers.send({"forked": b"HOW" in server, "loaded": NEEDED in sys.modules})
+    pipe.send({"forked": b"HOW" in server, "loaded": NEEDED in sys.modules})
 
 
 def lacks_the_function() -> None:
-    fork_server.util = SimpleNamespace()  # type: ignore[assignment]
+    untyped_fork_server.util = SimpleNamespace()
 
 
 def has_another_signature() -> None:
     def spawnv_passfds(path: str, args: Sequence[str], passfds: Sequence[int], env: Any = None) -> Any:
         return spawn(path, args, passfds)
 
-    util.spawnv_passfds = spawnv_passfds  # type: ignore[attr-defined]
+    untyped_util.spawnv_passfds = spawnv_passfds
 
 
 def has_another_command_line() -> None:
     def with_an_argument(path: str, args: Sequence[str], passfds: Sequence[int]) -> Any:
-        return util.spawnv_passfds(path, [*args, "more"], passfds)  # type: ignore[attr-defined]
+        return untyped_util.spawnv_passfds(path, [*args, "more"], passfds)
 
     _for_the_server(with_an_argument)
 
@@ -68,7 +70,7 @@ def main() -> None:
     CHANGES[sys.argv[1]]()
     context = fork_server.start_fork_server([NEEDED])
     reading, writing = context.Pipe(duplex=False)
-    process = context.Process(target=ask, args=(writing,))
+    process = context.Process(target=report, args=(writing,))
     process.start()
     sys.stdout.write(json.dumps(reading.recv()))
     process.join()

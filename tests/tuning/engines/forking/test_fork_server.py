@@ -15,11 +15,11 @@ from tuning.engines.forking import fork_server
 from tuning.engines.targets.resolving import TargetRefused, kind_of
 from tuning.engines.wire.protocol import Finished
 
-LOGGED = "starts its fork server in an unknown way"
+LOGGED = "multiprocessing isn't as expected"
 
 
 def started(change: str) -> tuple[dict[str, Any], str]:
-    """What a process says that the fork server started, and what was logged."""
+    """What a process from the fork server reports, and the log."""
     command = [sys.executable, "-m", "tests.tuning.engines.forking.starting", change, "HOW"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     return json.loads(ended.stdout), ended.stderr
@@ -38,22 +38,22 @@ def test_a_process_with_threads_is_not_forked() -> None:
 
 
 def test_it_is_forked_from_the_process_that_starts_it() -> None:
-    said, logged = started("unchanged")
-    assert said["forked"]
-    assert said["loaded"]
-    assert LOGGED not in logged
+    report, log = started("unchanged")
+    assert report["forked"]
+    assert report["loaded"]
+    assert LOGGED not in log
 
 
 @pytest.mark.parametrize("change", [change for change in CHANGES if change != "unchanged"])
-def test_it_is_started_anew_where_multiprocessing_differs(change: str) -> None:
-    said, logged = started(change)
-    assert not said["forked"]
-    assert said["loaded"], "processes load what they need once, in their server"
-    assert logged.count(LOGGED) == 1
+def test_it_isnt_forked_if_multiprocessing_differs(change: str) -> None:
+    report, log = started(change)
+    assert not report["forked"]
+    assert report["loaded"], "the server loads what its processes need"
+    assert log.count(LOGGED) == 1
 
 
 @pytest.mark.tvm
-def test_an_engine_tunes_where_multiprocessing_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_tunes_even_if_multiprocessing_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "from tests.tuning.engines.forking.starting import CHANGES\nCHANGES['another-signature']()\n"
     )
@@ -65,14 +65,14 @@ def test_an_engine_tunes_where_multiprocessing_differs(tmp_path: Path, monkeypat
 
 
 @pytest.mark.tvm
-def test_engines_are_forked_from_on_this_python(tmp_path: Path) -> None:
+def test_an_engines_server_is_forked_with_this_python(tmp_path: Path) -> None:
     with Engine(start(tmp_path / "work", trials_budget=1), tmp_path / "console") as engine:
         assert engine.to_the_end() == Finished("budget")
     assert LOGGED not in engine.console.read_text()
 
 
 @pytest.mark.tvm
-@pytest.mark.filterwarnings("default")  # TVM's own.
+@pytest.mark.filterwarnings("default")  # TVM's.
 @pytest.mark.parametrize(
     ("target", "kind"),
     [

@@ -1,4 +1,4 @@
-"""As much of the way to a GPU as a machine without one can go: target, schedules, CUDA source, and what `nvcc` makes of it."""
+"""Building for a GPU on a machine without one: target, schedules, CUDA source, and compiling it with `nvcc`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tuning.engines import networks
 from tuning.engines.measuring import workers
 from tuning.engines.networks import extraction
-from tuning.engines.targets import cuda, resolving
+from tuning.engines.targets import cuda, intrinsics, resolving
 from tuning.engines.targets.resolving import TargetRefused
 from tuning.engines.wire.protocol import NetworkSpec
 
@@ -22,10 +22,11 @@ A100 = "nvidia/nvidia-a100"
 
 @pytest.fixture(scope="module")
 def candidate() -> Any:
-    """A random schedule of a 64 × 64 product, as the search would hand it to the builder."""
+    """A random schedule of a 64 × 64 matrix product, as the search hands it to the builder."""
     from tvm.s_tir import meta_schedule as ms
     from tvm.target import Target
 
+    intrinsics.load("cuda")  # An earlier test may have loaded those of the CPU only.
     target = Target(resolving.resolve(A100, remote=True).target)
     mod = extraction.legalized(networks.build(NetworkSpec("matmul", {"n": 64})).mod, target)
     (task,) = extraction.extract(mod, target)
@@ -48,20 +49,20 @@ def test_it_builds_for_an_a100_without_one(candidate: Any, tmp_path: Path) -> No
     import tvm
 
     if shutil.which("g++") is None:
-        pytest.skip("nothing here links the host's code")
+        pytest.skip("no linker for the host's code")
     path = tmp_path / "0-0.so"
     workers.build(tvm.ir.save_json(candidate), json.dumps(resolving.resolve(A100, remote=True).target), str(path))
     assert path.stat().st_size > 0
     assert b"__global__" in path.read_bytes() or tvm.cuda(0).exist
 
 
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc isn't installed")
 def test_nvcc_compiles_what_was_built(candidate: Any) -> None:
     import tvm
     from tvm.support import nvcc
 
     if tvm.cuda(0).exist:
-        pytest.skip("with a GPU TVM compiles as it builds")
+        pytest.skip("with a GPU, TVM compiles as it builds")
     built = tvm.tirx.build(candidate, target=tvm.target.Target(A100))
     (kernels,) = built.imports
     with tvm.target.Target(A100):
@@ -69,14 +70,14 @@ def test_nvcc_compiles_what_was_built(candidate: Any) -> None:
     assert bytes(fatbin)[:4] == b"\x50\xed\x55\xba"
 
 
-def test_it_takes_the_compiler_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cuda.MODE, "")  # Put back as it was, whatever is chosen meanwhile.
+def test_it_uses_the_compiler_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cuda.MODE, "")  # Restores the variable afterwards.
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/nvcc")
     cuda.choose_compiler()
     assert cuda.compiler() == "nvcc"
     monkeypatch.setenv(cuda.MODE, "nvrtc")
-    assert cuda.compiler() == "nvrtc", "what its user says goes before"
+    assert cuda.compiler() == "nvrtc", "the user's choice comes first"
 
 
 def test_a_gpu_without_a_compiler_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Builder and runner with real worker processes, and candidates that do what must not harm others."""
+"""Builder and runner with real worker processes, and candidates that crash or hang."""
 
 from __future__ import annotations
 
@@ -13,44 +13,46 @@ import pytest
 
 from tests.tuning.engines import faults
 from tuning.engines.measuring import workers
-from tuning.engines.measuring.local import Builder, Failure, Runner
-from tuning.engines.measuring.workers import Timing
+from tuning.engines.measuring.local import LocalBuilder, LocalRunner
+from tuning.engines.measuring.outcomes import Failure, Timing
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 ARGUMENTS = [["TENSOR", "float32", [8]], ["TENSOR", "float32", [8]]]
 
 
-def builder(context: ForkServerContext, folder: Path, **changes: Any) -> Builder:
+def builder(context: ForkServerContext, folder: Path, **changes: Any) -> LocalBuilder:
     given: dict[str, Any] = {"max_workers": 2, "timeout_s": 60.0, "suffix": ".ll"}
-    return Builder(context, folder / "artifacts", **given | changes)
+    return LocalBuilder(context, folder / "artifacts", **given | changes)
 
 
-def faulty(context: ForkServerContext, tmp_path: Path, *mods: str, timeout_s: float = 60.0) -> list[Path | Failure]:
-    """What becomes of "modules" that the stand-in builds."""
+def build_faulty(
+    context: ForkServerContext, tmp_path: Path, *mods: str, timeout_s: float = 60.0
+) -> list[Path | Failure]:
+    """The outcomes of "modules" that the stand-in builds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workers, "build", faults.build)
         results = dict(builder(context, tmp_path, timeout_s=timeout_s).build(mods, "{}"))
     return [results[index] for index in range(len(mods))]
 
 
-def test_a_crash_costs_only_itself(context: ForkServerContext, tmp_path: Path) -> None:
-    first, crashed, left, refused, last = faulty(context, tmp_path, "a", "segfault", "exit", "raise", "b")
+def test_a_crash_fails_only_its_candidate(context: ForkServerContext, tmp_path: Path) -> None:
+    first, crashed, exited, refused, last = build_faulty(context, tmp_path, "a", "segfault", "exit", "raise", "b")
     assert isinstance(first, Path)
     assert isinstance(last, Path)
     assert last.read_text() == "b"
     assert crashed == Failure("build", "The build process was killed by SIGSEGV (Segmentation fault).")
-    assert left == Failure("build", "The build process was ended by exit status 7.")
+    assert exited == Failure("build", "The build process exited with status 7.")
     assert refused == Failure("build", "ValueError: no such intrinsic")
 
 
-def test_a_hang_ends_at_the_limit(context: ForkServerContext, tmp_path: Path) -> None:
-    hung, stubborn, fine = faulty(context, tmp_path, "hang", "stubborn", "fine", timeout_s=1.5)
-    late = Failure("build_timeout", "Took longer than 1.5 s to build, and was stopped.")
-    assert (hung, stubborn) == (late, late)
+def test_a_hanging_build_is_stopped_at_the_timeout(context: ForkServerContext, tmp_path: Path) -> None:
+    hung, stubborn, fine = build_faulty(context, tmp_path, "hang", "stubborn", "fine", timeout_s=1.5)
+    timeout = Failure("build_timeout", "Took longer than 1.5 s to build, and was stopped.")
+    assert (hung, stubborn) == (timeout, timeout)
     assert isinstance(fine, Path)
 
 
-def test_it_tells_each_build_when_it_ends(context: ForkServerContext, tmp_path: Path) -> None:
+def test_it_yields_each_build_when_it_ends(context: ForkServerContext, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workers, "build", faults.build)
         results = builder(context, tmp_path, timeout_s=3.0).build(["hang", "a", "b"], "{}")
@@ -58,12 +60,12 @@ def test_it_tells_each_build_when_it_ends(context: ForkServerContext, tmp_path: 
 
 
 def test_no_worker_outlives_its_batch(context: ForkServerContext, tmp_path: Path) -> None:
-    faulty(context, tmp_path, "a", "stubborn", timeout_s=0.5)
+    build_faulty(context, tmp_path, "a", "stubborn", timeout_s=0.5)
     server = psutil.Process(forkserver._forkserver._forkserver_pid)  # type: ignore[attr-defined]
     assert not psutil.wait_procs(server.children(), timeout=10)[1]
 
 
-def test_it_says_what_tvm_says(context: ForkServerContext, tmp_path: Path) -> None:
+def test_it_passes_on_tvms_error(context: ForkServerContext, tmp_path: Path) -> None:
     ((_, result),) = builder(context, tmp_path).build(["no module"], '{"kind": "llvm"}')
     assert isinstance(result, Failure)
     assert result.kind == "build"
@@ -71,7 +73,7 @@ def test_it_says_what_tvm_says(context: ForkServerContext, tmp_path: Path) -> No
     assert "Traceback" not in result.text
 
 
-def test_it_wipes_what_a_killed_process_left(context: ForkServerContext, tmp_path: Path) -> None:
+def test_it_deletes_what_a_killed_process_left(context: ForkServerContext, tmp_path: Path) -> None:
     (tmp_path / "artifacts").mkdir()
     (tmp_path / "artifacts" / "0.ll").write_text("old")
     builder(context, tmp_path)
@@ -79,7 +81,7 @@ def test_it_wipes_what_a_killed_process_left(context: ForkServerContext, tmp_pat
 
 
 def built(context: ForkServerContext, folder: Path, call: str = "") -> Path:
-    """y = x + 1 over 8 floats, with a call of the C library in its middle."""
+    """y = x + 1 for 8 floats, with a call to the C library for each."""
     import tvm
     from tvm.script import from_source
 
@@ -104,20 +106,20 @@ class Module:
 
 
 @pytest.fixture
-def runner(context: ForkServerContext) -> Iterator[Runner]:
-    runner = Runner(context, config=(2, 3, 0), timeout_s=1.5, threads=1)
+def runner(context: ForkServerContext) -> Iterator[LocalRunner]:
+    runner = LocalRunner(context, config=(2, 3, 0), timeout_s=1.5, threads=1)
     yield runner
     runner.close()
 
 
 @pytest.fixture
-def racing(context: ForkServerContext) -> Iterator[Runner]:
-    runner = Runner(context, config=(2, 1, 100), timeout_s=30.0, threads=1)
+def racing(context: ForkServerContext) -> Iterator[LocalRunner]:
+    runner = LocalRunner(context, config=(2, 1, 100), timeout_s=30.0, threads=1)
     yield runner
     runner.close()
 
 
-def test_it_measures_each_repeat(context: ForkServerContext, runner: Runner, tmp_path: Path) -> None:
+def test_it_measures_each_repeat(context: ForkServerContext, runner: LocalRunner, tmp_path: Path) -> None:
     path = built(context, tmp_path)
     timing = runner.run(path, "cpu", ARGUMENTS)
     assert isinstance(timing, Timing)
@@ -127,26 +129,24 @@ def test_it_measures_each_repeat(context: ForkServerContext, runner: Runner, tmp
     assert not path.exists()
 
 
-def test_it_measures_shortly_what_is_slower_than_the_limit(
-    context: ForkServerContext, racing: Runner, tmp_path: Path
-) -> None:
+def test_it_measures_slow_candidates_briefly(context: ForkServerContext, racing: LocalRunner, tmp_path: Path) -> None:
     sleeps = 'T.evaluate(T.call_extern("int32", "usleep", 2000))'
     timing = racing.run(built(context, tmp_path, sleeps), "cpu", ARGUMENTS, limit_s=1e-3)
     assert isinstance(timing, Timing)
     assert timing.short
     assert len(timing.run_secs) > 1
-    assert min(timing.run_secs) > 8 * 2e-3, "as measured: it sleeps at each of 8 elements"
+    assert min(timing.run_secs) > 8 * 2e-3, "it sleeps for each of 8 elements"
 
 
-def test_it_measures_in_full_what_is_faster_than_the_limit(
-    context: ForkServerContext, racing: Runner, tmp_path: Path
+def test_it_measures_fast_candidates_at_full_length(
+    context: ForkServerContext, racing: LocalRunner, tmp_path: Path
 ) -> None:
     timing = racing.run(built(context, tmp_path), "cpu", ARGUMENTS, limit_s=1.0)
     assert isinstance(timing, Timing)
     assert (timing.short, len(timing.run_secs)) == (False, 1)
 
 
-def test_it_races_only_where_that_saves_time(context: ForkServerContext, runner: Runner, tmp_path: Path) -> None:
+def test_it_races_only_if_that_saves_time(context: ForkServerContext, runner: LocalRunner, tmp_path: Path) -> None:
     timing = runner.run(built(context, tmp_path), "cpu", ARGUMENTS, limit_s=1e-12)
     assert isinstance(timing, Timing)
     assert (timing.short, len(timing.run_secs)) == (False, 3)
@@ -165,14 +165,14 @@ def test_it_races_only_where_that_saves_time(context: ForkServerContext, runner:
         ),
     ],
 )
-def test_it_measures_on_after_a_candidate_that_crashes_or_hangs(
-    call: str, failure: Failure, context: ForkServerContext, runner: Runner, tmp_path: Path
+def test_it_survives_a_candidate_that_crashes_or_hangs(
+    call: str, failure: Failure, context: ForkServerContext, runner: LocalRunner, tmp_path: Path
 ) -> None:
     assert runner.run(built(context, tmp_path, call), "cpu", ARGUMENTS) == failure
     assert isinstance(runner.run(built(context, tmp_path), "cpu", ARGUMENTS), Timing)
 
 
-def test_it_says_why_a_candidate_can_not_be_run(context: ForkServerContext, runner: Runner, tmp_path: Path) -> None:
+def test_it_says_why_a_candidate_cant_be_run(context: ForkServerContext, runner: LocalRunner, tmp_path: Path) -> None:
     path = built(context, tmp_path)
     wrong = runner.run(path, "cpu", [ARGUMENTS[0], ["TENSOR", "float32", [9]]])
     assert isinstance(wrong, Failure)

@@ -1,4 +1,4 @@
-"""Measuring through a real tracker with real servers, all on loopback."""
+"""Measuring through TVM's tracker and RPC servers, all on loopback."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ import pytest
 
 from tests.tuning.engines import faults
 from tests.tuning.engines.running import Engine, latencies, options, start
-from tests.tuning.engines.trackers import KEY, Farm, kill
-from tuning.engines.measuring import remote, workers
-from tuning.engines.measuring.local import Failure
+from tests.tuning.engines.trackers import KEY, RpcDevices, kill
+from tuning.engines.measuring import sessions, workers
+from tuning.engines.measuring.outcomes import Failure, Timing
 from tuning.engines.measuring.remote import RemoteRunner
-from tuning.engines.measuring.workers import Timing
-from tuning.engines.targets import resolving
+from tuning.engines.targets import intrinsics, resolving
 from tuning.engines.wire import tracker
 from tuning.engines.wire.protocol import Failed, Finished, NetworkSpec, Remote, Start, TrialMeasured
 
@@ -28,38 +27,41 @@ TRIALS = 8
 
 
 @pytest.fixture
-def farm(tmp_path: Path) -> Iterator[Farm]:
-    with Farm(tmp_path) as farm:
-        yield farm
+def devices(tmp_path: Path) -> Iterator[RpcDevices]:
+    with RpcDevices(tmp_path) as devices:
+        yield devices
 
 
-def away(farm: Farm, work_dir: Path, **changes: Any) -> Start:
-    given = {"network": NetworkSpec("mlp"), "trials_budget": TRIALS, "remote": Remote(farm.address, KEY, 20.0)}
+def remote_start(devices: RpcDevices, work_dir: Path, **changes: Any) -> Start:
+    given = {"network": NetworkSpec("mlp"), "trials_budget": TRIALS, "remote": Remote(devices.address, KEY, 20.0)}
     return start(work_dir, **given | changes)
 
 
-def test_a_run_loses_and_doubles_nothing_when_one_of_two_devices_is_killed(farm: Farm, tmp_path: Path) -> None:
-    farm.add(2)
-    farm.until_there_are(2)
+def test_a_killed_device_costs_no_trial_and_doubles_none(devices: RpcDevices, tmp_path: Path) -> None:
+    devices.add(2)
+    devices.wait_until_there_are(2)
     work_dir = tmp_path / "work"
     slow = options(min_repeat_ms=2000)
-    with Engine(away(farm, work_dir, options=slow), tmp_path / "console") as engine:
+    with Engine(remote_start(devices, work_dir, options=slow), tmp_path / "console") as engine:
         engine.until(TrialMeasured, nth=2)
-        farm.until_it_measures(0)
-        kill(farm.servers[0])
+        devices.wait_until_it_measures(0)
+        kill(devices.servers[0])
         assert engine.to_the_end() == Finished("budget"), engine.console.read_text()
     assert "was lost in the middle of a trial" in engine.console.read_text()
     assert len(engine.trials) == TRIALS
-    assert [trial.error for trial in engine.trials if trial.error] == [], "a lost device is no candidate's fault"
+    assert [trial.error for trial in engine.trials if trial.error] == [], "a lost device isn't the candidate's fault"
     assert [trial.latency_s for trial in engine.trials] == pytest.approx(latencies(work_dir), rel=1e-12)
 
 
-def test_it_says_why_it_ends_when_no_device_is_left(farm: Farm, tmp_path: Path) -> None:
-    hasty = Remote(farm.address, KEY, patience_s=2.0)
-    with Engine(away(farm, tmp_path / "work", remote=hasty), tmp_path / "console") as engine:
+def test_a_run_says_why_it_ends_without_a_device(devices: RpcDevices, tmp_path: Path) -> None:
+    impatient = Remote(devices.address, KEY, patience_s=2.0)
+    with Engine(remote_start(devices, tmp_path / "work", remote=impatient), tmp_path / "console") as engine:
         last = engine.to_the_end()
     assert isinstance(last, Failed)
-    assert last.error == f"No device could be used for 2 s. The tracker at {farm.address} has none of key {KEY}."
+    assert (
+        last.error
+        == f"No device was available for 2 s. The tracker at {devices.address} has no device with the key {KEY}."
+    )
 
 
 class GaveUp(Exception):
@@ -67,14 +69,14 @@ class GaveUp(Exception):
 
 
 @contextmanager
-def runner(context: ForkServerContext, farm: Farm, timeout_s: float = 30.0) -> Iterator[RemoteRunner]:
-    def give_up(why: str) -> None:
-        raise GaveUp(why)
+def runner(context: ForkServerContext, devices: RpcDevices, timeout_s: float = 30.0) -> Iterator[RemoteRunner]:
+    def give_up(reason: str) -> None:
+        raise GaveUp(reason)
 
-    there = Remote(farm.address, KEY, patience_s=2.0)
-    measuring_there = RemoteRunner(context, there, config=(1, 2, 0), timeout_s=timeout_s, give_up=give_up)
-    yield measuring_there
-    measuring_there.close()
+    remote = Remote(devices.address, KEY, patience_s=2.0)
+    remote_runner = RemoteRunner(context, remote, config=(1, 2, 0), timeout_s=timeout_s, give_up=give_up)
+    yield remote_runner
+    remote_runner.close()
 
 
 SQUARE = [["TENSOR", "float32", [8]], ["TENSOR", "float32", [8]]]
@@ -85,6 +87,7 @@ def built(path: Path, target: dict[str, Any]) -> Path:
     import tvm
     from tvm import te
 
+    intrinsics.load("llvm")  # TVM would load those of all targets, which takes 8 s of CPU.
     given = te.placeholder((8,), name="given")
     squared = te.compute((8,), lambda i: given[i] * given[i], name="squared")
     mod = tvm.IRModule({"main": te.create_prim_func([given, squared])})
@@ -92,64 +95,64 @@ def built(path: Path, target: dict[str, Any]) -> Path:
     return path
 
 
-def test_a_device_links_what_this_machine_cant(context: ForkServerContext, farm: Farm, tmp_path: Path) -> None:
-    farm.add()
-    farm.until_there_are(1)
+def test_a_device_links_an_artifact_of_objects(context: ForkServerContext, devices: RpcDevices, tmp_path: Path) -> None:
+    devices.add()
+    devices.wait_until_there_are(1)
     path = built(tmp_path / "0-0.tar", {"kind": "llvm"})
-    with runner(context, farm) as there:
-        timing = there.run(path, "cpu", SQUARE)
+    with runner(context, devices) as remote:
+        timing = remote.run(path, "cpu", SQUARE)
     assert isinstance(timing, Timing)
     assert len(timing.run_secs) == 2
     assert all(0 < seconds < 1 for seconds in timing.run_secs)
     assert not path.exists()
 
 
-def test_a_candidate_fails_by_itself(
-    context: ForkServerContext, farm: Farm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_only_the_candidate_at_fault_fails(
+    context: ForkServerContext, devices: RpcDevices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error leaves the device's session as it is, one that takes too long is ended by the device."""
-    farm.add()
-    farm.until_there_are(1)
+    """An error leaves the session alive; the device ends one that takes too long."""
+    devices.add()
+    devices.wait_until_there_are(1)
     path = built(tmp_path / "0-0.so", {"kind": "llvm"})
-    with runner(context, farm, timeout_s=3.0) as there:
-        wrong = there.run(path, "cpu", SQUARE[:1])
-        monkeypatch.setattr(remote, "measure", faults.measure_for_ever)
-        slow = there.run(tmp_path / "0-1.so", "cpu", [])
+    with runner(context, devices, timeout_s=3.0) as remote:
+        wrong = remote.run(path, "cpu", SQUARE[:1])
+        monkeypatch.setattr(sessions, "measure", faults.measure_forever)
+        slow = remote.run(tmp_path / "0-1.so", "cpu", [])
     assert isinstance(wrong, Failure)
     assert wrong.kind == "run"
     assert "main" in wrong.text
     assert slow == Failure("run_timeout", "Took longer than 3 s to run, and was stopped.")
-    farm.until_there_are(1)
+    devices.wait_until_there_are(1)
 
 
-def test_a_candidate_that_ends_two_servers_fails(
-    context: ForkServerContext, farm: Farm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_candidate_that_crashes_two_servers_fails(
+    context: ForkServerContext, devices: RpcDevices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TVM's server in Python ends with a session that crashes, just as if the device were lost."""
-    farm.add(2)
-    farm.until_there_are(2)
-    monkeypatch.setattr(remote, "measure", faults.crash_the_session)
-    with runner(context, farm) as there:
-        outcome = there.run(tmp_path / "0-0.so", "cpu", [])
+    """TVM's Python server ends with a session that crashes, just as if the device were lost."""
+    devices.add(2)
+    devices.wait_until_there_are(2)
+    monkeypatch.setattr(sessions, "measure", faults.crash_session)
+    with runner(context, devices) as remote:
+        outcome = remote.run(tmp_path / "0-0.so", "cpu", [])
     assert outcome == Failure("run", "2 devices were lost while they measured this candidate.")
-    farm.until_there_are(0)
+    devices.wait_until_there_are(0)
 
 
-def test_the_tracker_is_read_without_tvm(farm: Farm) -> None:
-    farm.add()
-    farm.until_there_are(1)
-    given = tracker.summary(farm.address)
+def test_the_tracker_is_read_without_tvm(devices: RpcDevices) -> None:
+    devices.add()
+    devices.wait_until_there_are(1)
+    given = tracker.summary(devices.address)
     assert [(queue.key, queue.total, queue.pending) for queue in given.queues] == [(KEY, 1, 0)]
     assert [key for key, _ in given.servers] == [KEY]
 
 
-def test_another_sort_of_cpu_gets_objects_to_link(tmp_path: Path) -> None:
+def test_another_cpu_architecture_gets_objects_to_link(tmp_path: Path) -> None:
     from tvm.target import Target
 
     other = "x86_64-linux-gnu" if "aarch64" in resolving._triple(Target("llvm")) else "aarch64-linux-gnu"
     board = {"kind": "llvm", "mtriple": other, "num-cores": 4}
     resolved = resolving.resolve(board, remote=True)
-    assert remote.suffix(Target(resolved.target)) == ".tar"
+    assert sessions.artifact_suffix(Target(resolved.target)) == ".tar"
     path = built(tmp_path / "0-0.tar", resolved.target)
     with tarfile.open(path) as archive:
         member = archive.extractfile(archive.getmembers()[0])

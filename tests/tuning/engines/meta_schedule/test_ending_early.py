@@ -11,7 +11,7 @@ from tuning.engines.wire.protocol import Extend, Failed, Finished, NetworkSpec, 
 pytestmark = pytest.mark.tvm
 
 
-def test_it_measures_each_task_with_a_trial_for_each(tmp_path: Path) -> None:
+def test_one_trial_per_task_measures_each_task(tmp_path: Path) -> None:
     given = start(tmp_path / "work", network=NetworkSpec("mlp"), options=options(trials_per_batch=16), trials_budget=2)
     with Engine(given, tmp_path / "console") as engine:
         assert engine.to_the_end() == Finished("budget")
@@ -22,10 +22,10 @@ def test_it_ends_at_its_time_limit(tmp_path: Path) -> None:
     given = start(tmp_path / "work", trials_budget=100_000, elapsed_s=100.0, time_limit_s=112.0)
     with Engine(given, tmp_path / "console") as engine:
         assert engine.to_the_end() == Finished("time_limit")
-    assert len(engine.trials) == len(latencies(tmp_path / "work")), "none is lost"
+    assert len(engine.trials) == len(latencies(tmp_path / "work")), "no trial is lost"
 
 
-def test_it_goes_on_with_a_longer_time_and_a_larger_budget(tmp_path: Path) -> None:
+def test_it_continues_with_more_time_and_trials(tmp_path: Path) -> None:
     given = start(tmp_path / "work", trials_budget=6, time_limit_s=3600.0)
     with Engine(given, tmp_path / "console") as engine:
         engine.until(TrialMeasured)
@@ -34,14 +34,14 @@ def test_it_goes_on_with_a_longer_time_and_a_larger_budget(tmp_path: Path) -> No
     assert len(engine.trials) == len(latencies(tmp_path / "work")) == 11
 
 
-def test_it_heeds_an_extension_that_came_before_the_tasks_were_known(tmp_path: Path) -> None:
+def test_an_extension_may_come_before_the_tasks_are_known(tmp_path: Path) -> None:
     with Engine(start(tmp_path / "work", trials_budget=2), tmp_path / "console") as engine:
         engine.write(protocol.encode(Extend(trials_budget=3, time_limit_s=None)))
         assert engine.to_the_end() == Finished("budget")
     assert len(engine.trials) == 3
 
 
-def test_it_ends_when_no_task_gains_any_more(tmp_path: Path) -> None:
+def test_it_ends_when_every_task_is_on_its_plateau(tmp_path: Path) -> None:
     steady = options(plateau_trials=4, plateau_percent=99.0, trials_per_batch=2)
     given = start(tmp_path / "work", options=steady, trials_budget=10_000)
     with Engine(given, tmp_path / "console") as engine:
@@ -50,17 +50,17 @@ def test_it_ends_when_no_task_gains_any_more(tmp_path: Path) -> None:
     assert len(engine.trials) < 40
 
 
-def test_it_tunes_the_chosen_tasks_only(tmp_path: Path) -> None:
+def test_it_tunes_only_the_chosen_tasks(tmp_path: Path) -> None:
     given = start(tmp_path / "work", network=NetworkSpec("mlp"), options=options(tasks=[1]), trials_budget=5)
     with Engine(given, tmp_path / "console") as engine:
         assert engine.to_the_end() == Finished("budget")
     assert [trial.task for trial in engine.trials] == [1] * 5
     (tasks,) = (event.tasks for event in engine.seen if isinstance(event, TasksExtracted))
-    assert [task.chosen for task in tasks] == [False, True], "the others are announced as well"
+    assert [task.chosen for task in tasks] == [False, True], "the others are reported too"
 
 
-def test_it_refuses_tasks_that_the_network_does_not_have(tmp_path: Path) -> None:
+def test_it_refuses_unknown_tasks(tmp_path: Path) -> None:
     given = start(tmp_path / "work", network=NetworkSpec("mlp"), options=options(tasks=[0, 7, 9]))
     with Engine(given, tmp_path / "console") as engine:
         failed = engine.to_the_end()
-    assert failed == Failed("mlp has no task 7, 9: it has 2, numbered from 0.", "tasks")
+    assert failed == Failed("mlp has no task 7, 9: its 2 are numbered from 0.", "tasks")

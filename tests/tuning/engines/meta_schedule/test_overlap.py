@@ -16,24 +16,24 @@ def searched_for_the_second_task_while_the_first_was_measured(events: list[Event
     return events.index(Phase("searching", 1)) < last_of_first
 
 
-def test_it_searches_and_builds_while_it_measures_when_asked_to(tmp_path: Path) -> None:
+def test_it_can_search_and_build_while_it_measures(tmp_path: Path) -> None:
     work_dir = tmp_path / "work"
     slow = options(overlap="on", min_repeat_ms=500, trials_per_batch=3)
     with Engine(start(work_dir, network=MLP, trials_budget=8, options=slow), tmp_path / "console") as engine:
         assert engine.to_the_end() == Finished("budget")
     assert searched_for_the_second_task_while_the_first_was_measured(engine.seen)
     assert [trial.latency_s for trial in engine.trials] == pytest.approx(latencies(work_dir), rel=1e-12)
-    assert len(engine.trials) == 8, "what is handed out and not measured yet counts in the budget"
+    assert len(engine.trials) == 8, "candidates in flight count against the budget"
 
 
-def test_it_does_one_after_the_other_on_a_cpu(tmp_path: Path) -> None:
+def test_on_a_cpu_it_measures_first_and_then_searches(tmp_path: Path) -> None:
     given = start(tmp_path / "work", network=MLP, trials_budget=6, options=options(trials_per_batch=3))
     with Engine(given, tmp_path / "console") as engine:
         assert engine.to_the_end() == Finished("budget")
     assert not searched_for_the_second_task_while_the_first_was_measured(engine.seen)
 
 
-def test_a_stop_doesnt_wait_for_what_is_queued_for_the_device(tmp_path: Path) -> None:
+def test_a_stop_doesnt_wait_for_candidates_in_the_queue(tmp_path: Path) -> None:
     work_dir = tmp_path / "work"
     slow = options(overlap="on", min_repeat_ms=500, trials_per_batch=16)
     with Engine(start(work_dir, network=MLP, trials_budget=64, options=slow), tmp_path / "console") as engine:

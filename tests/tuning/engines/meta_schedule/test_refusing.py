@@ -18,7 +18,7 @@ from tuning.engines.wire.protocol import Failed, ModelFile, NetworkSpec
 
 pytestmark = pytest.mark.tvm
 X86 = {"kind": "llvm", "mcpu": "x86-64", "num-cores": 1}
-on_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the CPU isn't an x86")
+on_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="not an x86 CPU")
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_it_names_the_field_at_fault(changes: dict[str, Any], field: str, words:
 
 
 @on_x86
-def test_it_refuses_a_file_that_computes_in_float16_as_well(tmp_path: Path) -> None:
+def test_it_refuses_an_uploaded_float16_model_too(tmp_path: Path) -> None:
     halves = [
         helper.make_node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16),
         helper.make_node("MatMul", ["h", "w"], ["y"]),
@@ -71,27 +71,27 @@ def test_it_refuses_a_file_that_computes_in_float16_as_well(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("line", [b"{\n", b'{"type":"stop"}\n', b'{"type":"later"}\n'])
-def test_it_refuses_to_begin_without_a_start(line: bytes, tmp_path: Path) -> None:
+def test_it_refuses_to_start_with_another_control(line: bytes, tmp_path: Path) -> None:
     with Engine(line, tmp_path / "console") as engine:
         assert isinstance(engine.to_the_end(), Failed)
 
 
-def test_it_passes_over_controls_that_it_does_not_know(tmp_path: Path) -> None:
+def test_it_ignores_unknown_controls(tmp_path: Path) -> None:
     with Engine(start(tmp_path / "work", trials_budget=2), tmp_path / "console") as engine:
         engine.write(b'{"type":"dance"}\nnonsense\n')
         assert engine.to_the_end() == protocol.Finished("budget")
-    assert "Passed over a control" in (tmp_path / "console").read_text()
+    assert "Ignored an invalid control" in (tmp_path / "console").read_text()
 
 
-def test_it_says_how_it_is_started() -> None:
+def test_it_prints_its_usage() -> None:
     command = [sys.executable, "-m", "tuning.engines.meta_schedule"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert "--events-fd" in ended.stderr
 
 
-def test_it_says_what_is_wrong_with_the_installed_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another apache-tvm-ffi ends in SIGSEGV, so the engine must see it before it loads TVM."""
+def test_it_says_what_is_wrong_with_the_installed_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another apache-tvm-ffi ends in SIGSEGV, so the engine checks it before it loads TVM."""
     shadow = tmp_path / "site" / "apache_tvm_ffi-0.1.15.dist-info"
     shadow.mkdir(parents=True)
     (shadow / "METADATA").write_text("Metadata-Version: 2.1\nName: apache-tvm-ffi\nVersion: 0.1.15\n")

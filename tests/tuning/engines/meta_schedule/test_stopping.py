@@ -19,7 +19,7 @@ def _until_phase(engine: Engine, name: str) -> None:
 
 
 @pytest.mark.parametrize("by_signal", [False, True])
-def test_it_stops_in_the_middle_of_a_search(by_signal: bool, tmp_path: Path) -> None:
+def test_it_stops_during_a_search(by_signal: bool, tmp_path: Path) -> None:
     given = start(tmp_path / "work", options=options(strategy="evolutionary"))
     with Engine(given, tmp_path / "console") as engine:
         _until_phase(engine, "searching")
@@ -32,7 +32,7 @@ def test_it_stops_in_the_middle_of_a_search(by_signal: bool, tmp_path: Path) -> 
         assert "building" not in [event.name for event in engine.seen if isinstance(event, Phase)]
 
 
-def test_it_finishes_the_measurement_under_way_when_stopped(tmp_path: Path) -> None:
+def test_it_finishes_the_running_measurement_when_stopped(tmp_path: Path) -> None:
     given = start(tmp_path / "work", options=options(min_repeat_ms=1200, trials_per_batch=8), trials_budget=8)
     with Engine(given, tmp_path / "console") as engine:
         engine.until(TrialMeasured)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.tvm
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    """A run that ended; its files lie in `work` and `console` beside each other."""
+    """A run that has ended. Its files are `work` and `console` in the same folder."""
     folder = tmp_path_factory.mktemp("tuned")
     given = start(folder / "work", options=options(strategy="evolutionary", trials_per_batch=8), keep_best=2)
     with Engine(given, folder / "console") as engine:
@@ -50,7 +50,7 @@ def test_it_reports_each_trial_when_it_ends(tuned: Engine) -> None:
 
 
 @pytest.mark.filterwarnings("default")  # Warnings are TVM's own.
-def test_it_gives_records_that_need_no_other_file(tuned: Engine) -> None:
+def test_its_records_are_self_contained(tuned: Engine) -> None:
     from tvm.s_tir.meta_schedule.database import TuningRecord, Workload
 
     best: list[float] = []
@@ -65,7 +65,7 @@ def test_it_gives_records_that_need_no_other_file(tuned: Engine) -> None:
             assert read.as_measure_candidate().sch.mod
 
 
-def test_it_writes_a_console_log_that_can_be_read(tuned: Engine) -> None:
+def test_its_console_log_is_readable(tuned: Engine) -> None:
     console = tuned.console.read_text()
     assert "Weighted Latency (us)" in console
     assert "[Task #0: matmul] Trial #8: GFLOPs: " in console
@@ -74,22 +74,22 @@ def test_it_writes_a_console_log_that_can_be_read(tuned: Engine) -> None:
     assert "Warning" not in console
 
 
-def test_it_leaves_tvms_logs_and_no_artifacts(tuned: Engine) -> None:
+def test_it_leaves_tvms_logs_but_no_artifacts(tuned: Engine) -> None:
     work_dir = tuned.console.parent / "work"
     assert list((work_dir / "logs").glob("*task_0_matmul.log"))
     assert not (work_dir / "artifacts").exists()
 
 
 @pytest.mark.parametrize("changes", [{"task_scheduler": "round-robin"}, {"cost_model": "random"}])
-def test_it_spends_the_budget_to_the_trial(changes: dict[str, str], tmp_path: Path) -> None:
+def test_it_spends_exactly_its_budget(changes: dict[str, str], tmp_path: Path) -> None:
     given = start(tmp_path / "work", network=NetworkSpec("mlp"), options=options(**changes), trials_budget=7)
     with Engine(given, tmp_path / "console") as engine:
         assert engine.to_the_end() == Finished("budget")
     assert len(engine.trials) == len(latencies(tmp_path / "work")) == 7
-    assert [trial.task for trial in engine.trials] == [0] * 3 + [1] * 4, "a fair share for each"
+    assert [trial.task for trial in engine.trials] == [0] * 3 + [1] * 4, "each gets its share"
 
 
-def test_it_heeds_the_limit_of_each_task(tmp_path: Path) -> None:
+def test_it_respects_the_limit_per_task(tmp_path: Path) -> None:
     given = start(
         tmp_path / "work", network=NetworkSpec("mlp"), options=options(max_trials_per_task=3), trials_budget=20
     )
@@ -98,7 +98,7 @@ def test_it_heeds_the_limit_of_each_task(tmp_path: Path) -> None:
     assert sorted(trial.task for trial in engine.trials) == [0] * 3 + [1] * 3
 
 
-def test_it_reports_trials_that_fail(tmp_path: Path) -> None:
+def test_it_reports_failed_trials(tmp_path: Path) -> None:
     slow = options(min_repeat_ms=2000, run_timeout_s=0.05, trials_per_batch=2)
     with Engine(start(tmp_path / "work", options=slow, trials_budget=2), tmp_path / "console") as engine:
         assert engine.to_the_end() == Finished("budget")
@@ -107,8 +107,8 @@ def test_it_reports_trials_that_fail(tmp_path: Path) -> None:
     assert latencies(tmp_path / "work") == [None] * 2
 
 
-def test_it_measures_lookups_in_a_table(tmp_path: Path) -> None:
-    """Indices that lie outside of the table would end the measurement."""
+def test_it_measures_embedding_lookups(tmp_path: Path) -> None:
+    """Indices outside the table would crash the measurement."""
     words = [helper.make_node("Gather", ["table", "x"], ["y"])]
     model = models.onnx_model(words, {}, {"y": [1, 16, 64]}, table=np.ones((100, 64), "float32"))
     model.graph.input.append(helper.make_tensor_value_info("x", TensorProto.INT64, [1, 16]))

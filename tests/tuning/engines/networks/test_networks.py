@@ -13,7 +13,7 @@ from tuning.engines.wire.protocol import NetworkSpec, TaskInfo
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 
-PUBLISHED = {  # num_params and _ops (10⁹ multiply-adds) of torchvision's tables of weights, 0.15 and later
+PUBLISHED = {  # num_params and _ops (10⁹ multiply-adds) from torchvision's tables of weights, 0.15 and later
     "resnet-18": (11_689_512, 1.814e9),
     "resnet-34": (21_797_672, 3.664e9),
     "resnet-50": (25_557_032, 4.089e9),
@@ -21,7 +21,7 @@ PUBLISHED = {  # num_params and _ops (10⁹ multiply-adds) of torchvision's tabl
     "resnet-152": (60_192_808, 11.514e9),
     "squeezenet_v1.1": (1_235_496, 0.349e9),
     "resnet3d-18": (33_371_472, 40.697e9),
-    # … which counts the auxiliary classifier's parameters, but not what it computes.
+    # torchvision counts the auxiliary classifier's parameters, but not its multiply-adds.
     "inception_v3": (27_161_264 - (768 * 128 + 2 * 128 + 128 * 768 * 25 + 2 * 768 + 768 * 1000 + 1000), 5.713e9),
     # Howard et al. 2017, table 8: 569 million, and 4.2 million parameters; Keras lists 4,231,976 trainable ones.
     "mobilenet": (4_231_976, 569e6),
@@ -30,7 +30,7 @@ PUBLISHED = {  # num_params and _ops (10⁹ multiply-adds) of torchvision's tabl
     "conv2d": (3 * 3 * 64 * 64 + 64, 56 * 56 * 64 * 64 * 9),
 }
 SMALLEST = {"inception_v3": 75, "resnet3d-18": 8, "mlp": None, "matmul": None, "conv2d": None}
-"""Images at which every layer is computed still, where 32 isn't it."""
+"""The smallest image at which every layer computes something, where it isn't 32."""
 
 
 def build(name: str, image: int | None = None, **options: Any) -> Any:
@@ -58,7 +58,7 @@ def total_flop(infos: list[TaskInfo]) -> float:
 
 
 def multiply_adds(mod: Any) -> int:
-    """Of convolutions and matrix products, from the shapes of the operators before anything is lowered."""
+    """The multiply-adds of convolutions and matrix products, from the operators' shapes before lowering."""
 
     def shape(x: Any) -> list[int]:
         return [int(extent) for extent in x.ty.shape]
@@ -75,7 +75,7 @@ def multiply_adds(mod: Any) -> int:
 
 
 def compute(mod: Any, *inputs: NDArray[Any]) -> NDArray[Any]:
-    """The network's output as TVM compiles it untuned."""
+    """The output of the untuned network, compiled by TVM."""
     import tvm
     from tvm import relax
     from tvm.target import Target, codegen
@@ -89,7 +89,7 @@ def compute(mod: Any, *inputs: NDArray[Any]) -> NDArray[Any]:
 
 
 def computed_and_expected(name: str, **options: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """By TVM, and by NumPy, which knows no layout; both from one input."""
+    """The outputs of TVM and of NumPy, which is always channels last, for the same input."""
     from tuning.engines import networks
 
     image, checked = SMALLEST.get(name, 32), options_of(name, options)
@@ -102,9 +102,9 @@ def computed_and_expected(name: str, **options: Any) -> tuple[NDArray[Any], NDAr
 
 
 def assert_close(computed: NDArray[Any], expected: NDArray[Any], tolerance: float) -> None:
-    """Within a part of the spread of all outputs: a single one can be near 0."""
+    """Compare relative to the spread of all outputs, since a single output can be near 0."""
     assert computed.shape == expected.shape
-    assert expected.std() > 0.1, "numbers that vanish would agree whatever was computed"
+    assert expected.std() > 0.1, "outputs near 0 would agree whatever was computed"
     assert np.abs(computed.astype("float64") - expected).max() <= tolerance * expected.std()
 
 
@@ -117,8 +117,8 @@ def test_it_is_the_published_network(name: str) -> None:
 
 
 @pytest.mark.parametrize(("depth", "blocks"), [(34, (3, 4, 6, 3)), (50, (3, 4, 6, 3))])
-def test_a_deeper_video_network_has_the_layers_of_torchvision(depth: int, blocks: tuple[int, ...]) -> None:
-    """Nobody publishes weights of these, so their layers are added up, as its `VideoResNet` has them."""
+def test_a_deeper_video_network_has_torchvisions_layers(depth: int, blocks: tuple[int, ...]) -> None:
+    """No weights are published for these, so we add up the parameters of `VideoResNet`'s layers."""
     stem, n_in, stages = 3 * 7 * 7 * 3 * 64 + 2 * 64, 64, 0
     for stage, count in enumerate(blocks):
         n = 64 << stage
@@ -138,7 +138,7 @@ NUMERIC: list[tuple[str, dict[str, Any]]] = [
     *((name, layout) for name in ("resnet-50", "mobilenet", "inception_v3") for layout in (LAST, FIRST)),
     ("squeezenet_v1.1", LAST | {"batch": 2}),
     ("squeezenet_v1.1", FIRST),
-    ("resnet3d-18", {"layout": "NDHWC"}),  # Of the blocks of resnet-18 and 34.
+    ("resnet3d-18", {"layout": "NDHWC"}),  # The same blocks as resnet-18 and resnet-34.
     ("resnet3d-18", {"layout": "NCDHW"}),
     ("mlp", {"batch": 3}),
     ("matmul", {"n": 96}),
@@ -153,7 +153,7 @@ def test_it_computes_what_numpy_does(name: str, options: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("name", ["mlp", "matmul", "resnet-18", "mobilenet"])
-def test_float16_computes_the_same_but_for_rounding(name: str) -> None:
+def test_float16_computes_the_same_except_for_rounding(name: str) -> None:
     computed, expected = computed_and_expected(name, dtype="float16")
     assert computed.dtype == "float16"
     assert_close(computed, expected, 0.1)
@@ -169,20 +169,20 @@ def test_a_deep_network_neither_explodes_nor_vanishes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BUILTIN)
-def test_tasks_are_of_the_network_alone(name: str) -> None:
-    """Names are unique, no work is lost or added, and no task rearranges weights, which would count in the estimate."""
+def test_tasks_cover_exactly_the_network(name: str) -> None:
+    """Names are unique, no work is lost or added, and no task rearranges weights, which would distort the estimate."""
     mod = build(name).mod
     infos = tasks_of(mod)
     assert len({info.name for info in infos}) == len({info.workload_hash for info in infos}) == len(infos)
     assert not [info.name for info in infos if "transpose" in info.name or "reshape" in info.name]
     assert not [info.name for info in infos if not info.flop and not info.name.startswith("concatenate")]
-    assert 1 <= total_flop(infos) / (2 * multiply_adds(mod)) < 1.02, "the rest: biases, ReLUs, pools"
+    assert 1 <= total_flop(infos) / (2 * multiply_adds(mod)) < 1.02, "the rest is biases, ReLUs and pools"
 
 
 @pytest.mark.parametrize(
     ("name", "layout"), [("resnet-18", "NCHW"), ("inception_v3", "NCHW"), ("resnet3d-18", "NCDHW")]
 )
-def test_channels_first_has_the_same_tasks_but_for_their_axes(name: str, layout: str) -> None:
+def test_channels_first_has_the_same_tasks_with_other_axes(name: str, layout: str) -> None:
     last, first = tasks(name), tasks(name, layout=layout)
     assert [(info.flop, info.weight) for info in last] == [(info.flop, info.weight) for info in first]
     assert first[0].args[0].shape[1] == 3
@@ -204,13 +204,13 @@ def test_mlp_is_two_dense_layers() -> None:
     assert [info.flop for info in infos] == [3 * (2 * 784 * 128 + 128 + 128), 3 * (2 * 128 * 10 + 10)]
 
 
-def test_batch_and_data_type_are_in_the_tasks() -> None:
+def test_tasks_have_the_batch_and_data_type() -> None:
     infos = tasks("mobilenet", batch=4, dtype="float16")
     assert {arg.dtype for info in infos for arg in info.args} == {"float16"}
     assert infos[0].args[0].shape == [4, 224, 224, 3]
 
 
-def test_a_task_tells_its_shapes_with_the_output_last() -> None:
+def test_a_task_lists_its_arguments_with_the_output_last() -> None:
     (info,) = tasks("matmul", n=96)
     assert (info.name, info.weight, info.flop) == ("matmul", 1, 2.0 * 96**3)
     assert [(arg.name, arg.shape, arg.dtype) for arg in info.args] == [
@@ -220,5 +220,5 @@ def test_a_task_tells_its_shapes_with_the_output_last() -> None:
     ]
 
 
-def test_tasks_are_the_same_each_time() -> None:
+def test_two_builds_have_the_same_tasks() -> None:
     assert tasks("resnet-18") == tasks("resnet-18")

@@ -1,4 +1,4 @@
-"""Built-in networks as ONNX files: equal to the same network in NumPy."""
+"""Built-in networks as ONNX files compute the same as in NumPy."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import pytest
 
 from tests.tuning.engines.compiling import best, build, prove, target_of
 from tests.tuning.engines.running import Engine, start
-from tests.tuning.engines.trackers import KEY, Farm
+from tests.tuning.engines.trackers import KEY, RpcDevices
 from tuning.engines.oneshot import linking
 from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Built
 from tuning.engines.wire.errors import Refused
@@ -166,18 +166,21 @@ def test_it_ends_within_its_memory(tuned: Engine, tmp_path: Path, monkeypatch: p
 
 
 def test_it_is_proven_on_a_device_of_a_tracker(made: Any, tmp_path: Path) -> None:
-    with Farm(tmp_path) as farm:
-        farm.add()
-        farm.until_there_are(1)
-        proven = prove(MLP, made.target, made.folder, remote=Remote(farm.address, KEY, 30.0))
+    with RpcDevices(tmp_path) as devices:
+        devices.add()
+        devices.wait_until_there_are(1)
+        proven = prove(MLP, made.target, made.folder, remote=Remote(devices.address, KEY, 30.0))
     assert proven.verified
     assert len(proven.rounds["untuned"]) >= 3
     assert proven.without_onnxruntime == "The device is elsewhere, and ONNX Runtime here."
 
 
 def test_it_says_when_no_device_is_there(made: Any, tmp_path: Path) -> None:
-    with Farm(tmp_path) as farm, pytest.raises(Refused, match=r"No device could be used for 1 s. The tracker at"):
-        prove(MLP, made.target, made.folder, remote=Remote(farm.address, KEY, 1.0))
+    with (
+        RpcDevices(tmp_path) as devices,
+        pytest.raises(Refused, match=r"No device was available for 1 s. The tracker at"),
+    ):
+        prove(MLP, made.target, made.folder, remote=Remote(devices.address, KEY, 1.0))
 
 
 def test_it_links_for_boards_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tuning.engines.wire.catalog import BUILTIN, options_of
 
 
-def test_it_lists_the_networks_by_name() -> None:
+def test_it_has_all_networks_by_name() -> None:
     residual = {f"resnet-{depth}" for depth in (18, 34, 50, 101, 152)} | {f"resnet3d-{depth}" for depth in (18, 34, 50)}
     assert {"mlp", "matmul", "conv2d", "mobilenet", "squeezenet_v1.1", "inception_v3"} | residual == set(BUILTIN)
     for name, network in BUILTIN.items():
@@ -18,8 +18,8 @@ def test_it_lists_the_networks_by_name() -> None:
         assert network.description
 
 
-def test_families_stand_together() -> None:
-    """A form groups by them in this order, and begins with the network that is tuned soonest."""
+def test_networks_are_grouped_by_family() -> None:
+    """A form lists families in this order, starting with the network that tunes fastest."""
     families = [family for family, _ in groupby(network.family for network in BUILTIN.values())]
     assert families == ["Small", "Image classification", "Video"]
     assert next(iter(BUILTIN)) == "mlp"

@@ -11,20 +11,25 @@ from tuning.engines.wire import protocol
 from tuning.engines.wire.protocol import (
     Control,
     Event,
+    Extend,
     Failed,
     Finished,
     FinishReason,
     Hello,
+    KnownRecord,
     NetworkSpec,
     Options,
     Phase,
     PhaseName,
+    Plateaued,
     Start,
     Stop,
     TaskInfo,
     TasksExtracted,
     TensorInfo,
     TrialMeasured,
+    WarmStart,
+    WarmStarted,
 )
 
 TEXT = st.text()
@@ -47,12 +52,16 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         record=st.none() | TEXT,
         recovered=st.booleans(),
     ),
+    st.builds(WarmStarted, st.lists(COUNT), st.lists(COUNT)),
+    st.builds(Plateaued, COUNT),
     st.builds(Finished, st.sampled_from(get_args(FinishReason))),
     st.builds(Failed, TEXT, st.none() | TEXT),
 )
 OPTIONS = st.builds(Options, trials_per_batch=st.integers(1, 1024), seed=st.none() | st.integers(0, 2**31 - 1))
 CONTROLS: st.SearchStrategy[Control] = st.one_of(
     st.just(Stop()),
+    st.builds(Extend, COUNT, st.none() | SECONDS),
+    st.builds(WarmStart, st.lists(st.builds(KnownRecord, COUNT, COUNT, TEXT))),
     st.builds(
         Start,
         run_id=COUNT,
@@ -69,7 +78,7 @@ CONTROLS: st.SearchStrategy[Control] = st.one_of(
 
 
 @given(EVENTS)
-def test_an_event_comes_back_from_its_line(event: Event) -> None:
+def test_events_survive_encoding(event: Event) -> None:
     line = protocol.encode(event)
     assert line.count(b"\n") == 1
     assert line.endswith(b"\n")
@@ -77,14 +86,14 @@ def test_an_event_comes_back_from_its_line(event: Event) -> None:
 
 
 @given(CONTROLS)
-def test_a_control_comes_back_from_its_line(control: Control) -> None:
+def test_controls_survive_encoding(control: Control) -> None:
     line = protocol.encode(control)
     assert line.count(b"\n") == 1
     assert protocol.decode_control(line) == control
 
 
 @given(st.binary())
-def test_what_is_no_event_raises_one_kind_of_error(line: bytes) -> None:
+def test_anything_else_raises_one_kind_of_error(line: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
         protocol.decode_event(b"?" + line)
 

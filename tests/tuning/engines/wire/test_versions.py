@@ -11,12 +11,12 @@ from tuning.engines.wire import versions
 
 
 @pytest.mark.parametrize("file", ["requirements.txt", "requirements.lock"])
-def test_its_pins_are_those_that_are_installed(file: str) -> None:
+def test_its_pins_are_those_of_the_requirements(file: str) -> None:
     pinned = dict(re.findall(r"^([\w-]+)==(\S+)", (ROOT / file).read_text(), re.MULTILINE))
     assert {name: pinned[name] for name in versions.PINS} == versions.PINS
 
 
-def test_the_right_pair_is_no_problem() -> None:
+def test_matching_versions_are_no_problem() -> None:
     assert versions.problem() is None
     assert set(versions.in_use()) >= {*versions.PINS, "python"}
 
@@ -29,7 +29,7 @@ def test_the_right_pair_is_no_problem() -> None:
         ({"apache-tvm-ffi": "0.1.14.post1"}, "apache-tvm isn't installed"),
     ],
 )
-def test_another_pair_is_a_problem_with_a_way_out(
+def test_other_versions_are_a_problem_with_a_fix(
     found: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(versions, "installed", found.get)
@@ -39,9 +39,9 @@ def test_another_pair_is_a_problem_with_a_way_out(
     assert "pip install -r requirements.lock" in problem
 
 
-def test_the_command_says_nothing_when_all_is_well() -> None:
+def test_the_command_prints_nothing_if_versions_match() -> None:
     command = [sys.executable, "-X", "importtime", "-m", "tuning.engines.wire.versions"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0
     assert ended.stdout == ""
-    assert not re.search(r"\| +tvm", ended.stderr), "with a wrong pair, loading TVM may crash"
+    assert not re.search(r"\| +tvm", ended.stderr), "with mismatched versions, loading TVM may crash"

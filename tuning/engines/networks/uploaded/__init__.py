@@ -1,7 +1,7 @@
-"""One's own model as a Relax module: read from a file that nobody vouches for, checked whole, made ready for extraction.
+"""Reads uploaded models, which can't be trusted, as Relax modules: checks them and prepares them for extraction.
 
-Only processes of their own read such files: `tuning.engines.oneshot.inspecting` under limits when a file comes in, and the engine
-later, with the same checks.
+Only separate processes read such files: `tuning.engines.oneshot.inspecting`, with resource limits, when a file is
+uploaded, and later the engine, with the same checks.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from . import modules, onnx_files
 
 
 @dataclass(frozen=True)
-class Uploaded:
-    """A model ready for the legalising pipeline; its only arguments are its inputs."""
+class UploadedModel:
+    """A model ready to be legalized. Its only arguments are its inputs."""
 
     mod: IRModule
     parameters: int
-    """Numbers that training sets: floating-point constants, without the running statistics of batch norms."""
+    """Trained parameters: floating-point constants, without the running statistics of batch norms."""
     operators: dict[str, int]
-    """How often each operator occurs, by the names that the file has for them."""
+    """How often each operator occurs, by its name in the file."""
 
 
-def build(file: ModelFile) -> Uploaded:
-    """Read the file, with its open dimensions as given. Raises `Refused` in words, which name the dimensions left open."""
+def build(file: ModelFile) -> UploadedModel:
+    """Read the file with its open dimensions set. Raises `Refused`, which names the dimensions that have no value."""
     try:
         data = Path(file.path).read_bytes()
     except OSError as error:
@@ -41,11 +41,11 @@ def build(file: ModelFile) -> Uploaded:
     read = onnx_files.read if file.format == "onnx" else modules.read
     mod, parameters, operators = read(data, dict(file.dims))
     _check_static(mod)
-    return Uploaded(_prepared(mod), parameters, operators)
+    return UploadedModel(_prepared(mod), parameters, operators)
 
 
 def _prepared(mod: IRModule) -> IRModule:
-    """Batch norms folded into convolutions, constants folded: what needs no input is no task."""
+    """Fold batch norms and constants, because what doesn't depend on an input isn't a task."""
     passes = [
         relax.transform.FoldBatchnormToConv2D(),
         relax.transform.DecomposeOpsForInference(),
@@ -59,13 +59,13 @@ def _prepared(mod: IRModule) -> IRModule:
 
 
 def _check_static(mod: IRModule) -> None:
-    """Inputs are tensors, and every tensor has a shape of numbers: no schedule can be measured for one of letters."""
-    if strange := [f"{one.name} is a {type(one.ty).__name__}" for one in mod["main"].params if not _is_tensor(one)]:
-        raise Refused(f"Its inputs must be tensors: {', '.join(strange)}.")
+    """Require that inputs are tensors and that all shapes are fixed, since only those can be measured."""
+    if others := [f"{one.name} is a {type(one.ty).__name__}" for one in mod["main"].params if not _is_tensor(one)]:
+        raise Refused(f"The model's inputs must be tensors, but {', '.join(others)}.")
     dynamic = list(dict.fromkeys(_dynamic(mod["main"])))
     if dynamic:
         named = ", ".join(dynamic[:12]) + (f" and {len(dynamic) - 12} more" if len(dynamic) > 12 else "")
-        raise Refused(f"Some shapes depend on the input's values, which can't be tuned: {named}.")
+        raise Refused(f"The model can't be tuned because some shapes depend on the values of its inputs: {named}.")
 
 
 def _is_tensor(variable: Any) -> bool:
@@ -93,7 +93,7 @@ def _static(ty: Any) -> bool:
 
 
 def _name(tensor: Any) -> str:
-    """An input's, or that of the operator which made it."""
+    """The name of the input, or of the operator that computes the tensor."""
     return str(getattr(tensor.op if isinstance(tensor, relax.Call) else tensor, "name", "a value")).removeprefix(
         "relax."
     )

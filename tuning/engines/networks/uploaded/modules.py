@@ -1,6 +1,7 @@
-"""IRModules in TVM's JSON (`tvm.ir.save_json`).
+"""Reads IRModules in TVM's JSON (`tvm.ir.save_json`).
 
-Only Relax functions of TVM's own operators are taken: TensorIR and external functions can call whatever is in the process.
+Only Relax functions with TVM's operators are accepted, because TensorIR and external functions can call any function
+of the process.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from tvm.ir import GenericConst, GlobalVar, Op
 from tuning.engines.wire import versions
 from tuning.engines.wire.errors import Refused
 
-from .wording import check_dims, check_memory, listed
+from .checks import check_dims, check_memory, listed
 
 NOT_LEGALIZED = frozenset(
     f"relax.{name}"
     for name in ("argsort", "cumprod", "cumsum", "ewise_fma", "nonzero", "shape_of", "sort", "topk", "unique")
 )
-"""Operators of a network's meaning that TVM's legalisation leaves to a later pass. All others without it are the machine's."""
+"""Operators of networks that TVM lowers in a later pass. The others that it doesn't legalize are internal."""
 
 
 class _Saved(msgspec.Struct):
-    """The outermost layer of TVM's JSON."""
+    """The top level of TVM's JSON."""
 
     nodes: list[msgspec.Raw]
     root_index: int
@@ -36,7 +37,7 @@ class _Saved(msgspec.Struct):
 
 
 def read(data: bytes, dims: dict[str, int]) -> tuple[IRModule, int, dict[str, int]]:
-    """The module, its number of parameters, and its operators by Relax's names. Raises `Refused`."""
+    """The module, its number of parameters, and its operators with Relax's names. Raises `Refused`."""
     _check_version(data)
     mod = _loaded(data)
     operators = _operators(mod)
@@ -48,11 +49,12 @@ def _check_version(data: bytes) -> None:
     try:
         saved = msgspec.json.decode(data, type=_Saved)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Refused(f"This is no IRModule as tvm.ir.save_json writes it: {error}.") from error
-    made_by, here = saved.metadata.get("tvm_version", "an unnamed version"), versions.in_use()["apache-tvm"]
-    if made_by.split(".")[:2] != here.split(".")[:2]:
+        raise Refused(f"The file is not an IRModule written by tvm.ir.save_json: {error}.") from error
+    saved_by, here = saved.metadata.get("tvm_version", ""), versions.in_use()["apache-tvm"]
+    if saved_by.split(".")[:2] != here.split(".")[:2]:
         raise Refused(
-            f"It was saved by TVM {made_by}, and only modules of {here} can be read here. Save it anew, or as ONNX."
+            f"The module was saved by {f'TVM {saved_by}' if saved_by else 'an unknown version of TVM'}, "
+            f"but only modules saved by TVM {here} can be read. Save it again with that version, or as ONNX."
         )
 
 
@@ -62,26 +64,26 @@ def _loaded(data: bytes) -> IRModule:
     except Exception as error:
         check_memory(error)
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        raise Refused(f"TVM can't read this IRModule: {reason[:500]}") from error
+        raise Refused(f"TVM can't read the IRModule: {reason[:500]}") from error
     if not isinstance(mod, IRModule):
-        raise Refused(f"It holds a {type(mod).__name__}, not an IRModule.")
+        raise Refused(f"The file contains a {type(mod).__name__} instead of an IRModule.")
     return mod
 
 
 def _operators(mod: IRModule) -> dict[str, int]:
-    """Counts by name, once everything is known to be a Relax operator."""
+    """Count the operators by name, and require that there is nothing else."""
     names = {str(var.name_hint): function for var, function in mod.functions.items()}
-    if strange := [
+    if others := [
         f"{name} ({type(one).__name__})" for name, one in names.items() if not isinstance(one, relax.Function)
     ]:
         raise Refused(
-            f"It has functions that aren't Relax's: {listed(strange)}. Save the module before it is legalised: that is done here."
+            f"The module has functions that aren't Relax functions: {listed(others)}. Save it before it is legalized."
         )
     if "main" not in names:
-        raise Refused(f"It has no function main, but {listed(names) or 'none at all'}.")
+        raise Refused(f"The module has no function main. It has: {listed(names) or 'none at all'}.")
     called = [call for function in names.values() for call in _calls(function)]
-    if strange := [name for name in map(_strange, called) if name]:
-        raise Refused(f"It calls what can't be tuned or isn't allowed here: {listed(strange)}.")
+    if others := [name for name in map(_not_tunable, called) if name]:
+        raise Refused(f"The module calls operators that can't be tuned or aren't allowed: {listed(others)}.")
     return dict(Counter(str(call.op.name).removeprefix("relax.") for call in called if isinstance(call.op, Op)))
 
 
@@ -90,11 +92,11 @@ def _calls(function: Any) -> Iterator[Any]:
     relax.analysis.post_order_visit(function, found.append)
     if any(isinstance(expr, relax.ExternFunc) for expr in found):
         names = (str(expr.global_symbol) for expr in found if isinstance(expr, relax.ExternFunc))
-        raise Refused(f"It calls external functions, which isn't allowed: {listed(names)}.")
+        raise Refused(f"The module calls external functions, which isn't allowed: {listed(names)}.")
     return (expr for expr in found if isinstance(expr, relax.Call))
 
 
-def _strange(call: Any) -> str | None:
+def _not_tunable(call: Any) -> str | None:
     if isinstance(call.op, GlobalVar):
         return None
     if not isinstance(call.op, Op):
@@ -112,7 +114,7 @@ def _fixed(mod: IRModule, dims: dict[str, int]) -> IRModule:
 
 
 def _parameters(mod: IRModule) -> int:
-    """Floating-point numbers that the module holds."""
+    """How many floating-point numbers the module's constants hold."""
     found: list[Any] = []
     relax.analysis.post_order_visit(mod["main"], found.append)
     shapes = [expr.ty for expr in found if isinstance(expr, GenericConst) and isinstance(expr.ty, relax.TensorType)]

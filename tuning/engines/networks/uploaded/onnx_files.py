@@ -1,4 +1,4 @@
-"""ONNX files as Relax modules."""
+"""Reads ONNX files as Relax modules."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 from tuning.engines.wire.errors import Refused
 
 from . import shapes
-from .wording import check_dims, check_memory, listed
+from .checks import check_dims, check_memory, listed
 
 STANDARD = ("", "ai.onnx")
 """Names of ONNX's own operator domain."""
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 STATISTICS = slice(3, 5)
-"""Inputs of BatchNormalization that training doesn't set: mean and variance."""
+"""Inputs of BatchNormalization that aren't trained: mean and variance."""
 
 
 def read(data: bytes, dims: dict[str, int]) -> tuple[IRModule, int, dict[str, int]]:
-    """The module, its number of parameters, and its operators by ONNX's names. Raises `Refused`."""
+    """The module, its number of parameters, and its operators with ONNX's names. Raises `Refused`."""
     model = _parsed(data)
-    _check_whole(model)
+    _check_self_contained(model)
     if not all(isinstance(name, str) for name in _names(model.graph)):
-        raise Refused("This is no ONNX model, or a broken one: it has names that aren't text in UTF-8.")
+        raise Refused("The file is not a valid ONNX model: some names aren't UTF-8 text.")
     if model.functions:
         model = inline_local_functions(model)
     nodes = list(_nodes(model.graph))
@@ -47,24 +47,22 @@ def read(data: bytes, dims: dict[str, int]) -> tuple[IRModule, int, dict[str, in
 
 def _parsed(data: bytes) -> ModelProto:
     if data.startswith((b"PK", b"\x1f\x8b")):
-        raise Refused("This is a compressed archive. Unpack it and upload the model in it.")
+        raise Refused("The file is a compressed archive. Unpack it and upload the model inside.")
     model = ModelProto()
     try:
         model.ParseFromString(data)
     except DecodeError as error:
-        raise Refused(
-            "This is no ONNX model: it can't be read as one from beginning to end. Was it cut off?"
-        ) from error
+        raise Refused("The file is not an ONNX model, or it is incomplete. Was it cut off?") from error
     if not model.ir_version or not model.graph.node:
-        raise Refused("This is no ONNX model, or one without operators.")
+        raise Refused("The file is not an ONNX model, or the model has no operators.")
     return model
 
 
-def _check_whole(model: ModelProto) -> None:
-    """All weights are in the file itself."""
+def _check_self_contained(model: ModelProto) -> None:
+    """Require that all weights are in the file itself."""
     if files := {entry.value for entry in _external(model) if entry.key == "location"}:
         raise Refused(
-            f"Its weights are in other files ({listed(files, 5)}), which can't be uploaded along. Save it as one file: "
+            f"The model's weights are in other files ({listed(files, 5)}), which can't be uploaded. Save it as one file: "
             'onnx.save(onnx.load("model.onnx"), "whole.onnx").'
         )
 
@@ -79,7 +77,7 @@ def _external(model: ModelProto) -> Iterator[Any]:
 
 
 def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
-    """Those of branches and loops included."""
+    """All nodes, including those of branches and loops."""
     for node in graph.node:
         yield node
         for inner in _subgraphs([node]):
@@ -101,20 +99,20 @@ def _subgraphs(nodes: Any) -> Iterator[GraphProto]:
 
 
 def _check_operators(nodes: list[NodeProto]) -> None:
-    known = onnx_frontend._get_convert_map().keys() | {"If", "Constant"}  # noqa: SLF001  the one list that there is
-    strange = [node for node in nodes if node.domain not in STANDARD or node.op_type not in known]
-    if strange:
-        names = (f"{node.domain}.{node.op_type}" if node.domain not in STANDARD else node.op_type for node in strange)
-        raise Refused(f"TVM's ONNX importer doesn't know these operators: {listed(names)}.")
+    known = onnx_frontend._get_convert_map().keys() | {"If", "Constant"}  # noqa: SLF001  there is no public list
+    unknown = [node for node in nodes if node.domain not in STANDARD or node.op_type not in known]
+    if unknown:
+        names = (f"{node.domain}.{node.op_type}" if node.domain not in STANDARD else node.op_type for node in unknown)
+        raise Refused(f"TVM's ONNX importer doesn't support these operators: {listed(names)}.")
 
 
 def _fix(graph: GraphProto, dims: dict[str, int]) -> None:
-    """Give open dimensions of the inputs their values: by the name in the file, or `INPUT.AXIS` where there is none."""
+    """Set the open dimensions of the inputs, which are named as in the file, or `INPUT.AXIS` if they have no name there."""
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [one for one in graph.input if one.name not in constants]
     for one in inputs:
         if not one.type.HasField("tensor_type") or not one.type.tensor_type.HasField("shape"):
-            raise Refused(f"The input {one.name} isn't a tensor of known rank.")
+            raise Refused(f"The model's input {one.name} isn't a tensor of known rank.")
     found = [(_dim_name(one, axis), extent) for one in inputs for axis, extent in _open(one)]
     check_dims(dims, (name for name, _ in found))
     for name, extent in found:
@@ -130,7 +128,7 @@ def _dim_name(one: Any, axis: int) -> str:
 
 
 def _imported(model: ModelProto) -> IRModule:
-    """What TVM's importer makes of it; it prints which operator it was at when it failed."""
+    """Run TVM's importer, which prints the operator that it failed at."""
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed), warnings.catch_warnings():
@@ -142,15 +140,15 @@ def _imported(model: ModelProto) -> IRModule:
         at = re.search(r"Error converting operator (\w+)", printed.getvalue())
         where = f" at the operator {at[1]}" if at else ""
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        broken = _checkers_verdict(model)
-        raise Refused(f"TVM's ONNX importer gave up{where}: {type(error).__name__}: {reason[:500]}{broken}") from error
+        verdict = _checkers_verdict(model)
+        raise Refused(f"TVM's ONNX importer failed{where}: {type(error).__name__}: {reason[:500]}{verdict}") from error
 
 
 def _checkers_verdict(model: ModelProto) -> str:
-    """What ONNX's own checker finds wrong: a file may break the format's rules."""
+    """What ONNX's own checker says, in case the file is invalid."""
     try:
         check_model(model)
-    except Exception as error:  # noqa: BLE001  it has several, and the file is refused anyway
+    except Exception as error:  # noqa: BLE001  it raises various errors, and the file is refused anyway
         return f" (ONNX's own checker says: {str(error).strip().partition(chr(10))[0][:300]})"
     return ""
 

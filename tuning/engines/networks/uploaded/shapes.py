@@ -1,4 +1,4 @@
-"""Arithmetic on shapes in an ONNX graph, done beforehand: exporters write it out, and TVM's importer wants numbers."""
+"""Folds arithmetic on shapes in ONNX graphs: exporters write it as operators, but TVM's importer needs numbers."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ FOLDED = frozenset(
         "Where",
     ]
 )
-MOST = 4096
-"""Elements of a value that counts as a shape's."""
+MAX_ELEMENTS = 4096
+"""A value with more elements isn't taken for a shape."""
 ROUNDS = 32
-"""Each may let shapes be inferred that depend on those of the one before."""
+"""Shapes that were folded in one round may let others be inferred in the next."""
 Values = dict[str, NDArray[Any]]
 
 
 def fold(model: ModelProto) -> None:
-    """Replace what computes shapes of known tensors by its result."""
+    """Replace nodes that compute with known shapes by their results."""
     for _ in range(ROUNDS):
         if not any(node.op_type == "Shape" for node in model.graph.node) or not _folded(model):
             return
 
 
 def _folded(model: ModelProto) -> bool:
-    """Whether anything could be replaced."""
+    """Fold once, and return whether anything was replaced."""
     shapes = _shapes(infer_shapes(model, data_prop=True).graph)
     values = _values(model.graph)
     kept, before = [], len(model.graph.node)
     for node in model.graph.node:
         value = _value(node, shapes, values, model)
-        if value is None or value.size > MOST:
+        if value is None or value.size > MAX_ELEMENTS:
             kept.append(node)
             continue
         values[node.output[0]] = value
@@ -66,7 +66,7 @@ def _folded(model: ModelProto) -> bool:
 
 
 def _shapes(graph: GraphProto) -> dict[str, list[int]]:
-    """Of tensors whose every extent is known."""
+    """The shapes of tensors that are fully known."""
     infos = (*graph.input, *graph.value_info, *graph.output)
     known = {info.name: info.type.tensor_type.shape for info in infos if info.type.tensor_type.HasField("shape")}
     found = {name: [extent.dim_value for extent in shape.dim] for name, shape in known.items()}
@@ -76,11 +76,15 @@ def _shapes(graph: GraphProto) -> dict[str, list[int]]:
 
 def _values(graph: GraphProto) -> Values:
     small = [tensor for tensor in graph.initializer if tensor.data_type in (TensorProto.INT64, TensorProto.INT32)]
-    return {tensor.name: numpy_helper.to_array(tensor) for tensor in small if np.prod(tensor.dims, dtype=float) <= MOST}
+    return {
+        tensor.name: numpy_helper.to_array(tensor)
+        for tensor in small
+        if np.prod(tensor.dims, dtype=float) <= MAX_ELEMENTS
+    }
 
 
 def _value(node: NodeProto, shapes: dict[str, list[int]], values: Values, model: ModelProto) -> NDArray[Any] | None:
-    """What the node gives, if that is known."""
+    """The node's output, if it is known."""
     if node.op_type == "Shape" and (shape := shapes.get(node.input[0])) is not None:
         bounds = {attribute.name: attribute.i for attribute in node.attribute}
         return np.array(shape[bounds.get("start", 0) : bounds.get("end")], "int64")
@@ -91,7 +95,7 @@ def _value(node: NodeProto, shapes: dict[str, list[int]], values: Values, model:
 
 
 def _computed(node: NodeProto, inputs: Values, model: ModelProto) -> NDArray[Any] | None:
-    """By ONNX's own reference; None for what isn't whole numbers."""
+    """Compute the node with ONNX's reference implementation; None if the result isn't integers or booleans."""
     tensors = [numpy_helper.from_array(value, name) for name, value in inputs.items()]
     outputs = [helper.make_empty_tensor_value_info(node.output[0])]
     graph = helper.make_graph([node], "one", [], outputs, tensors)

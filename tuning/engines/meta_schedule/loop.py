@@ -1,0 +1,111 @@
+"""TVM's own tuning loop, `tune_tasks`, with our scheduler, builder and runner and its search strategy wrapped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+from typing import Any
+
+from tvm.s_tir import meta_schedule as ms
+
+from tuning.engines.measuring.devices import MAX_DEVICES
+from tuning.engines.measuring.local import LocalBuilder, LocalRunner
+from tuning.engines.measuring.outcomes import Runner
+from tuning.engines.measuring.remote import RemoteRunner
+from tuning.engines.measuring.sessions import artifact_suffix
+from tuning.engines.targets.resolving import cores
+from tuning.engines.wire.protocol import Options, Remote
+
+from . import strategies
+from .measurement import Background, TrialBuilder, TrialRunner
+from .scheduler import NO_LIMIT, Scheduler
+from .search import Search, Strategy
+from .trials import ARTIFACTS, Trials
+
+
+@dataclass(frozen=True)
+class TuningConfig:
+    """How and where to tune."""
+
+    options: Options
+    work_dir: Path
+    target: Any
+    context: ForkServerContext
+    remote: Remote | None = None
+
+
+def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
+    """Tune the chosen tasks until the run's budget is used up or no task may have more trials."""
+    options, work_dir = config.options, str(config.work_dir)
+    seed = _seed(options, search.trials.done)
+    chosen = search.trials.budget.chosen
+    strategy = Strategy(strategies.create_strategy(options, search.trials.left // len(chosen)), search)
+    tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
+        [extracted[task] for task in chosen], work_dir, strategy=strategy, num_threads=cores(), seed=seed
+    )
+    runner, background = _runner(config, search.trials)
+    cost_model = strategies.create_cost_model(options, seed)
+    search.prior.train(cost_model, dict(zip(chosen, tasks, strict=True)))
+    search.trials.report_phase("design_spaces", chosen[0])
+    ms.tune.tune_tasks(
+        tasks=tasks,
+        task_weights=weights,
+        work_dir=work_dir,
+        max_trials_global=NO_LIMIT,
+        max_trials_per_task=NO_LIMIT,
+        num_trials_per_iter=options.trials_per_batch,
+        builder=TrialBuilder(search, _builder(config)),
+        runner=TrialRunner(search, runner, background),
+        database=search.prior.database,
+        cost_model=cost_model,
+        # No AddToDatabase: each trial is committed when it ends. No RemoveBuildArtifact: the runner removes artifacts.
+        measure_callbacks=[ms.measure_callback.UpdateCostModel()],
+        task_scheduler=Scheduler(search.trials),
+    )
+
+
+def _seed(options: Options, trials_done: int) -> int | None:
+    """The run's seed, changed when it is resumed, because the same seed would draw the same candidates again."""
+    return None if options.seed is None else (options.seed + trials_done) % 2**31
+
+
+def _builder(config: TuningConfig) -> LocalBuilder:
+    return LocalBuilder(
+        config.context,
+        config.work_dir / ARTIFACTS,
+        max_workers=config.options.build_workers or cores(),
+        timeout_s=config.options.build_timeout_s,
+        suffix=_artifact_suffix(config),
+    )
+
+
+def _artifact_suffix(config: TuningConfig) -> str:
+    if config.remote is not None:
+        return artifact_suffix(config.target)
+    # LLVM IR is compiled when it is loaded. That needs no linker and takes less time, for the same code.
+    return ".ll" if _is_cpu(config.target) else ".so"
+
+
+def _runner(config: TuningConfig, trials: Trials) -> tuple[Runner, Background | None]:
+    """The runner, and the threads that it measures on; None means the search's own."""
+    options, threads = config.options, config.target.attrs.get("num-cores")
+    evaluator = (options.number, options.repeat, options.min_repeat_ms)
+    if config.remote:
+        remote = RemoteRunner(
+            config.context, config.remote, config=evaluator, timeout_s=options.run_timeout_s, give_up=trials.fail
+        )
+        return remote, Background(MAX_DEVICES, wait=options.overlap == "off")
+    is_cpu = _is_cpu(config.target)
+    local = LocalRunner(
+        config.context,
+        config=evaluator,
+        timeout_s=options.run_timeout_s,
+        threads=min(int(threads), cores()) if threads and is_cpu else None,
+    )
+    overlap = options.overlap == "on" or (options.overlap == "auto" and not is_cpu)
+    return local, Background(threads=1) if overlap else None
+
+
+def _is_cpu(target: Any) -> bool:
+    return str(target.kind.name) == "llvm"

@@ -1,0 +1,142 @@
+"""TVM's builder and runner interfaces over our own, so that each trial is reported as soon as it ends.
+
+TVM reports whole batches only, and to callbacks that don't know when a trial ended.
+"""
+
+from __future__ import annotations
+
+import traceback
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
+
+from tuning.engines.measuring.local import LocalBuilder
+from tuning.engines.measuring.outcomes import Failure, Runner, Timing
+from tuning.engines.wire.errors import RunRefused
+
+from .search import Batch, Search
+
+
+@derived_object
+class TrialBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
+    """Builds a batch. A candidate that fails to build ends its trial."""
+
+    def __init__(self, search: Search, builder: LocalBuilder) -> None:
+        super().__init__()
+        self._search = search
+        self._builder = builder
+
+    def build(self, build_inputs: Any) -> list[Any]:
+        """A result for each input, after all have ended."""
+        search, batch = self._search, self._search.batch
+        search.trials.report_phase("building", batch.task)
+        outcomes: dict[int, Path | Failure] = {}
+        mods = [tvm.ir.save_json(build_input.mod) for build_input in build_inputs]
+        for index, outcome in self._builder.build(mods, str(search.target)):
+            outcomes[index] = outcome
+            if isinstance(outcome, Failure):
+                search.trials.end_trial(batch.task, batch.candidates[index], outcome, search.target)
+        results = [outcomes[index] for index in range(len(mods))]
+        batch.built = [index for index, outcome in enumerate(results) if isinstance(outcome, Path)]
+        return [
+            ms.builder.BuilderResult(None, outcome.text)
+            if isinstance(outcome, Failure)
+            else ms.builder.BuilderResult(str(outcome), None)
+            for outcome in results
+        ]
+
+
+@dataclass(frozen=True)
+class Background:
+    """Measuring on threads, while TVM searches and builds for other tasks."""
+
+    threads: int
+    wait: bool = False
+    """The search waits for each batch after all."""
+
+
+@derived_object
+class BackgroundResult(ms.runner.PyRunnerFuture):  # type: ignore[misc]
+    """A measurement that may still be running, or waiting for its device."""
+
+    def __init__(self, outcome: Future[Timing | Failure]) -> None:
+        super().__init__()
+        self._outcome = outcome
+
+    def done(self) -> bool:
+        return self._outcome.done()
+
+    def result(self) -> Any:
+        """Wait for the result."""
+        return _finished(self._outcome.result()).result()
+
+
+@derived_object
+class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
+    """Measures what was built, and reports each trial when it ends.
+
+    Measures on the search's own thread, one candidate after another, unless `background` threads are given.
+    """
+
+    def __init__(self, search: Search, runner: Runner, background: Background | None) -> None:
+        super().__init__()
+        self._search = search
+        self._runner = runner
+        self._wait = background is not None and background.wait
+        self._threads = ThreadPoolExecutor(background.threads, "measure") if background else None
+
+    def run(self, runner_inputs: Any) -> list[Any]:
+        """A future for each input; without background threads these are finished."""
+        batch = self._search.batch
+        if runner_inputs:
+            self._search.trials.report_phase("measuring", batch.task)
+        inputs = zip(batch.built, runner_inputs, strict=True)
+        if self._threads is None:
+            return [_finished(self._measure_now(batch, index, *_arguments(one))) for index, one in inputs]
+        outcomes = [
+            self._threads.submit(self._measure_in_background, batch, index, *_arguments(one)) for index, one in inputs
+        ]
+        if self._wait:
+            futures.wait(outcomes)
+        return [BackgroundResult(outcome) for outcome in outcomes]
+
+    def _measure(self, batch: Batch, index: int, path: Path, device: str, args: list[Any]) -> Timing | Failure:
+        search = self._search
+        outcome = self._runner.run(path, device, args, search.trials.race_limit_s(batch.task))
+        search.trials.end_trial(batch.task, batch.candidates[index], outcome, search.target)
+        return outcome
+
+    def _measure_now(self, *measurement: Any) -> Timing | Failure:
+        """Measure on the search's thread. A stop waits for it."""
+        with self._search.trials.measurement():
+            return self._measure(*measurement)
+
+    def _measure_in_background(self, *measurement: Any) -> Timing | Failure:
+        """Measure on another thread. An error there ends the run at once, not when TVM asks for the result."""
+        try:
+            return self._measure(*measurement)
+        except RunRefused as refused:
+            self._search.trials.fail(str(refused))
+        except Exception as error:  # noqa: BLE001  the supervisor must learn of any error
+            traceback.print_exc()
+            self._search.trials.fail(f"{type(error).__name__}: {error}")
+
+
+def _arguments(runner_input: Any) -> tuple[Path, str, list[Any]]:
+    """Artifact, device type and arguments, as workers take them."""
+    infos = (info.as_json() for info in runner_input.args_info)
+    args_info = [[str(kind), str(dtype), [int(extent) for extent in shape]] for kind, dtype, shape in infos]
+    return Path(runner_input.artifact_path), str(runner_input.device_type), args_info
+
+
+def _finished(outcome: Timing | Failure) -> Any:
+    if isinstance(outcome, Failure):
+        return LocalRunnerFuture(error_message=outcome.text)
+    return LocalRunnerFuture(res=outcome.run_secs)
