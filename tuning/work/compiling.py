@@ -181,7 +181,7 @@ class _Job:
         )
 
     def _answer(self, module: str, question: Build | Prove, kind: type[Any]) -> Any:
-        """The one answer of that kind, while phases are told. Raises `Refused` and `limited.Abandoned`."""
+        """The one answer of that kind, while phases are told. Raises `Refused` and `sandbox.Abandoned`."""
         limits = sandbox.Limits(settings.COMPILE_S, "TUNEBOARD_COMPILE")
         self.compilation.folder.mkdir(parents=True, exist_ok=True)
         with self.compilation.console_log.open("a+b") as log:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tuning.engines.wire.errors import last_line
 from tuning.engines.wire.signals import signal_name
 from tuning.models import Run
 from tuning.reads.console import last_lines
@@ -14,7 +15,7 @@ def nothing_valid(run: Run) -> str:
     if not run.trials_done:
         return "No trial was measured: the engine found no candidate for any task."
     said = run.errors.first()
-    why = f" Most often ({said.count}×): {_gist(said.text)}" if said else ""
+    why = f" Most often ({said.count}×): {last_line(said.text, 300) or 'not recorded'}" if said else ""
     return f"None of the {run.trials_done} trials was valid.{why}"
 
 
@@ -28,9 +29,3 @@ def death_notice(run: Run, exit_status: int | None) -> str:
         how = f"The engine ended with exit status {exit_status} and gave no reason."
     tail = last_lines(run, TAIL_LINES)
     return f"{how}\nIts last lines:\n{tail}" if tail else how
-
-
-def _gist(text: str) -> str:
-    """The last line that isn't blank: where Python and TVM put the message of a traceback."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "not recorded"

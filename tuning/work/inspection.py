@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from typing import Any
 
 from tuning.engines.wire.inspecting import Inspected, Question
@@ -19,8 +18,7 @@ def inspect(
     `on_step` hears what goes on, and stops it by False. Raises `Refused` with the reason in words, and `Abandoned`.
     """
     question = Question(network=network, target=target, **sandbox.limits())
-    with closing(sandbox.ask("tuning.engines.oneshot.inspecting", question, Inspected, on_step)) as answers:
-        return next(answers)
+    return sandbox.ask_once("tuning.engines.oneshot.inspecting", question, Inspected, on_step)
 
 
 def summary(found: Inspected) -> dict[str, Any]:

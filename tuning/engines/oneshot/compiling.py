@@ -18,7 +18,7 @@ import msgspec
 
 from tuning.engines.wire import versions
 from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Build, Built, Used
-from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.errors import Refused, in_one_line
 from tuning.engines.wire.protocol import TensorInfo
 
 from . import linking, serving
@@ -88,9 +88,9 @@ def _no_longer(legalized: Any, target: Any, records: Iterable[BestRecord], error
             applied(legalized, target, [record.text])
         except Exception as fault:  # noqa: BLE001  TVM raises whatever it comes upon
             return Refused(
-                f"The record of trial {record.trial} of run {record.run} no longer applies with this TVM: {_last(fault)}"
+                f"The record of trial {record.trial} of run {record.run} no longer applies with this TVM: {in_one_line(fault)}"
             )
-    return Refused(f"The records can't be applied with this TVM: {_last(error)}")
+    return Refused(f"The records can't be applied with this TVM: {in_one_line(error)}")
 
 
 def _built(mod: Any, target: Any) -> Any:
@@ -167,11 +167,6 @@ def _sha256(path: Path) -> str:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
-
-
-def _last(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1][:500] if lines else 'no reason given'}"
 
 
 def _answer(question: Build, pipe: serving.Pipe) -> None:

@@ -212,11 +212,8 @@ def _onnxruntime(question: Prove, given: dict[str, Any], threads: int) -> tuple[
     except reference.Unavailable as why:
         return None, None, str(why)
     except Exception as error:  # noqa: BLE001  the library isn't worse for it
-        return (
-            None,
-            None,
-            f"ONNX Runtime can't run it: {(str(error).strip().splitlines() or ['no reason given'])[0][:300]}",
-        )
+        reason = str(error).strip().partition("\n")[0][:300]  # It puts its message first.
+        return None, None, f"ONNX Runtime can't run it: {reason or 'no reason given'}"
 
     def measure(number: int) -> float:
         began = time.perf_counter()

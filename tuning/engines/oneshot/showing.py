@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tuning.engines.targets import intrinsics
-from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.errors import Refused, in_one_line
 from tuning.engines.wire.showing import Decision, Question, Shown
 
 from . import serving
@@ -106,7 +106,7 @@ def _applied(text: str) -> tuple[Any, Any]:
         Trace.apply_json_to_schedule([instructions, decisions], schedule)
     except Exception as error:
         kind, _inputs, attrs, _outputs = instructions[len(schedule.trace.insts)]
-        raise Refused(f"TVM can't apply its {kind} {json.dumps(attrs)}: {_told(error)}") from error
+        raise Refused(f"TVM can't apply its {kind} {json.dumps(attrs)}: {_reason(error)}") from error
     return mod, schedule.trace
 
 
@@ -120,12 +120,13 @@ def _read(text: str) -> tuple[Any, list[Any], list[Any]]:
             intrinsics.load(intrinsics.kind_for(target.get("kind", "any"), target))
         return ms.database.Workload.from_json(shared).mod, *trace
     except Exception as error:
-        raise Refused(f"TVM can't read the record: {_told(error)}") from error
+        raise Refused(f"TVM can't read the record: {_reason(error)}") from error
 
 
-def _told(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {(lines or [''])[-1][:500].removeprefix('ScheduleError: ')}"
+def _reason(error: Exception) -> str:
+    """TVM begins the text of a schedule's error with a class name of its own."""
+    kind, _, text = in_one_line(error).partition(": ")
+    return f"{kind}: {text.removeprefix('ScheduleError: ')}"
 
 
 def _snake(kind: str) -> str:

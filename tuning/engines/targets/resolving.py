@@ -1,22 +1,15 @@
-"""Which target a run is tuned for, and whether this machine can build and run it.
-
-`python -m tuning.engines.targets.resolving` reads one JSON object `{"target": …, "remote": …}` and writes one: the resolved target, the
-device that it occupies and a label, or `{"error": …}` in plain words.
-"""
+"""The target that a run is tuned for, and whether this machine can build for it and run it."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
-
-from tuning.engines.wire import versions
 
 from . import cuda
 
@@ -95,6 +88,14 @@ def knows_float16(target: Any) -> bool:
     """
     x86 = str(target.kind.name) == "llvm" and _triple(target).startswith(("x86_64", "i386", "i686"))
     return not x86 or "f16c" in _features(target)
+
+
+def remarks(resolved: dict[str, Any], *, remote: bool) -> tuple[bool, str | None]:
+    """Whether a resolved target has instructions for float16, and why its code will be slower here than it could be."""
+    from tvm.target import Target
+
+    target = Target(resolved)
+    return knows_float16(target), None if remote else _slower_than_here(target)
 
 
 def _this_machine() -> dict[str, Any]:
@@ -233,34 +234,6 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value]
 
 
-def _answer(request: str) -> dict[str, Any]:
-    try:
-        given = json.loads(request)
-        asked, remote = given["target"], bool(given.get("remote"))
-    except (ValueError, TypeError, KeyError):
-        return {"error": 'The request is no JSON object {"target": …}.'}
-    if not isinstance(asked, (str, dict)):
-        return {"error": "A target is `this`, a tag, or a JSON object."}
-    if trouble := versions.problem():
-        return {"error": trouble}
-    try:
-        resolved = resolve(asked, remote=remote)
-    except TargetRefused as refused:
-        return {"error": str(refused)}
-    except Exception as error:  # noqa: BLE001  a form must show something better than a traceback
-        return {"error": f"TVM can't use this target: {type(error).__name__}: {error}"}
-    remarks = _remarks(resolved.target, remote=remote)
-    return {"target": resolved.target, "device": resolved.device, "label": resolved.label, **remarks}
-
-
-def _remarks(resolved: dict[str, Any], *, remote: bool) -> dict[str, Any]:
-    """What a launch should know besides: whether float16 has instructions, and why code will be slower than it could be."""
-    from tvm.target import Target
-
-    target = Target(resolved)
-    return {"float16": knows_float16(target), "warning": None if remote else _slower_than_here(target)}
-
-
 def _slower_than_here(target: Any) -> str | None:
     """Of a CPU target that this machine can run: what it makes no use of."""
     from tvm.target import Target
@@ -277,7 +250,3 @@ def _slower_than_here(target: Any) -> str | None:
             "this machine can be several times as fast here."
         )
     return None if given == host["num-cores"] else f"It is for {given} of this machine's {host['num-cores']} cores."
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(_answer(sys.stdin.read())) + "\n")

@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import json
 import platform
-import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.tuning.engines.running import ROOT
 from tuning.engines.oneshot import tags
+from tuning.engines.oneshot.resolving import resolve
 from tuning.engines.targets import resolving
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.targets import Resolve
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 
@@ -18,8 +20,13 @@ pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warning
 on_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the CPU isn't an x86")
 
 
-def answer(target: Any) -> dict[str, Any]:
-    return resolving._answer(json.dumps({"target": target}))
+def answer(target: Any, *, remote: bool = False) -> dict[str, Any]:
+    try:
+        found = resolve(Resolve(target=target, remote=remote, memory_mb=1, cpu_s=1))
+    except Refused as error:
+        return {"error": str(error)}
+    given: dict[str, Any] = msgspec.to_builtins(found)
+    return given
 
 
 def test_this_machine_is_named_with_its_cpu_and_cores() -> None:
@@ -62,8 +69,6 @@ def test_a_cpu_target_gets_this_machines_cores_unless_it_says_how_many() -> None
         ({"kind": "llvm", "num-cores": 0}, "at least 1"),
         ({"kind": "llvm", "num-cores": "two"}, "num-cores"),
         ({"kind": "vulkan"}, "can't be tuned yet"),
-        (["llvm"], "a tag, or a JSON object"),
-        (None, "a tag, or a JSON object"),
     ],
 )
 def test_it_refuses_what_is_no_target(asked: Any, words: str) -> None:
@@ -89,7 +94,7 @@ def test_it_refuses_instructions_that_the_cpu_lacks(monkeypatch: pytest.MonkeyPa
 
 
 def away(target: Any) -> dict[str, Any]:
-    return resolving._answer(json.dumps({"target": target, "remote": True}))
+    return answer(target, remote=True)
 
 
 def test_for_a_device_elsewhere_it_need_only_be_built_here() -> None:
@@ -126,33 +131,13 @@ def test_it_refuses_cuda_without_a_gpu() -> None:
         assert "no usable CUDA GPU" in given["error"]
 
 
-@pytest.mark.parametrize("request_text", ["", "7", "{}", "[]", '{"target": {"kind": '])
-def test_a_bad_request_is_an_answer_too(request_text: str) -> None:
-    ended = _command(request_text)
-    assert "error" in json.loads(ended.stdout)
-    assert ended.returncode == 0
-    assert "Traceback" not in ended.stderr
-
-
-def test_the_command_answers_in_one_line() -> None:
-    ended = _command('{"target": "this"}')
-    assert json.loads(ended.stdout) == answer("this")
-    assert ended.stdout.count("\n") == 1
-
-
-def _command(text: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tuning.engines.targets.resolving"]
-    return subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, check=False)
-
-
 @on_x86
 def test_it_says_what_a_baseline_target_leaves_out() -> None:
     remarks = answer("llvm")
     assert "leaves out what this machine's CPU" in remarks["warning"]
     assert remarks["float16"] is False
     assert answer("this")["warning"] is None
-    elsewhere = json.dumps({"target": {"kind": "llvm", "num-cores": 4}, "remote": True})
-    assert resolving._answer(elsewhere)["warning"] is None, "what another machine's CPU has isn't known here"
+    assert away({"kind": "llvm", "num-cores": 4})["warning"] is None, "what another machine's CPU has isn't known here"
 
 
 def test_it_says_when_not_all_cores_are_used() -> None:
@@ -165,3 +150,10 @@ def test_it_lists_the_tags_that_can_be_tuned_for() -> None:
     assert known == sorted(known)
     assert {"nvidia/nvidia-a100", "arm/rasp4b"} < set(known)
     assert not any("vulkan" in tag for tag in known)
+
+
+def test_tags_of_nvidias_gpus_say_so() -> None:
+    """`tuning.host.targets` tells from the text whether a question needs CUDA's address space."""
+    from tvm.target import Target
+
+    assert [name for name in tags.tags() if str(Target(name).kind.name) == "cuda" and "nvidia" not in name] == []
