@@ -1,4 +1,4 @@
-"""What is stored, and the typed shapes in which it is shown."""
+"""The database tables, and the typed shapes in which API and socket show their rows."""
 
 from .compilation import Benchmark, Compilation
 from .delivery import Delivery
@@ -23,7 +23,7 @@ from .shapes import (
     WrittenDict,
 )
 from .tag import Tag
-from .task import KEEP_BEST, Doubt, Record, Task, TaskQuerySet, doubt
+from .task import KEEP_BEST, Provenance, Record, Task, TaskQuerySet, provenance
 from .tracker import TrackerSample
 from .trial import MAX_NUMBER, Trial, TrialError, TrialQuerySet, TrialRow, level_of_detail, step_for, trial_columns
 
@@ -40,7 +40,6 @@ __all__ = (
     "CoverageDict",
     "Delivery",
     "DeviceTurn",
-    "Doubt",
     "ErrorDict",
     "ExtractedTask",
     "Extraction",
@@ -49,6 +48,7 @@ __all__ = (
     "Leased",
     "Network",
     "NetworkDetail",
+    "Provenance",
     "Queued",
     "Record",
     "Run",
@@ -67,11 +67,11 @@ __all__ = (
     "TrialRow",
     "WrittenDict",
     "deciding",
-    "doubt",
     "ended",
     "fingerprint",
     "level_of_detail",
     "networks_dir",
+    "provenance",
     "step_for",
     "trial_columns",
 )
