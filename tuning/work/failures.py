@@ -1,4 +1,4 @@
-"""Why a run ended, in a user's words: the first line says it, more lines may follow."""
+"""Why a run failed, for users: the first line says it, more lines may follow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TAIL_LINES = 12
 
 
 def nothing_valid(run: Run) -> str:
-    """The engine did all it could, and no trial has a latency."""
+    """The reason if the engine finished, but no trial has a latency."""
     if not run.trials_done:
         return "No trial was measured: the engine found no candidate for any task."
     said = run.errors.first()
@@ -20,9 +20,9 @@ def nothing_valid(run: Run) -> str:
 
 
 def death_notice(run: Run, exit_status: int | None) -> str:
-    """The engine ended without a word; `exit_status` is negative when a signal killed it, None when it hung."""
+    """The reason if the engine gave none. `exit_status` is negative if a signal killed it, None if it didn't exit in time."""
     if exit_status is None:
-        how = "The engine closed its events and didn't tell how it ended."
+        how = "The engine closed its event pipe, and its exit status isn't known."
     elif exit_status < 0:
         how = f"The engine was killed by {signal_name(-exit_status)}."
     else:

@@ -1,4 +1,4 @@
-"""What earlier runs know of a run's tasks."""
+"""Records of earlier runs for a run's tasks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tuning.models import Run
 from tuning.reads.library import known_records
 
 MOST = 16
-"""Records of a task, the best of all earlier runs."""
+"""Records per task."""
 
 
 def earlier_records(run: Run, tasks: Sequence[TaskInfo]) -> Earlier:
-    """The best records of the run's chosen tasks, by earlier runs for the very same target."""
+    """The best records that earlier runs for the very same target have of the run's chosen tasks."""
     index_of = {task.workload_hash: task.index for task in tasks if task.chosen}
     known = known_records(index_of, run.target, most=MOST, but=run)
     return Earlier(
