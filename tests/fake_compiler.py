@@ -66,7 +66,7 @@ def misbehave(pipe: serving.Pipe) -> None:
         os.write(2, b"std::bad_alloc\n")
         os.abort()
     elif how == "refuse":
-        pipe.send(wire.Refusal(str(Refused("The target can't be built for here."))))
+        pipe.send(wire.Refusal(str(Refused("This machine can't build for the target."))))
         sys.exit()
     elif how == "full":
         os.write(2, b"LLVM ERROR: IO failure on output stream: No space left on device\n")

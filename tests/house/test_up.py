@@ -145,7 +145,7 @@ def test_what_crashes_is_started_again(new_site: LiveSite) -> None:
         (("valkey-server",), "valkey"),
     ):
         new_site.kill(*words)
-        said = f"{name} was killed by SIGKILL; starting it again in 1 s"
+        said = f"{name} was killed by SIGKILL; restarting it in 1 s"
         new_site.wait_for(lambda said=said: said in new_site.said())
         new_site.wait_for(lambda words=words: new_site.processes(*words))
     new_site.wait_for(new_site.answers)

@@ -1,4 +1,4 @@
-"""The sweep, again and again, through whatever happens to the database."""
+"""Runs the sweep again and again, even if the database goes away for a while."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tuning.models import Run
 from tuning.reads.device_status import SAMPLED_EVERY
 
 EVERY_S = 5.0
-"""A run whose worker died shows as interrupted after its lease and at most this long."""
+"""A run whose worker died is interrupted when its lease has run out, at most this much later."""
 
 
 class Sweeper:
-    """Calls `sweeping.sweep`, and every few seconds `sweeping.sample_trackers`; reports a problem once, not at each try."""
+    """Calls `sweeping.sweep` and, every few seconds, `sweeping.sample_trackers`. It reports a problem once, not at each attempt."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
@@ -27,17 +27,17 @@ class Sweeper:
         self.usable_at = time.time()
 
     def tick(self) -> None:
-        """Sweeps if it is due."""
+        """Sweep if it is time to."""
         if time.monotonic() < self.due:
             return
         self.due = time.monotonic() + EVERY_S
         try:
-            if self._usable_all_along():
+            if self._has_been_usable():
                 sweeping.sweep()
                 self._sample()
         except Error as error:
             connection.close()
-            self._note(f"The sweep can't use the database: {one_line(error)} It goes on trying.")
+            self._note(f"The sweep can't use the database: {one_line(error)} It keeps trying.")
         else:
             self._note(None)
 
@@ -46,8 +46,8 @@ class Sweeper:
             self.sample_due = time.monotonic() + SAMPLED_EVERY.total_seconds()
             sweeping.sample_trackers()
 
-    def _usable_all_along(self) -> bool:
-        """If the database was away or locked, or the machine slept, supervisors first get the time to renew their leases."""
+    def _has_been_usable(self) -> bool:
+        """After the database was down or locked, or the machine slept, supervisors get time to renew their leases first."""
         with transaction.atomic():  # waits for SQLite's lock
             Run.objects.exists()
         before, self.usable_at = self.usable_at, time.time()

@@ -1,4 +1,4 @@
-"""Where runs measure: on this machine's devices (`cpu`, `cuda:0`), or those of a key at an allowed tracker (`rpc:TRACKER/KEY`)."""
+"""The devices that runs measure on: this machine's (`cpu`, `cuda:0`), or those of a key of an allowed tracker (`rpc:TRACKER/KEY`)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ from tuning.validation import Invalid
 
 HERE = "this machine"
 REMOTE = "rpc"
-"""The queue of runs that measure elsewhere; their worker does several at once."""
+"""Begins the names of remote devices, and names the queue that they share."""
 _REMOTE = re.compile(rf"{REMOTE}:(?P<tracker>[^/]+)/(?P<key>[\w.-]{{1,35}})", re.ASCII)
 
 
 class NotAllowed(Exception):
-    """The device is of a tracker that isn't allowed, or not any more."""
+    """The device belongs to a tracker that isn't allowed (anymore)."""
 
 
 def is_remote(device: str) -> bool:
-    """Whether a run measures elsewhere."""
     return device.startswith(f"{REMOTE}:")
 
 
 def remote_of(device: str) -> Remote | None:
-    """Where the engine finds the device; None for one of this machine. Raises `NotAllowed`."""
+    """Where the engine finds the device; None for a device of this machine. Raises `NotAllowed`."""
     if not is_remote(device):
         return None
     match = _REMOTE.fullmatch(device)
     if not match:
-        raise NotAllowed(f"{device[:60]!r} is no device: write rpc:TRACKER/KEY.")
+        raise NotAllowed(f"{device[:60]!r} isn't a device: write rpc:TRACKER/KEY.")
     known: dict[str, Address] = settings.TRACKERS
     if match["tracker"] not in known:
         allowed = f"Allowed: {', '.join(known)}." if known else "None is allowed: see TUNEBOARD_TRACKERS."
@@ -42,11 +41,11 @@ def remote_of(device: str) -> Remote | None:
 
 
 def chosen(given: Any) -> str | None:
-    """The device that a launch names, which is there at this moment; None for this machine's. Raises `Invalid`."""
+    """The remote device that a launch names, if it is available right now; None for this machine's. Raises `Invalid`."""
     if given in (None, "", HERE):
         return None
     if not isinstance(given, str) or not is_remote(given):
-        raise Invalid({"device": f"Must be {HERE!r} (whose device the target chooses) or rpc:TRACKER/KEY."})
+        raise Invalid({"device": f"Must be {HERE!r} (the target decides which device) or rpc:TRACKER/KEY."})
     try:
         remote = remote_of(given)
         assert remote
@@ -55,5 +54,7 @@ def chosen(given: Any) -> str | None:
         raise Invalid({"device": str(trouble)}) from trouble
     if not found.total(remote.key):
         keys = ", ".join(queue.key for queue in found.queues if queue.total) or "none"
-        raise Invalid({"device": f"The tracker at {remote.tracker} has no device of key {remote.key}. Keys: {keys}."})
+        raise Invalid(
+            {"device": f"The tracker at {remote.tracker} has no device with the key {remote.key}. Keys: {keys}."}
+        )
     return given

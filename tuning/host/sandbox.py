@@ -1,4 +1,7 @@
-"""Has a question answered by a process of its own, within limits: nothing that TVM meets there reaches this process."""
+"""The parent's side of the sandbox: has a process of its own answer one question, within limits.
+
+Nothing that TVM runs into there reaches this process. The child's side is `tuning.engines.oneshot.serving`.
+"""
 
 from __future__ import annotations
 
@@ -15,35 +18,57 @@ from typing import IO, Any, NamedTuple, TypeVar, Union
 import msgspec
 from django.conf import settings
 
-from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.errors import Refused, last_line
 from tuning.engines.wire.question import Question, Refusal, Step
 from tuning.engines.wire.signals import signal_name
 
 PULSE_S = 1.0
 """`on_step` is called at least this often."""
 READ_BYTES = 1 << 20
+TAIL_BYTES = 1 << 16
+"""How much of what the process printed is searched for the reason of its death."""
 
 Answer = TypeVar("Answer", bound=msgspec.Struct)
 
 
 class Abandoned(Exception):
-    """Who asked wants no answer any more."""
+    """Whoever asked no longer wants an answer."""
 
 
-class Died(Refused):
-    """The process ended without a word of its own."""
+class NoAnswer(Refused):
+    """The process gave neither an answer nor a reason; the text says how it ended."""
+
+
+class Died(NoAnswer):
+    """The process ended by itself."""
 
 
 class Limits(NamedTuple):
-    """For how long a process may take, in seconds, and how the variables that say so begin."""
+    """How long a process may take, in seconds, and how the names of the variables begin that say so, if any do."""
 
     seconds: int
-    variable: str
+    variable: str | None = None
+
+    def named(self, what: str) -> str:
+        return f" ({self.variable}_{what})" if self.variable else ""
 
 
 def limits() -> dict[str, Any]:
-    """What a `Question` says of them."""
+    """The limits of a `Question`, for what users wait for: models, schedules and targets."""
     return {"memory_mb": settings.INSPECT_MEMORY_MB, "cpu_s": settings.INSPECT_S}
+
+
+def ask_once(
+    module: str,
+    question: Question,
+    kind: type[Answer],
+    on_step: Callable[[str], bool] = lambda _step: True,
+    *,
+    limits: Limits | None = None,
+) -> Answer:
+    """As `ask`, for a question with one answer."""
+    with contextlib.closing(ask(module, question, kind, on_step, limits=limits)) as answers:
+        return next(answers)
 
 
 def ask(  # noqa: PLR0913 - what differs between questions
@@ -55,14 +80,14 @@ def ask(  # noqa: PLR0913 - what differs between questions
     limits: Limits | None = None,
     printed: IO[bytes] | None = None,
 ) -> Generator[Answer, None, None]:
-    """The answers, of that kind, of `python -m MODULE`; what it prints goes to `printed`, if that is of interest.
+    """Yield the answers, of that kind, of `python -m MODULE`. Its output goes to `printed`, if given.
 
-    `on_step` hears what goes on, and stops it by False. Raises `Refused` with the reason in words, and `Abandoned`.
+    `on_step` hears what the process is doing, and stops it by returning False. Raises `Refused` with the reason, and `Abandoned`.
     The process ends when the iterator is closed.
     """
     limits = limits or Limits(settings.INSPECT_S, "TUNEBOARD_INSPECT")
-    with tempfile.TemporaryFile() as nowhere:
-        printed = printed or nowhere
+    with tempfile.TemporaryFile() as unread:
+        printed = printed or unread
         with _started(module, printed) as process:
             try:
                 yield from _answers(process, question, _decoder(kind), on_step, limits)
@@ -73,15 +98,20 @@ def ask(  # noqa: PLR0913 - what differs between questions
 
 
 class _Ended(Exception):
-    def __init__(self, status: int, doing: str) -> None:
+    def __init__(self, status: int, step: str) -> None:
         super().__init__(status)
-        self.status, self.doing = status, doing
+        self.status, self.step = status, step
 
 
 def _started(module: str, printed: IO[bytes]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", module]
+    """Start the child: command, environment and working directory of every sandboxed process are decided here."""
     return subprocess.Popen(
-        command, cwd=settings.BASE_DIR, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed
+        [sys.executable, "-m", module],
+        cwd=settings.BASE_DIR,
+        env=dict(os.environ),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=printed,
     )
 
 
@@ -97,27 +127,27 @@ def _answers(
     limits: Limits,
 ) -> Generator[Answer, None, None]:
     assert process.stdin
-    with contextlib.suppress(BrokenPipeError):  # Its end says more.
+    with contextlib.suppress(BrokenPipeError):  # How it ended says more.
         process.stdin.write(msgspec.json.encode(question))
         process.stdin.close()
-    doing, answered = "Starting", False
+    step, answered = "Starting", False
     for line in _lines(process, limits):
-        answer = decoder.decode(line) if line else Step(doing)
+        answer = decoder.decode(line) if line else Step(step)
         if isinstance(answer, Refusal):
             raise Refused(answer.error, answer.dims)
         if not isinstance(answer, Step):
             answered = True
             yield answer
             continue
-        doing = answer.text
-        if not on_step(doing):
+        step = answer.text
+        if not on_step(step):
             raise Abandoned
     if (status := process.wait()) or not answered:
-        raise _Ended(status, doing)
+        raise _Ended(status, step)
 
 
 def _lines(process: subprocess.Popen[bytes], limits: Limits) -> Iterator[bytes]:
-    """What it writes, line by line, and an empty one at each pulse. Raises `Refused` when the time is up."""
+    """Yield its output line by line, and an empty line at each pulse. Raises `NoAnswer` when the time is up."""
     assert process.stdout
     deadline, rest = time.monotonic() + limits.seconds, b""
     with selectors.DefaultSelector() as selector:
@@ -131,18 +161,23 @@ def _lines(process: subprocess.Popen[bytes], limits: Limits) -> Iterator[bytes]:
                 return
             *lines, rest = (rest + data).split(b"\n")
             yield from lines
-    raise Refused(f"It took longer than the {limits.seconds} s that it may take here ({limits.variable}_S).")
+    raise NoAnswer(f"It took longer than the {limits.seconds} s that it may take here{limits.named('S')}.")
 
 
 def _death(ended: _Ended, question: Question, limits: Limits, printed: IO[bytes]) -> str:
-    """Why there was no answer, by the exit status and what was printed last."""
-    printed.seek(0)
-    lines = printed.read().decode(errors="replace").strip().splitlines()
-    status, doing = ended.status, ended.doing
-    if any("bad_alloc" in line or "out of memory" in line or "MemoryError" in line for line in lines[-20:]):
-        return f"{doing} needed more than the {question.memory_mb:,} MiB of memory that it may take here."
+    """Why there was no answer, by the exit status and the last lines of output."""
+    output, status, step = _tail(printed), ended.status, ended.step
+    if any(sign in output for sign in ("bad_alloc", "out of memory", "MemoryError")):
+        memory = f"{question.memory_mb:,} MiB of memory"
+        return f"{step} needed more than the {memory} that it may use here{limits.named('MEMORY_MB')}."
     if status in (-24, 128 + 24):  # SIGXCPU
-        return f"{doing} took more than {question.cpu_s} s of processor time ({limits.variable}_S)."
-    how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
-    last = f" Its last line: {lines[-1][:300]}" if lines else ""
-    return f"TVM broke down over it while it was at “{doing}”: its process {how}.{last}"
+        return f"{step} took more than {question.cpu_s} s of processor time{limits.named('S')}."
+    how = f"was killed by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
+    line = last_line(output, 300)
+    return f"TVM crashed at the step “{step}”: its process {how}.{f' Its last line: {line}' if line else ''}"
+
+
+def _tail(printed: IO[bytes]) -> str:
+    """The last 20 lines."""
+    printed.seek(max(0, printed.seek(0, os.SEEK_END) - TAIL_BYTES))
+    return "\n".join(printed.read().decode(errors="replace").strip().splitlines()[-20:])

@@ -1,22 +1,26 @@
-"""Resolves what a user calls a target, in a process of its own: TVM loads neither in the web nor in the worker."""
+"""Resolves targets in sandboxed processes: TVM loads neither in the web process nor in the worker."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from functools import lru_cache
 from typing import Any
 
-from django.conf import settings
 from typing_extensions import NotRequired, TypedDict
 
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.targets import ListTags, Resolve, Tags, TargetInfo
 from tuning.validation import Invalid
 from tuning.wording import target_label
 
-TIMEOUT_S = 60
+from . import sandbox
+
+RESOLVER, TAGS = "tuning.engines.oneshot.resolving", "tuning.engines.oneshot.tags"
+"""The programs of the child processes."""
 LONGEST = 4000
 """Characters of a target's JSON: it is stored with the run and sent with each of its changes."""
+NO_LIMIT_MB = 1 << 24
+"""CUDA reserves address space by the terabyte, even to tell whether there is a GPU."""
 
 
 class TargetDict(TypedDict):
@@ -32,7 +36,7 @@ class TargetDict(TypedDict):
 
 
 def asked(given: Any) -> str | dict[str, Any]:
-    """The target that a request names; `this` when it names none. Raises `Invalid`."""
+    """The target that a request names; `this` if it names none. Raises `Invalid`."""
     if given in (None, ""):
         return "this"
     if not isinstance(given, (str, dict)):
@@ -46,8 +50,14 @@ def resolve(target: str | dict[str, Any]) -> TargetDict:
 
 
 def resolve_elsewhere(target: str | dict[str, Any]) -> TargetDict:
-    """The same for a device that isn't this machine's: it need only be built here."""
+    """As `resolve`, for a device of another machine: this one need only build for it."""
     return _resolved(target, remote=True)
+
+
+@lru_cache(maxsize=1)
+def tags() -> list[str]:
+    """The tags that TVM knows and that can be tuned for; asked once, which takes a few seconds. Raises `Invalid`."""
+    return _answer(TAGS, ListTags(**sandbox.limits(), quietly=False), Tags).names
 
 
 def _resolved(target: str | dict[str, Any], *, remote: bool) -> TargetDict:
@@ -55,43 +65,42 @@ def _resolved(target: str | dict[str, Any], *, remote: bool) -> TargetDict:
         text = target if isinstance(target, str) else json.dumps(target)
     except RecursionError as error:
         raise Invalid({"target": "It is nested too deeply."}) from error
+    if not _is_unicode(text):
+        raise Invalid({"target": "It has a character that isn't Unicode."})
     if len(text) > LONGEST:
         raise Invalid({"target": f"Must be at most {LONGEST:,} characters long."})
-    answer = json.loads(_ask(text.strip(), remote=remote))
-    if "error" in answer:
-        raise Invalid({"target": answer["error"]})
-    resolved: TargetDict = answer | {"label": target_label(answer["target"])}
+    # A new dict each time: what is cached is shared.
+    resolved: TargetDict = json.loads(_ask(text.strip(), remote=remote))
+    resolved["label"] = target_label(resolved["target"])
     return resolved
 
 
-@lru_cache(maxsize=1)
-def tags() -> list[str]:
-    """The tags that TVM knows and that can be tuned for; asked once, which takes a few seconds. Raises `Invalid`."""
-    found: list[str] = json.loads(_answer_of("tuning.engines.oneshot.tags", ""))
-    return found
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # Half of a surrogate pair, which JSON can write.
+        return False
+    return True
 
 
 @lru_cache(maxsize=64)
 def _ask(text: str, *, remote: bool) -> str:
-    """Cached: the answer for one machine doesn't change, and each costs the import of TVM. Failures aren't."""
-    return _answer_of("tuning.engines.targets.resolving", json.dumps({"target": text, "remote": remote}))
+    """The JSON of a `TargetDict`. Raises `Invalid`.
+
+    Cached, except for failures: on one machine the answer stays the same, and each costs the import of TVM.
+    """
+    limits = sandbox.limits()
+    if "cuda" in text or "nvidia" in text:
+        limits["memory_mb"] = NO_LIMIT_MB
+    found = _answer(RESOLVER, Resolve(target=text, remote=remote, quietly=False, **limits), TargetInfo)
+    return json.dumps({name: getattr(found, name) for name in TargetInfo.__struct_fields__})
 
 
-def _answer_of(module: str, question: str) -> str:
-    command = [sys.executable, "-m", module]
+def _answer(module: str, question: Resolve | ListTags, kind: type[sandbox.Answer]) -> sandbox.Answer:
+    """Not at low priority, unlike other sandboxed processes: users wait for a form, and it takes a second."""
     try:
-        done = subprocess.run(
-            command,
-            check=False,
-            input=question,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            cwd=settings.BASE_DIR,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Invalid({"target": f"TVM did not answer within {TIMEOUT_S} s whether it can build for this."}) from error
-    if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise Invalid({"target": f"TVM can't say whether it can build for this: {said[-1]}"})
-    return done.stdout
+        return sandbox.ask_once(module, question, kind)
+    except sandbox.NoAnswer as error:
+        raise Invalid({"target": f"TVM can't say whether it can build for this. {error}"}) from error
+    except Refused as error:
+        raise Invalid({"target": str(error)}) from error

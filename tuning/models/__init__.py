@@ -1,4 +1,4 @@
-"""What is stored, and the typed shapes in which it is shown."""
+"""The database tables, and the typed shapes in which API and socket show their rows."""
 
 from tuning.engines.wire.protocol import KEEP_BEST
 
@@ -27,7 +27,7 @@ from .shapes import (
     username,
 )
 from .tag import Tag
-from .task import Doubt, Record, Task, TaskQuerySet, doubt, estimated_latency
+from .task import Provenance, Record, Task, TaskQuerySet, estimated_latency, provenance
 from .tracker import TrackerSample
 from .trial import MAX_NUMBER, Trial, TrialError, TrialQuerySet, TrialRow, level_of_detail, step_for, trial_columns
 
@@ -44,7 +44,6 @@ __all__ = (
     "CoverageDict",
     "Delivery",
     "DeviceTurn",
-    "Doubt",
     "ErrorDict",
     "ExtractedTask",
     "Extraction",
@@ -53,6 +52,7 @@ __all__ = (
     "Leased",
     "Network",
     "NetworkDetail",
+    "Provenance",
     "Queued",
     "Record",
     "Run",
@@ -71,13 +71,13 @@ __all__ = (
     "TrialRow",
     "WrittenDict",
     "deciding",
-    "doubt",
     "ended",
     "estimated_latency",
     "fingerprint",
     "iso",
     "level_of_detail",
     "networks_dir",
+    "provenance",
     "step_for",
     "trial_columns",
     "username",

@@ -1,4 +1,4 @@
-"""Compilations: a run's best records made into a library, the proof that it is right, and how fast it was each time."""
+"""Compilations: a library built with a run's best records, the proof that it computes the right thing, and its benchmarks."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class CompilationQuerySet(LeasedQuerySet["Compilation"]):
 
 
 class Compilation(Leased):
-    """One library of a run's network. It is built in one job; another one, whose device is quiet then, proves it."""
+    """A library of a run's network. One job builds it; another, when the device is quiet, proves and benchmarks it."""
 
     class Status(models.TextChoices):
-        """`queued → running → (cancelling →) finished | failed | cancelled`; queued again between build and proof."""
+        """`queued → running → (cancelling →) finished | failed | cancelled`. It is queued again between build and proof."""
 
         QUEUED = "queued"
         RUNNING = "running"
@@ -59,13 +59,13 @@ class Compilation(Leased):
         CANCELLED = "cancelled"
 
     class Stage(models.TextChoices):
-        """What its job does: build the library, or compare and benchmark it on the run's device."""
+        """What its next or current job does: build the library, or prove and benchmark it on the run's device."""
 
         BUILD = "build"
         PROVE = "prove"
 
     class Source(models.TextChoices):
-        """Whose records: this run's, or the best of all runs for each workload."""
+        """Which records: this run's, or for each workload the best of all runs."""
 
         RUN = "run"
         LIBRARY = "library"
@@ -78,29 +78,29 @@ class Compilation(Leased):
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
     stage = models.CharField(max_length=6, choices=Stage.choices, default=Stage.BUILD)
     phase = models.CharField(max_length=20, null=True)
-    """`PhaseName` of the protocol, while a job is at work."""
+    """A `PhaseName` while a job works on it."""
     progress = models.FloatField(null=True)
-    """Of the phase, from 0 to 1, where it can be told."""
+    """Of the phase, from 0 to 1; null if it isn't known."""
     error = models.TextField(null=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
-    """Who wants the benchmark that is queued or measured."""
+    """Who asked for the benchmark that is queued or running."""
     created_at = models.DateTimeField(auto_now_add=True)
     queued_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     versions = models.JSONField(default=dict)
-    """Of what built it."""
+    """Of the packages that built it."""
     estimate_s = models.FloatField(null=True)
-    """Σ latency of the record × weight, over all tasks; null when one of them has no record."""
+    """Σ latency of the record × weight over all tasks; null if a task has no record."""
     used = models.JSONField(default=list)
-    """`Used` of the protocol, one for each function that a record was applied to."""
+    """`tuning.engines.wire.compiling.Used` as JSON, one for each function that a record was applied to."""
     untuned = models.JSONField(default=list)
     """Names of the other functions."""
     inputs = models.JSONField(default=list)
     outputs = models.JSONField(default=list)
     size = models.PositiveBigIntegerField(null=True)
-    """Bytes of the library, once it is published."""
+    """Size of the library in bytes, once it is published."""
     sha256 = models.CharField(max_length=64, null=True)
     verified = models.BooleanField(null=True)
     max_abs_error = models.FloatField(null=True)
@@ -118,27 +118,24 @@ class Compilation(Leased):
 
     @property
     def is_live(self) -> bool:
-        """Whether a job should be at work on it."""
         return self.status in self.LIVE
 
     @property
     def is_published(self) -> bool:
-        """Whether there is a library to take away."""
+        """Whether there is a library to download."""
         return self.sha256 is not None
 
     @property
     def can_cancel(self) -> bool:
-        """Whether Cancel would do something."""
         return self.status in (self.Status.QUEUED, self.Status.RUNNING)
 
     @property
     def can_benchmark(self) -> bool:
-        """Whether it can be proven and benchmarked (again)."""
         return self.is_published and self.status in self.ENDED
 
     @property
     def waits_for(self) -> str | None:
-        """The device that its proof waits for."""
+        """The device that its queued proof waits for."""
         waits = self.status == self.Status.QUEUED and self.stage == self.Stage.PROVE
         return self.run.device if waits else None
 
@@ -148,53 +145,50 @@ class Compilation(Leased):
 
     @property
     def folder(self) -> Path:
-        """Where its files are; with the time of creation, since a new database beside old files begins with 1 again."""
+        """Its files. The name has the time of creation because a new database starts again with id 1, perhaps next to old files."""
         return Path(settings.VAR) / "compilations" / f"{self.pk}-{self.created_at:%Y%m%dT%H%M%S.%f}"
 
     @property
     def unpublished(self) -> Path:
-        """The folder in which its files are made."""
+        """The folder in which its files are built."""
         return self.folder / "building"
 
     @property
     def artifact(self) -> Path:
-        """The folder that appears whole when the build has succeeded."""
+        """The folder that appears, complete, when the build has succeeded."""
         return self.folder / "artifact"
 
     @property
     def library(self) -> Path:
-        """The shared library."""
         return self.artifact / LIBRARY
 
     @property
     def untuned_library(self) -> Path:
-        """What it is compared with."""
+        """The library built without records, for comparison."""
         return self.artifact / UNTUNED
 
     @property
     def manifest(self) -> Path:
-        """What the library is, as JSON."""
         return self.artifact / MANIFEST
 
     @property
     def console_log(self) -> Path:
-        """What TVM, compilers and linker printed."""
+        """Output of TVM, compilers and linker."""
         return self.folder / "console.log"
 
     @property
     def latest(self) -> Benchmark | None:
-        """The last benchmark."""
         return next(iter(self.benchmarks.all()), None)
 
     @property
     def coverage(self) -> CoverageDict | None:
-        """How many functions a record was applied to; None before it is built."""
+        """None before it is built."""
         if not self.is_published:
             return None
         return {"functions": len(self.used) + len(self.untuned), "tuned": len(self.used), "untuned": self.untuned}
 
     def remove_unpublished(self) -> None:
-        """What a build left that didn't end well."""
+        """Remove what an unsuccessful build left behind."""
         shutil.rmtree(self.unpublished, ignore_errors=True)
 
     @contextmanager
@@ -223,7 +217,7 @@ class Compilation(Leased):
         return {"to": self.Status.FAILED, "error": f"The worker stopped responding. {again} again."}
 
     def to_dict(self) -> CompilationDict:
-        """The compilation as API and socket show it, its benchmarks newest first."""
+        """Benchmarks are newest first."""
         latest = self.latest
         return {
             "id": self.pk,
@@ -262,17 +256,17 @@ class Compilation(Leased):
 
 
 class Benchmark(models.Model):
-    """Tuned, untuned and where installed ONNX Runtime, measured in turn, round by round."""
+    """The tuned library, the untuned one and, where installed, ONNX Runtime, measured in turn, round by round."""
 
     compilation = models.ForeignKey(Compilation, on_delete=models.CASCADE, related_name="benchmarks")
     at = models.DateTimeField(default=timezone.now)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     rounds = models.JSONField()
-    """By side (`Side` of the protocol): the seconds of one inference in each round."""
+    """By side (`Side`): the seconds of one inference in each round."""
     onnxruntime = models.CharField(max_length=30, null=True)
-    """Its version."""
+    """Version of ONNX Runtime, if it was measured."""
     without_onnxruntime = models.TextField(null=True)
-    """Why it wasn't measured."""
+    """Why ONNX Runtime wasn't measured."""
 
     class Meta:
         ordering = ("-at", "-pk")
@@ -281,17 +275,16 @@ class Benchmark(models.Model):
         return f"benchmark {self.pk} of compilation {self.compilation_id}"
 
     def median_s(self, side: str) -> float | None:
-        """Seconds of one inference; None when this side wasn't measured."""
+        """Seconds of one inference; None if this side wasn't measured."""
         return median(self.rounds[side]) if self.rounds.get(side) else None
 
     @property
     def speedup(self) -> float | None:
-        """How many times the tuned library's time the untuned one takes, by the medians."""
+        """The untuned library's median time as a multiple of the tuned one's."""
         tuned, untuned = self.median_s("tuned"), self.median_s("untuned")
         return untuned / tuned if tuned and untuned else None
 
     def latency(self, side: str) -> LatencyDict | None:
-        """What a side's rounds give."""
         seconds = self.rounds.get(side)
         if not seconds:
             return None
@@ -304,7 +297,6 @@ class Benchmark(models.Model):
         }
 
     def to_dict(self) -> BenchmarkDict:
-        """The benchmark as API and socket show it."""
         return {
             "id": self.pk,
             "at": self.at.isoformat(),

@@ -1,4 +1,4 @@
-"""Devices, as far as their turns are concerned: one run or one proof of a library at a time on each."""
+"""Whose turn a device is: it measures one run, or one library, at a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db import models, transaction
 
 
 class DeviceTurn(models.Model):
-    """A row for each device, locked while it is decided who comes next: that depends on two tables."""
+    """A row for each device. It is locked to decide whose turn is next, since that depends on two tables."""
 
     device = models.CharField(max_length=60, primary_key=True)
 
@@ -19,7 +19,7 @@ class DeviceTurn(models.Model):
 
 @contextmanager
 def deciding(device: str) -> Iterator[None]:
-    """A transaction in which nobody else decides about the device."""
+    """A transaction in which nobody else decides whose turn the device is."""
     with transaction.atomic():
         DeviceTurn.objects.get_or_create(device=device)
         DeviceTurn.objects.select_for_update().get(device=device)

@@ -1,4 +1,4 @@
-"""A network's tasks for one target, extracted before anything is tuned."""
+"""Extractions: a network's tasks for one target, before anything is tuned."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .subgraph import Subgraph
 
 
 class Extraction(Leased):
-    """The tasks of one network for one target, or why there are none."""
+    """One network's tasks for one target, or the reason why there are none."""
 
     class Status(models.TextChoices):
-        """`queued → running → finished | failed`; asked for again, a failed one is queued again."""
+        """`queued → running → finished | failed`. A failed extraction is queued again when somebody asks for its tasks."""
 
         QUEUED = "queued"
         RUNNING = "running"
@@ -30,10 +30,10 @@ class Extraction(Leased):
     target = models.JSONField()
     """As resolved."""
     fingerprint = models.CharField(max_length=64)
-    """Digest of the target, since JSON can't be unique on every database."""
+    """Digest of the target: not every database can compare JSON."""
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
     step = models.CharField(max_length=100, default="")
-    """What the job is at, in words."""
+    """What the job is doing, in words."""
     error = models.TextField(null=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -50,13 +50,12 @@ class Extraction(Leased):
         return f"tasks of {self.network_id} for {self.fingerprint[:8]}"
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """The fingerprint is always the target's."""
+        """Keep the fingerprint in line with the target."""
         self.fingerprint = fingerprint(self.target)
         super().save(*args, **kwargs)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its job has yet to end."""
         return self.status in self.WAITING
 
     def _on_claim(self) -> dict[str, Any]:
@@ -72,7 +71,6 @@ class Extraction(Leased):
         return {"to": self.Status.FAILED, "error": "The worker stopped responding. Extract the tasks again."}
 
     def to_dict(self) -> ExtractionDict:
-        """The extraction as the API shows it, with its tasks."""
         return {
             "id": self.pk,
             "network": self.network.name,
@@ -87,7 +85,7 @@ class Extraction(Leased):
 
 
 class ExtractedTask(Subgraph):
-    """One fused subgraph of the network, as a run for the target would number it."""
+    """A task, with the index that it would have in a run for this target."""
 
     extraction = models.ForeignKey(Extraction, on_delete=models.CASCADE, related_name="tasks")
 
@@ -96,11 +94,10 @@ class ExtractedTask(Subgraph):
 
     @property
     def total_flop(self) -> float:
-        """Of all its occurrences."""
+        """Floating-point operations of all its occurrences."""
         return self.flop * self.weight
 
     def to_dict(self) -> ExtractedTaskDict:
-        """The task as the API shows it."""
         return {
             "index": self.index,
             "name": self.name,

@@ -1,4 +1,4 @@
-"""What can be tuned: built-in networks and models of one's own."""
+"""Networks: the built-in ones, and uploaded models."""
 
 from __future__ import annotations
 
@@ -20,31 +20,29 @@ SUFFIX = {"onnx": ".onnx", "irmodule": ".json"}
 
 
 def fingerprint(*parts: Any) -> str:
-    """Digest of JSON values, which can't be unique themselves on every database."""
+    """Digest of JSON values, for unique constraints: not every database can compare JSON."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 class NetworkQuerySet(models.QuerySet["Network"]):
-    """Reads of networks."""
-
     def uploaded(self) -> NetworkQuerySet:
-        """Models of one's own, by their names."""
+        """Uploaded models by name."""
         return self.exclude(kind=Network.Kind.BUILTIN).order_by("name")
 
     def named(self, name: str, options: dict[str, Any]) -> Network | None:
-        """The built-in network of these options, or else the model of one's own, if it is stored."""
+        """The built-in network with these options, or else the uploaded model of this name; None if neither is stored."""
         return self.filter(fingerprint=fingerprint(name, options)).first() or self.uploaded().filter(name=name).first()
 
     def with_runs(self) -> NetworkQuerySet:
-        """Each with `run_count`, of those that aren't deleted."""
+        """Annotate `run_count`, the number of runs that aren't deleted."""
         return self.annotate(run_count=Count("runs", filter=Q(runs__deleted_at__isnull=True)))
 
 
 class Network(models.Model):
-    """What is tuned: a built-in network with its options, or a model of one's own with its dimensions."""
+    """A built-in network with its options, or an uploaded model with its dimensions."""
 
     class Kind(models.TextChoices):
-        """Where it comes from; of an uploaded one, the format of its file."""
+        """Built in, or the format of the uploaded file."""
 
         BUILTIN = "builtin", "built-in"
         ONNX = "onnx", "ONNX"
@@ -53,24 +51,23 @@ class Network(models.Model):
     kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.BUILTIN)
     name = models.CharField(max_length=100)
     options = models.JSONField(default=dict)
-    """Of a built-in network."""
     fingerprint = models.CharField(max_length=64, unique=True)
     """Digest of name and options, or of file and dimensions."""
     sha256 = models.CharField(max_length=64, default="")
-    """Of the uploaded file: its name on disk."""
+    """Digest of the uploaded file, and its name on disk."""
     file_name = models.CharField(max_length=255, default="")
-    """As its user called it: shown, never opened."""
+    """The name that the file had when it was uploaded. It is shown, and never used as a path."""
     size = models.PositiveBigIntegerField(null=True)
-    """Bytes of the file."""
+    """Size of the file in bytes."""
     dims = models.JSONField(default=dict)
-    """Values of the dimensions that the file leaves open."""
+    """The values chosen for dimensions that the file leaves open."""
     inputs = models.JSONField(default=list)
-    """Name, shape and dtype of each."""
+    """Name, shape and dtype of each input."""
     parameters = models.PositiveBigIntegerField(null=True)
     operators = models.JSONField(default=dict)
-    """How often each occurs."""
+    """Number of occurrences by operator."""
     flop = models.FloatField(null=True)
-    """Of one execution, over all tasks; not recorded until it was inspected."""
+    """Floating-point operations of one inference; null until the network was inspected."""
     uploaded_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     uploaded_at = models.DateTimeField(null=True)
 
@@ -88,23 +85,20 @@ class Network(models.Model):
 
     @property
     def is_uploaded(self) -> bool:
-        """Whether it is one's own model."""
         return self.kind != self.Kind.BUILTIN
 
     @property
     def file(self) -> Path:
-        """Where an uploaded model lies, under a name that we made."""
+        """The uploaded model, under a name of our making."""
         return networks_dir() / f"{self.sha256}{SUFFIX[self.kind]}"
 
     def spec(self) -> NetworkSpec:
-        """As the engine takes it."""
         if not self.is_uploaded:
             return NetworkSpec(self.name, self.options)
         file = msgspec.convert({"format": self.kind, "path": str(self.file), "dims": self.dims}, ModelFile)
         return NetworkSpec(self.name, file=file)
 
     def to_dict(self) -> NetworkDetail:
-        """The network as the API shows it."""
         return {
             "id": self.pk,
             "name": self.name,
@@ -124,5 +118,4 @@ class Network(models.Model):
 
 
 def networks_dir() -> Path:
-    """Where uploaded models lie."""
     return Path(settings.VAR) / "networks"

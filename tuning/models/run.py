@@ -1,4 +1,4 @@
-"""Runs: their status and who may change it, their lease, and where their files are."""
+"""Runs: their status, their turn on the device, and where their files are."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ CURRENT = KEPT & Q(archived=False)
 
 
 class TunedTask(Protocol):
-    """What a run asks of its tasks to raise alerts."""
+    """What a run needs to know of its tasks to raise alerts."""
 
     trials: int
     chosen: bool
 
     def alert(self, *, everyone_had_a_turn: bool) -> Alert | None:
-        """What users should know of the task now."""
+        """What users should know of the task now, if anything."""
 
 
 class RunQuerySet(LeasedQuerySet["Run"]):
     def occupying(self) -> RunQuerySet:
-        """Runs for which a device is in use: they are tuned, or a library of theirs is measured by a job that lives."""
+        """Runs that keep their device busy: they are being tuned, or a live job measures a library of theirs."""
         alive = Q(compilations__heartbeat_at__gte=timezone.now() - LEASE)
         measured = Q(compilations__stage="prove", compilations__status__in=("running", "cancelling"))
         return self.filter(Q(status__in=Run.LIVE) | (measured & alive))
 
     def device_is_free(self, device: str) -> bool:
-        """Whether nothing is measured on it; ask within `deciding` to take it."""
+        """Whether nothing is being measured on the device. Call it within `deciding` in order to claim it."""
         return not self.occupying().filter(device=device).exists()
 
     def forgotten(self) -> RunQuerySet:
@@ -49,12 +49,12 @@ class RunQuerySet(LeasedQuerySet["Run"]):
         busy = Run.objects.occupying().values("device")
         return super().forgotten().exclude(device__in=busy).order_by("queued_at", "pk")
 
-    def beside(self, run: Run) -> RunQuerySet:
-        """Other runs of the run's network, whatever its options, newest first; archived ones are out of the way."""
+    def others_of_network(self, run: Run) -> RunQuerySet:
+        """Other runs of the same network, whatever its options, newest first, without archived ones."""
         return self.filter(network__name=run.network.name, archived=False).exclude(pk=run.pk).order_by("-pk")
 
     def ahead_of(self, run: Run) -> RunQuerySet:
-        """What the device does before a queued run: the run it is at, and those queued earlier."""
+        """The runs before a queued one on its device: the live run, and those queued earlier."""
         earlier = Q(queued_at__lt=run.queued_at) | Q(queued_at=run.queued_at, pk__lt=run.pk)
         return (
             self.exclude(pk=run.pk)
@@ -63,7 +63,7 @@ class RunQuerySet(LeasedQuerySet["Run"]):
         )
 
     def places(self) -> dict[int, int]:
-        """How many runs the device does before each queued one, by key."""
+        """By the key of each queued run, how many runs come before it on its device."""
         busy = self.filter(status__in=(Run.Status.QUEUED, *Run.LIVE))
         rows = busy.values_list("pk", "device", "status", "queued_at")
         ahead: Counter[str] = Counter()
@@ -75,17 +75,17 @@ class RunQuerySet(LeasedQuerySet["Run"]):
         return found
 
     def listed(self) -> RunQuerySet:
-        """With what a list shows of each, and without what may be long or takes time to decode."""
+        """With what a list shows, and without columns that are long or slow to decode."""
         tags = models.Prefetch("tags", to_attr="listed_tags")
         found = self.select_related("network", "created_by").prefetch_related(tags)
         return found.defer("notes", "network__dims", "network__inputs", "network__operators")
 
     def restorable(self) -> RunQuerySet:
-        """Deleted ones, which only `Run.everything` has, while nothing of them is removed yet."""
+        """Deleted runs of which nothing has been removed yet. Only `Run.everything` has deleted runs."""
         return self.filter(deleted_at__isnull=False, purging=False)
 
     def outdated(self) -> RunQuerySet:
-        """Those of them that were deleted so long ago that they go for good."""
+        """Deleted runs whose time to be restored is over."""
         return self.restorable().filter(deleted_at__lte=timezone.now() - timedelta(days=settings.KEEP_DELETED_DAYS))
 
 
@@ -93,10 +93,9 @@ _Runs = models.Manager.from_queryset(RunQuerySet)
 
 
 class KeptRuns(_Runs["Run"]):
-    """All runs but those that were deleted."""
+    """Runs that aren't deleted."""
 
     def get_queryset(self) -> RunQuerySet:
-        """Every read begins with these."""
         return RunQuerySet(self.model, using=self._db).filter(deleted_at__isnull=True)
 
 
@@ -124,25 +123,25 @@ class Run(Leased):
     engine = models.CharField(max_length=30, default="meta_schedule")
     network = models.ForeignKey(Network, on_delete=models.PROTECT, related_name="runs")
     target = models.JSONField()
-    """As asked until the engine has resolved it, then the target's dict."""
+    """As the user gave it until the engine has resolved it, then the target's dict."""
     target_fingerprint = models.CharField(max_length=64)
-    """Digest of the target: databases differ in how they compare JSON."""
+    """Digest of the target: not every database can compare JSON."""
     device = models.CharField(max_length=60)
-    """What the run occupies while it measures: one run at a time on each."""
+    """The device that the run occupies while it measures."""
     options = models.JSONField(default=dict)
     versions = models.JSONField(default=dict)
     trials_budget = models.PositiveIntegerField()
     time_limit_s = models.FloatField(null=True)
-    """Seconds of tuning after which the run ends; like the budget it can be extended."""
+    """Seconds of tuning after which the run ends. Like the budget, it can be extended."""
     trials_done = models.PositiveIntegerField(default=0)
     trials_failed = models.PositiveIntegerField(default=0)
     tasks_total = models.PositiveIntegerField(default=0)
     tasks_chosen = models.PositiveIntegerField(default=0)
-    """How many of the tasks are tuned; the estimate is of these."""
+    """How many of the tasks are tuned; the estimate covers these."""
     tasks_measured = models.PositiveIntegerField(default=0)
     estimated_latency_s = models.FloatField(null=True)
     warm_start = models.JSONField(null=True)
-    """Indices of the tasks that began with records of earlier runs, and the keys of these runs."""
+    """Indices of the tasks whose search began with records of earlier runs, and the ids of those runs."""
     phase = models.CharField(max_length=20, null=True)
     phase_task = models.PositiveIntegerField(null=True)
     elapsed_s = models.FloatField(default=0.0)
@@ -153,23 +152,23 @@ class Run(Leased):
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     finish_reason = models.CharField(max_length=20, null=True)
-    """Why the engine ended by itself: `FinishReason` of the protocol."""
+    """Why the engine ended by itself: a `FinishReason`."""
     error = models.TextField(null=True)
     synthetic = models.BooleanField(default=False)
     estimates = models.JSONField(default=list)
-    """The estimate's curve in few points: trial number and seconds of each, as `estimating.grown` keeps them."""
+    """The curve of the estimate in a few points, each a trial's number and seconds; see `tuning.work.estimating.grown`."""
     pinned = models.BooleanField(default=False, db_default=False)
-    """Comes first in the list."""
+    """Listed first."""
     archived = models.BooleanField(default=False, db_default=False)
-    """Left out of the list unless it is asked for; counts for everything else."""
+    """Not listed unless asked for; otherwise a run like any other."""
     deleted_at = models.DateTimeField(null=True)
-    """A deleted run is shown nowhere and used for nothing, and can be restored until it goes for good."""
+    """A deleted run is neither shown nor used, and can be restored until it is purged."""
     purging = models.BooleanField(default=False, db_default=False)
-    """Its removal for good has begun: what is left of it can't be restored."""
+    """Its removal has begun, so it can't be restored anymore."""
     notes = models.TextField(default="", db_default="")
-    """In Markdown, as its users wrote it."""
+    """In Markdown."""
     revision = models.PositiveIntegerField(default=1, db_default=1)
-    """Counts the edits of what people write: name and notes. An edit says which one it is of."""
+    """Counts the edits of name and notes. An edit names the revision that it is based on."""
     edited_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     edited_at = models.DateTimeField(null=True)
 
@@ -179,7 +178,7 @@ class Run(Leased):
     class Meta:
         ordering = ("-created_at", "-id")
         constraints = (
-            # Two runs at once would disturb each other's measurements: the database itself refuses.
+            # Two runs at once would disturb each other's measurements, so the database itself refuses.
             models.UniqueConstraint(
                 fields=("device",), condition=Q(status__in=("running", "stopping")), name="one_live_run_a_device"
             ),
@@ -188,7 +187,7 @@ class Run(Leased):
         )
         indexes = (
             models.Index(fields=("status", "device", "queued_at")),
-            # Each order of the list. The conditions are literals that its queries repeat.
+            # One for each order of the list, whose queries repeat the conditions.
             *(
                 models.Index(fields=(column, "id"), condition=CURRENT, name=f"run_by_{column}")
                 for column in ("created_at", "name", "status", "trials_done", "trials_failed")
@@ -204,62 +203,58 @@ class Run(Leased):
         return self.name
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """The fingerprint is always the target's."""
+        """Keep the fingerprint in line with the target."""
         self.target_fingerprint = fingerprint(self.target)
         super().save(*args, **kwargs)
 
     @property
     def is_live(self) -> bool:
-        """Whether a supervisor should be at work on it."""
         return self.status in self.LIVE
 
     @property
     def can_stop(self) -> bool:
-        """Whether Stop would do something."""
         return self.status in (self.Status.QUEUED, self.Status.RUNNING)
 
     @property
     def can_resume(self) -> bool:
-        """Whether Resume would do something."""
         return self.status in self.RESUMABLE and self.trials_done < self.trials_budget and not self.synthetic
 
     @property
     def can_extend(self) -> bool:
-        """Whether Extend would do something."""
         return self.status != self.Status.STOPPING and not self.synthetic
 
     @property
     def place(self) -> int | None:
-        """How many runs the device does first; None when it isn't queued. Of many, ask `RunQuerySet.places`."""
+        """How many runs come before it on its device; None unless it is queued. For many runs, use `RunQuerySet.places`."""
         return Run.objects.ahead_of(self).count() if self.status == self.Status.QUEUED else None
 
     @property
     def can_delete(self) -> bool:
-        """Whether Delete would do something, unless a library of it is being made."""
+        """A library that is being made of the run may still prevent it."""
         return self.status in self.ENDED
 
     @property
     def average_speed(self) -> float | None:
-        """Trials a second over all of the run, loading and search included; None while there are none."""
+        """Trials per second over the whole run, including loading and search; None before the first trial."""
         return self.trials_done / self.elapsed_s if self.trials_done and self.elapsed_s else None
 
     @property
     def work_dir(self) -> Path:
-        """Where the engine keeps its own files, and the run its console log.
+        """The engine's files and the console log.
 
-        With the time of creation, since a new database beside old files begins with run 1 again.
+        The name has the time of creation because a new database starts again with id 1, perhaps next to old files.
         """
         return Path(settings.VAR) / "runs" / f"{self.pk}-{self.created_at:%Y%m%dT%H%M%S.%f}"
 
     @property
     def console_log(self) -> Path:
-        """What the engine, TVM and compilers printed."""
+        """Output of the engine, TVM and compilers."""
         return self.work_dir / "console.log"
 
     def revise(self, revision: int, **values: Any) -> bool:
-        """Write what people wrote unless somebody else did since that revision; says whether it did.
+        """Save an edit of name or notes unless somebody saved one since that revision; return whether it was saved.
 
-        What people write is read again either way.
+        Either way this instance has the current name and notes afterwards.
         """
         revised = Run.objects.filter(pk=self.pk, revision=revision).update(
             **values, revision=revision + 1, edited_at=timezone.now()
@@ -288,13 +283,13 @@ class Run(Leased):
         return {"to": self.Status.INTERRUPTED, "finished_at": self.heartbeat_at, "error": error}
 
     def alerts(self, tasks: Iterable[TunedTask]) -> list[Alert]:
-        """What its user should know now, of the run's tasks."""
+        """What users should know of the run's tasks now."""
         tasks = list(tasks)
         everyone_had_a_turn = all(task.trials for task in tasks if task.chosen)
         return [alert for task in tasks if (alert := task.alert(everyone_had_a_turn=everyone_had_a_turn))]
 
     def to_dict(self, *, tasks: Iterable[TunedTask], places: Mapping[int, int] | None = None) -> RunDict:
-        """The run as API and socket show it, without its tasks. `tasks` give the alerts, `places` the place if they are known."""
+        """The run without its tasks, which are needed for the alerts. `places`, if given, saves a query for its place."""
         return {
             "id": self.pk,
             "name": self.name,
@@ -331,7 +326,7 @@ class Run(Leased):
         }
 
     def to_listed_dict(self, *, tasks: Iterable[TunedTask], places: Mapping[int, int] | None = None) -> RunDict:
-        """The same with what users mark it with. A supervisor, which read the run when it began, doesn't know that."""
+        """With what users organize runs by, which a supervisor doesn't know: it read the run when it began."""
         return {
             **self.to_dict(tasks=tasks, places=places),
             "tags": self.tag_names,
@@ -342,19 +337,19 @@ class Run(Leased):
 
     @property
     def tag_names(self) -> list[str]:
-        """In their order; of a run of a list as of when it was read."""
+        """In alphabetical order. For a run from `listed`, as of when it was read."""
         tags = getattr(self, "listed_tags", None)
         return [tag.name for tag in (self.tags.all() if tags is None else tags)]
 
     def to_full_dict(self) -> RunDict:
-        """The run with its tasks and notes."""
+        """With its tasks and notes."""
         tasks = list(self.tasks.defer("tensorir").order_by("index"))
         shown = self.to_listed_dict(tasks=tasks)
         shown["tasks"] = [task.to_dict() for task in tasks]
         return {**shown, **self.written()}
 
     def written(self) -> WrittenDict:
-        """What people wrote, and who did so last."""
+        """Name and notes, and who edited them last."""
         return {
             "name": self.name,
             "notes": self.notes,

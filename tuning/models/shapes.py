@@ -1,4 +1,4 @@
-"""The shapes in which API and socket show what is stored."""
+"""The shapes in which API and socket show rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def username(user: User | None) -> str | None:
 
 
 class Alert(TypedDict):
-    """Something about a run that its user should know now."""
+    """Something about a run that users should know now."""
 
     kind: str
     task: int | None
@@ -28,14 +28,14 @@ class Alert(TypedDict):
 
 
 class WarmStart(TypedDict):
-    """Indices of the tasks whose search began with records of earlier runs, and the ids of these runs."""
+    """Indices of the tasks whose search began with records of earlier runs, and the ids of those runs."""
 
     tasks: list[int]
     runs: list[int]
 
 
 class TaskDict(TypedDict):
-    """A task; latencies in seconds, `flop` of one execution. Only chosen tasks are tuned; a plateaued one gains no more."""
+    """A task; latencies in seconds, `flop` of one execution. Only chosen tasks are tuned; a plateaued one has stopped improving."""
 
     index: int
     name: str
@@ -54,10 +54,10 @@ class TaskDict(TypedDict):
 class RunDict(TypedDict):
     """A run; latencies and `elapsed_s` in seconds, times in ISO 8601 with zone.
 
-    The estimate is of the `tasks_chosen` of its `tasks_total`. `finish_reason` says why the engine ended by itself.
-    What users mark it with (`tags` to `deleted_at`) is no part of a delta.
-    `revision` counts the edits of name and notes; an edit names the one that it is of. `notes`, in Markdown, and who edited
-    last are shown of one run alone, as its tasks are.
+    The estimate covers the `tasks_chosen` of the `tasks_total`. `finish_reason` says why the engine ended by itself.
+    Deltas leave out what users organize runs by (`tags` to `deleted_at`).
+    `revision` counts the edits of name and notes, and an edit names the revision that it is based on. Only a single run, not a
+    list, comes with its tasks, its `notes` in Markdown, and who edited them last.
     """
 
     id: int
@@ -103,7 +103,7 @@ class RunDict(TypedDict):
 
 
 class WrittenDict(TypedDict):
-    """What people wrote about a run, and who did so last: as far as it was ever edited."""
+    """A run's name and notes, and who edited them last; null if nobody did."""
 
     name: str
     notes: str
@@ -113,11 +113,11 @@ class WrittenDict(TypedDict):
 
 
 class TrialColumns(TypedDict):
-    """Trials as columns of equal length, by number; `last` is the last number of the run that they reach.
+    """Trials as columns of equal length, ordered by number; `last` is the number of the last trial that they cover.
 
-    `error` is the kind of error, `short` says that the trial was measured in a few short laps only, being clearly
-    slower than its task's best, `nth` counts the trials of the same task, `improved` says that the trial was its
-    task's best when it was measured.
+    `error` is the kind of error. `short` marks trials that were measured in a few short laps only, because they were clearly
+    slower than their task's best. `nth` counts the trials of the same task. `improved` marks trials that were their task's best
+    when they were measured.
     """
 
     number: list[int]
@@ -134,7 +134,7 @@ class TrialColumns(TypedDict):
 class RunDelta(TypedDict):
     """What a commit changed: trials `after` < number ≤ `last`, the run without its tasks, and the tasks that changed.
 
-    After a mere change of status or phase `after` equals `last` and the columns are empty.
+    If only the status or phase changed, `after` equals `last` and the columns are empty.
     """
 
     type: Literal["delta"]
@@ -146,7 +146,7 @@ class RunDelta(TypedDict):
 
 
 class ErrorDict(TypedDict):
-    """A distinct error text of a run; `tasks` are the indices of the tasks that met it."""
+    """A distinct error text of a run; `tasks` has the indices of the tasks that it occurred in."""
 
     kind: str
     text: str
@@ -157,9 +157,9 @@ class ErrorDict(TypedDict):
 
 
 class NetworkDetail(TypedDict):
-    """A stored network: a built-in one with its options, or one's own model with its file and dimensions.
+    """A stored network: a built-in one with its options, or an uploaded model with its file and dimensions.
 
-    What wasn't looked at yet is null or empty. `flop` of one execution, `size` in bytes.
+    What isn't known before inspection is null or empty. `flop` of one inference, `size` in bytes.
     """
 
     id: int
@@ -191,7 +191,7 @@ class ExtractedTaskDict(TypedDict):
 
 
 class ExtractionDict(TypedDict):
-    """A network's tasks for a target. While it is queued or running there are none, and `step` says what goes on."""
+    """A network's tasks for a target. There are none while it is queued or running; `step` says what the job is doing."""
 
     id: int
     network: str
@@ -205,7 +205,7 @@ class ExtractionDict(TypedDict):
 
 
 class CoverageDict(TypedDict):
-    """How many of a compiled network's functions a record was applied to; the others are named."""
+    """How many of a compiled network's functions a record was applied to, and the names of the others."""
 
     functions: int
     tuned: int
@@ -213,7 +213,7 @@ class CoverageDict(TypedDict):
 
 
 class LatencyDict(TypedDict):
-    """Seconds of one inference, over the rounds of a benchmark; the deviation is that of all rounds."""
+    """Seconds of one inference over the rounds of a benchmark; `std_s` is the population standard deviation."""
 
     mean_s: float
     median_s: float
@@ -223,7 +223,7 @@ class LatencyDict(TypedDict):
 
 
 class BenchmarkDict(TypedDict):
-    """One benchmark; `without_onnxruntime` says why that one wasn't measured."""
+    """One benchmark; `without_onnxruntime` says why ONNX Runtime wasn't measured."""
 
     id: int
     at: str
@@ -240,9 +240,9 @@ class BenchmarkDict(TypedDict):
 class CompilationDict(TypedDict):
     """A compilation; what isn't known yet is null.
 
-    `used` has, for each function that was scheduled by a record: `function`, and the record's `run`, `trial` and `latency_s`.
-    There is a library once `sha256` is there. `verified`, the errors and `tolerance` are of the last proof, `measured_s` and
-    `speedup` of the last benchmark. `waits_for` is the device that a queued proof waits for.
+    `used` has, for each function that a record was applied to: `function`, and the record's `run`, `trial` and `latency_s`.
+    The library exists once `sha256` is set. `verified`, the errors and `tolerance` come from the last proof, `measured_s` and
+    `speedup` from the last benchmark. `waits_for` is the device that a queued proof waits for.
     """
 
     id: int

@@ -1,4 +1,4 @@
-"""What a task is, whether it was extracted to be looked at or to be tuned."""
+"""The columns that a run's tasks share with tasks extracted before a run."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ class Subgraph(models.Model):
 
     @staticmethod
     def described(info: TaskInfo) -> dict[str, Any]:
-        """The values of these fields as an engine told them."""
+        """The values of these columns for a task that an engine described."""
         told = msgspec.to_builtins(info)
         return {field.name: told[field.name] for field in Subgraph._meta.fields}

@@ -1,4 +1,4 @@
-"""Words that users put on runs, to find them by."""
+"""Tags by which users find runs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ LONGEST = 40
 
 
 class Tag(models.Model):
-    """A word on a run. Each is a row of its own, so that two people who edit a run's tags at once lose nothing."""
+    """A tag of one run. Each is a row, so two people can edit a run's tags at once and lose nothing."""
 
-    # No index of its own: the constraint's begins with it.
+    # Without an index: the constraint has one that begins with this column.
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tags", db_index=False)
     name = models.CharField(max_length=LONGEST)
 

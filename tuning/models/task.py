@@ -1,4 +1,4 @@
-"""A run's tasks, their best records, and what is alarming about a task."""
+"""A run's tasks, their alerts and their best records."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from .shapes import Alert, TaskDict
 from .subgraph import Subgraph
 
 ALARMING_FAILURES = 16
-"""A task whose first trials failed this often gets an alert."""
+"""A task gets an alert when its first trials, this many, all failed."""
 
 
-class Doubt(models.IntegerChoices):
-    """How far a measurement is to be believed here: of two that are known, the less doubtful one comes first."""
+class Provenance(models.IntegerChoices):
+    """Where a latency comes from, the most trustworthy first. The labels are the values of `doubt` in the API."""
 
-    NONE = 0, "measured with the installed TVM"
-    OTHER_TVM = 1, "measured with another TVM, or one that isn't recorded"
-    SYNTHETIC = 2, "never measured"
+    INSTALLED_TVM = 0, "none"
+    OTHER_TVM = 1, "other_tvm"
+    """Or one that wasn't recorded."""
+    SYNTHETIC = 2, "synthetic"
+    """It was made up."""
 
 
-def doubt(run: str, tvm: str | None) -> Case:
-    """The `Doubt` about what a run measured, as an expression; `run` is the way to the run, `tvm` the installed version."""
+def provenance(run: str, tvm: str | None) -> Case:
+    """The `Provenance` of a run's latencies, as an expression; `run` is the lookup path to the run, `tvm` the installed version."""
     return Case(
-        When(**{f"{run}__synthetic": True}, then=Value(Doubt.SYNTHETIC)),
-        When(**{f"{run}__versions__apache-tvm": tvm or ""}, then=Value(Doubt.NONE)),
-        default=Value(Doubt.OTHER_TVM),
+        When(**{f"{run}__synthetic": True}, then=Value(Provenance.SYNTHETIC)),
+        When(**{f"{run}__versions__apache-tvm": tvm or ""}, then=Value(Provenance.INSTALLED_TVM)),
+        default=Value(Provenance.OTHER_TVM),
         output_field=models.IntegerField(),
     )
 
 
 class TaskQuerySet(models.QuerySet["Task"]):
-    """Reads of tasks."""
-
     def kept(self) -> TaskQuerySet:
-        """Those whose run isn't deleted."""
+        """Tasks of runs that aren't deleted."""
         return self.filter(run__deleted_at__isnull=True)
 
     def measured(self) -> TaskQuerySet:
-        """Those with a valid trial."""
+        """Tasks with a valid trial."""
         return self.filter(best_latency_s__isnull=False)
 
     def best_known(self, tvm: str | None) -> TaskQuerySet:
-        """Of each workload and target the one task that holds the best, over all these: the least doubtful, and of these the fastest."""
+        """For each workload and target, the task with the best latency: that of the most trustworthy provenance, then the lowest."""
         place = Window(
             RowNumber(),
             partition_by=[F("workload_hash"), F("run__target_fingerprint")],
-            order_by=[doubt("run", tvm), F("best_latency_s"), F("pk")],
+            order_by=[provenance("run", tvm), F("best_latency_s"), F("pk")],
         )
-        # Ranked in the index alone, since rows are long.
+        # Ranking keys only lets the database read the index alone: rows are long.
         first = self.measured().annotate(place=place).filter(place=1).values("pk")
         return Task.objects.filter(pk__in=first)
 
@@ -66,7 +66,7 @@ class Task(Subgraph):
     chosen = models.BooleanField(default=True)
     """Whether the run tunes it."""
     plateaued = models.BooleanField(default=False)
-    """It gains no more, by the run's own options."""
+    """It stopped improving, by the run's option `plateau`."""
     trials = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)
     best_latency_s = models.FloatField(null=True)
@@ -76,12 +76,12 @@ class Task(Subgraph):
 
     class Meta(Subgraph.Meta):
         constraints = (models.UniqueConstraint(fields=("run", "index"), name="task_index_once_a_run"),)
-        # Holds all that the library ranks by: rows are long.
+        # Covers all that the library ranks by, since rows are long.
         indexes = (models.Index(fields=("workload_hash", "run", "best_latency_s")),)
 
     @property
     def gflops(self) -> float | None:
-        """Speed of the best trial in 10⁹ floating-point operations a second; None when unknown or without any."""
+        """The best trial's speed in 10⁹ floating-point operations per second; None without a valid trial or any such operation."""
         return self.gflops_at(self.best_latency_s) if self.best_latency_s else None
 
     @property
@@ -90,11 +90,11 @@ class Task(Subgraph):
         return weighted(self.best_latency_s, self.weight)
 
     def gflops_at(self, latency_s: float) -> float | None:
-        """The speed that a latency means; None for a task without floating-point operations."""
+        """As `gflops`, for a given latency."""
         return self.flop / latency_s / 1e9 if self.flop else None
 
     def alert(self, *, everyone_had_a_turn: bool) -> Alert | None:
-        """Why this task needs a look, if it does."""
+        """What users should know of the task now, if anything."""
         if self.trials == 0 or self.trials > self.failed:
             return None
         if self.trials >= ALARMING_FAILURES:
@@ -113,7 +113,6 @@ class Task(Subgraph):
         return None
 
     def to_dict(self) -> TaskDict:
-        """The task as API and socket show it."""
         return {
             "index": self.index,
             "name": self.name,
@@ -136,11 +135,11 @@ def estimated_latency(tasks: Iterable[Task]) -> float | None:
 
 
 class Record(models.Model):
-    """The engine's serial form of one of a task's best trials."""
+    """One of a task's best trials as the engine serializes it."""
 
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="records")
     trial = models.PositiveIntegerField()
-    """The trial's number in its run."""
+    """Its number in the run."""
     latency_s = models.FloatField()
     text = models.TextField()
 
@@ -153,5 +152,5 @@ class Record(models.Model):
 
     @property
     def gflops(self) -> float | None:
-        """Its speed in 10⁹ floating-point operations a second; None when its task has none."""
+        """Its speed in 10⁹ floating-point operations per second; None for a task that has no such operations."""
         return self.task.gflops_at(self.latency_s)

@@ -1,4 +1,4 @@
-"""What the allowed trackers said lately."""
+"""What the trackers reported in the last hour."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ KEPT = timedelta(hours=1)
 
 
 class TrackerSampleQuerySet(models.QuerySet["TrackerSample"]):
-    """Reads of samples."""
-
     def recent(self, tracker: str) -> TrackerSampleQuerySet:
-        """The tracker's of the last hour, in their order."""
+        """The tracker's samples of the last hour, oldest first."""
         return self.filter(tracker=tracker, at__gte=timezone.now() - KEPT).order_by("at")
 
     def outdated(self) -> TrackerSampleQuerySet:
-        """Those that no page shows any more."""
+        """Samples that no page shows anymore."""
         return self.filter(at__lt=timezone.now() - KEPT)
 
 
 class TrackerSample(models.Model):
-    """A tracker's queues at one moment, or why they aren't known."""
+    """A tracker's queues at one moment, or the error that kept it from reporting them."""
 
     tracker = models.CharField(max_length=20)
     at = models.DateTimeField(default=timezone.now)
     queues = models.JSONField(default=dict)
-    """Key to total, free, pending."""
+    """By key: total, free and pending devices."""
     error = models.TextField(null=True)
 
     objects = TrackerSampleQuerySet.as_manager()

@@ -1,4 +1,4 @@
-"""Tells watching browsers what was just committed. The database is the truth: an announcement may get lost."""
+"""Tells watching browsers what was just committed. An announcement may get lost: the database is the truth."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ TIMEOUT_S = 2.0
 
 
 def group_name(run_id: int) -> str:
-    """The channel-layer group of a run's watchers."""
+    """The channel layer's group of a run's watchers."""
     return f"run.{run_id}"
 
 
 def compilation_group(compilation_id: int) -> str:
-    """The same of a compilation's."""
+    """The channel layer's group of a compilation's watchers."""
     return f"compilation.{compilation_id}"
 
 
 def announce(run_id: int, delta: RunDelta) -> None:
-    """Send the delta to the run's group, in order. Never raises: tuning doesn't depend on being watched."""
+    """Send the delta to the run's watchers, in order. Never raises: tuning doesn't depend on being watched."""
     _send(group_name(run_id), delta)
 
 
 def announce_compilation(compilation_id: int) -> None:
-    """Send the compilation as the database has it, if it is there still."""
+    """Send the compilation as it is in the database, unless it was deleted."""
     if compilation := Compilation.objects.shown().filter(pk=compilation_id).first():
         _send(compilation_group(compilation_id), {"type": "delta", "compilation": compilation.to_dict()})
 
@@ -43,13 +43,13 @@ def _send(group: str, message: Any) -> None:
     try:
         _announcer().send(group, msgspec.json.encode(message).decode())
     except Exception as error:  # noqa: BLE001 - the channel layer raises whatever its client does
-        _log_once_an_outage(error)
+        _log_once_per_outage(error)
     else:
         _outage.clear()
 
 
 def announce_status(run: Run) -> None:
-    """Send the run as the database has it, after a change that came with no trial."""
+    """Send the run as it is in the database, after a change without trials."""
     run = Run.objects.select_related("network", "created_by").get(pk=run.pk)
     last = run.trials_done
     announce(
@@ -66,7 +66,7 @@ def announce_status(run: Run) -> None:
 
 
 class _Announcer:
-    """An event loop of its own in a thread, since the channel layer keeps its connections by loop."""
+    """One event loop in a thread, because the channel layer keeps its connections per loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -92,9 +92,7 @@ def _announcer() -> _Announcer:
 _outage = threading.Event()
 
 
-def _log_once_an_outage(error: Exception) -> None:
+def _log_once_per_outage(error: Exception) -> None:
     if not _outage.is_set():
         _outage.set()
-        logger.warning(
-            "Watchers are not told of progress until Redis answers again: %s", str(error) or type(error).__name__
-        )
+        logger.warning("Browsers get no live updates until Redis answers again: %s", str(error) or type(error).__name__)

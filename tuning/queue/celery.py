@@ -1,4 +1,4 @@
-"""The Celery app: a queue for each device, so that measurements on it don't disturb each other, and queues for what needs none."""
+"""The Celery app: one queue per device, so that measurements on it don't disturb each other, and queues for jobs without a device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from celery import Celery
 from celery.signals import worker_ready, worker_shutting_down
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
-# Django's checks load every page's code. `up`, `migrate` and the tests make them; a worker would keep 30 MB of it.
+# Django's system checks load the code of all pages, 30 MB that a worker would keep. `up`, `migrate` and the tests run them.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("tuneboard")
@@ -18,7 +18,7 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["tuning.queue"], related_name="jobs")
 
 shutdown = threading.Event()
-"""Set when the worker was told to end: its supervisors stop their engines, and the runs can be resumed."""
+"""Set when the worker is told to shut down: supervisors then stop their engines, and the runs can be resumed."""
 
 
 @worker_shutting_down.connect
@@ -27,12 +27,11 @@ def _set_shutdown(**_: Any) -> None:
 
 
 EXTRACT_QUEUE = "extract"
-"""Of what must not wait until a device is free: the extraction of tasks."""
+"""Extractions, which don't wait for a device."""
 COMPILE_QUEUE = "compile"
-"""The same, of the building of libraries; they are proven in the device's queue."""
-
+"""Builds of libraries, which don't wait for a device either. Proofs do: they are in the device's queue."""
 WEBHOOK_QUEUE = "webhook"
-"""Of what other sites are told. The workers of both queues above take it beside, since seldom both are busy."""
+"""Deliveries. The workers of the two queues above share this one, since they are seldom both busy."""
 
 
 @worker_ready.connect
@@ -47,5 +46,5 @@ def _keep_engines_warm(sender: Any, **_: Any) -> None:
 
 
 def queue_of(device: str) -> str:
-    """The name of the device's queue; one for all that are elsewhere."""
+    """The name of the device's queue. Remote devices share one."""
     return f"device.{device.partition(':')[0] if device.startswith('rpc:') else device}"

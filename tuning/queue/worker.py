@@ -1,6 +1,6 @@
 """A worker: `python -m tuning.queue.worker NAME QUEUE,… [--concurrency THREADS]`.
 
-What `celery worker` does, without the shells, monitors and colours of the rest of its command line, which stay in memory.
+As `celery worker`, but without the shells, monitors and colors of Celery's command line, which would stay in memory.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from .celery import app
 
 
 def main() -> None:
-    """Do the jobs of some queues until SIGTERM; the exit status is Celery's."""
+    """Work on the jobs of some queues until SIGTERM. The exit status is Celery's."""
     parser = argparse.ArgumentParser(prog="python -m tuning.queue.worker")
-    parser.add_argument("name", help="what logs call it")
+    parser.add_argument("name", help="the worker's name in logs")
     parser.add_argument("queues", type=lambda text: text.split(","), help="device.cpu, device.rpc, extract, compile, …")
     parser.add_argument(
-        "--concurrency", type=int, default=1, help="jobs at once, each in a thread: they wait for processes"
+        "--concurrency", type=int, default=1, help="jobs at once, each in a thread, since jobs wait for processes"
     )
     args = parser.parse_args()
     worker = app.Worker(

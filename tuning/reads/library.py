@@ -14,7 +14,7 @@ from django.db.models import Case, Count, F, FloatField, Max, Q, Sum, When
 from typing_extensions import TypedDict
 
 from tuning.engines.wire.versions import installed
-from tuning.models import Doubt, Network, Record, Run, Task, TaskQuerySet, doubt, fingerprint
+from tuning.models import Network, Provenance, Record, Run, Task, TaskQuerySet, fingerprint, provenance
 
 
 class Known(NamedTuple):
@@ -48,7 +48,7 @@ def known_records(
     if but is not None:
         found = found.exclude(task__run=but)
     keys: dict[str, list[int]] = defaultdict(list)
-    ranked = found.order_by(doubt("task__run", tvm()), "latency_s", "pk")
+    ranked = found.order_by(provenance("task__run", tvm()), "latency_s", "pk")
     for key, shash in ranked.values_list("pk", "task__workload_hash"):
         if len(keys[shash]) < most:
             keys[shash].append(key)
@@ -63,8 +63,8 @@ def is_known(run: Run) -> bool:
         task__workload_hash__in=hashes,
         task__run__target_fingerprint=fingerprint(run.target),
         task__run__deleted_at__isnull=True,
-    ).annotate(doubt=doubt("task__run", tvm()))
-    return found.filter(doubt=Doubt.NONE).exists()
+    ).annotate(doubt=provenance("task__run", tvm()))
+    return found.filter(doubt=Provenance.INSTALLED_TVM).exists()
 
 
 def tvm() -> str | None:
@@ -189,7 +189,7 @@ class LibraryFilter:
         """Some of them, in their order."""
         by = BY[self.order.lstrip("-")]
         order = by.desc(nulls_last=True) if self.order.startswith("-") else by.asc(nulls_last=True)
-        best = self.tasks().best_known(tvm()).annotate(doubt=doubt("run", tvm())).order_by(order, "pk")
+        best = self.tasks().best_known(tvm()).annotate(doubt=provenance("run", tvm())).order_by(order, "pk")
         return _entries(dict(best.values_list("pk", "doubt")[offset : offset + limit]))
 
 
@@ -212,7 +212,7 @@ def workload(shash: str) -> WorkloadDict | None:
     first = tasks.order_by("pk").first()
     if first is None:
         return None
-    ranked = tasks.measured().annotate(doubt=doubt("run", tvm())).order_by("doubt", "best_latency_s", "pk")
+    ranked = tasks.measured().annotate(doubt=provenance("run", tvm())).order_by("doubt", "best_latency_s", "pk")
     doubts = dict(ranked.values_list("pk", "doubt"))
     rows = Task.objects.select_related("run__network").defer("tensorir", "args").in_bulk(doubts)
     by_target: dict[str, list[Task]] = defaultdict(list)
@@ -260,7 +260,7 @@ def _entries(doubts: dict[int, int]) -> list[EntryDict]:
 
 
 def _spread(hashes: Iterable[str]) -> dict[tuple[str, str, int], SpreadDict]:
-    alike = Task.objects.kept().filter(workload_hash__in=hashes).measured().annotate(doubt=doubt("run", tvm()))
+    alike = Task.objects.kept().filter(workload_hash__in=hashes).measured().annotate(doubt=provenance("run", tvm()))
     figures = alike.values_list("workload_hash", "run__target_fingerprint", "doubt").annotate(
         Count("pk"), Sum("trials"), Max("best_latency_s")
     )
@@ -289,6 +289,6 @@ def _measured(task: Task, doubted: int) -> MeasuredDict:
         "latency_s": task.best_latency_s,
         "gflops": task.gflops,
         "tvm": run.versions.get("apache-tvm"),
-        "doubt": Doubt(doubted).name.lower(),
+        "doubt": Provenance(doubted).label,
         "created_at": run.created_at.isoformat(),
     }

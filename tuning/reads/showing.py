@@ -23,6 +23,7 @@ from tuning.engines.wire.showing import Decision, Question, Shown
 from tuning.engines.wire.versions import installed
 from tuning.host import sandbox
 from tuning.models import Record
+from tuning.wording import internal_error
 
 __all__ = ("Applying", "Decision", "Failed", "Shown", "show")
 logger = logging.getLogger(__name__)
@@ -105,7 +106,7 @@ def _make(texts: Mapping[str, str]) -> None:
         _fail(missing[0], str(error))
     except Exception as error:
         logger.exception("A record could not be shown.")
-        _fail(missing[0], f"Tuneboard's own fault: {error!r}")
+        _fail(missing[0], internal_error(error))
     finally:
         _forget(*missing)
 

@@ -1,4 +1,4 @@
-"""One job of a compilation, from claim to end: the library is built, or compared with the untuned one and benchmarked."""
+"""Carries out a stage of a claimed compilation: builds the library, or compares it with the untuned one and benchmarks it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from tuning.wording import internal_error
 logger = logging.getLogger(__name__)
 Status, Stage = Compilation.Status, Compilation.Stage
 COMPILER, PROVER = "tuning.engines.oneshot.compiling", "tuning.engines.oneshot.proving"
-"""Modules that are run."""
+"""The programs of the child processes."""
 PACE_S = 0.5
-"""Least time between two announcements of one phase."""
+"""Minimum time between two announcements of the same phase."""
 TAIL_LINES = 8
 SEEDS = 2**31
 NO_LIMIT_MB = 1 << 24
@@ -39,12 +39,12 @@ NO_LIMIT_MB = 1 << 24
 
 
 def carry_out(compilation: Compilation, shutdown: threading.Event) -> str:
-    """Do the stage of a claimed compilation and give the status in which that leaves it; at shutdown it is queued again.
+    """Return the status that results; at shutdown the compilation is queued again.
 
-    A library that was built is `queued` to be proven. One that was deleted meanwhile, with its run, is `gone`.
+    A library that was built is `queued` to be proven. The status is `gone` if it was deleted meanwhile, with its run.
     """
     job = _Job(compilation, shutdown)
-    job.tell()
+    job.announce()
     try:
         job.build() if compilation.stage == Stage.BUILD else job.prove()
     except sandbox.Abandoned:
@@ -65,7 +65,7 @@ def carry_out(compilation: Compilation, shutdown: threading.Event) -> str:
 
 
 def best_records(run: Run, source: str) -> tuple[list[BestRecord], float | None]:
-    """The record to compile each task with, where there is one, and what these promise: seconds, if every task has one."""
+    """The records to compile with, at most one per task, and the estimate in seconds if every task has one."""
     tasks = list(run.tasks.order_by("index"))
     best = _of_library(run, tasks) if source == Compilation.Source.LIBRARY else _of_run(run)
     found = [best.get(task.workload_hash) for task in tasks]
@@ -81,7 +81,7 @@ def _of_run(run: Run) -> dict[str, BestRecord]:
 
 
 def _of_library(run: Run, tasks: list[Task]) -> dict[str, BestRecord]:
-    """Of the installed TVM only: those of another one may no longer apply."""
+    """Records by the installed TVM only: those by another may no longer apply."""
     known = known_records([task.workload_hash for task in tasks], run.target)
     firsts = [few[0] for few in known.values() if few[0].tvm == tvm()]
     return {one.workload_hash: BestRecord(one.run, one.trial, one.latency_s, one.text) for one in firsts}
@@ -92,14 +92,14 @@ class _Job:
         self.compilation = compilation
         self.run = compilation.run
         self.shutdown = shutdown
-        self.told_at = 0.0
+        self.announced_at = 0.0
 
     def build(self) -> None:
-        """Everything is made in a folder that nobody looks at, which is renamed in the transaction that tells of it."""
+        """The files are built in a private folder, which is renamed in the transaction that publishes the library."""
         compilation = self.compilation
         records, estimate_s = best_records(self.run, compilation.source)
         if not records:
-            raise Refused("No run has a valid record for any of its tasks, by the installed TVM and for this target.")
+            raise Refused("No run has a valid record of any of its tasks for this target by the installed TVM.")
         compilation.remove_unpublished()
         compilation.unpublished.mkdir(parents=True)
         built = self._answer(COMPILER, self._build_question(records, estimate_s), Built)
@@ -112,7 +112,7 @@ class _Job:
             raise sandbox.Abandoned
 
     def prove(self) -> None:
-        """Verdict and benchmark are stored together."""
+        """The verdict and the benchmark are stored together."""
         proven = self._answer(PROVER, self._prove_question(), Proven)
         verdict = {
             "verified": proven.verified,
@@ -133,7 +133,7 @@ class _Job:
                 raise sandbox.Abandoned
 
     def abandon(self) -> None:
-        """It was cancelled, taken away, or the worker ends."""
+        """End or requeue the compilation: it was cancelled, taken away, or the worker is shutting down."""
         if self.compilation.finish(Status.CANCELLING, to=self._without_result(Status.CANCELLED)):
             return
         if self.shutdown.is_set():
@@ -142,17 +142,17 @@ class _Job:
             logger.warning("Compilation %s was taken away before it ended.", self.compilation.pk)
 
     def fail(self, error: str) -> None:
-        """Store why there is no result; who was about to cancel it doesn't care."""
+        """Store why there is no result, unless the user cancelled meanwhile."""
         if not self.compilation.finish(Status.RUNNING, to=self._without_result(Status.FAILED), error=error):
             self.abandon()
 
-    def tell(self) -> None:
-        """Announce it as the database has it."""
+    def announce(self) -> None:
+        """Announce the compilation as it is in the database."""
         announce_compilation(self.compilation.pk)
-        self.told_at = time.monotonic()
+        self.announced_at = time.monotonic()
 
     def _without_result(self, status: str) -> str:
-        """A benchmark that came to nothing takes nothing from a library that was proven before."""
+        """A failed benchmark doesn't make a library that was proven before a failure."""
         return Status.FINISHED if self.compilation.verified is not None else status
 
     def _build_question(self, records: list[BestRecord], estimate_s: float | None) -> Build:
@@ -182,7 +182,7 @@ class _Job:
         )
 
     def _answer(self, module: str, question: Build | Prove, kind: type[Any]) -> Any:
-        """The one answer of that kind, while phases are told. Raises `Refused` and `limited.Abandoned`."""
+        """Announce phases until the answer of that kind comes. Raises `Refused` and `sandbox.Abandoned`."""
         limits = sandbox.Limits(settings.COMPILE_S, "TUNEBOARD_COMPILE")
         self.compilation.folder.mkdir(parents=True, exist_ok=True)
         with self.compilation.console_log.open("a+b") as log:
@@ -201,10 +201,10 @@ class _Job:
 
     def _show(self, phase: Phase) -> None:
         changed = phase.name != self.compilation.phase
-        if changed or time.monotonic() > self.told_at + PACE_S:
+        if changed or time.monotonic() > self.announced_at + PACE_S:
             self.compilation.phase = phase.name
             self.compilation.held().update(phase=phase.name, progress=phase.progress)
-            self.tell()
+            self.announce()
 
 
 def _values(built: Built) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def _limits() -> dict[str, Any]:
 
 def _difference(proven: Proven) -> str:
     if proven.max_abs_error is None:
-        return "An output of the tuned library isn't finite where that of the untuned one is: don't use it."
+        return "An output of the tuned library isn't finite where the untuned library's is: don't use it."
     return (
         f"Outputs of the tuned library differ from the untuned one's by up to {proven.max_abs_error:.3g} "
         f"({proven.max_rel_error:.3g} of the largest), which is more than rounding explains: don't use it."

@@ -1,4 +1,4 @@
-"""An engine's process as its supervisor sees it: started, read, told to stop, gone with all its children."""
+"""An engine's process as its supervisor handles it: start, read events, stop, kill with all its children."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from tuning.engines.wire.protocol import Control, Event, Start, Stop, decode_eve
 from .warm_parent import ForkedEngine, WarmParent, environment
 
 ENGINES = {"meta_schedule": "tuning.engines.meta_schedule"}
-"""Engine name to the module that is run."""
+"""By engine: the module to run."""
 WARM: dict[str, WarmParent] = {}
-"""By module, in a process that keeps them."""
+"""By module: the warm parents of this process, if it keeps any."""
 Process = Union["subprocess.Popen[bytes]", ForkedEngine]
 READ_BYTES = 1 << 20
 
 
 class BadEvent(Exception):
-    """The engine sent something that is no event."""
+    """The engine sent something that isn't an event."""
 
 
 class EngineProcess:
-    """One engine, in a process group of its own. A context manager: at exit the whole group is gone."""
+    """An engine in its own session. A context manager: at exit, all processes of the session are gone."""
 
     def __init__(self, engine: str, start: Start, console_log: Path) -> None:
         console_log.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ class EngineProcess:
         self._selector = selectors.DefaultSelector()
         self._selector.register(reader, selectors.EVENT_READ)
         self.ended = False
-        """The engine closed its pipe: no event will come."""
+        """The engine closed its pipe: there will be no more events."""
         self.send(start)
 
     def __enter__(self) -> Self:
@@ -63,11 +63,11 @@ class EngineProcess:
 
     @property
     def pid(self) -> int:
-        """Process and group id."""
+        """Process and session id."""
         return self._process.pid
 
     def send(self, control: Control) -> None:
-        """Tell the engine; one that is gone already isn't told."""
+        """Send a control, unless the engine is already gone."""
         stdin = self._process.stdin
         assert stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -75,13 +75,13 @@ class EngineProcess:
             stdin.flush()
 
     def stop(self) -> None:
-        """Ask the engine to end soon."""
+        """Ask the engine to stop soon."""
         self.send(Stop())
 
     def read(self, timeout_s: float) -> list[Event]:
-        """The events that arrived, after waiting for the first one at most this long.
+        """The events that have arrived; waits up to this long for the first one.
 
-        Raises `BadEvent` for a line that is none.
+        Raises `BadEvent` for a line that isn't an event.
         """
         if self.ended or not self._selector.select(timeout_s):
             return []
@@ -93,14 +93,14 @@ class EngineProcess:
         return list(_decoded(lines))
 
     def wait(self, timeout_s: float) -> int | None:
-        """The exit status (negative: the signal that killed it), or None when it runs still or nobody knows."""
+        """The exit status (negative: the signal that killed it), or None if it still runs or its status isn't known."""
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             return None
 
     def kill(self) -> None:
-        """End the engine and everything that it started."""
+        """Kill the engine and everything that it started."""
         members = _session_of(self.pid)
         for pid in {self.pid, *members}:
             _kill(pid)
@@ -109,8 +109,8 @@ class EngineProcess:
 
 
 def keep_warm(kind: str) -> None:
-    """Have a warm parent for each engine from now on, for targets of this kind: this process is going to tune."""
-    if not sys.platform.startswith("linux"):  # Packets and process ids that wait to be collected.
+    """From now on, keep a warm parent for each engine, for targets of this kind: this process is going to tune."""
+    if not sys.platform.startswith("linux"):  # It needs SOCK_SEQPACKET and child subreapers.
         return
     for module in ENGINES.values():
         WARM[module] = WarmParent(module, kind)
@@ -118,7 +118,7 @@ def keep_warm(kind: str) -> None:
 
 
 def _started(module: str, console: int) -> tuple[Process, int]:
-    """A new engine and the pipe that its events come from. Raises `OSError`."""
+    """Start an engine; return it and the pipe of its events. Raises `OSError`."""
     warm = [WARM[module].fork] if module in WARM else []
     starts: list[Callable[[int, int], Process | None]] = [*warm, partial(_cold, module)]
     for start in starts:
@@ -154,11 +154,11 @@ def _decoded(lines: list[bytes]) -> Iterator[Event]:
         try:
             yield decode_event(line)
         except msgspec.MsgspecError as error:
-            raise BadEvent(f"the engine sent a line that is no event ({error}): {line[:200]!r}") from error
+            raise BadEvent(f"the engine sent a line that isn't an event ({error}): {line[:200]!r}") from error
 
 
 def _session_of(leader: int) -> list[int]:
-    """Processes of the engine's session: a child may have made a process group of its own.
+    """The processes of the engine's session; a process group isn't enough, since a child may have made its own.
 
     Without Python's resource tracker, which ends by itself once it has removed the engine's semaphores.
     """

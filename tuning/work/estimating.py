@@ -1,17 +1,17 @@
-"""A run's estimate as it falls, in few points that the run itself keeps: a list shows it of many runs at once."""
+"""The curve of a run's estimate in a few points, stored with the run so that a list can show many curves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 FEWEST = 24
-"""Points that are left when there were twice as many."""
+"""When a curve has twice this many points, it is thinned to this many."""
 
 
 def grown(points: Sequence[Sequence[float]], more: Sequence[tuple[int, float]]) -> list[list[float]]:
-    """The curve with later points, each a trial's number and seconds, to five digits.
+    """Append points, each a trial's number and seconds, rounded to five digits.
 
-    Of too many points the last of each stretch of trials stays, so that the curve's end is always exact.
+    Thinning keeps the last point of each stretch of trials, so the curve's end is always exact.
     """
     curve: list[list[float]] = [
         *map(list, points),

@@ -1,4 +1,4 @@
-"""One extraction from claim to end: the network's tasks, or why there are none."""
+"""Carries out a claimed extraction: stores the network's tasks, or why there are none."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Status = Extraction.Status
 
 
 def extract(extraction: Extraction, shutdown: threading.Event) -> str:
-    """Carry out a claimed extraction and give the status in which it ended; at shutdown it is queued again.
+    """Return the status in which it ended; at shutdown it is queued again.
 
-    One that was deleted meanwhile, with its network, is `gone`.
+    The status is `gone` if it was deleted meanwhile, with its network.
     """
 
     def go_on(step: str) -> bool:
@@ -41,7 +41,7 @@ def extract(extraction: Extraction, shutdown: threading.Event) -> str:
 
 
 def _store(extraction: Extraction, found: Inspected) -> None:
-    """Tasks and status in one transaction; nothing when the lease was lost meanwhile."""
+    """Store tasks and status in one transaction, or nothing if the lease was lost."""
     with transaction.atomic():
         if not extraction.finish(to=Status.FINISHED):
             logger.warning("Extraction %s was taken away before it ended.", extraction.pk)

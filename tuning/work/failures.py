@@ -1,7 +1,8 @@
-"""Why a run ended, in a user's words: the first line says it, more lines may follow."""
+"""Why a run failed, for users: the first line says it, more lines may follow."""
 
 from __future__ import annotations
 
+from tuning.engines.wire.errors import last_line
 from tuning.engines.wire.signals import signal_name
 from tuning.models import Run
 from tuning.reads.console import last_lines
@@ -10,27 +11,21 @@ TAIL_LINES = 12
 
 
 def nothing_valid(run: Run) -> str:
-    """The engine did all it could, and no trial has a latency."""
+    """The reason if the engine finished, but no trial has a latency."""
     if not run.trials_done:
         return "No trial was measured: the engine found no candidate for any task."
     said = run.errors.first()
-    why = f" Most often ({said.count}×): {_gist(said.text)}" if said else ""
+    why = f" Most often ({said.count}×): {last_line(said.text, 300) or 'not recorded'}" if said else ""
     return f"None of the {run.trials_done} trials was valid.{why}"
 
 
 def death_notice(run: Run, exit_status: int | None) -> str:
-    """The engine ended without a word; `exit_status` is negative when a signal killed it, None when it hung."""
+    """The reason if the engine gave none. `exit_status` is negative if a signal killed it, None if it didn't exit in time."""
     if exit_status is None:
-        how = "The engine closed its events and didn't tell how it ended."
+        how = "The engine closed its event pipe, and its exit status isn't known."
     elif exit_status < 0:
         how = f"The engine was killed by {signal_name(-exit_status)}."
     else:
         how = f"The engine ended with exit status {exit_status} and gave no reason."
     tail = last_lines(run, TAIL_LINES)
     return f"{how}\nIts last lines:\n{tail}" if tail else how
-
-
-def _gist(text: str) -> str:
-    """The last line that isn't blank: where Python and TVM put the message of a traceback."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "not recorded"

@@ -1,9 +1,8 @@
-"""Has a network inspected in a process of its own: nothing that a file does reaches this process."""
+"""Inspects networks in a sandboxed process, so that nothing a model's file does reaches this process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from typing import Any
 
 from tuning.engines.wire.inspecting import Inspected, Question
@@ -14,17 +13,16 @@ from tuning.host import sandbox
 def inspect(
     network: NetworkSpec, target: dict[str, Any] | None = None, on_step: Callable[[str], bool] = lambda _step: True
 ) -> Inspected:
-    """The network's inputs, operators and tasks for a resolved target, or for none.
+    """The network's inputs, operators and tasks for a resolved target, or for any target.
 
-    `on_step` hears what goes on, and stops it by False. Raises `Refused` with the reason in words, and `Abandoned`.
+    `on_step` hears what the process is doing, and stops it by returning False. Raises `Refused` with the reason, and `Abandoned`.
     """
     question = Question(network=network, target=target, **sandbox.limits())
-    with closing(sandbox.ask("tuning.engines.oneshot.inspecting", question, Inspected, on_step)) as answers:
-        return next(answers)
+    return sandbox.ask_once("tuning.engines.oneshot.inspecting", question, Inspected, on_step)
 
 
 def summary(found: Inspected) -> dict[str, Any]:
-    """What a network keeps of its inspection."""
+    """What is stored of it with the network."""
     return {
         "inputs": [{"name": one.name, "shape": one.shape, "dtype": one.dtype} for one in found.inputs],
         "parameters": found.parameters,

@@ -1,4 +1,4 @@
-"""The only writer of measurements: a batch of an engine's events becomes one transaction and one delta."""
+"""The only writer of measurements: each batch of an engine's events becomes one transaction and one delta."""
 
 from __future__ import annotations
 
@@ -58,18 +58,18 @@ TASK_FIELDS = ("trials", "failed", "best_latency_s", "best_trial", "plateaued")
 
 
 class LeaseLost(Exception):
-    """The run is another supervisor's, or was marked interrupted: nothing was written."""
+    """Another supervisor has the run, or it was interrupted. Nothing was written."""
 
 
 class EngineMisbehaved(Exception):
-    """The engine broke the protocol; nothing of the batch was written."""
+    """The engine broke the protocol. Nothing of the batch was written."""
 
 
 class Recorder:
     """Records the events of one claimed run.
 
-    Counters are kept on the model instances between batches; when a transaction fails they are read again, so
-    a batch can be tried again and nothing is counted twice.
+    Between batches, counters are kept on the model instances. After a failed transaction they are read again, so that the batch
+    can be retried and nothing is counted twice.
     """
 
     def __init__(self, run: Run) -> None:
@@ -81,7 +81,7 @@ class Recorder:
     def record(self, events: Sequence[Event]) -> RunDelta:
         """Write the events in one transaction.
 
-        Raises `LeaseLost`, `EngineMisbehaved`, or a database error; then nothing was written.
+        Raises `LeaseLost`, `EngineMisbehaved`, or a database error; in that case nothing was written.
         """
         if self._stale:
             self._load()
@@ -103,7 +103,7 @@ class Recorder:
         self._stale = False
 
     def changes(self) -> dict[str, Any]:
-        """What the run's row lacks: most batches change a few columns, and encoding all of them takes longest."""
+        """The columns that differ from the run's row. Most batches change a few, and encoding all of them would take longest."""
         return {name: value for name, value in self._values().items() if value != self.saved[name]}
 
     def _values(self) -> dict[str, Any]:
@@ -119,13 +119,13 @@ class _Batch:
         self.after = recorder.run.trials_done
         self.trials: list[TrialRow] = []
         self.met: dict[int, TrialError] = {}
-        """By a failed trial's place in the batch: the error's key isn't known before it is saved."""
+        """By the index of a failed trial in the batch, since the error's key isn't known before it is saved."""
         self.tasks: dict[int, Task] = {}
         self.errors: dict[str, TrialError] = {}
         self.dropped: list[Record] = []
         self.added: list[Record] = []
         self.estimates: list[tuple[int, float]] = []
-        """Trials that changed the estimate, with what it was then."""
+        """Trials that changed the estimate, each with the new estimate."""
 
     def write(self, events: Sequence[Event]) -> RunDelta:
         for event in events:
@@ -155,10 +155,10 @@ class _Batch:
             self.run.versions = event.versions
 
     def _task(self, index: int) -> Task:
-        """The task, which is saved with the batch."""
+        """The task, which will be saved with the batch."""
         task = self.recorder.tasks.get(index)
         if task is None:
-            raise EngineMisbehaved(f"the engine speaks of task {index}, which it never announced")
+            raise EngineMisbehaved(f"the engine sent an event about task {index}, which it never announced")
         self.tasks[index] = task
         return task
 
@@ -168,7 +168,7 @@ class _Batch:
         if known:
             _refuse_other_tasks(known, event.tasks)
             for task in known.values():
-                if task.plateaued:  # Who continues a run wants more of each task.
+                if task.plateaued:  # Whoever continues a run wants to improve every task again.
                     self._task(task.index).plateaued = False
             return
         rows = Task.objects.bulk_create(_task(self.run, info) for info in event.tasks)
@@ -183,7 +183,7 @@ class _Batch:
         if self.run.trials_done >= self.run.trials_budget:
             raise EngineMisbehaved(f"the engine measured more than the budget of {self.run.trials_budget} trials")
         if (event.latency_s is None) == (event.error_kind is None):
-            raise EngineMisbehaved("the engine sent a trial that has both or neither of a latency and an error")
+            raise EngineMisbehaved("the engine sent a trial with both a latency and an error, or neither")
         self.run.trials_done += 1
         self.run.elapsed_s = max(self.run.elapsed_s, event.at_s)
         task.trials += 1
@@ -241,7 +241,7 @@ class _Batch:
 
     def _save(self) -> None:
         self._save_run()
-        for task in self.tasks.values():  # Seldom more than one, for which bulk_update takes three times as long.
+        for task in self.tasks.values():  # Rarely more than one, for which bulk_update takes three times as long.
             task.save(update_fields=TASK_FIELDS)
         for error in self.errors.values():
             error.save()
@@ -263,7 +263,7 @@ class _Batch:
             run.estimates = grown(run.estimates, self.estimates)
         mine = run.held()
         values = {"heartbeat_at": run.heartbeat_at, **self.recorder.changes()}
-        # Users seldom write a run that is tuned. When they did the delta shows it.
+        # Users rarely edit a run while it is tuned. If they did, the delta shows it.
         if mine.filter(status=run.status, revision=run.revision).update(**values):
             return
         if not mine.update(**values):
@@ -273,7 +273,7 @@ class _Batch:
 
 @lru_cache(maxsize=64)
 def error_digest(kind: str, text: str) -> str:
-    """The same for texts that differ only by addresses, temporary paths, process numbers and times."""
+    """Equal for texts that differ only in addresses, temporary paths, process ids and times."""
     alike = re.sub(r"0x[0-9a-fA-F]+|/tmp/\S+|\d+", "#", text)
     return hashlib.sha256(f"{kind}\n{alike}".encode()).hexdigest()
 
@@ -283,7 +283,7 @@ def _task(run: Run, info: TaskInfo) -> Task:
 
 
 def _refuse_other_tasks(known: dict[int, Task], infos: Sequence[TaskInfo]) -> None:
-    """A resumed run must tune what it tuned before, or its trials would be counted to other functions."""
+    """A resumed run must have the same tasks as before, or its trials would be attributed to other functions."""
     before = {index: (task.workload_hash, task.weight, task.chosen) for index, task in known.items()}
     if before != {info.index: (info.workload_hash, info.weight, info.chosen) for info in infos}:
-        raise EngineMisbehaved("the network's tasks are no longer those that this run began with")
+        raise EngineMisbehaved("the network's tasks aren't the ones that this run began with")

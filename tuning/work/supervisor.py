@@ -1,4 +1,4 @@
-"""One run from claim to end: starts the engine, records what it says, keeps the lease, tells why it ended."""
+"""Supervises a claimed run to its end: starts the engine, records its events, renews the lease, stores why it ended."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from .warm_start import warm_start
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 RENEW_S = 1.0
-"""How often the lease is renewed, and with it the wish to stop read."""
+"""How often the lease is renewed, and whether users want the run stopped or extended is read."""
 PACE_S = 0.1
-"""Least time between two transactions: what arrives meanwhile becomes one batch."""
+"""Minimum time between two transactions: events that arrive meanwhile become one batch."""
 STOP_GRACE_S = 15.0
-"""An engine that was told to stop is killed after this long. Nothing is lost: each trial is recorded as it ends."""
+"""An engine that was told to stop is killed after this time. Nothing is lost, since each trial is recorded when it ends."""
 SHUTDOWN_GRACE_S = 5.0
-"""The same at shutdown: who shuts the worker down (`up`, Docker) kills it after 10 s, and then nobody tells the run."""
+"""The same at shutdown. `up` and Docker kill a worker after 10 s, and by then the run's end must be stored."""
 RETRY_S = 2.0
 
 
 def supervise(run: Run, shutdown: threading.Event) -> str:
-    """Tune the claimed run until it ends, and give the status in which it ended.
+    """Tune the claimed run until it ends, and return its status.
 
-    When `shutdown` is set the run ends `interrupted` and can be resumed.
+    When `shutdown` is set, the run ends `interrupted` and can be resumed.
     """
     try:
         return _Supervision(run, shutdown).go()
@@ -66,14 +66,14 @@ class _Supervision:
         self.recorder = self._patiently(lambda: Recorder(run))
 
     def go(self) -> str:
-        """Once more with another engine when the run was extended as the last one ended."""
+        """Tune, and tune again with another engine if the run was extended just as the last engine ended."""
         self._patiently(lambda: announce_status(self.run))
-        while (ended := self._end(*self._tune())) is None:
+        while (status := self._end(*self._tune())) is None:
             self.recorder = self._patiently(lambda: Recorder(self.run))
-        return ended
+        return status
 
     def _tune(self) -> tuple[str, str | None]:
-        """Status and error in which the engine's end leaves the run."""
+        """Run one engine; return the run's new status and error."""
         self.last, self.stop_sent = None, None
         self.told = self._wanted()
         try:
@@ -107,7 +107,7 @@ class _Supervision:
         return msgspec.convert(self.run.options, Options).warm_start
 
     def _watch(self, engine: EngineProcess) -> str | None:
-        """Read and record until the engine ends; gives what the engine did wrong, if anything."""
+        """Read and record until the engine ends; return what the engine did wrong, if anything."""
         try:
             while not engine.ended and not self._overdue():
                 time.sleep(max(0.0, self.paced + PACE_S - time.monotonic()))
@@ -125,7 +125,9 @@ class _Supervision:
     def _record(self, events: Sequence[Event]) -> None:
         for event in events:
             if isinstance(event, Hello) and event.version != VERSION:
-                raise EngineMisbehaved(f"it speaks version {event.version}, this Tuneboard version {VERSION}")
+                raise EngineMisbehaved(
+                    f"it speaks version {event.version} of the protocol, but this Tuneboard speaks version {VERSION}"
+                )
             if isinstance(event, (Finished, Failed)):
                 self.last = event
         if events:
@@ -174,7 +176,7 @@ class _Supervision:
         return self.stop_sent is not None and time.monotonic() > self.stop_sent + grace_s
 
     def _patiently(self, step: Callable[[], T]) -> T:
-        """Repeat the step while the database can't be reached: the engine waits at its full pipe meanwhile."""
+        """Repeat the step while the database can't be reached. Meanwhile the engine's pipe fills up, and it waits."""
         waited = False
         while True:
             try:
@@ -200,11 +202,11 @@ class _Supervision:
         if run.status == Run.Status.STOPPING:
             return Run.Status.STOPPED, None
         if self.stop_sent is not None:
-            return Run.Status.INTERRUPTED, "The worker was shut down. Resume goes on where it ended."
+            return Run.Status.INTERRUPTED, "The worker was shut down. Resume the run to continue where it stopped."
         return Run.Status.FAILED, death_notice(run, exit_status)
 
     def _end(self, status: str, error: str | None) -> str | None:
-        """The status; None when the run was extended at the last moment, and is to go on."""
+        """Store the end; return the status, or None if the run was extended at the last moment and goes on."""
         reason = self.last.reason if isinstance(self.last, Finished) else None
         told = dict(zip(("trials_budget", "time_limit_s"), self.told, strict=True)) if reason else {}
         values = {"error": error, "finish_reason": reason, "elapsed_s": self._elapsed_s()}

@@ -1,4 +1,4 @@
-"""Made-up finished runs, as large as wished, to see how the site bears them. Never measured, and marked so: `Run.synthetic`."""
+"""Makes synthetic finished runs of any size for scale tests. Their trials are random, and they are marked `Run.synthetic`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tuning.models import Network, Run, fingerprint
 from .recorder import Recorder
 
 BATCH = 10_000
-"""Trials a transaction: what is in memory at once, whatever the run's size."""
+"""Trials per transaction, which bounds memory whatever the run's size."""
 NAME = "synthetic"
 TARGET = {"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 8}
 SEARCHED = 16
-"""Trials in a row of one task, as a search hands them out."""
+"""Trials in a row of the same task, as in a real search."""
 SETTLED = 250
-"""Trials after which most of what a task gains has been gained."""
+"""After this many trials, a task has most of its improvement behind it."""
 ERRORS: tuple[tuple[ErrorKind, str], ...] = (
     ("build", "Made up: InternalError: Check failed: the loop's extent isn't divisible"),
     ("build", "Made up: TVMError: the binding of a thread exceeds its limit"),
@@ -44,13 +44,13 @@ KERNELS = (
 
 
 class Busy(Exception):
-    """Another synthetic run is being made on this database."""
+    """Another synthetic run is being made in this database."""
 
 
 def seed_run(trials: int, tasks: int, *, seed: int = 0, name: str | None = None) -> Run:
-    """Record a run of so many made-up trials, batch by batch, as a supervisor records a measured one.
+    """Record a run with so many random trials, batch by batch, as a supervisor would.
 
-    Raises `Busy`. Whatever else happens meanwhile, an unfinished run is deleted again.
+    Raises `Busy`. A run that couldn't be finished is deleted.
     """
     with unfinished(trials, tasks, seed=seed, name=name) as (recorder, events):
         while batch := list(islice(events, BATCH)):
@@ -60,7 +60,7 @@ def seed_run(trials: int, tasks: int, *, seed: int = 0, name: str | None = None)
 
 
 def seed_runs(runs: int, trials: int, tasks: int, *, seed: int = 0) -> Iterator[Run]:
-    """So many runs; small ones share a transaction, since its end takes longer than they do. Raises `Busy`."""
+    """Make so many runs. Small ones share a transaction, because committing takes longer than they do. Raises `Busy`."""
     together = max(1, BATCH // trials)
     for first in range(0, runs, together):
         seeds = range(seed + first, seed + min(first + together, runs))
@@ -69,8 +69,8 @@ def seed_runs(runs: int, trials: int, tasks: int, *, seed: int = 0) -> Iterator[
         yield from made
 
 
-def made_up(trials: int, tasks: int, *, seed: int = 0) -> Iterator[TrialMeasured]:
-    """The trials that `seed_run` records for the same numbers, without recording them."""
+def random_trials(trials: int, tasks: int, *, seed: int = 0) -> Iterator[TrialMeasured]:
+    """The trials that `seed_run` would record for the same arguments."""
     return _Tuning.of(tasks, seed).trials(trials)
 
 
@@ -78,9 +78,9 @@ def made_up(trials: int, tasks: int, *, seed: int = 0) -> Iterator[TrialMeasured
 def unfinished(
     trials: int, tasks: int, *, seed: int = 0, name: str | None = None
 ) -> Iterator[tuple[Recorder, Iterator[TrialMeasured]]]:
-    """The recorder of a running made-up run with its tasks, and its trials to be recorded.
+    """The recorder of a running synthetic run with its tasks, and the trials to record.
 
-    A run that isn't finished in the end is deleted. Raises `Busy`.
+    A run that isn't finished at the end is deleted. Raises `Busy`.
     """
     run = _claimed(trials, seed, name or f"Synthetic: {trials:,} trials of {tasks:,} task{'s' * (tasks != 1)}")
     try:
@@ -93,7 +93,7 @@ def unfinished(
 
 def _claimed(trials: int, seed: int, name: str) -> Run:
     network, _ = Network.objects.get_or_create(fingerprint=fingerprint(NAME, {}), defaults={"name": NAME})
-    with transaction.atomic():  # Nobody sees it queued: no worker shall be told of it.
+    with transaction.atomic():  # So that nobody sees it queued and announces it to a worker.
         run = Run.objects.create(
             name=name,
             network=network,
@@ -105,35 +105,34 @@ def _claimed(trials: int, seed: int, name: str) -> Run:
             synthetic=True,
         )
         if not run.claim():
-            raise Busy("Another synthetic run is just being made on this database.")
+            raise Busy("Another synthetic run is being made in this database.")
     return run
 
 
 def _finish(run: Run) -> None:
-    """As if the tuning had ended now."""
+    """Make it look as if tuning had ended now."""
     now = timezone.now()
     began = now - timedelta(seconds=run.elapsed_s)
     ended = {"started_at": began, "finished_at": now, "finish_reason": "budget", "phase": None, "phase_task": None}
-    # Moved, not ended: nobody is told of a run that was made up.
+    # Moved rather than ended, so that no webhook is sent.
     run.move(*Run.LIVE, to=Run.Status.FINISHED, where=run.hold, **ended)
     run.refresh_from_db()
 
 
 @dataclass
 class _Task:
-    """A task whose latencies fall to its `floor_s` as the search learns, with the spread of real candidates."""
+    """A task whose latencies approach `floor_s` as the search learns, and spread like those of real candidates."""
 
     info: TaskInfo
     floor_s: float
     worst: float
     """How many times slower the first candidates are."""
     failing: float
-    """Share of its trials."""
+    """Share of its trials that fail."""
     best_s: float = math.inf
     done: int = 0
 
     def trial(self, random: Random, at_s: float) -> TrialMeasured:
-        """Its next one."""
         self.done += 1
         if random.random() < self.failing:
             kind, text = random.choice(ERRORS)
@@ -152,7 +151,7 @@ class _Tuning:
 
     @classmethod
     def of(cls, tasks: int, seed: int) -> _Tuning:
-        """The same for the same numbers."""
+        """Equal for equal arguments."""
         tuning = cls(Random(seed))  # noqa: S311 - nothing secret
         tuning.tasks += [_task(tuning.random, index) for index in range(tasks)]
         return tuning
@@ -162,7 +161,7 @@ class _Tuning:
         return TasksExtracted(TARGET, [task.info for task in self.tasks])
 
     def trials(self, count: int) -> Iterator[TrialMeasured]:
-        """Every task first, then those more often that matter more."""
+        """Every task once, then the more important ones more often."""
         random, at_s = self.random, 5.0
         gains = [task.info.weight * task.floor_s for task in self.tasks]
         for number in range(0, count, SEARCHED):

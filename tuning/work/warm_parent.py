@@ -1,4 +1,4 @@
-"""The worker's end of a warm parent, from which engines are forked rather than started: see `engines.parent`."""
+"""The worker's side of a warm parent, which forks engines from a process that has TVM loaded; see `tuning.engines.forking.parent`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tuning.engines.wire.protocol import READY
 
 logger = logging.getLogger(__name__)
 WAIT_S = 12.0
-"""For which a run waits until a parent has loaded, and until it has forked. Below a lease, which nobody renews meanwhile."""
+"""How long a run waits for a parent to load, and then for it to fork. Less than the lease, which isn't renewed meanwhile."""
 
 
 class ForkedEngine:
-    """An engine that a warm parent forked, with the part of `subprocess.Popen` that a supervisor needs."""
+    """An engine that a warm parent forked, with the part of the interface of `subprocess.Popen` that a supervisor needs."""
 
     def __init__(self, pid: int, stdin: IO[bytes], status: socket.socket) -> None:
         self.pid = pid
@@ -31,7 +31,7 @@ class ForkedEngine:
         self._line = b""
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """The exit status (negative: the signal that killed it); None when who should tell was killed itself.
+        """The exit status (negative: the signal that killed it); None if the process that reports it was killed.
 
         Raises `subprocess.TimeoutExpired`.
         """
@@ -45,13 +45,13 @@ class ForkedEngine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Wait until it has ended, and forget it."""
+        """Wait until it has ended, and close its pipes."""
         with self._status, self.stdin:
             self.wait()
 
 
 class WarmParent:
-    """Keeps a process with an engine's module loaded, for targets of one kind. It ends with this one (Linux)."""
+    """Keeps a process that has an engine's module loaded, for targets of one kind. It ends with this process (Linux)."""
 
     def __init__(self, module: str, kind: str) -> None:
         self._command = [sys.executable, "-m", "tuning.engines.forking.parent", module, "--kind", kind]
@@ -62,19 +62,19 @@ class WarmParent:
 
     @property
     def pid(self) -> int | None:
-        """Its process id while it runs."""
+        """Its process id, while it runs."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     def start(self) -> None:
-        """Begin to load, unless it runs already."""
+        """Start loading, unless it is running already."""
         with self._lock:
             self._start()
 
     def fork(self, console: int, events: int) -> ForkedEngine | None:
-        """An engine; None when there is none to be had, so that it must be started without. File descriptors stay open.
+        """An engine; None if the parent can't provide one, and the engine has to be started afresh. File descriptors stay open.
 
-        A parent that is gone, or that ends because it is out of date, is replaced first. One that loads still, longer
-        than most do, is left to it; one that hangs is ended.
+        A parent that is gone, or that ends because it is out of date, is replaced first. One that is still loading, slower than
+        usual, may continue; one that hangs is ended.
         """
         with self._lock:
             try:
@@ -83,16 +83,16 @@ class WarmParent:
                     if self._loaded() and (engine := self._ask(console, events)):
                         return engine
                     self._end()
-                said = "can't be had"
+                said = "can't be started"
             except TimeoutError:
                 said = f"doesn't answer within {WAIT_S:g} s" if self._ready else f"isn't loaded within {WAIT_S:g} s"
                 if self._ready:
                     self._end()
-        logger.warning("The warm parent of engines %s: the run starts without.", said)
+        logger.warning("The warm parent of engines %s: the run starts its engine without it.", said)
         return None
 
     def stop(self) -> None:
-        """End it; engines go on."""
+        """End it; its engines continue."""
         with self._lock:
             self._end()
 
@@ -112,7 +112,7 @@ class WarmParent:
             )
 
     def _loaded(self) -> bool:
-        """Wait until the parent is ready; False when it ended instead. Raises `TimeoutError`."""
+        """Wait until the parent is ready; False if it ended instead. Raises `TimeoutError`."""
         assert self._requests
         self._requests.settimeout(WAIT_S)
         with contextlib.suppress(ConnectionResetError):
@@ -120,12 +120,12 @@ class WarmParent:
         return self._ready
 
     def _ask(self, console: int, events: int) -> ForkedEngine | None:
-        """None when the parent ended. Raises `TimeoutError`."""
+        """None if the parent ended. Raises `TimeoutError`."""
         assert self._requests
         stdin, ours = os.pipe()
         status, theirs = socket.socketpair()
         with contextlib.ExitStack() as undo:
-            writer = undo.enter_context(os.fdopen(ours, "wb"))  # A stray engine ends when this is closed.
+            writer = undo.enter_context(os.fdopen(ours, "wb"))  # Closing it ends an engine that nobody waits for.
             undo.enter_context(status)
             with theirs, os.fdopen(stdin, "rb"), contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 socket.send_fds(self._requests, [b"engine"], [stdin, console, events, theirs.fileno()])
@@ -145,12 +145,12 @@ class WarmParent:
 
 
 def environment() -> dict[str, str]:
-    """Of engines and their parents."""
+    """The environment of engines and their parents."""
     return {**os.environ, "PYTHONUNBUFFERED": "1"}
 
 
 def _line(source: socket.socket, timeout: float | None) -> bytes:
-    """The next line, or nothing when the other end was closed before. Raises `TimeoutError`."""
+    """The next line, or nothing if the other end is closed first. Raises `TimeoutError`."""
     source.settimeout(timeout)
     line = b""
     while not line.endswith(b"\n"):

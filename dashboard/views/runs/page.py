@@ -54,7 +54,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "extension": ExtensionForm(),
         "name_length": NAME_LENGTH,
         "notes_bytes": NOTES_BYTES,
-        "beside": Run.objects.beside(run).select_related("network").defer("notes", "error")[:BESIDE],
+        "beside": Run.objects.others_of_network(run).select_related("network").defer("notes", "error")[:BESIDE],
         **compilations_of(run),
         "downloads": downloads.menu(run),
     }

@@ -1,20 +1,17 @@
-"""Tuned runs beside ONNX Runtime, as a table."""
+"""A table of tuned runs and ONNX Runtime."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-import msgspec
-from django.conf import settings
-
-from tests.benchmarks.engine.onnxruntime_process import Beside, Outcome
+from tests.benchmarks.engine.onnxruntime_process import Compare, Compared
+from tuning.engines.wire.errors import Refused
+from tuning.host import sandbox
 from tuning.models import Run
 from tuning.wording import target_label
 
-from .sides import Broken
+from .sides import GENEROUS, HOUR, Broken
 
 COLUMNS = (
     "Network",
@@ -28,31 +25,30 @@ COLUMNS = (
 )
 
 
-def outcome(run: Run) -> Outcome:
-    """Measure the run's network, its best records applied. Raises `Broken` when that can't be done."""
+def outcome(run: Run) -> Compared:
+    """Measure the run's network with its best records applied. Raises `Broken`."""
     spec = run.network.spec()
     if spec.file is not None:
-        raise Broken(f"Run {run.pk} tunes a model of one's own: only built-in networks are set beside ONNX Runtime.")
+        raise Broken(f"Run {run.pk} tunes an uploaded model: only built-in networks are compared with ONNX Runtime.")
     if run.tasks_measured < run.tasks_total or not run.tasks_total:
         raise Broken(f"Run {run.pk} has measured {run.tasks_measured} of its {run.tasks_total} tasks.")
     best = (task.records.first() for task in run.tasks.all())
-    asked = Beside(spec, run.target, [record.text for record in best if record is not None])
-    command = [sys.executable, "-m", "tests.benchmarks.engine.onnxruntime_process"]
-    ended = subprocess.run(
-        command, input=msgspec.json.encode(asked), capture_output=True, cwd=settings.BASE_DIR, check=False
+    question = Compare(
+        network=spec, target=run.target, records=[record.text for record in best if record is not None], **GENEROUS
     )
-    if ended.returncode:
-        raise Broken(f"Run {run.pk} couldn't be set beside ONNX Runtime:\n{ended.stderr.decode()[-2000:]}")
-    return msgspec.json.decode(ended.stdout.splitlines()[-1], type=Outcome)
+    try:
+        return sandbox.ask_once("tests.benchmarks.engine.onnxruntime_process", question, Compared, limits=HOUR)
+    except Refused as error:
+        raise Broken(f"Run {run.pk} couldn't be compared with ONNX Runtime: {error}") from error
 
 
-def markdown(measured: Iterable[tuple[Run, Outcome]]) -> str:
-    """The table as docs/benchmarks.md has it: medians of the rounds, with the least and the most beside them."""
+def markdown(measured: Iterable[tuple[Run, Compared]]) -> str:
+    """The table of docs/benchmarks.md: the median of the rounds, with the least and the most in parentheses."""
     lines = [_line(COLUMNS), "|" + " --- |" * len(COLUMNS)]
     return "\n".join([*lines, *(_line(_cells(run, each)) for run, each in measured)])
 
 
-def _cells(run: Run, found: Outcome) -> list[str]:
+def _cells(run: Run, found: Compared) -> list[str]:
     estimate = "not recorded" if run.estimated_latency_s is None else f"{run.estimated_latency_s * 1e3:.4g}"
     network = " ".join([run.network.name, *(f"{name}={value}" for name, value in run.network.options.items())])
     target = target_label(run.target)

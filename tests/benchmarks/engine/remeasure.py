@@ -1,14 +1,13 @@
-"""Measures records side by side: `python -m tests.benchmarks.engine.remeasure` reads a `Rematch` and prints its `Results`.
+"""Measures records side by side: `python -m tests.benchmarks.engine.remeasure` answers `Remeasure` with `Remeasured`.
 
-Records that different processes measured at different times can't be compared to a few per cent. Here each is built once,
-then all are measured in turn, round after round, in one process; a record's latency is the median of its rounds.
+Latencies from different processes and times can't be compared to within a few percent. Here each record is built once, then
+all are measured in turn, round after round, in one process; a record's latency is the median of its rounds.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -17,12 +16,12 @@ from typing import Any
 import msgspec
 
 from tuning.engines.measuring.arguments import RANDOM_FILL, allocated
+from tuning.engines.oneshot import serving
 from tuning.engines.targets import intrinsics
+from tuning.engines.wire.question import Question
 
 
-class Rematch(msgspec.Struct, frozen=True):
-    """What to measure, and how often."""
-
+class Remeasure(Question, frozen=True, kw_only=True):
     target: dict[str, Any]
     records: list[str]
     """As in `TrialMeasured.record`."""
@@ -31,10 +30,9 @@ class Rematch(msgspec.Struct, frozen=True):
     min_repeat_ms: int
 
 
-class Results(msgspec.Struct, frozen=True):
-    """Seconds of one execution of each record, in each round."""
-
+class Remeasured(msgspec.Struct, tag="remeasured", frozen=True):
     rounds: list[list[float]]
+    """Of each round, the seconds of one execution of each record."""
 
     def latencies_s(self) -> list[float]:
         """The median of each record's rounds."""
@@ -42,35 +40,36 @@ class Results(msgspec.Struct, frozen=True):
 
 
 def main() -> None:
-    """Measure, with as many threads as the target has cores."""
-    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Rematch)
-    os.environ["TVM_NUM_THREADS"] = str(asked.target.get("num-cores", os.cpu_count()))
-    intrinsics.load(str(asked.target["kind"]))
-    measured = _measured(asked)
-    sys.stdout.flush()
-    sys.stdout.buffer.write(msgspec.json.encode(Results(measured)) + b"\n")
+    serving.serve(Remeasure, _answer, "The records can't be measured")
 
 
-def _measured(asked: Rematch) -> list[list[float]]:
+def _answer(question: Remeasure, pipe: serving.Pipe) -> None:
+    """Measure with as many threads as the target has cores."""
+    os.environ["TVM_NUM_THREADS"] = str(question.target.get("num-cores", os.cpu_count()))
+    intrinsics.load(str(question.target["kind"]))
+    pipe.send(Remeasured(_measured(question)))
+
+
+def _measured(question: Remeasure) -> list[list[float]]:
     import tvm
     from tvm.s_tir import meta_schedule as ms
     from tvm.s_tir.meta_schedule.runner.local_runner import default_run_evaluator
 
     device = tvm.cpu(0)
-    config = ms.runner.EvaluatorConfig(asked.number, 1, asked.min_repeat_ms)
-    built = [_built(text, tvm.target.Target(asked.target)) for text in asked.records]
+    config = ms.runner.EvaluatorConfig(question.number, 1, question.min_repeat_ms)
+    built = [_built(text, tvm.target.Target(question.target)) for text in question.records]
     arguments = [allocated(tvm.get_global_func(RANDOM_FILL), device, args_info) for _, args_info in built]
     return [
         [
             float(default_run_evaluator(module, device, config, given)[0])
             for (module, _), given in zip(built, arguments, strict=True)
         ]
-        for _ in range(asked.rounds)
+        for _ in range(question.rounds)
     ]
 
 
 def _built(text: str, target: Any) -> tuple[Any, list[Any]]:
-    """The record's function as it was measured, from LLVM's text, and the arguments that it takes."""
+    """The record's function, built from LLVM's text as in a run, and the arguments that it takes."""
     import tvm
     from tvm.s_tir import meta_schedule as ms
     from tvm.s_tir.meta_schedule.builder.local_builder import default_build

@@ -1,4 +1,4 @@
-"""Both sides of a comparison: our run as users start it, and stock TVM in a process of its own."""
+"""The two sides of a comparison: a run of ours as users start it, and stock TVM in its own process."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ import msgspec
 from channels.layers import get_channel_layer
 from django.conf import settings
 
-from tests.benchmarks.engine.remeasure import Rematch, Results
+from tests.benchmarks.engine.remeasure import Remeasure, Remeasured
 from tuning.actions import runs
 from tuning.engines.targets.resolving import cores
+from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import (
     Event,
     NetworkSpec,
@@ -33,6 +34,7 @@ from tuning.engines.wire.protocol import (
     decode_event,
     encode,
 )
+from tuning.host import sandbox
 from tuning.logs import meta_schedule
 from tuning.models import Run
 from tuning.notify.announce import group_name
@@ -46,6 +48,9 @@ Best = dict[int, list[tuple[float, str]]]
 
 
 CONSOLE = "console.log"
+HOUR = sandbox.Limits(3600)
+GENEROUS: dict[str, Any] = {"memory_mb": 1 << 16, "cpu_s": 3600 * (os.cpu_count() or 1), "quietly": False}
+"""Limits of a process that measures: it should never meet them."""
 
 
 class Tuned(NamedTuple):
@@ -147,15 +152,13 @@ def _start(pair: Pair, folder: Path) -> Start:
 
 
 def measured_together(target: dict[str, Any], records: list[str]) -> list[float]:
-    """Latency in seconds of each record, measured in turn by one process."""
-    asked = Rematch(target, records, rounds=5, number=3, min_repeat_ms=100)
-    command = [sys.executable, "-m", "tests.benchmarks.engine.remeasure"]
-    ended = subprocess.run(
-        command, input=msgspec.json.encode(asked), capture_output=True, cwd=settings.BASE_DIR, check=False
-    )
-    if ended.returncode:
-        raise Broken(f"The best records couldn't be measured again:\n{ended.stderr.decode()[-2000:]}")
-    return msgspec.json.decode(ended.stdout.splitlines()[-1], type=Results).latencies_s()
+    """The latency of each record in seconds, all measured in turn by one process."""
+    question = Remeasure(target=target, records=records, rounds=5, number=3, min_repeat_ms=100, **GENEROUS)
+    try:
+        found = sandbox.ask_once("tests.benchmarks.engine.remeasure", question, Remeasured, limits=HOUR)
+    except Refused as error:
+        raise Broken(f"The best records couldn't be measured again: {error}") from error
+    return found.latencies_s()
 
 
 def _order(pair: Pair) -> dict[str, Any]:

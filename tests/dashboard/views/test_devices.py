@@ -148,7 +148,7 @@ def test_a_launch_names_a_device_elsewhere(lab: RpcDevices, client: Client) -> N
     assert launched.json()["device"] == f"rpc:lab/{KEY}"
     unknown = client.post("/api/v1/runs", order | {"device": "rpc:lab/other"}, content_type="application/json")
     assert unknown.json()["error"]["fields"] == {
-        "device": f"The tracker at {lab.address} has no device of key other. Keys: {KEY}."
+        "device": f"The tracker at {lab.address} has no device with the key other. Keys: {KEY}."
     }
     warned = advice.check({"network": "matmul", "device": f"rpc:lab/{KEY}"})["warnings"]
     assert "name the device's" in warned["target"]

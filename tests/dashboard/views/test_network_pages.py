@@ -115,8 +115,8 @@ class TestExtracting:
 
     def test_it_shows_the_step_then_the_error(self) -> None:
         client = client_of("viewer")
-        one = make_extraction(make_network(), status=Extraction.Status.RUNNING, step="Legalising and fusing")
-        assertContains(client.get(f"/extractions/{one.pk}/"), "Legalising and fusing")
+        one = make_extraction(make_network(), status=Extraction.Status.RUNNING, step="Legalizing and fusing")
+        assertContains(client.get(f"/extractions/{one.pk}/"), "Legalizing and fusing")
         assert one.move("running", to="failed", error="It needs more than 4 MiB.")
         page = client.get(f"/extractions/{one.pk}/")
         assertContains(page, "No tasks were extracted. It needs more than 4 MiB.")

@@ -89,7 +89,7 @@ def test_it_starts_a_crashed_child_again_after_a_pause_that_grows(
         with monkeypatch.context() as later:
             later.setattr(time, "monotonic", lambda now=now: now)
             child.watch()
-    assert said == [f"it ended with status 3; starting it again in {s} s (see {child.log})" for s in (1, 2, 4)]
+    assert said == [f"it ended with status 3; restarting it in {s} s (see {child.log})" for s in (1, 2, 4)]
     wait_for(lambda: not child.running)
     assert child.last_lines() == "why\nwhy\nwhy\nwhy"
 

@@ -60,7 +60,7 @@ def test_the_sweep_goes_on_through_a_database_that_is_away(monkeypatch: pytest.M
         sweeper.due = 0
         sweeper.tick()
     assert said == [
-        "The sweep can't use the database: server closed the connection. It goes on trying.",
+        "The sweep can't use the database: server closed the connection. It keeps trying.",
         "The sweep can use the database again.",
     ]
 

@@ -1,24 +1,22 @@
-"""Targets as users name them, resolved by the real TVM in a process of its own."""
+"""Targets as users name them, resolved by a process of their own within limits."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-from tuning.host import targets
+from tuning.host import sandbox, targets
 from tuning.validation import Invalid
-
-pytestmark = pytest.mark.tvm
 
 
 @pytest.fixture(autouse=True)
-def nothing_remembered() -> None:
+def nothing_cached() -> None:
     targets._ask.cache_clear()
+    targets.tags.cache_clear()
 
 
+@pytest.mark.tvm
 def test_this_machine_names_its_processor_and_cores() -> None:
     resolved = targets.resolve("this")
     assert resolved["device"] == "cpu"
@@ -26,19 +24,27 @@ def test_this_machine_names_its_processor_and_cores() -> None:
     assert resolved["target"]["mcpu"]
     assert resolved["target"]["num-cores"] >= 1
     assert resolved["label"].startswith(f"llvm · {resolved['target']['mcpu']} · ")
+    assert set(resolved) == {"target", "device", "label", "float16", "warning"}
 
 
+@pytest.mark.tvm
 def test_a_resolved_target_resolves_to_itself() -> None:
     resolved = targets.resolve("this")
     assert targets.resolve(resolved["target"]) == resolved
 
 
+@pytest.mark.tvm
 @pytest.mark.parametrize("target", ["nvidia/no-such-card", "{", '{"kind": "abacus"}', "llvm -mcpu=znver4", "[1, 2]"])
 def test_it_says_why_a_target_is_refused(target: str) -> None:
     with pytest.raises(Invalid) as refused:
         targets.resolve(target)
     assert len(refused.value.fields["target"]) > 20
     assert "Traceback" not in refused.value.fields["target"]
+
+
+@pytest.mark.tvm
+def test_it_lists_tags() -> None:
+    assert {"nvidia/nvidia-a100", "arm/rasp4b"} < set(targets.tags())
 
 
 def test_it_does_not_even_ask_tvm_about_a_huge_target(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,21 +62,61 @@ def test_a_target_of_a_thousand_levels_is_no_crash() -> None:
         targets.resolve(target)
 
 
-def test_an_answer_is_asked_for_once_and_a_failure_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    run = subprocess.run
+def test_half_a_surrogate_pair_is_no_crash() -> None:
+    with pytest.raises(Invalid, match="isn't Unicode"):
+        targets.resolve("\ud800")
 
-    def broken(*args: Any, **kwargs: Any) -> Any:
-        asked.append(args)
-        return run([sys.executable, "-c", "raise SystemExit('no tvm here')"], **kwargs)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(subprocess, "run", broken)
-        for _ in range(2):
-            with pytest.raises(Invalid, match="no tvm here"):
-                targets.resolve("this")
+MISBEHAVIOR = [
+    ("hang", r"longer than the 2 s that it may take here \(TUNEBOARD_INSPECT_S\)"),
+    ("memory", "more than the 4,096 MiB of memory that it may use here"),
+    (
+        "kill",
+        "at the step “Misbehaving”: its process was killed by SIGSEGV. Its last line: LLVM ERROR: out of registers",
+    ),
+    ("exit", "ended with status 3"),
+    ("silence", "ended with status 0"),
+]
+
+
+@pytest.mark.parametrize(("how", "words"), MISBEHAVIOR, ids=[how for how, _ in MISBEHAVIOR])
+def test_a_process_that_gives_no_answer_is_an_error_of_the_field(
+    how: str, words: str, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    if how == "hang":
+        settings.INSPECT_S = 2
+    monkeypatch.setattr(targets, "RESOLVER", "tests.fake_child")
+    monkeypatch.setenv("FAKE_CHILD", how)
+    with pytest.raises(Invalid, match=words) as invalid:
+        targets.resolve("this")
+    assert list(invalid.value.fields) == ["target"]
+
+
+def test_processor_time_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "RESOLVER", "tests.fake_child")
+    monkeypatch.setenv("FAKE_CHILD", "spin")
+    monkeypatch.setattr(sandbox, "limits", lambda: {"memory_mb": 4096, "cpu_s": 1})
+    with pytest.raises(Invalid, match=r"Misbehaving took more than 1 s of processor time \(TUNEBOARD_INSPECT_S\)"):
+        targets.resolve("this")
+
+
+def test_an_answer_is_cached_and_a_failure_isnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    started = sandbox._started
+
+    def counted(module: str, printed: Any) -> Any:
+        asked.append(module)
+        return started(module, printed)
+
+    monkeypatch.setattr(sandbox, "_started", counted)
+    monkeypatch.setattr(targets, "RESOLVER", "tests.fake_child")
+    monkeypatch.setenv("FAKE_CHILD", "exit")
+    for _ in range(2):
+        with pytest.raises(Invalid, match="ended with status 3"):
+            targets.resolve("this")
     assert len(asked) == 2
-    targets.resolve("this")
-    monkeypatch.setattr(subprocess, "run", broken)
-    targets.resolve("this")
-    assert len(asked) == 2
+    monkeypatch.setenv("FAKE_CHILD", "")
+    first = targets.resolve("this")
+    first["target"].clear()
+    assert targets.resolve("this")["target"] == {"kind": "llvm"}, "each caller has a dict of its own"
+    assert len(asked) == 3

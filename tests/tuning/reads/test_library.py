@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.world import TARGET, make_run, measured_run, record_text, task_infos
-from tuning.models import Run, Task, doubt, fingerprint
+from tuning.models import Run, Task, fingerprint, provenance
 from tuning.reads.library import Known, is_known, known_records, tvm
 
 pytestmark = pytest.mark.django_db
@@ -27,7 +27,7 @@ def best(shash: str = FIRST) -> Known:
 
 def champion() -> tuple[int, int]:
     """The run that holds the best of the first workload, and the doubt about it."""
-    found = Task.objects.filter(workload_hash=FIRST).best_known(tvm()).annotate(doubt=doubt("run", tvm()))
+    found = Task.objects.filter(workload_hash=FIRST).best_known(tvm()).annotate(doubt=provenance("run", tvm()))
     return found.values_list("run", "doubt").get(run__target_fingerprint=fingerprint(TARGET))
 
 

@@ -125,8 +125,8 @@ def test_a_failure_is_told_once_and_asking_again_is_trying_again(
     monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]
 ) -> None:
     with monkeypatch.context() as patch:
-        play(patch, lambda *_: refuse("TVM broke down."))
-        assert ended(record("one")) == Failed("TVM broke down.")
+        play(patch, lambda *_: refuse("TVM crashed."))
+        assert ended(record("one")) == Failed("TVM crashed.")
     assert isinstance(show([record("one")]), Applying)
     assert ended(record("one")) == made("one")
 
@@ -134,12 +134,12 @@ def test_a_failure_is_told_once_and_asking_again_is_trying_again(
 def test_the_failure_is_that_of_the_record_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     def break_down(question: Question, _hear: Any) -> Iterator[Shown]:
         yield made(question.records[0])
-        refuse("It broke down.")
+        refuse("It crashed.")
 
     play(monkeypatch, break_down)
     records = [record("good"), record("bad"), record("unlucky")]
     assert ended(*records) == made("good")
-    assert show(records[1:]) == Failed("It broke down.")
+    assert show(records[1:]) == Failed("It crashed.")
     assert isinstance(show(records[2:]), Applying)
 
 

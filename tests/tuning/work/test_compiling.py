@@ -95,9 +95,9 @@ def test_a_library_that_computes_something_else_is_told_of(queued: Compilation, 
 @pytest.mark.parametrize(
     ("how", "error"),
     [
-        ("kill", "at “Building”: its process was ended by SIGSEGV"),
-        ("refuse", "The target can't be built for here."),
-        ("memory", "8,192 MiB of memory"),
+        ("kill", "at the step “Building”: its process was killed by SIGSEGV"),
+        ("refuse", "This machine can't build for the target."),
+        ("memory", "8,192 MiB of memory that it may use here (TUNEBOARD_COMPILE_MEMORY_MB)"),
         ("full", " is full ("),
     ],
 )

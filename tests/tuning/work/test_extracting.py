@@ -46,7 +46,7 @@ def plays(monkeypatch: pytest.MonkeyPatch) -> Script:
 
 
 def found(on_step: Any) -> Inspected:
-    if not on_step("Legalising"):
+    if not on_step("Legalizing"):
         raise sandbox.Abandoned
     return Inspected([TensorInfo("x", [1], "float32")], 7, {"Conv": 2}, task_infos())
 

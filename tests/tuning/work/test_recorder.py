@@ -113,7 +113,7 @@ def test_it_goes_on_with_the_tasks_that_it_knows() -> None:
         ([trial(0)] * 62, "more than the budget"),
         ([trial(0, None, error_kind=None)], "neither"),
         ([trial(0, 1e-3, error_kind="run")], "both"),
-        ([TasksExtracted(target={}, tasks=task_infos(1))], "no longer those"),
+        ([TasksExtracted(target={}, tasks=task_infos(1))], "aren't the ones"),
     ],
 )
 def test_it_refuses_what_an_engine_may_not_say(events: list[Event], says: str) -> None:

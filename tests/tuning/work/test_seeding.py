@@ -111,7 +111,7 @@ def test_it_leaves_nothing_of_a_run_that_is_interrupted(small_batches: None, mon
 
 def test_it_waits_for_nobody_who_seeds_already() -> None:
     claimed(make_run(device=synthetic.NAME))
-    with pytest.raises(CommandError, match="just being made"):
+    with pytest.raises(CommandError, match="is being made"):
         seed("--trials", "3", "--tasks", "1")
     assert Run.objects.count() == 1
 

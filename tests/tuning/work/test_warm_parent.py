@@ -140,7 +140,7 @@ def test_a_run_whose_end_nobody_saw_says_so(warm: WarmParent, play: Play) -> Non
     run = tune()
     killer.join(60)
     assert (run.status, run.trials_done) == ("failed", 1)
-    assert "didn't tell how it ended" in str(run.error)
+    assert "exit status isn't known" in str(run.error)
 
 
 def test_a_parent_that_is_out_of_date_is_replaced(warm: WarmParent, play: Play) -> None:

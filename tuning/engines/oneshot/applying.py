@@ -1,4 +1,4 @@
-"""The best records put into the network that their tasks came from."""
+"""Applies records to the network that their tasks were extracted from."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _normalized = tvm.get_global_func("tvm.s_tir.meta_schedule.normalize_mod")
 
 @dataclass(frozen=True)
 class Applied:
-    """A legalized network whose functions are scheduled by records, weights packed as these want them."""
+    """A legalized network with its functions scheduled by records, and its weights packed as the schedules expect."""
 
     mod: IRModule
     tuned: list[str]
-    """Names of the functions that a record was applied to."""
+    """Functions that a record was applied to."""
     untuned: list[str]
-    """And of the others, which run as TVM writes them: slow."""
+    """The other functions, which TVM leaves unscheduled: slow."""
     used: dict[str, int]
-    """By the name of a tuned function, which of the records it was."""
+    """By tuned function, the index of its record."""
 
 
 def applied(legalized: IRModule, target: Target, records: Iterable[str]) -> Applied:
-    """Apply records, as in `TrialMeasured.record`, to the very module that tasks were extracted from.
+    """Apply records, as in `TrialMeasured.record`, to the very module that the tasks were extracted from.
 
-    TVM says nothing when a record fits no function: look at `untuned`. Raises what TVM does when it can't read a record.
+    TVM doesn't report records that fit no function: look at `untuned`. If a record can't be read, TVM's error is raised.
     """
     database, committed = _database(records)
     with target, database:
@@ -49,7 +49,7 @@ def applied(legalized: IRModule, target: Target, records: Iterable[str]) -> Appl
 
 
 def _with_packed_weights(mod: IRModule) -> IRModule:
-    """Schedules begin with a block that packs the weights: do that now, not at every inference."""
+    """Schedules begin with a block that packs the weights. Run it now, not at every inference."""
     for step in (
         relax.transform.SplitLayoutRewritePreproc(),
         relax.transform.FoldConstant(),
@@ -60,7 +60,7 @@ def _with_packed_weights(mod: IRModule) -> IRModule:
 
 
 def _found(legalized: IRModule, target: Target, database: Any, committed: list[Any]) -> Iterator[tuple[str, int]]:
-    """Functions with the place of the record that the database has for each, as the pass above asks for it."""
+    """Functions with the index of their record in the database, found in the same way as `MetaScheduleApplyDatabase` does."""
     for name, function in legalized.functions.items():
         if isinstance(function, relax.Function):
             continue
@@ -71,7 +71,7 @@ def _found(legalized: IRModule, target: Target, database: Any, committed: list[A
 
 
 def _database(records: Iterable[str]) -> tuple[Any, list[Any]]:
-    """And its records in their order."""
+    """A database of the records, and these in their order."""
     database, committed = ms.database.MemoryDatabase(), []
     for text in records:
         shared, record = msgspec.json.decode(text)

@@ -1,6 +1,6 @@
-"""Builds a network with its best records into a shared library: `python -m tuning.engines.oneshot.compiling` answers a `Build`.
+"""Builds a network with its best records into a shared library: `python -m tuning.engines.oneshot.compiling` answers `Build`.
 
-Beside it lies the same network without any record, for the proof, and a manifest that says what the library is.
+The same network without any record is built too, for the proof, and a manifest says what the library is.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import msgspec
 
 from tuning.engines.wire import versions
 from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Build, Built, Used
-from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.errors import Refused, in_one_line
 from tuning.engines.wire.protocol import TensorInfo
 
 from . import linking, serving
 from .phases import tell
 
 FULL_BYTES = 1 << 20
-"""A disk with less than this left is taken for full: TVM writes files without looking at what comes of it."""
+"""A disk with fewer free bytes counts as full: TVM writes files without checking whether that worked."""
 
 
 def compile_library(question: Build, pipe: serving.Pipe) -> Built:
@@ -40,7 +40,7 @@ def compile_library(question: Build, pipe: serving.Pipe) -> Built:
     try:
         target = Target(resolve(question.target, remote=question.remote).target)
     except TargetRefused as refused:
-        raise Refused(f"The target can't be built for here. {refused}") from refused
+        raise Refused(f"This machine can't build for the target. {refused}") from refused
     linker, folder = linking.name(), Path(question.folder)
     tell(pipe, "building", 0.0)
     legalized = extraction.legalized(networks.build(question.network).mod, target)
@@ -61,17 +61,17 @@ def compile_library(question: Build, pipe: serving.Pipe) -> Built:
 
 
 def _tuned(legalized: Any, target: Any, records: list[BestRecord]) -> tuple[Any, list[Used], list[str]]:
-    """The network with its records applied, what they were applied to, and the names of the other functions."""
+    """The network with its records applied, what they were applied to, and the names of the untuned functions."""
     from .applying import applied
 
     try:
         found = applied(legalized, target, [record.text for record in records])
     except Exception as error:
-        raise _no_longer(legalized, target, records, error) from error
+        raise _inapplicable(legalized, target, records, error) from error
     if not found.used:
         raise Refused(
             f"None of the {len(records)} records fits a function of the network as this TVM builds it: "
-            "they are of other workloads. Nothing would be faster."
+            "they belong to other workloads, so nothing would be faster."
         )
     used = [
         Used(name, records[nth].run, records[nth].trial, records[nth].latency_s) for name, nth in found.used.items()
@@ -79,22 +79,22 @@ def _tuned(legalized: Any, target: Any, records: list[BestRecord]) -> tuple[Any,
     return found.mod, used, found.untuned
 
 
-def _no_longer(legalized: Any, target: Any, records: Iterable[BestRecord], error: Exception) -> Refused:
-    """Names the record at fault."""
+def _inapplicable(legalized: Any, target: Any, records: Iterable[BestRecord], error: Exception) -> Refused:
+    """An error that names the record at fault."""
     from .applying import applied
 
     for record in records:
         try:
             applied(legalized, target, [record.text])
-        except Exception as fault:  # noqa: BLE001  TVM raises whatever it comes upon
+        except Exception as fault:  # noqa: BLE001  TVM raises errors of any kind
             return Refused(
-                f"The record of trial {record.trial} of run {record.run} no longer applies with this TVM: {_last(fault)}"
+                f"The record of trial {record.trial} of run {record.run} no longer applies with this TVM: {in_one_line(fault)}"
             )
-    return Refused(f"The records can't be applied with this TVM: {_last(error)}")
+    return Refused(f"The records can't be applied with this TVM: {in_one_line(error)}")
 
 
 def _built(mod: Any, target: Any) -> Any:
-    """GPUs run nothing that isn't scheduled somehow: what has no record gets TVM's default schedule there."""
+    """A GPU runs only scheduled functions: those without a record get TVM's default schedule."""
     from tvm import relax
 
     if str(target.kind.name) != "llvm":
@@ -108,7 +108,7 @@ def _built(mod: Any, target: Any) -> Any:
 
 
 def _linked(executable: Any, library: Path) -> None:
-    """Objects lie beside it meanwhile: elsewhere nobody would remove them after a kill."""
+    """Object files are put next to the library, where they are removed even if this process is killed."""
     with tempfile.TemporaryDirectory(dir=library.parent) as objects:
         executable.export_library(str(library), fcompile=linking.link, workspace_dir=objects)
 
@@ -169,11 +169,6 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _last(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1][:500] if lines else 'no reason given'}"
-
-
 def _answer(question: Build, pipe: serving.Pipe) -> None:
     folder = Path(question.folder)
     try:
@@ -181,12 +176,11 @@ def _answer(question: Build, pipe: serving.Pipe) -> None:
     except Exception as error:
         full = isinstance(error, OSError) and error.errno == errno.ENOSPC
         if full or shutil.disk_usage(folder).free < FULL_BYTES:
-            raise Refused(f"The disk is full: the library has no room in {folder.parent}.") from error
+            raise Refused(f"The disk is full: there is no room for the library in {folder.parent}.") from error
         raise
 
 
 def main() -> None:
-    """Answer the one question on stdin."""
     serving.serve(Build, _answer, "TVM can't compile it")
 
 

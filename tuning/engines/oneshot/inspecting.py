@@ -1,7 +1,4 @@
-"""What a network is made of and which tasks it has, found out under limits and before anything is tuned.
-
-`python -m tuning.engines.oneshot.inspecting` answers a `Question` with one `Inspected` (see `limited`).
-"""
+"""`python -m tuning.engines.oneshot.inspecting` answers a `Question` about a network's inputs, operators and tasks with `Inspected`."""
 
 from __future__ import annotations
 
@@ -25,11 +22,11 @@ def inspect(question: Question, pipe: serving.Pipe) -> Inspected:
 
     pipe.step("Reading the model" if question.network.file else "Making the network")
     network = networks.build(question.network)
-    pipe.step("Legalising and fusing")
+    pipe.step("Legalizing and fusing")
     target = Target(question.target or {"kind": "llvm", "num-cores": 1})
     extracted = extraction.extract(extraction.legalized(network.mod, target), target)
     if not extracted:
-        raise Refused("The network has no function to tune: everything in it is known without its inputs.")
+        raise Refused("The network has nothing to tune: its output doesn't depend on its inputs.")
     tasks = []
     for index, task in enumerate(extracted):
         pipe.step(f"Describing task {index + 1} of {len(extracted)}")
@@ -53,7 +50,6 @@ def _operators(mod: Any) -> dict[str, int]:
 
 
 def main() -> None:
-    """Answer the one question on stdin."""
     serving.serve(Question, lambda question, pipe: pipe.send(inspect(question, pipe)), "TVM can't prepare it")
 
 

@@ -1,7 +1,7 @@
-"""Makes a shared library of object files, on machines that may have no compiler.
+"""Links object files into a shared library, even on machines without a compiler.
 
-TVM's objects need nothing but a linker. The package ziglang brings LLVM's, for ELF files of every processor: 0.2 s for a library,
-on a machine that has Python and nothing else, and for boards that a system's compiler can't link for.
+TVM's objects need only a linker. The package ziglang brings LLVM's, which links ELF files for every processor in 0.2 s: on machines
+that have nothing but Python, and for boards that the system's compiler can't link for.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tuning.engines.wire.errors import Refused
 
 
 def name() -> str:
-    """What links, with its version. Raises `Refused` when nothing does."""
+    """The linker and its version. Raises `Refused` if there is none."""
     return f"ziglang {versions.installed('ziglang')} (ld.lld)" if _zig() else _compiler()
 
 
 def link(output: str, objects: Sequence[str], options: Sequence[str] | None = None) -> None:
-    """As `tvm.support.cc.create_shared`. Raises `Refused` with what the linker says."""
+    """As `tvm.support.cc.create_shared`. Raises `Refused` with the linker's message."""
     zig = _zig()
     command = [zig, "ld.lld"] if zig else [_compiler(), "-fPIC"]
     done = subprocess.run(
@@ -42,4 +42,6 @@ def _compiler() -> str:
 
     if found := cc.get_cc():
         return str(found)
-    raise Refused("Nothing here links shared libraries: install the package ziglang, or a C compiler (gcc or clang).")
+    raise Refused(
+        "There is no linker for shared libraries: install the package ziglang, or a C compiler (gcc or clang)."
+    )

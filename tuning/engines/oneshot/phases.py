@@ -1,4 +1,4 @@
-"""How a process that builds or proves a library says how far it is."""
+"""Progress of the processes that build and prove libraries."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from .serving import Pipe
 
 
 def tell(pipe: Pipe, name: PhaseName, progress: float | None = None) -> None:
-    """What goes on from now on; as a step as well, which is named should the process die at it."""
+    """Say what the process is doing from now on. It is sent as a step too, which is quoted if the process dies."""
     pipe.step(name.capitalize())
     pipe.send(Phase(name, progress))

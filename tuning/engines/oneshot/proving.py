@@ -1,6 +1,6 @@
-"""Compares a tuned library with the untuned one and benchmarks both: `python -m tuning.engines.oneshot.proving` answers a `Prove`.
+"""Compares a tuned library with the untuned one and benchmarks both: `python -m tuning.engines.oneshot.proving` answers `Prove`.
 
-Both are loaded from their files, as whoever takes the library away loads it; elsewhere on a device of a tracker.
+Both are loaded from their files, as users load the library; on a remote device, through its tracker.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from . import serving
 from .phases import tell
 
 LAP_S = 0.1
-"""A side is executed for about this long in each round."""
+"""How long each side runs in a round, about."""
 REST_S = 0.1
-"""Between two sides: ONNX Runtime's threads go on waiting busily for 35 ms, and what shares a core with them takes twice as long."""
+"""Pause between two sides: ONNX Runtime's threads busy-wait for 35 ms more, and whatever shares a core with them takes twice as long."""
 LEAST_ROUNDS, MOST_ROUNDS = 3, 50
 TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 5e-2, "bfloat16": 1e-1}
-"""Largest difference, by the output's largest absolute value, that rounding explains; whole numbers must be equal.
+"""The largest difference, relative to the output's largest absolute value, that rounding explains; integers must be equal.
 
-Schedules add in other orders. A sum of n products is then off by about √n units in the last place: n is thousands in convolutions, and
-layers follow each other. That is 1e-5 for float32 (1e-6 was seen in ResNet-18), and 1e-2 for float16, which adds in float16 too.
-A schedule that computes something else is off by the order of the output itself.
+Schedules add in different orders. A sum of n products is then off by about √n units in the last place, where n is in the thousands in
+convolutions, and layers accumulate. That makes 1e-5 for float32 (1e-6 was observed in ResNet-18), and 1e-2 for float16, which adds in
+float16 too. A schedule that computes something else is off by as much as the output itself.
 """
 Measure = Callable[[int], float]
-"""Seconds of one inference, the mean of so many."""
+"""Returns the mean seconds of one inference over the given number of inferences."""
 
 
 def prove(question: Prove, pipe: serving.Pipe) -> Proven:
     """Raises `Refused`, and whatever TVM does."""
     tell(pipe, "loading")
     threads = int(question.target.get("num-cores") or os.cpu_count() or 1)
-    # TVM halves the logical cores of x86 otherwise.
+    # Otherwise TVM uses half of the logical cores of an x86 CPU.
     os.environ["TVM_NUM_THREADS"] = str(threads)
     folder = Path(question.folder)
     inputs = msgspec.convert(msgspec.json.decode((folder / MANIFEST).read_bytes())["inputs"], list[TensorInfo])
@@ -60,9 +60,9 @@ def prove(question: Prove, pipe: serving.Pipe) -> Proven:
 
 
 def compared(tuned: list[Any], untuned: list[Any]) -> tuple[bool, float | None, float | None, Tolerance]:
-    """Whether all outputs are alike, with the errors and tolerance of the one that differs most for its type.
+    """Whether all outputs agree, with the errors and tolerance of the one that differs most for its type.
 
-    Errors are None when one has numbers where the other has none.
+    The errors are None if one output is finite where the other isn't.
     """
     found = [_difference(one, other) for one, other in zip(tuned, untuned, strict=True)]
     return max(found, key=_excess)
@@ -90,9 +90,9 @@ def _difference(tuned: Any, untuned: Any) -> tuple[bool, float | None, float | N
 
 
 def benchmarked(
-    sides: dict[Side, Measure], seconds: float, on_share: Callable[[float], None]
+    sides: dict[Side, Measure], seconds: float, on_progress: Callable[[float], None]
 ) -> dict[Side, list[float]]:
-    """The seconds of one inference of each side, in rounds: every side in turn, the other way round in every second one."""
+    """Seconds of one inference of each side, in rounds: all sides in turn, in reverse order in every second round."""
     counts = {side: max(1, round(LAP_S / max(measure(1), 1e-7))) for side, measure in sides.items()}
     rounds: dict[Side, list[float]] = {side: [] for side in sides}
     began = time.monotonic()
@@ -100,7 +100,7 @@ def benchmarked(
         spent = time.monotonic() - began
         if nth >= LEAST_ROUNDS and spent * (nth + 1) / nth > seconds:
             break
-        on_share(min(1.0, max(spent / seconds, nth / MOST_ROUNDS)))
+        on_progress(min(1.0, max(spent / seconds, nth / MOST_ROUNDS)))
         for side in list(sides) if nth % 2 == 0 else reversed(list(sides)):
             time.sleep(REST_S)
             rounds[side].append(sides[side](counts[side]))
@@ -108,7 +108,7 @@ def benchmarked(
 
 
 class _Loaded:
-    """A library on a device, with its inputs there."""
+    """A library on a device, with its inputs."""
 
     def __init__(self, library: Any, device: Any, given: dict[str, Any]) -> None:
         import tvm
@@ -119,11 +119,10 @@ class _Loaded:
         self._arguments = [tvm.runtime.tensor(array, device) for array in given.values()]
 
     def outputs(self) -> list[Any]:
-        """Of one inference."""
+        """The outputs of one inference."""
         return [leaf.numpy() for leaf in _leaves(self._machine["main"](*self._arguments))]
 
     def measure(self, number: int) -> float:
-        """Seconds of one inference."""
         evaluator = self._machine.time_evaluator("main", self._device, number=number, repeat=1)
         return float(evaluator(*self._arguments).results[0])
 
@@ -141,21 +140,20 @@ class _Here:
         self._device = tvm.cpu() if kind == "llvm" else tvm.device(kind, 0)
 
     def load(self, path: Path, given: dict[str, Any]) -> _Loaded:
-        """The library at the path."""
         import tvm
 
         return _Loaded(tvm.runtime.load_module(str(path)), self._device, given)
 
 
 class _There:
-    """A device of a tracker, which the libraries are sent to."""
+    """A remote device, which the libraries are uploaded to."""
 
     def __init__(self, session: Any, kind: str) -> None:
         self._session = session
         self._device = session.device("cpu" if kind == "llvm" else kind, 0)
 
     def load(self, path: Path, given: dict[str, Any]) -> _Loaded:
-        """The library at the path here."""
+        """`path` is on this machine."""
         self._session.upload(str(path), path.name)
         return _Loaded(self._session.load_module(path.name), self._device, given)
 
@@ -177,7 +175,7 @@ def _place(question: Prove) -> Iterator[_Here | _There]:
 
 
 def _random(inputs: list[TensorInfo], seed: int) -> dict[str, Any]:
-    """Normally distributed numbers, and of whole ones 0 and 1: they may count something."""
+    """Normally distributed floats; integers are 0 or 1, since they may be indices or counts."""
     import numpy as np
 
     random = np.random.default_rng(seed)
@@ -199,24 +197,21 @@ def _numpy_type(dtype: str) -> Any:
 
 
 def _onnxruntime(question: Prove, given: dict[str, Any], threads: int) -> tuple[Measure | None, str | None, str | None]:
-    """How to measure it and its version, or why it isn't measured."""
+    """How to measure it, and its version; or why it isn't measured."""
     from . import reference
 
     if question.remote is not None:
-        return None, None, "The device is elsewhere, and ONNX Runtime here."
+        return None, None, "The device is remote, while ONNX Runtime is on this machine."
     if question.target["kind"] != "llvm":
-        return None, None, "ONNX Runtime is compared on CPUs only."
+        return None, None, "ONNX Runtime is measured on CPUs only."
     try:
         run = reference.onnxruntime(question.network, given, threads)
         run()
     except reference.Unavailable as why:
         return None, None, str(why)
-    except Exception as error:  # noqa: BLE001  the library isn't worse for it
-        return (
-            None,
-            None,
-            f"ONNX Runtime can't run it: {(str(error).strip().splitlines() or ['no reason given'])[0][:300]}",
-        )
+    except Exception as error:  # noqa: BLE001  that says nothing about the library
+        reason = str(error).strip().partition("\n")[0][:300]  # It puts its message first.
+        return None, None, f"ONNX Runtime can't run it: {reason or 'no reason given'}"
 
     def measure(number: int) -> float:
         began = time.perf_counter()
@@ -231,11 +226,10 @@ def _answer(question: Prove, pipe: serving.Pipe) -> None:
     try:
         pipe.send(prove(question, pipe))
     except FileNotFoundError as error:
-        raise Refused(f"A file of the library is gone: {error.filename}. Compile the run again.") from error
+        raise Refused(f"A file of the library is missing: {error.filename}. Compile the run again.") from error
 
 
 def main() -> None:
-    """Answer the one question on stdin."""
     serving.serve(Prove, _answer, "TVM can't run it")
 
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime running the same network as a library: with the same weights and inputs, on the same number of cores."""
+"""Runs a library's network in ONNX Runtime, with the same weights and inputs on the same number of cores."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from tuning.engines.wire.protocol import NetworkSpec
 
 
 class Unavailable(Exception):
-    """There is nothing to compare with; the text says why."""
+    """ONNX Runtime can't run the network; the text says why."""
 
 
 def version() -> str:
-    """Of ONNX Runtime, which is there."""
+    """The version of ONNX Runtime, which must be installed."""
     import onnxruntime as runtime
 
     return str(runtime.__version__)
 
 
 def onnxruntime(network: NetworkSpec, inputs: dict[str, Any], threads: int) -> Callable[[], Any]:
-    """Gives the outputs of one inference; of a built-in network in the network's own layout. Raises `Unavailable`."""
+    """A function that runs one inference and returns the outputs, in the network's own layout. Raises `Unavailable`."""
     try:
         import onnxruntime as runtime
     except ImportError:
@@ -28,12 +28,12 @@ def onnxruntime(network: NetworkSpec, inputs: dict[str, Any], threads: int) -> C
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     if network.file is not None:
-        return _own(runtime, network, inputs, options)
+        return _uploaded(runtime, network, inputs, options)
     return _builtin(runtime, network, inputs, options)
 
 
-def _own(runtime: Any, network: NetworkSpec, inputs: dict[str, Any], options: Any) -> Callable[[], Any]:
-    """Its own file, with the dimensions that were chosen."""
+def _uploaded(runtime: Any, network: NetworkSpec, inputs: dict[str, Any], options: Any) -> Callable[[], Any]:
+    """The uploaded file, with the chosen values for open dimensions."""
     assert network.file is not None
     if network.file.format != "onnx":
         raise Unavailable("A Relax module has no ONNX form.")
@@ -63,7 +63,7 @@ def _builtin(runtime: Any, network: NetworkSpec, inputs: dict[str, Any], options
 
     def run() -> Any:
         (output,) = session.run(None, given)
-        # Of networks that end in an image, as conv2d: back into the order of ours.
+        # Networks such as conv2d output an image, whose channels go back to where the network has them.
         return np.moveaxis(output, 1, -1) if output.ndim > 3 and not first else output
 
     return run

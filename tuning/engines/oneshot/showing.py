@@ -1,6 +1,6 @@
-"""What a record does, for people: its trace as code, its decisions, and the TensorIR that they give.
+"""Shows a record's schedule: its trace as code, its decisions, and the TensorIR that results.
 
-`python -m tuning.engines.oneshot.showing` answers a `Question` with one `Shown` for each record, in their order (see `limited`).
+`python -m tuning.engines.oneshot.showing` answers a `Question` with one `Shown` for each record, in their order.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 
 from tuning.engines.targets import intrinsics
-from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.errors import Refused, in_one_line
 from tuning.engines.wire.showing import Decision, Question, Shown
 
 from . import serving
 
 PACKING = "meta_schedule.layout_rewrite_preproc"
-"""Annotates the blocks that pack the weights."""
+"""The annotation of blocks that pack weights."""
 PLACES = {-1: "in loops of its own", -2: "inlined"}
-"""Decisions of `sample_compute_location` that are no loop."""
+"""Decisions of `sample_compute_location` that aren't the index of a loop."""
 
 
 Instruction = tuple[str, list[Any], Any, list[str]]
@@ -30,18 +30,18 @@ Record = tuple[tuple[list[Instruction], list[Any]], Any, dict[str, Any], Any]
 
 
 class _Observer:
-    """Watches a trace being applied: just before an instruction runs, what it is about can be asked for its name."""
+    """Watches a trace being applied. Just before an instruction runs, the loops and blocks that it is about still have their names."""
 
     def __init__(self, schedule: Any) -> None:
         self.decisions: list[Decision] = []
         self._schedule = schedule
-        # By the hashes of random variables, since their `==` makes an expression.
+        # By the hashes of random variables, because `==` between them makes an expression.
         self._block_of: dict[int, str] = {}
         self._decided_by: dict[int, int] = {}
-        """Where the decision on a variable stands."""
+        """By variable, the index of the decision about it."""
 
     def __call__(self, inst: Any, inputs: Any, attrs: Any, decision: Any) -> Any:
-        """TVM's `decision_provider`; it changes nothing."""
+        """TVM's `decision_provider`, which leaves the decision as it is."""
         kind = str(inst.kind.name)
         if decision is not None:
             self._decided_by |= {hash(one): len(self.decisions) for one in inst.outputs}
@@ -51,7 +51,7 @@ class _Observer:
         elif kind == "Annotate":
             self._complete(inst.inputs[1], lambda _: {"of": str(attrs[0]), "block": self._name(inputs[0])})
         elif kind in ("ComputeAt", "ReverseComputeAt"):
-            self._complete(inst.inputs[1], lambda place: self._placed(place, inputs[1]))
+            self._complete(inst.inputs[1], lambda place: self._located(place, inputs[1]))
         return decision
 
     def _described(self, kind: str, inst: Any, inputs: Any, attrs: Any, decision: Any) -> Decision:
@@ -68,23 +68,23 @@ class _Observer:
             return Decision(name, self._name(inputs[0]), None, None, place, PLACES.get(place, f"loop {place}"), [])
         return Decision(name, "", None, None, str(decision), str(decision), [])
 
-    def _placed(self, place: Decision, loop: Any) -> dict[str, str]:
+    def _located(self, place: Decision, loop: Any) -> dict[str, str]:
         return {"choice": f"in loop {self._name(loop)}"} if place.decision >= 0 else {}
 
-    def _complete(self, variable: Any, told: Callable[[Decision], dict[str, str]]) -> None:
-        """Add to a decision what is only known where it is used."""
+    def _complete(self, variable: Any, more: Callable[[Decision], dict[str, str]]) -> None:
+        """Add to a decision what is known only where its variable is used."""
         nth = self._decided_by.get(hash(variable))
         if nth is not None:
-            self.decisions[nth] = msgspec.structs.replace(self.decisions[nth], **told(self.decisions[nth]))
+            self.decisions[nth] = msgspec.structs.replace(self.decisions[nth], **more(self.decisions[nth]))
 
     def _name(self, variable: Any) -> str:
-        """Of a block or a loop."""
+        """The name of a block or a loop."""
         found = self._schedule.get(variable)
         return str(found.loop_var.name if hasattr(found, "loop_var") else found.name_hint)
 
 
 def show(text: str) -> Shown:
-    """Apply one record to the function that it holds. Raises `Refused`."""
+    """Apply the record to the function that it contains. Raises `Refused`."""
     from tvm.s_tir.schedule import Schedule
 
     mod, trace = _applied(text)
@@ -100,13 +100,13 @@ def _applied(text: str) -> tuple[Any, Any]:
     from tvm.s_tir.schedule import Schedule, Trace
 
     mod, instructions, decisions = _read(text)
-    # What TVM renders by default is the whole function, and its own reader of records renders nothing.
+    # By default TVM renders the whole function into the error, and its own reader of records renders nothing.
     schedule = Schedule(mod, error_render_level="fast")
     try:
         Trace.apply_json_to_schedule([instructions, decisions], schedule)
     except Exception as error:
         kind, _inputs, attrs, _outputs = instructions[len(schedule.trace.insts)]
-        raise Refused(f"TVM can't apply its {kind} {json.dumps(attrs)}: {_told(error)}") from error
+        raise Refused(f"TVM can't apply its {kind} {json.dumps(attrs)}: {_reason(error)}") from error
     return mod, schedule.trace
 
 
@@ -120,12 +120,13 @@ def _read(text: str) -> tuple[Any, list[Any], list[Any]]:
             intrinsics.load(intrinsics.kind_for(target.get("kind", "any"), target))
         return ms.database.Workload.from_json(shared).mod, *trace
     except Exception as error:
-        raise Refused(f"TVM can't read the record: {_told(error)}") from error
+        raise Refused(f"TVM can't read the record: {_reason(error)}") from error
 
 
-def _told(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {(lines or [''])[-1][:500].removeprefix('ScheduleError: ')}"
+def _reason(error: Exception) -> str:
+    """TVM begins the text of a schedule's error with a class name of its own."""
+    kind, _, text = in_one_line(error).partition(": ")
+    return f"{kind}: {text.removeprefix('ScheduleError: ')}"
 
 
 def _snake(kind: str) -> str:
@@ -143,7 +144,6 @@ def _answer(question: Question, pipe: serving.Pipe) -> None:
 
 
 def main() -> None:
-    """Answer the one question on stdin."""
     serving.serve(Question, _answer, "TVM can't show it")
 
 

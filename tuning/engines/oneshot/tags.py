@@ -1,19 +1,23 @@
-"""The target tags that TVM knows: `python -m tuning.engines.oneshot.tags` writes a JSON list of those that can be tuned for."""
+"""`python -m tuning.engines.oneshot.tags` answers `ListTags` with the target tags that can be tuned for."""
 
 from __future__ import annotations
 
-import json
-import sys
+from tuning.engines.wire.targets import ListTags, Tags
+
+from . import serving
 
 KINDS = ("llvm", "cuda")
 
 
 def tags() -> list[str]:
-    """Names such as nvidia/nvidia-a100, in order."""
     from tvm.target import Target, tag
 
     return sorted(str(name) for name in tag.list_tags() if str(Target(name).kind.name) in KINDS)
 
 
+def main() -> None:
+    serving.serve(ListTags, lambda _, pipe: pipe.send(Tags(tags())), "TVM can't list its target tags")
+
+
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(tags()) + "\n")
+    main()

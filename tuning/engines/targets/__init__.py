@@ -1,1 +1,1 @@
-"""What a target is, and what has to be loaded or installed to build for it."""
+"""Resolving targets, and what must be installed or loaded to build for them."""

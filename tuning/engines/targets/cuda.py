@@ -1,4 +1,4 @@
-"""What compiles CUDA C++ for TVM on this machine."""
+"""The compiler of CUDA C++ that TVM uses on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MODE = "TVM_CUDA_COMPILE_MODE"
 
 
 def compiler() -> str | None:
-    """`nvrtc` (of the package cuda-python) or `nvcc`, as TVM calls them; None when there is neither."""
+    """`nvrtc` (from the package cuda-python) or `nvcc`, as TVM calls them; None if there is neither."""
     if asked := os.environ.get(MODE):
         return asked
     if importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.bindings"):
@@ -19,6 +19,6 @@ def compiler() -> str | None:
 
 
 def choose_compiler() -> None:
-    """Have TVM use what there is, in this process and those it starts: it tries NVRTC only."""
+    """Make TVM use the compiler that there is, in this process and its children: by itself it tries only NVRTC."""
     if found := compiler():
         os.environ[MODE] = found

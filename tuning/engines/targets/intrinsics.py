@@ -1,7 +1,7 @@
-"""Loads the tensor intrinsics that a target can use, and no others.
+"""Loads only the tensor intrinsics that a target can use.
 
-TVM imports `tvm.s_tir.tensor_intrin` whenever a tuning context is made and whenever a module is built. That package
-parses the intrinsics of every GPU and CPU it knows: 8 s of CPU, of which an x86 CPU needs 0.4 s.
+TVM imports `tvm.s_tir.tensor_intrin` when it makes a tuning context and when it builds a module. That package parses the intrinsics
+of all GPUs and CPUs that it knows, which takes 8 s of CPU time; those of an x86 CPU take 0.4 s.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _OF_CPU = {"x86_64": ["x86"], "AMD64": ["x86"], "aarch64": ["arm_cpu"], "arm64":
 
 
 def kind_for(kind: str, target: Any) -> str:
-    """What `load` takes: everything ("any") for a CPU that isn't of this machine's sort, as a device elsewhere may have."""
+    """The argument for `load`: "any" for a remote device's CPU of another architecture."""
     triple = target.get("mtriple") if isinstance(target, dict) else None
     return kind if not triple or str(triple).partition("-")[0] == platform.machine() else "any"
 
 
 def load(kind: str) -> None:
-    """Load what a target of that kind needs on this machine, unless it is; everything when that isn't known."""
+    """Load what a target of that kind needs on this machine, unless it is loaded; everything if that isn't known."""
     modules = _OF_CPU.get(platform.machine()) if kind == "llvm" else None
     spec = importlib.util.find_spec(PACKAGE)
     assert spec
     assert spec.loader
-    # The package without running its __init__, which would import all of its modules.
+    # Import the package without running its __init__, which imports all of its modules.
     package = sys.modules.setdefault(PACKAGE, importlib.util.module_from_spec(spec))
     for name in modules or ():
         importlib.import_module(f"{PACKAGE}.{name}")

@@ -1,22 +1,15 @@
-"""Which target a run is tuned for, and whether this machine can build and run it.
-
-`python -m tuning.engines.targets.resolving` reads one JSON object `{"target": …, "remote": …}` and writes one: the resolved target and the
-device that it occupies, or `{"error": …}` in plain words.
-"""
+"""The target that a run is tuned for, and whether this machine can build for it and run it."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
-
-from tuning.engines.wire import versions
 
 from . import cuda
 
@@ -24,29 +17,29 @@ _CODE_FEATURES = re.compile(
     r"(sse|ssse|avx|amx|fma|f16c|xop|bmi|tbm|lzcnt|popcnt|movbe|adx|gfni|aes|vaes|pclmul|vpclmul|sha|cx16|"
     r"neon|sve|sme|dotprod|i8mm|bf16|fullfp16|lse|crc|crypto|v\d|rv|zv|[mafdcv]$)"
 )
-"""LLVM features by which code differs. Others (`slow-incdec`, `fast-gather`, `pconfig`) tune, or aren't for compilers."""
+"""LLVM features that decide which instructions code contains. Others are tuning hints (`slow-incdec`, `fast-gather`) or not for compilers (`pconfig`)."""
 
-_TELLING = ("avx512f", "avx2", "fma", "avx", "sve", "dotprod", "neon")
-"""Features that people know, and that speed owes much to."""
+_NOTABLE = ("avx512f", "avx2", "fma", "avx", "sve", "dotprod", "neon")
+"""Well-known features that matter most for speed."""
 
 
 class TargetRefused(ValueError):
-    """The target can't be tuned for here; the text says why in plain words."""
+    """The target can't be tuned for on this machine; the text says why."""
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A target that this machine can build, and run unless it is for a remote device."""
+    """A target that this machine can build for and, unless the device is remote, run."""
 
     target: dict[str, Any]
     device: str
-    """What of its machine a run occupies while it measures: `cpu` or `cuda:0`."""
+    """What a run occupies while it measures: `cpu` or `cuda:0`."""
 
 
 def resolve(asked: dict[str, Any] | str, *, remote: bool = False) -> Resolved:
-    """`this` machine's CPU, a tag, a target's dict or its JSON text. Raises `TargetRefused`.
+    """Resolve `this` (machine's CPU), a tag, a target's dict or its JSON text. Raises `TargetRefused`.
 
-    For a `remote` device it need only be built here, and says itself how many cores that device has.
+    For a `remote` device, this machine need only build, and the target itself says how many cores the device has.
     """
     target = _parse(_this_machine() if asked == "this" else asked)
     kind = str(target.kind.name)
@@ -64,16 +57,16 @@ def resolve(asked: dict[str, Any] | str, *, remote: bool = False) -> Resolved:
 
 
 def kind_of(asked: dict[str, Any] | str) -> str:
-    """The kind of a target, found out without touching a device. Raises `TargetRefused`."""
+    """The kind of a target, without touching a device. Raises `TargetRefused`."""
     if isinstance(asked, dict):
         return str(asked.get("kind"))
     return "llvm" if asked == "this" else str(_parse(asked).kind.name)
 
 
 def cores() -> int:
-    """Physical cores that this process may use, within its affinity and its container's quota.
+    """The number of physical cores that this process may use, by its affinity and its container's quota.
 
-    Two threads of one core share its vector units, so that TVM's runtime leaves the second ones alone as well.
+    The two threads of one core share its vector units, so TVM's runtime uses only one of them, too.
     """
     allowed = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
     if physical := psutil.cpu_count(logical=False):
@@ -81,19 +74,27 @@ def cores() -> int:
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         allowed.append(max(1, int(quota) // int(period)))
-    except (OSError, ValueError):  # No such file, or "max": no quota.
+    except (OSError, ValueError):  # There is no such file, or it says "max": no quota.
         pass
     return min(allowed)
 
 
 def knows_float16(target: Any) -> bool:
-    """Whether the target converts float16 by an instruction.
+    """Whether the target has an instruction to convert float16.
 
-    An x86 CPU without one calls a function for every number: of 8 random schedules of a 64 × 64 product the best took
-    2.5 ms, where it took 20 µs with one, and another was stopped after 30 s.
+    Without one, an x86 CPU calls a function for every number. Of 8 random schedules of a 64 × 64 product the best then took 2.5 ms,
+    compared to 20 µs, and another was stopped after 30 s.
     """
     x86 = str(target.kind.name) == "llvm" and _triple(target).startswith(("x86_64", "i386", "i686"))
     return not x86 or "f16c" in _features(target)
+
+
+def remarks(resolved: dict[str, Any], *, remote: bool) -> tuple[bool, str | None]:
+    """Whether a resolved target has instructions for float16, and why its code will be slower here than it could be."""
+    from tvm.target import Target
+
+    target = Target(resolved)
+    return knows_float16(target), None if remote else _unused_here(target)
 
 
 def _this_machine() -> dict[str, Any]:
@@ -113,7 +114,7 @@ def _parse(asked: dict[str, Any] | str) -> Any:
             raise TargetRefused("The target is empty. Give `this`, a tag such as nvidia/nvidia-a100, or a JSON object.")
         elif " " in asked:
             raise TargetRefused(
-                f'"{asked}" is no target: options are given as JSON, such as {{"kind": "llvm", "mcpu": "…"}}.'
+                f'"{asked}" isn\'t a target: options are given as JSON, such as {{"kind": "llvm", "mcpu": "…"}}.'
             )
     try:
         return Target(asked)
@@ -125,29 +126,29 @@ def _json_object(text: str) -> dict[str, Any]:
     try:
         parsed = json.loads(text)
     except ValueError as error:
-        raise TargetRefused(f"The target is no JSON: {error}.") from error
+        raise TargetRefused(f"The target isn't valid JSON: {error}.") from error
     assert isinstance(parsed, dict)
     return parsed
 
 
 def _in_plain_words(asked: dict[str, Any] | str, error: Exception) -> str:
     if isinstance(asked, str) and "/" in asked:
-        return f"TVM knows no target tag {asked}."
+        return f"TVM doesn't know a target tag {asked}."
     reason = str(error).strip().split(" Target creation from ")[0].strip()
     return f"TVM can't read this target: {reason}"
 
 
 def _with_cores(target: Any, *, remote: bool) -> Any:
-    """A CPU target that names no cores is for all of this machine's: MetaSchedule makes no design space without."""
+    """Add the number of this machine's cores to a CPU target without one: MetaSchedule needs it to make design spaces."""
     if "num-cores" in dict(target.attrs):
         return target
     if remote:
-        raise TargetRefused('Say how many cores the device has, as JSON: {"kind": "llvm", …, "num-cores": 4}.')
+        raise TargetRefused('Say how many cores the device has: {"kind": "llvm", …, "num-cores": 4}.')
     return _parse(_plain(target.export()) | {"num-cores": cores()})
 
 
 def _check_known(target: Any) -> None:
-    """LLVM can generate this code."""
+    """Raises `TargetRefused` if LLVM can't generate the code."""
     from tvm.target import codegen
 
     attrs = dict(target.attrs)
@@ -157,13 +158,13 @@ def _check_known(target: Any) -> None:
         raise TargetRefused("num-cores must be at least 1.")
     mcpu = attrs.get("mcpu")
     if mcpu is not None and not (mcpu and codegen.llvm_is_valid_cpu(mcpu, triple)):
-        raise TargetRefused(f'LLVM knows no CPU "{mcpu}" for {arch}.')
+        raise TargetRefused(f'LLVM doesn\'t know a CPU "{mcpu}" for {arch}.')
     enabled = _features(target)
     unknown = [
         name[1:] for name in map(str, attrs.get("mattr", ())) if name.startswith("+") and name[1:] not in enabled
     ]
     if unknown:
-        raise TargetRefused(f"LLVM knows no CPU feature {', '.join(unknown)} for {arch}.")
+        raise TargetRefused(f"LLVM doesn't know the CPU feature {', '.join(unknown)} for {arch}.")
 
 
 def _check_runs_here(target: Any) -> None:
@@ -185,14 +186,14 @@ def _check_runs_here(target: Any) -> None:
 
 
 def _triple(target: Any) -> str:
-    """What code is for: this machine, unless the target says otherwise."""
+    """The target's triple, by default this machine's."""
     from tvm.target import codegen
 
     return str(dict(target.attrs).get("mtriple", codegen.llvm_get_system_triple()))
 
 
 def _features(target: Any) -> set[str]:
-    """What LLVM may use for the target."""
+    """The CPU features that LLVM may use for the target."""
     from tvm.target import codegen
 
     return {str(name) for name in codegen.llvm_get_cpu_features(target)}
@@ -206,53 +207,25 @@ def _check_cuda() -> None:
     import tvm
 
     if not tvm.cuda(0).exist:
-        raise TargetRefused("This machine has no usable CUDA GPU, so that nothing could be measured.")
+        raise TargetRefused("This machine has no usable CUDA GPU, so nothing could be measured.")
     if cuda.compiler() is None:
-        raise TargetRefused("This machine has nothing that compiles CUDA: install nvcc, or the package cuda-python.")
+        raise TargetRefused("This machine has no CUDA compiler: install nvcc, or the package cuda-python.")
 
 
 def _plain(value: Any) -> Any:
-    """TVM's containers as JSON's."""
+    """TVM's containers as plain Python values."""
     if isinstance(value, (bool, int, float)) or value is None:
         return value
     if isinstance(value, str):
         return str(value)
     if hasattr(value, "items"):
-        # TVM derives `feature.…` anew, and refuses to read what it wrote of them.
+        # TVM derives `feature.…` by itself, and can't read back the ones that it exported.
         return {str(key): _plain(item) for key, item in value.items() if not str(key).startswith("feature.")}
     return [_plain(item) for item in value]
 
 
-def _answer(request: str) -> dict[str, Any]:
-    try:
-        given = json.loads(request)
-        asked, remote = given["target"], bool(given.get("remote"))
-    except (ValueError, TypeError, KeyError):
-        return {"error": 'The request is no JSON object {"target": …}.'}
-    if not isinstance(asked, (str, dict)):
-        return {"error": "A target is `this`, a tag, or a JSON object."}
-    if trouble := versions.problem():
-        return {"error": trouble}
-    try:
-        resolved = resolve(asked, remote=remote)
-    except TargetRefused as refused:
-        return {"error": str(refused)}
-    except Exception as error:  # noqa: BLE001  a form must show something better than a traceback
-        return {"error": f"TVM can't use this target: {type(error).__name__}: {error}"}
-    remarks = _remarks(resolved.target, remote=remote)
-    return {"target": resolved.target, "device": resolved.device, **remarks}
-
-
-def _remarks(resolved: dict[str, Any], *, remote: bool) -> dict[str, Any]:
-    """What a launch should know besides: whether float16 has instructions, and why code will be slower than it could be."""
-    from tvm.target import Target
-
-    target = Target(resolved)
-    return {"float16": knows_float16(target), "warning": None if remote else _slower_than_here(target)}
-
-
-def _slower_than_here(target: Any) -> str | None:
-    """Of a CPU target that this machine can run: what it makes no use of."""
+def _unused_here(target: Any) -> str | None:
+    """For a CPU target that this machine can run: which of its features or cores the target doesn't use."""
     from tvm.target import Target
 
     host = _this_machine()
@@ -261,13 +234,9 @@ def _slower_than_here(target: Any) -> str | None:
         return None
     unused = sorted(_code_features(here) - _code_features(target))
     if unused:
-        known = [name for name in _TELLING if name in unused] or unused[:3]
+        known = [name for name in _NOTABLE if name in unused] or unused[:3]
         return (
-            f"It leaves out what this machine's CPU ({host['mcpu']}) has, such as {', '.join(known)}: code tuned for "
-            "this machine can be several times as fast here."
+            f"It doesn't use features of this machine's CPU ({host['mcpu']}) such as {', '.join(known)}: code tuned for "
+            "this machine can be several times as fast."
         )
     return None if given == host["num-cores"] else f"It is for {given} of this machine's {host['num-cores']} cores."
-
-
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(_answer(sys.stdin.read())) + "\n")

@@ -1,7 +1,7 @@
-"""What the processes that build and prove libraries are asked, and what they answer (see `limited`).
+"""Libraries: what the processes that build and prove them are asked, and what they answer.
 
-`tuning.engines.oneshot.compiling` answers a `Build` with `Phase`s and one `Built`, `tuning.engines.oneshot.proving` a `Prove` with `Phase`s and one
-`Proven`. Seconds everywhere, bytes for sizes.
+`tuning.engines.oneshot.compiling` answers `Build` with `Phase`s and one `Built`, `tuning.engines.oneshot.proving` answers `Prove` with
+`Phase`s and one `Proven`. Times are in seconds, sizes in bytes.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ PhaseName = Literal["loading", "building", "linking", "verifying", "benchmarking
 Side = Literal["tuned", "untuned", "onnxruntime"]
 """What a benchmark measures in turn."""
 LIBRARY, UNTUNED, MANIFEST = "library.so", "untuned.so", "manifest.json"
-"""Names of files in the folder of a compilation; the second is there to be compared with, the others to be taken away."""
+"""File names in the folder of a compilation. The untuned library is there for comparison, the others for download."""
 
 
 class CompileOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How to compile."""
-
     source: Annotated[
         Literal["run", "library"],
         Meta(
             title="Records",
-            description="run: the best of this run. library: the best that any run has of the same workload for the same target.",
+            description="run: the best of this run. library: the best of any run for the same workload and target.",
         ),
     ] = "run"
 
@@ -38,49 +36,49 @@ class BestRecord(msgspec.Struct, frozen=True):
 
     run: int
     trial: int
-    """Its number in that run."""
+    """The trial's number in that run."""
     latency_s: float
     text: str
     """As in `TrialMeasured.record`."""
 
 
 class Build(Question, frozen=True, kw_only=True):
-    """Build and link the network, with the records and without any, into `folder`."""
+    """Asks to build the network into `folder`, with the records and without any."""
 
     network: NetworkSpec
     target: dict[str, Any]
     records: list[BestRecord]
     folder: str
-    """Absolute; made by who asks, empty."""
+    """Absolute path of an empty folder."""
     remote: bool
-    """Whether the device is elsewhere, so that it need only be built here."""
+    """Whether the device isn't this machine's, which then need only build for it."""
     about: dict[str, Any] = {}
-    """What else the manifest is to say."""
+    """More content for the manifest."""
 
 
 class Prove(Question, frozen=True, kw_only=True):
-    """Compare and benchmark what was built, as loaded from its files."""
+    """Asks to compare and benchmark the libraries in `folder`."""
 
     network: NetworkSpec
     target: dict[str, Any]
     folder: str
-    """Absolute; has the three files."""
+    """Absolute path of a folder with the three files."""
     seed: int
-    """Of the random inputs."""
+    """For the random inputs."""
     benchmark_s: float
-    """Time for all rounds."""
+    """Seconds for all rounds together."""
     remote: Remote | None = None
 
 
 class Phase(msgspec.Struct, tag="phase", frozen=True):
-    """What goes on from now on; `progress` from 0 to 1 where it can be told."""
+    """What the process is doing from now on; `progress` from 0 to 1, or None if it isn't known."""
 
     name: PhaseName
     progress: float | None = None
 
 
 class Used(msgspec.Struct, frozen=True):
-    """The record that a function of the network was scheduled by."""
+    """The record that was applied to a function of the network."""
 
     function: str
     run: int
@@ -89,7 +87,7 @@ class Used(msgspec.Struct, frozen=True):
 
 
 class Built(msgspec.Struct, tag="built", frozen=True):
-    """The files are complete in the folder."""
+    """The files in the folder are complete."""
 
     versions: dict[str, str]
     used: list[Used]
@@ -99,27 +97,27 @@ class Built(msgspec.Struct, tag="built", frozen=True):
     outputs: list[TensorInfo]
     size: int
     sha256: str
-    """Both of the library."""
+    """Of the library, as is `size`."""
 
 
 class Tolerance(msgspec.Struct, frozen=True):
-    """An output is right when no number of it differs by more than this part of its largest absolute value."""
+    """An output is right if no element differs by more than `relative` × the largest absolute value of the output."""
 
     dtype: str
     relative: float
 
 
 class Proven(msgspec.Struct, tag="proven", frozen=True):
-    """How the tuned library's outputs differ from the untuned one's, and the seconds of one inference in each round."""
+    """How far the tuned library's outputs are from the untuned one's, and the seconds of one inference in each round."""
 
     verified: bool
     max_abs_error: float | None
-    """None when one has numbers where the other has none."""
+    """None if one is finite where the other isn't."""
     max_rel_error: float | None
-    """Largest difference by the largest absolute value of the untuned output."""
+    """The largest difference, divided by the largest absolute value of the untuned output."""
     tolerance: Tolerance
     rounds: dict[Side, list[float]]
     onnxruntime: str | None
-    """Its version, where it was measured."""
+    """The version of ONNX Runtime, if it was measured."""
     without_onnxruntime: str | None
-    """Why it wasn't."""
+    """Why ONNX Runtime wasn't measured."""

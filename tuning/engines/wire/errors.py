@@ -1,4 +1,4 @@
-"""Errors whose text is written for the user."""
+"""Errors that users cause or can fix, and how to quote what TVM says."""
 
 from __future__ import annotations
 
@@ -22,3 +22,14 @@ class Refused(ValueError):
     def __init__(self, text: str, dims: Iterable[str] | None = None) -> None:
         super().__init__(text)
         self.dims = None if dims is None else list(dims)
+
+
+def last_line(text: str, longest: int = 500) -> str:
+    """The last line that isn't blank, where Python and TVM put the message of a traceback; empty if there is none."""
+    lines = (line.strip() for line in reversed(text.splitlines()))
+    return next(filter(None, lines), "")[:longest]
+
+
+def in_one_line(error: BaseException) -> str:
+    """`ValueError: the last line of its text`."""
+    return f"{type(error).__name__}: {last_line(str(error)) or 'no reason given'}"

@@ -1,4 +1,4 @@
-"""What `tuning.engines.oneshot.inspecting` is asked, and what it answers."""
+"""Networks: what `tuning.engines.oneshot.inspecting` is asked, and what it answers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from .protocol import NetworkSpec, TaskInfo, TensorInfo
 
 
 class Question(question.Question, frozen=True):
-    """Which network to look at, and for which target."""
-
     network: NetworkSpec
     target: dict[str, Any] | None
-    """As resolved; None for one that serves to count operations."""
+    """As resolved; None for any target, which is enough to count operations."""
 
 
 class Inspected(msgspec.Struct, tag="inspected", frozen=True):
@@ -24,5 +22,5 @@ class Inspected(msgspec.Struct, tag="inspected", frozen=True):
     inputs: list[TensorInfo]
     parameters: int
     operators: dict[str, int]
-    """How often each occurs: ONNX's names for an ONNX file, Relax's else."""
+    """Occurrences by name: ONNX's names for an ONNX file, otherwise Relax's."""
     tasks: list[TaskInfo]

@@ -1,4 +1,7 @@
-"""What every short process is asked, and what any of them may answer: see `tuning.engines.oneshot.serving`."""
+"""The question that a short-lived process is asked, and the answers that any of them may give.
+
+`tuning.host.sandbox` asks, `tuning.engines.oneshot.serving` answers.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +12,24 @@ from msgspec import Meta
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What every question says besides what is asked."""
+    """The limits under which the process works. Subclasses add what is asked."""
 
     memory_mb: Annotated[int, Meta(ge=1)]
-    """Address space, in MiB."""
+    """Address space in MiB."""
     cpu_s: Annotated[int, Meta(ge=1)]
-    """Seconds of processor time."""
+    """Processor time in seconds."""
     quietly: bool = True
-    """Whether what is being measured meanwhile goes first; not if it is this process that measures."""
+    """Run at low priority, since runs may be measuring on this machine. Off if it is this process that measures."""
 
 
 class Step(msgspec.Struct, tag="step", frozen=True):
-    """What goes on from now on, in words."""
+    """What the process is doing from now on."""
 
     text: str
 
 
 class Refusal(msgspec.Struct, tag="refused", frozen=True):
-    """Why it can't be answered; `dims` names the dimensions that a model's file leaves open, when it is about these."""
+    """Why there is no answer: `errors.Refused` on the wire."""
 
     error: str
     dims: list[str] | None = None

@@ -1,4 +1,4 @@
-"""What `tuning.engines.oneshot.showing` is asked, and what it answers."""
+"""Schedules: what `tuning.engines.oneshot.showing` is asked, and what it answers."""
 
 from __future__ import annotations
 
@@ -10,32 +10,31 @@ from . import question
 
 
 class Question(question.Question, frozen=True):
-    """Which records, each as in `TrialMeasured.record`."""
-
     records: list[str]
+    """As in `TrialMeasured.record`."""
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What a sampling instruction chose."""
+    """What a sampling instruction decided."""
 
     instruction: str
-    """As the schedule's code calls it."""
+    """The instruction's name in the schedule's code."""
     of: str
-    """The loop or block that it is about, as the function called it just then, or the annotation that it gives a value."""
+    """The loop or block that it is about, by its name at that moment, or the annotation whose value it sets."""
     block: str | None
-    """To which the loop or the annotation belongs."""
+    """The block that the loop or the annotation belongs to."""
     extent: int | None
-    """Of the loop."""
+    """Extent of the loop."""
     decision: Any
-    """TVM's own: factors from the outermost loop to the innermost, or the position of the choice."""
+    """As TVM has it: factors from the outermost loop to the innermost, or the index of the choice."""
     choice: str
-    """The same in words."""
+    """The decision in words."""
     among: list[str]
-    """What there was to choose from, where that is a list."""
+    """The alternatives, if they can be listed."""
 
 
 class Shown(msgspec.Struct, frozen=True, tag="shown"):
-    """A record's schedule."""
+    """The schedule of one record."""
 
     code: str
     """The trace as Python, as TVM's `Trace.show` prints it."""
@@ -43,4 +42,4 @@ class Shown(msgspec.Struct, frozen=True, tag="shown"):
     tensorir: str
     """The function with the schedule applied, as TVMScript."""
     packs: bool
-    """Whether blocks of it pack weights: done once, when the network is compiled."""
+    """Whether some of its blocks pack weights, which is done once, when the network is compiled."""

@@ -86,7 +86,7 @@ class Command(MigratedCommand):
             raise CommandError(str(broken)) from broken
         if options["json"]:
             self.stdout.write(
-                json.dumps([{"run": run.pk} | msgspec.to_builtins(each) for run, each in found], indent=1)
+                json.dumps([{"run": run.pk} | msgspec.structs.asdict(each) for run, each in found], indent=1)
             )
         else:
             self.stdout.write(onnxruntime.markdown(found))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tuning.host.postgresql import new_database
-from tuning.work.synthetic import made_up
+from tuning.work.synthetic import random_trials
 
 from .known import PEERS, Peer, Question
 from .measuring import JOURNAL, SQLITE, Asked, Environment, Setting, Store, ask
@@ -58,5 +58,5 @@ def _stores(peer: Peer, url: str | None) -> list[Store]:
 def _write(path: Path, size: int, tasks: int) -> None:
     """Lines as the fillers read them."""
     with path.open("w", newline="") as file:
-        for trial in made_up(size, tasks):
+        for trial in random_trials(size, tasks):
             csv.writer(file).writerow([trial.task, trial.latency_s, f"{trial.at_s:.3f}"])

@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import json
 import platform
-import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.tuning.engines.running import ROOT
 from tuning.engines.oneshot import tags
+from tuning.engines.oneshot.resolving import resolve
 from tuning.engines.targets import resolving
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.targets import Resolve
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 
@@ -18,8 +20,13 @@ pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warning
 on_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the CPU isn't an x86")
 
 
-def answer(target: Any) -> dict[str, Any]:
-    return resolving._answer(json.dumps({"target": target}))
+def answer(target: Any, *, remote: bool = False) -> dict[str, Any]:
+    try:
+        found = resolve(Resolve(target=target, remote=remote, memory_mb=1, cpu_s=1))
+    except Refused as error:
+        return {"error": str(error)}
+    given: dict[str, Any] = msgspec.to_builtins(found)
+    return given
 
 
 def test_this_machine_is_named_with_its_cpu_and_cores() -> None:
@@ -49,20 +56,18 @@ def test_a_cpu_target_gets_this_machines_cores_unless_it_says_how_many() -> None
     [
         ("", "The target is empty"),
         ("nosuch", "nosuch"),
-        ("nosuch/tag", "knows no target tag nosuch/tag"),
+        ("nosuch/tag", "doesn't know a target tag nosuch/tag"),
         ("llvm -mcpu=znver4", "options are given as JSON"),
-        ('{"kind":', "no JSON"),
+        ('{"kind":', "isn't valid JSON"),
         ({}, '"kind" is not found'),
         ({"kind": "nosuch"}, '"nosuch" is not defined'),
         ({"kind": "llvm", "speed": 1}, "Unknown config option 'speed'"),
-        ({"kind": "llvm", "mcpu": "z80"}, 'knows no CPU "z80"'),
-        ({"kind": "llvm", "mcpu": ""}, "knows no CPU"),
-        ({"kind": "llvm", "mattr": ["+warp"]}, "knows no CPU feature warp"),
+        ({"kind": "llvm", "mcpu": "z80"}, 'know a CPU "z80"'),
+        ({"kind": "llvm", "mcpu": ""}, "know a CPU"),
+        ({"kind": "llvm", "mattr": ["+warp"]}, "know the CPU feature warp"),
         ({"kind": "llvm", "num-cores": 0}, "at least 1"),
         ({"kind": "llvm", "num-cores": "two"}, "num-cores"),
         ({"kind": "vulkan"}, "can't be tuned yet"),
-        (["llvm"], "a tag, or a JSON object"),
-        (None, "a tag, or a JSON object"),
     ],
 )
 def test_it_refuses_what_is_no_target(asked: Any, words: str) -> None:
@@ -88,7 +93,7 @@ def test_it_refuses_instructions_that_the_cpu_lacks(monkeypatch: pytest.MonkeyPa
 
 
 def away(target: Any) -> dict[str, Any]:
-    return resolving._answer(json.dumps({"target": target, "remote": True}))
+    return answer(target, remote=True)
 
 
 def test_for_a_device_elsewhere_it_need_only_be_built_here() -> None:
@@ -96,7 +101,7 @@ def test_for_a_device_elsewhere_it_need_only_be_built_here() -> None:
     assert "can't run on this machine" in answer(board)["error"] or not _is_x86()
     assert away(board)["target"]["mcpu"] == "cortex-a72"
     assert away("raspberry-pi/4b-aarch64")["target"]["num-cores"] == 4
-    assert 'no CPU "cortex-z80"' in away(board | {"mcpu": "cortex-z80"})["error"]
+    assert 'know a CPU "cortex-z80"' in away(board | {"mcpu": "cortex-z80"})["error"]
     assert "how many cores" in away({"kind": "llvm", "mtriple": "aarch64-linux-gnu"})["error"]
     assert away("nvidia/nvidia-a100")["target"]["arch"] == "sm_80"
 
@@ -125,33 +130,13 @@ def test_it_refuses_cuda_without_a_gpu() -> None:
         assert "no usable CUDA GPU" in given["error"]
 
 
-@pytest.mark.parametrize("request_text", ["", "7", "{}", "[]", '{"target": {"kind": '])
-def test_a_bad_request_is_an_answer_too(request_text: str) -> None:
-    ended = _command(request_text)
-    assert "error" in json.loads(ended.stdout)
-    assert ended.returncode == 0
-    assert "Traceback" not in ended.stderr
-
-
-def test_the_command_answers_in_one_line() -> None:
-    ended = _command('{"target": "this"}')
-    assert json.loads(ended.stdout) == answer("this")
-    assert ended.stdout.count("\n") == 1
-
-
-def _command(text: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tuning.engines.targets.resolving"]
-    return subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, check=False)
-
-
 @on_x86
 def test_it_says_what_a_baseline_target_leaves_out() -> None:
     remarks = answer("llvm")
-    assert "leaves out what this machine's CPU" in remarks["warning"]
+    assert "doesn't use features of this machine's CPU" in remarks["warning"]
     assert remarks["float16"] is False
     assert answer("this")["warning"] is None
-    elsewhere = json.dumps({"target": {"kind": "llvm", "num-cores": 4}, "remote": True})
-    assert resolving._answer(elsewhere)["warning"] is None, "what another machine's CPU has isn't known here"
+    assert away({"kind": "llvm", "num-cores": 4})["warning"] is None, "what another machine's CPU has isn't known here"
 
 
 def test_it_says_when_not_all_cores_are_used() -> None:
@@ -164,3 +149,10 @@ def test_it_lists_the_tags_that_can_be_tuned_for() -> None:
     assert known == sorted(known)
     assert {"nvidia/nvidia-a100", "arm/rasp4b"} < set(known)
     assert not any("vulkan" in tag for tag in known)
+
+
+def test_tags_of_nvidias_gpus_say_so() -> None:
+    """`tuning.host.targets` tells from the text whether a question needs CUDA's address space."""
+    from tvm.target import Target
+
+    assert [name for name in tags.tags() if str(Target(name).kind.name) == "cuda" and "nvidia" not in name] == []

@@ -17,7 +17,7 @@ from tvm import IRModule, relax
 from tvm.ir import GenericConst, GlobalVar, Op
 
 from tuning.engines.wire import versions
-from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.errors import Refused, last_line
 
 from .checks import check_dims, check_memory, listed
 
@@ -63,8 +63,8 @@ def _loaded(data: bytes) -> IRModule:
         mod = tvm.ir.load_json(data.decode())
     except Exception as error:
         check_memory(error)
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        raise Refused(f"TVM can't read the IRModule: {reason[:500]}") from error
+        reason = last_line(str(error)) or type(error).__name__
+        raise Refused(f"TVM can't read this IRModule: {reason}") from error
     if not isinstance(mod, IRModule):
         raise Refused(f"The file contains a {type(mod).__name__} instead of an IRModule.")
     return mod

@@ -18,7 +18,7 @@ from onnx.inliner import inline_local_functions
 from tvm import IRModule
 from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
-from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.errors import Refused, last_line
 
 from . import shapes
 from .checks import check_dims, check_memory, listed
@@ -139,9 +139,9 @@ def _imported(model: ModelProto) -> IRModule:
         check_memory(error)
         at = re.search(r"Error converting operator (\w+)", printed.getvalue())
         where = f" at the operator {at[1]}" if at else ""
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        reason = last_line(str(error)) or type(error).__name__
         verdict = _checkers_verdict(model)
-        raise Refused(f"TVM's ONNX importer failed{where}: {type(error).__name__}: {reason[:500]}{verdict}") from error
+        raise Refused(f"TVM's ONNX importer failed{where}: {type(error).__name__}: {reason}{verdict}") from error
 
 
 def _checkers_verdict(model: ModelProto) -> str:
