@@ -77,7 +77,7 @@ def test_a_body_that_is_too_large_isnt_parsed(client: Client, monkeypatch: pytes
     def parses(_request: Any) -> Any:
         raise AssertionError("it was parsed")
 
-    monkeypatch.setattr("dashboard.api.shapes.json_object", parses)
+    monkeypatch.setattr("dashboard.api.bodies.json_object", parses)
     assert patch(client, make_run(), {"revision": 1, "notes": "x" * 10_000_000}).status_code == 413
 
 

@@ -38,7 +38,7 @@ def test_it_gives_the_second_of_two_editors_what_the_first_wrote(told: list[tupl
     ada, bob = (make_user(name=name) for name in ("ada", "bob"))
     first, second = (Run.objects.get(pk=run.pk) for _ in range(2))
     edit(first, {"revision": 1, "notes": "ada's"}, ada)
-    with pytest.raises(Outdated, match="ada edited") as refused:
+    with pytest.raises(Outdated, match="ada has edited") as refused:
         edit(second, {"revision": 1, "notes": "bob's"}, bob)
     assert refused.value.run.written() | {"edited_at": None} == {
         "name": "mlp",
@@ -81,7 +81,7 @@ def test_it_takes_notes_of_just_the_limit_and_empty_ones() -> None:
         ({"revision": 1, "name": "a\nb"}, "name", "one line"),
         ({"revision": 1, "name": "x" * 201}, "name", "200 characters"),
         ({"revision": 1, "name": 7}, "name", "one line"),
-        ({"notes": "x"}, "revision", "which revision"),
+        ({"notes": "x"}, "revision", "revision that was edited"),
         ({"revision": "1", "notes": "x"}, "revision", "whole number"),
         ({"revision": True, "notes": "x"}, "revision", "whole number"),
         ({"revision": 1}, "notes", "new name"),

@@ -91,7 +91,7 @@ def test_a_file_goes_with_the_last_network_made_of_it(believed: list[NetworkSpec
 def test_a_network_with_runs_stays(believed: list[NetworkSpec]) -> None:
     network = upload()
     make_run(network=network)
-    with pytest.raises(Invalid, match="Runs were made"):
+    with pytest.raises(Invalid, match="It has runs"):
         networks.delete(network)
     assert network.file.exists()
     with pytest.raises(Invalid, match="built-in"):

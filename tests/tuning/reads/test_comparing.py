@@ -79,8 +79,8 @@ def test_it_gives_no_difference_for_what_was_not_measured() -> None:
     assert [cell and cell["latency_s"] for cell in cells] == [3e-3, None, None]
     assert [cell and cell["difference_s"] for cell in cells] == [0.0, None, None]
     messages = [caveat["message"] for caveat in comparison["caveats"]]
-    assert f"Run {partial.pk} has no estimated latency yet: 1 of its 2 tasks are measured." in messages
-    assert f"Run {nothing.pk} has no valid trial: all of its 2 failed." in messages
+    assert f"Run {partial.pk} has no estimated latency yet: 1 of 2 tasks are measured." in messages
+    assert f"Run {nothing.pk} has no valid trial: all 2 have failed." in messages
 
 
 def test_it_sums_what_all_have_measured() -> None:
@@ -183,16 +183,16 @@ def test_it_compares_a_run_that_has_not_begun() -> None:
     ("text", "said"),
     [
         ("", "Choose 2 to 8 runs."),
-        ("{0}", "Choose 2 to 8 runs: this is one."),
-        ("1,2,3,4,5,6,7,8,9", "Choose 2 to 8 runs: these are 9."),
-        ("{0},{0}", "Run {0} is named twice."),
-        ("{0},99999", "There is no run 99999: deleted, or never there."),
-        ("99998,99999", "There are no runs 99998 and 99999: deleted, or never there."),
-        ("{0},x", "“x” is no run's number. Name them as in runs=1,2."),
-        ("{0},-1", "“-1” is no run's number. Name them as in runs=1,2."),
-        ("{0},٣", "“٣” is no run's number. Name them as in runs=1,2."),
-        ("{0}," + "9" * 40, "“" + "9" * 40 + "” is no run's number. Name them as in runs=1,2."),
-        ("{0},\0", "“\0” is no run's number. Name them as in runs=1,2."),
+        ("{0}", "Choose 2 to 8 runs, not 1."),
+        ("1,2,3,4,5,6,7,8,9", "Choose 2 to 8 runs, not 9."),
+        ("{0},{0}", "Run {0} is listed twice."),
+        ("{0},99999", "There is no run 99999. It may have been deleted."),
+        ("99998,99999", "There are no runs 99998 and 99999. They may have been deleted."),
+        ("{0},x", "“x” is not a run number. Write them as in runs=1,2."),
+        ("{0},-1", "“-1” is not a run number. Write them as in runs=1,2."),
+        ("{0},٣", "“٣” is not a run number. Write them as in runs=1,2."),
+        ("{0}," + "9" * 40, "“" + "9" * 40 + "” is not a run number. Write them as in runs=1,2."),
+        ("{0},\0", "“\0” is not a run number. Write them as in runs=1,2."),
     ],
 )
 def test_it_refuses_other_choices(text: str, said: str) -> None:
@@ -204,7 +204,7 @@ def test_it_refuses_other_choices(text: str, said: str) -> None:
 
 def test_it_refuses_a_baseline_from_elsewhere() -> None:
     runs = [measured(), measured()]
-    with pytest.raises(Invalid, match="is not among the runs"):
+    with pytest.raises(Invalid, match="is not one of the compared runs"):
         baseline_of(runs, measured().pk)
 
 

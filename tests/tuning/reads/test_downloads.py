@@ -157,7 +157,7 @@ def test_it_gives_the_log_as_far_as_it_is_written(run: Run) -> None:
 def test_it_says_that_there_is_nothing_yet() -> None:
     run = claimed(make_run())
     for which in get_args(downloads.Which):
-        with pytest.raises(Conflict, match="There is no record yet"):
+        with pytest.raises(Conflict, match="There are no records yet"):
             downloads.record_file(run, "native", which)
     with pytest.raises(Conflict, match="No trial has ended"):
         downloads.trial_file(run, "csv")
@@ -172,7 +172,7 @@ def test_it_says_that_there_is_nothing_yet() -> None:
 def test_failed_trials_are_no_best_records_but_records() -> None:
     run = measured_run([(0, None)] * 3)
     write_record_files(run)
-    with pytest.raises(Conflict, match="no trial was valid"):
+    with pytest.raises(Conflict, match="no trial has been valid"):
         downloads.record_file(run, "native", "best")
     assert len(native(run)) == 3
 

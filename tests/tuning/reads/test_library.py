@@ -8,7 +8,7 @@ import pytest
 
 from tests.world import TARGET, make_run, measured_run, record_text, task_infos
 from tuning.models import Run, Task, doubt, fingerprint
-from tuning.reads.library import Known, is_known, known_records, tvm
+from tuning.reads.library import KnownRecord, is_known, known_records, tvm
 
 pytestmark = pytest.mark.django_db
 FIRST, SECOND = (info.workload_hash for info in task_infos(2))
@@ -21,7 +21,7 @@ def ended(**values: Any) -> Run:
     return run
 
 
-def best(shash: str = FIRST) -> Known:
+def best(shash: str = FIRST) -> KnownRecord:
     return known_records([shash], TARGET)[shash][0]
 
 
