@@ -1,4 +1,4 @@
-"""Commands that work in a fresh checkout: the database is brought up to date first."""
+"""Base of commands that migrate the database first, so they work in a fresh checkout."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tuning.host.reachable import database_trouble
 
 
 class MigratedCommand(BaseCommand):
-    """A command that migrates before it does its work, and keeps stdout for its result."""
+    """Migrates first, and writes nothing but its result to stdout."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
-        """Migrate, then go on as Django does. Raises `CommandError` when the database can't be reached."""
+        """Raises `CommandError` if the database can't be reached."""
         if trouble := database_trouble():
             raise CommandError(trouble)
         migrate()
@@ -24,7 +24,7 @@ class MigratedCommand(BaseCommand):
 
 
 def migrate() -> None:
-    """Bring the database up to date. Commands that start at once do it one after the other, else both make tables."""
+    """Migrate the database, under a lock: two commands started together would both create the tables."""
     folder = os.open(settings.VAR, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""The whole test suite: on SQLite, then what touches the database again on PostgreSQL."""
+"""Run the tests on SQLite, then those that use the database on PostgreSQL."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_it_describes_every_field_of_a_run(schema: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_it_describes_the_launch_as_the_services_take_it(schema: Any) -> None:
+def test_it_describes_the_body_of_a_launch(schema: Any) -> None:
     body = operations(schema)["POST /api/v1/runs"]["requestBody"]["content"]["application/json"]["schema"]
     properties = body["properties"]
     for option in [*launching.budget_options(), *launching.tuning_options()]:

@@ -148,7 +148,7 @@ def test_it_refuses_a_nul(client: Client, field: str) -> None:
 def test_it_refuses_what_is_no_cursor(client: Client, cursor: str) -> None:
     response = client.get("/api/v1/runs", {"cursor": cursor})
     assert response.status_code == 422
-    assert response.json()["error"]["fields"] == {"cursor": "Not a cursor of this API."}
+    assert response.json()["error"]["fields"] == {"cursor": "Not a valid cursor."}
 
 
 def test_it_filters_by_status_engine_and_words(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""Sends a test message to every address of the settings."""
+"""Send a test message to every webhook in the settings."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from tuning.notify import webhooks
 
 
 class Command(MigratedCommand):
-    """Posts a test message to each address of TUNEBOARD_WEBHOOKS at once and says what came of it."""
+    """Posts a test message to each URL in TUNEBOARD_WEBHOOKS and prints the result."""
 
     help = __doc__
 
     def handle(self, **options: Any) -> None:
-        """The exit status is 1 when an address didn't take it, or when there is none."""
+        """Exit status 1 if a webhook fails, or if there is none."""
         if not settings.WEBHOOKS:
-            raise CommandError("There is no address. Name some: TUNEBOARD_WEBHOOKS=https://chat.example/hooks/tune")
+            raise CommandError(
+                "There are no webhooks. Set TUNEBOARD_WEBHOOKS, as in TUNEBOARD_WEBHOOKS=https://chat.example/hooks/tune"
+            )
         deliveries = webhooks.note_test(getpass.getuser())
-        taken = [self._send(delivery) for delivery in deliveries]
-        if not all(taken):
-            raise CommandError(f"{len(taken) - sum(taken)} of {len(taken)} addresses didn't take it.")
+        sent = [self._send(delivery) for delivery in deliveries]
+        if not all(sent):
+            raise CommandError(f"{len(sent) - sum(sent)} of {len(sent)} webhooks failed.")
 
     def _send(self, delivery: Delivery) -> bool:
-        """One attempt: who tests by hand sees what is wrong."""
+        """Try only once, since the user sees the result."""
         delivery.claim()
         try:
             delivery.succeeded(webhooks.post(delivery))
