@@ -1,4 +1,4 @@
-"""A web process keeps its connections to PostgreSQL from request to request, and no request keeps one for long."""
+"""The web process pools connections to PostgreSQL, and no request holds one for long."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def backend(cursor: Any) -> int:
 
 
 @needs_postgresql
-def test_requests_after_one_another_share_a_connection(pooled: Any) -> None:
+def test_consecutive_requests_share_a_connection(pooled: Any) -> None:
     assert len({in_a_request(pooled, backend) for _ in range(10)}) <= 2
 
 
 @needs_postgresql
-def test_a_connection_that_broke_meanwhile_costs_no_request(pooled: Any) -> None:
+def test_a_broken_connection_fails_no_request(pooled: Any) -> None:
     first = in_a_request(pooled, backend)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [first])
@@ -70,7 +70,7 @@ def test_a_connection_that_broke_meanwhile_costs_no_request(pooled: Any) -> None
 
 
 @needs_postgresql
-def test_who_finds_all_of_them_taken_waits_and_is_told(pooled: Any) -> None:
+def test_a_request_waits_for_a_connection_and_then_fails(pooled: Any) -> None:
     def nested(depth: int) -> Any:
         return lambda cursor: in_a_request(pooled, nested(depth - 1)) if depth else backend(cursor)
 
@@ -82,7 +82,7 @@ def test_who_finds_all_of_them_taken_waits_and_is_told(pooled: Any) -> None:
 
 
 @needs_postgresql
-def test_the_site_answers_by_a_connection_that_it_had(live_site: LiveSite) -> None:
+def test_the_site_reuses_connections(live_site: LiveSite) -> None:
     token = live_site.token()
     assert live_site.api("GET", RUNS, token=token)[0] == 200
     with psycopg.connect(live_site.env["DATABASE_URL"], autocommit=True) as server:
@@ -98,7 +98,7 @@ def test_the_site_answers_by_a_connection_that_it_had(live_site: LiveSite) -> No
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_download_keeps_none_while_its_client_takes_a_piece() -> None:
+async def test_a_download_holds_no_connection_while_sending() -> None:
     def pieces() -> Iterator[bytes]:
         for _ in range(2):
             yield str(Run.objects.count()).encode()

@@ -1,4 +1,4 @@
-"""What a request costs before its view sees it."""
+"""Middleware runs in the request's thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py compile`: a library in the foreground, with an exit status that can be trusted."""
+"""`manage.py compile`: output and exit status."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_it_prints_json_and_nothing_else(run: Run, compiler: Compiler, capsys: p
     assert (shown["status"], shown["verified"], shown["source"]) == ("finished", True, "run")
 
 
-def test_it_copies_what_is_taken_away(run: Run, compiler: Compiler, tmp_path: Path) -> None:
+def test_it_copies_the_published_files(run: Run, compiler: Compiler, tmp_path: Path) -> None:
     call_command("compile", str(run.pk), "--out", str(tmp_path / "new"))
     stem = f"mlp_znver4_run-{run.pk}_compilation-{Compilation.objects.get().pk}"
     assert {path.name for path in (tmp_path / "new").iterdir()} >= {f"{stem}.so", f"{stem}.json", f"{stem}.py"}
