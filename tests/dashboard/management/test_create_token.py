@@ -99,6 +99,6 @@ def test_it_refuses_an_unknown_role() -> None:
 
 def test_it_refuses_a_deactivated_user() -> None:
     User.objects.create_user("gone", is_active=False)
-    with pytest.raises(CommandError, match="deactivated"):
+    with pytest.raises(CommandError, match="inactive"):
         create_token("gone")
     assert not ApiToken.objects.exists()

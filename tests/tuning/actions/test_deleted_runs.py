@@ -55,7 +55,7 @@ def test_the_library_leaves_it_out(deleted: Run) -> None:
 
 def test_it_cannot_be_compared(deleted: Run) -> None:
     other = make_run()
-    with pytest.raises(Invalid, match=f"There is no run {deleted.pk}: deleted"):
+    with pytest.raises(Invalid, match=f"There is no run {deleted.pk}. It may have been deleted"):
         runs_of(f"{other.pk},{deleted.pk}")
     assert usable(f"{other.pk},{deleted.pk}") == [other.pk]
 

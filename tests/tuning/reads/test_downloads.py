@@ -58,7 +58,7 @@ def test_it_has_the_best_records_of_each_task(run: Run) -> None:
 def test_the_best_records_need_no_record_file(run: Run) -> None:
     (run.work_dir / RECORDS).unlink()
     assert len(native(run, "best")) == 4
-    with pytest.raises(Conflict, match="record files aren't on this machine"):
+    with pytest.raises(Conflict, match="record files are not on this machine"):
         downloads.record_file(run, "native", "all")
 
 
@@ -161,11 +161,11 @@ def test_it_refuses_files_without_content() -> None:
             downloads.record_file(run, "native", which)
     with pytest.raises(Conflict, match="No trial has ended"):
         downloads.trial_file(run, "csv")
-    with pytest.raises(Conflict, match="Nothing was printed"):
+    with pytest.raises(Conflict, match="Nothing has been printed"):
         downloads.console_file(run)
     run.work_dir.mkdir(parents=True)
     run.console_log.touch()
-    with pytest.raises(Conflict, match="Nothing was printed"):
+    with pytest.raises(Conflict, match="Nothing has been printed"):
         downloads.console_file(run)
 
 
