@@ -41,7 +41,7 @@ def run(transactional_db: None) -> Run:
 
 @asynccontextmanager
 async def joined(client: Client, run: Run) -> AsyncIterator[Socket]:
-    """A socket that was let in; its state is yet to be read."""
+    """An accepted socket; the state hasn't been read yet."""
     opened = Socket(client, f"/ws/runs/{run.pk}/")
     assert await opened.connect()
     yield opened
@@ -50,7 +50,7 @@ async def joined(client: Client, run: Run) -> AsyncIterator[Socket]:
 
 @contextmanager
 def own_valkey(folder: Path) -> Iterator[None]:
-    """A Valkey that nobody else uses, until it is killed."""
+    """A Valkey of its own, which the test may kill."""
     valkey.prepare(folder)
     with subprocess.Popen(valkey.command(folder), stdout=subprocess.DEVNULL) as server:
         while not valkey.answers(folder):
@@ -179,7 +179,7 @@ async def test_it_refuses_a_session_that_has_ended(client: Client, run: Run) -> 
         "null",
         "http://evil.example",
         "http://testserver.evil.example",
-        "http://testserver:8080",  # another program on this machine: cookies know no ports
+        "http://testserver:8080",  # another program on this machine: ports share cookies
         "https://testserver",
         "http://localhost",
     ],
@@ -229,7 +229,7 @@ async def test_it_ends_with_the_session_or_the_role(
     async with joined(client, run) as opened:
         await opened.read()
         await database_sync_to_async(revoke)()
-        assert (await opened.read())["type"] == "delta", "the one that came while the session was looked up"
+        assert (await opened.read())["type"] == "delta", "the delta sent while the session was being checked"
         assert await opened.closing_code() == 4401
 
 
@@ -315,7 +315,7 @@ async def test_it_works_again_after_redis_was_restarted(
     with own_valkey(tmp_path):
         await asyncio.wait_for(subscribed_again(tmp_path), 20)
         await database_sync_to_async(tell)(run, [(0, 1e-3)])
-        # The one told meanwhile is lost: `after` says so, and the page asks the API for what it missed.
+        # The delta sent in between is lost: `after` shows that, and the page asks the API for what it missed.
         delta = await opened.read()
         assert (delta["after"], delta["last"]) == (5, 6)
         await opened.close()

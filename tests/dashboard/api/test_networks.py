@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def nothing_real(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model is fine unless its bytes say what is wrong with it; TVM isn't asked about targets."""
+    """A model is valid unless its bytes are an error message; targets are resolved without TVM."""
 
     def inspect(network: NetworkSpec, *_: Any) -> Inspected:
         assert network.file is not None
@@ -39,7 +39,7 @@ def nothing_real(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Keys of the extractions of which the worker was told."""
+    """Ids of enqueued extractions."""
     keys: list[int] = []
     monkeypatch.setattr(jobs, "enqueue_extraction", lambda extraction: keys.append(extraction.pk))
     return keys

@@ -36,7 +36,7 @@ def client(client: Client) -> Client:
 
 @pytest.fixture
 def known_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Resolving one for real starts TVM; nor shall a worker be told of these runs."""
+    """Resolve targets without TVM, and enqueue nothing."""
     resolved = {"target": {"kind": "llvm", "mcpu": "znver4"}, "device": "cpu", "label": "znver4"}
     monkeypatch.setattr("tuning.host.targets.resolve", lambda _: resolved)
     monkeypatch.setattr("tuning.queue.jobs.enqueue", lambda _: None)

@@ -22,7 +22,7 @@ needs_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason=
 
 @pytest.fixture
 def pooled(transactional_db: None) -> Iterator[Any]:
-    """The tests' database as a web process reaches it, two connections at most."""
+    """The tests' database with a pool of at most two connections, as in the web process."""
     database: Any = connection.copy("pooled")
     database.settings_dict["OPTIONS"]["pool"] = {**DATABASE_POOL, "max_size": 2, "timeout": 0.5}
     yield database
@@ -30,7 +30,7 @@ def pooled(transactional_db: None) -> Iterator[Any]:
 
 
 def in_a_request(database: Any, deed: Callable[[Any], Any]) -> Any:
-    """What the deed with a cursor gives, in a thread of its own as each request has one."""
+    """The result of a function with a cursor, run in a thread of its own like a request."""
     found: list[Any] = []
 
     def serve() -> None:
@@ -64,7 +64,7 @@ def test_a_broken_connection_fails_no_request(pooled: Any) -> None:
     first = in_a_request(pooled, backend)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [first])
-    # Whichever of the pool's two comes first.
+    # Either of the pool's two connections may come first.
     backends = [in_a_request(pooled, backend) for _ in range(3)]
     assert all(isinstance(one, int) and one != first for one in backends)
 

@@ -139,7 +139,7 @@ def test_names_have_network_and_target_and_suit_any_file_system(network: str, ta
 
 
 class Stream:
-    """A client of the ASGI application, which asks for one file and may hang up after the first piece of it."""
+    """A client of the ASGI application that requests a file, and may disconnect after the first piece."""
 
     def __init__(self, client: Client, path: str, *, hang_up: bool = False) -> None:
         cookies = client.cookies.output(header="", sep=";").strip().encode()
@@ -180,7 +180,7 @@ class Stream:
 
 
 class Source:
-    """Pieces of a file, which remembers how many were asked for."""
+    """Pieces of a file that counts how many were taken."""
 
     def __init__(self, count: int) -> None:
         self.made = 0

@@ -27,7 +27,7 @@ def small_limit(settings: Any) -> None:
 async def send(
     chunks: int, path: str = "/api/v1/runs", headers: dict[str, str] | None = None
 ) -> tuple[Any, bytes, int]:
-    """The answer's start and body, and how many chunks nobody took."""
+    """The response's start and body, and how many chunks weren't read."""
     given = {"host": "testserver", "content-type": "application/json"} | (headers or {})
     scope = {
         "type": "http",
@@ -63,7 +63,7 @@ async def test_it_discards_a_body_that_is_announced_as_too_large() -> None:
     start, body, left = await send(100, headers={"content-length": str(100 * CHUNK)})
     assert start["status"] == 413
     assert json.loads(body)["error"]["code"] == "too_large"
-    assert left == 0, "who is cut off in the middle hears no reason"
+    assert left == 0, "a client that is cut off while sending never sees the reason"
 
 
 async def test_it_does_not_read_a_body_that_is_announced_as_huge() -> None:
@@ -85,13 +85,13 @@ async def test_pages_get_a_text_error() -> None:
 
 
 class TestUploads:
-    """A model may be larger, from those who may upload one."""
+    """Users who may upload have a higher limit."""
 
     PATH = "/api/v1/networks"
 
     @pytest.fixture(autouse=True)
     def one_mebibyte(self, settings: Any) -> None:
-        settings.UPLOAD_MB = 1  # and one for what is around it
+        settings.UPLOAD_MB = 1  # plus one for the multipart envelope
 
     @staticmethod
     @database_sync_to_async

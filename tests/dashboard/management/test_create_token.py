@@ -36,7 +36,7 @@ def test_it_prints_a_token_and_nothing_else() -> None:
 
 
 def test_it_works_on_a_machine_that_was_never_migrated(tmp_path: Path, project_root: Path) -> None:
-    """Several at once, as a script may call it: each makes its token, and nothing else is on stdout."""
+    """Several concurrent calls each issue a token, with nothing else on stdout."""
     env = environment(tmp_path / "var", f"sqlite:///{tmp_path / 'new.sqlite3'}")
     command = [sys.executable, "manage.py", "create_token"]
     calls = [

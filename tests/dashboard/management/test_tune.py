@@ -26,7 +26,7 @@ BEGINNING = (HELLO, extracted(), trial(0, 2e-3), trial(1, 3e-3))
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Targets resolve without TVM; the handlers of this process are put back."""
+    """Resolves targets without TVM and restores this process's signal handlers."""
     here: targets.TargetDict = {"target": {"kind": "llvm"}, "device": "cpu", "label": "llvm"}
     monkeypatch.setattr(targets, "resolve", lambda target: here)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -123,7 +123,7 @@ def test_ctrl_c_stops_the_run_and_keeps_what_was_measured(play: Play) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_waiting_for_the_device_leaves_no_queued_run(play: Play, number: signal.Signals) -> None:
-    """No worker needs to be there that would take it."""
+    """There may be no worker to take the run."""
     busy = claimed(make_run())
     waits = Run.objects.filter(status="queued")
     finger = when(waits.exists, lambda: os.kill(os.getpid(), number))

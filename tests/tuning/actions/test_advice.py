@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def resolved(monkeypatch: pytest.MonkeyPatch) -> targets.TargetDict:
-    """What TVM says of every target (tests of tuning.host.targets ask it)."""
+    """The resolved target, without asking TVM."""
     answer: targets.TargetDict = {
         "target": TARGET,
         "device": "cpu",
@@ -31,7 +31,7 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> targets.TargetDict:
 
 
 def matmul(**values: Any) -> Run:
-    """A run of the network that the tests launch, with 18 tasks."""
+    """A run of the same network with 18 tasks."""
     network = stored("matmul", {"n": 64, "dtype": "float32"})
     return make_run(**{"network": network, "tasks_total": 18, "tasks_chosen": 18, **values})
 

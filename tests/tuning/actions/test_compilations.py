@@ -25,7 +25,7 @@ Status, Stage = Compilation.Status, Compilation.Stage
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
-    """Messages to workers: the compilation and the queue."""
+    """Enqueued jobs: the compilation and the queue."""
     sent: list[tuple[int, str]] = []
     monkeypatch.setattr(jobs.compile_library, "apply_async", lambda args, queue, retry: sent.append((args[0], queue)))
     return sent
@@ -44,7 +44,7 @@ def test_it_queues_a_build_that_needs_no_device(told: list[Any]) -> None:
     made = compilations.compile_run(measured_run(), {"source": "run"}, None)
     assert (made.status, made.stage, made.source) == ("queued", "build", "run")
     assert told == [(made.pk, celery.COMPILE_QUEUE)]
-    assert made.claim(), "though its run is at work on the device"
+    assert made.claim(), "although its run is using the device"
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_device_measures_one_thing_at_a_time() -> None:
     proof, next_run = waiting(run), make_run()
     assert proof.claim()
     assert not waiting(run).claim()
-    assert not next_run.claim(), "its measurements and the proof's would disturb each other"
+    assert not next_run.claim(), "measurements of both would disturb each other"
     assert make_run(device="cuda:0").claim()
     assert proof.move(Status.RUNNING, to=Status.FINISHED)
     assert next_run.claim()
@@ -141,7 +141,7 @@ def test_the_sweep_queues_again_what_the_broker_lost(told: list[Any]) -> None:
     assert told == [(build.pk, "compile")], "the device is busy with the run"
     ended(run)
     sweeping.sweep()
-    assert told[1:] == [(proof.pk, "device.cpu")], "and of the build it was told just now"
+    assert told[1:] == [(proof.pk, "device.cpu")], "the build was enqueued just now"
 
 
 def test_the_sweep_ends_compilations_that_lost_their_worker(told: list[Any]) -> None:
@@ -179,7 +179,7 @@ def test_the_sweep_removes_what_a_deleted_run_left() -> None:
 def test_a_job_runs_the_stage_in_its_message(told: list[Any], compiler: Any) -> None:
     made = compilations.compile_run(ended(measured_run()), {}, None)
     jobs.compile_library(made.pk)
-    assert told[1:] == [(made.pk, "device.cpu")], "its proof is the device's job"
+    assert told[1:] == [(made.pk, "device.cpu")], "the proof goes to the device's queue"
     jobs.compile_library(made.pk)
     jobs.compile_library(made.pk)
     jobs.compile_library(99)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Name and revision of the runs that watchers were told of."""
+    """Name and revision of announced runs."""
     runs: list[tuple[str, int]] = []
     monkeypatch.setattr("tuning.actions.editing.announce_status", lambda run: runs.append((run.name, run.revision)))
     return runs
@@ -116,5 +116,5 @@ def test_later_deltas_have_the_new_name() -> None:
     edit(Run.objects.get(pk=run.pk), {"revision": 1, "name": "renamed", "notes": "while it runs"}, None)
     shown = recorder.record([trial(0)])["run"]
     assert (shown["name"], shown["revision"]) == ("renamed", 2)
-    assert "notes" not in shown, "64 KiB don't belong into every delta"
+    assert "notes" not in shown, "64 KiB must not be in every delta"
     assert Run.objects.get(pk=run.pk).notes == "while it runs"

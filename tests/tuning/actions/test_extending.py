@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def queued(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Keys of the runs that workers were told of."""
+    """Ids of enqueued runs."""
     told: list[int] = []
     monkeypatch.setattr(jobs, "enqueue", lambda run: told.append(run.pk))
     return told
@@ -56,7 +56,7 @@ def test_a_running_engine_is_told(play: Play, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_run_extended_as_its_engine_ends_continues(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine had ended before it could be told."""
+    """The engine ends before it hears of the extension."""
     play(*BEGINNING, Finished("budget"))
     run = make_run(trials_budget=2)
 

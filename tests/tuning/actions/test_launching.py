@@ -24,7 +24,7 @@ THIS = {
 
 @pytest.fixture(autouse=True)
 def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The runs that workers were told of; targets resolve without TVM, whose own tests ask it really."""
+    """Ids of enqueued runs. Targets are resolved without TVM."""
     told: list[int] = []
     monkeypatch.setattr(jobs, "enqueue", lambda run: told.append(run.pk))
     monkeypatch.setattr(targets, "resolve", lambda target: THIS)

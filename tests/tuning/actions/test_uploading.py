@@ -35,7 +35,7 @@ def own_folder(settings: Any, tmp_path: Path) -> None:
 
 @pytest.fixture
 def believed(monkeypatch: pytest.MonkeyPatch) -> list[NetworkSpec]:
-    """Every file is a fine model; gives what was asked."""
+    """Every file is a valid model; collects the inspected ones."""
     asked: list[NetworkSpec] = []
 
     def inspect(network: NetworkSpec, *_: Any) -> Inspected:
@@ -146,7 +146,7 @@ def test_a_refusal_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def meanwhile(believed: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Have somebody else upload this while the next upload is being read."""
+    """Upload this concurrently, while the next upload is being read."""
     inspect = inspection.inspect
 
     def play(data: bytes, name: str) -> None:
@@ -215,7 +215,7 @@ def test_it_is_listed_and_launched_by_name(believed: list[NetworkSpec], monkeypa
 
 
 class TestInALimitedProcess:
-    """By the real process."""
+    """With the real process."""
 
     pytestmark = pytest.mark.tvm
 

@@ -22,7 +22,7 @@ SLOW = ((1, 4e-3), (0, 2e-3), (0, 1.5e-3))
 
 
 def measured(latencies: Any = FAST, infos: list[TaskInfo] | None = None, **values: Any) -> Run:
-    """A run that ended with these trials, of the usual two tasks or of those that are given."""
+    """A finished run with these trials, by default of the usual two tasks."""
     run = claimed(make_run(**values))
     Recorder(run).record([TasksExtracted(target=TARGET, tasks=infos) if infos else extracted()])
     run.refresh_from_db()

@@ -71,7 +71,7 @@ def test_it_reads_at_most_twice_as_many_trials_as_it_shows() -> None:
     connection.connection.set_progress_handler(lambda: steps.append(1), 1)
     assert len(run.trials.spread(512, 10).values_list("number")) == 10
     connection.connection.set_progress_handler(None, 1)
-    assert len(steps) < 512, "steps of SQLite's machine, of which each entry of an index takes several"
+    assert len(steps) < 512, "steps of SQLite's virtual machine; reading an index entry takes several"
 
 
 def test_it_needs_few_queries_for_many_tasks(

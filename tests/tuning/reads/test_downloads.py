@@ -34,13 +34,15 @@ def content(file: downloads.File) -> bytes:
 
 
 def native(run: Run, which: Any = "all", **values: Any) -> list[tuple[Any, float]]:
-    """Of each record in the zip, the workload that its line names and its latency."""
+    """The workload and latency of each record in the zip."""
     with zipfile.ZipFile(io.BytesIO(content(downloads.record_file(run, "native", which, **values)))) as archive:
         assert archive.testzip() is None
         assert sorted(archive.namelist()) == [RECORDS, WORKLOADS]
         workloads = [json.loads(line) for line in archive.read(WORKLOADS).decode().splitlines()]
         lines = [json.loads(line) for line in archive.read(RECORDS).decode().splitlines()]
-    assert {index for index, _ in lines} == set(range(len(workloads))), "each workload has records, and the other way"
+    assert {index for index, _ in lines} == set(range(len(workloads))), (
+        "every workload has records, and every record a workload"
+    )
     return [(workloads[index][0], run_secs[0]) for index, (_, run_secs, _, _) in lines]
 
 
@@ -69,7 +71,7 @@ def test_it_has_all_records_including_failed_ones(run: Run) -> None:
 
 @pytest.mark.parametrize("tail", ["[0,[[[", "[0,[[[],[]],[0.5],null,null]]\n", "[0,[[[],[]],[0.5],null,null]]"])
 def test_it_leaves_out_trials_that_are_not_recorded_yet(run: Run, tail: str) -> None:
-    """Torn or whole, the last line is of a trial that nobody has recorded yet."""
+    """The last line, torn or complete, is of a trial that isn't recorded yet."""
     expected = native(run)
     with (run.work_dir / RECORDS).open("a") as file:
         file.write(tail)
@@ -192,7 +194,7 @@ LINE_BYTES = 1500
 
 @pytest.fixture
 def large() -> Run:
-    """A run whose record file has 30 MB."""
+    """A run with a record file of 30 MB."""
     run = claimed(make_run(trials_budget=TRIALS))
     task, _ = make_tasks(run)
     record_trials(run, [(0, 1.0)])

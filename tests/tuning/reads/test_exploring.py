@@ -37,7 +37,7 @@ def row(run: Run, task: Task, number: int) -> TrialRow:
 
 @pytest.fixture(params=[True, False], ids=["few", "many"])
 def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Among others of another run; read as if there were few in each range, and as if there were many."""
+    """Trials of two runs; read as if there were few in each range, and as if there were many."""
     if not request.param:
         monkeypatch.setattr(trial, "FEW", 0)
     measured_run([(0, 2e-3), (1, None)])
@@ -141,7 +141,7 @@ def test_a_run_without_tasks_has_no_trial_by_task() -> None:
 
 
 def test_the_order_by_task_ignores_other_runs() -> None:
-    """Even where the keys of the tasks of two runs interleave."""
+    """The keys of the tasks of two runs interleave."""
     first, second = make_run(), make_run(device="elsewhere")
     for run in (first, second):
         assert run.claim()

@@ -26,7 +26,7 @@ def best(shash: str = FIRST) -> KnownRecord:
 
 
 def champion() -> tuple[int, int]:
-    """The run that holds the best of the first workload, and the doubt about it."""
+    """The run with the best record of the first workload, and its doubt."""
     found = Task.objects.filter(workload_hash=FIRST).best_known(tvm()).annotate(doubt=doubt("run", tvm()))
     return found.values_list("run", "doubt").get(run__target_fingerprint=fingerprint(TARGET))
 

@@ -38,7 +38,7 @@ WINDOWS = [
 
 
 def expected(run: Run, window: Window) -> list[int]:
-    """Row by row, the numbers that the window has."""
+    """The numbers of the window's trials, trial by trial."""
     rows = run.trials.order_by("number").values_list("number", "latency_s", "task__index")
     last = 10**9 if window.last is None else window.last
     least, most = window.min or 0.0, 1e9 if window.max is None else window.max
@@ -53,7 +53,7 @@ def expected(run: Run, window: Window) -> list[int]:
 
 @pytest.fixture(params=["by number", "by another index", "by grid"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a window is read that is narrow, wide with few trials, wide with many."""
+    """Read as a narrow window, a wide one with few trials, and a wide one with many."""
     if request.param != "by number":
         monkeypatch.setattr(scattering, "FEW", 0)
     if request.param == "by grid":
@@ -62,7 +62,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture
 def among_others() -> Run:
-    """A run beside another one."""
+    """A run in a database with another one."""
     measured_run([(0, 2e-3), (1, None)])
     Run.objects.update(status=Run.Status.FINISHED)
     return measured_run(LATENCIES)
@@ -202,7 +202,7 @@ def test_it_reads_in_few_queries(
 
 
 def plans(run: Run, window: Window) -> str:
-    """How SQLite answers all that a window asks of the trials."""
+    """SQLite's query plans for a window."""
     with CaptureQueriesContext(connection) as asked:
         scatter(run, window, 100)
     with connection.cursor() as cursor:

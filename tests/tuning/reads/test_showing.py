@@ -33,7 +33,7 @@ def own_folder(settings: Any, tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Every record can be shown; gives what processes were asked for."""
+    """Every record can be applied; collects the records of each process."""
     seen: list[list[str]] = []
 
     def answer(question: Question, _hear: Any) -> Iterator[Shown]:
@@ -45,7 +45,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def play(monkeypatch: pytest.MonkeyPatch, answer: Answers) -> None:
-    """Have processes answer like this."""
+    """Let processes answer like this."""
     monkeypatch.setattr(sandbox, "ask", lambda _module, question, _kind, hear: answer(question, hear))
 
 
@@ -65,7 +65,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def ended(*records: Record) -> Shown | Failed:
-    """What becomes of it."""
+    """The final state."""
     while isinstance(state := show(records), Applying):
         until(lambda: not showing._steps)
     return state
@@ -197,7 +197,7 @@ def refuse(reason: str) -> Iterator[Shown]:
 
 @pytest.mark.tvm
 class TestInALimitedProcess:
-    """By the real process."""
+    """With the real process."""
 
     def test_it_says_what_is_wrong_with_a_record(self) -> None:
         state = ended(record('["0.001"]'))
