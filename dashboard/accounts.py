@@ -1,4 +1,4 @@
-"""Who may do what: viewers look, operators launch, admins manage. Superusers are admins."""
+"""Roles and their permissions: viewers look, operators launch, admins manage. Superusers are admins."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from sesame.utils import get_parameters
 VIEW = "tuning.view_run"
 LAUNCH = "tuning.add_run"
 CHANGE = "tuning.change_run"
-"""Stop and resume; rename and write notes; mark, delete and restore."""
+"""Stop, resume and extend; rename and write notes; mark, delete and restore."""
 COMPILE = "tuning.add_compilation"
 CHANGE_COMPILATION = "tuning.change_compilation"
 """Cancel, and benchmark again."""
 UPLOAD = "tuning.add_network"
-"""Upload a model, and have tasks extracted."""
+"""Upload models and extract tasks."""
 DELETE_NETWORK = "tuning.delete_network"
 MANAGE_WEBHOOKS = "tuning.change_delivery"
-"""See what became of messages to other sites, whose addresses are secrets, and send them again."""
+"""See deliveries to webhooks, whose URLs are secrets, and send them again."""
 
 ROLES = {
     "viewer": Q(content_type__app_label="tuning", codename__startswith="view_"),
@@ -36,18 +36,18 @@ ROLES = {
     ),
     "admin": Q(content_type__app_label__in=("tuning", "dashboard", "auth")),
 }
-"""Each role is a group of that name with these permissions."""
+"""Each role is a group with these permissions, weakest first."""
 
 
 def sync_roles(**_: Any) -> None:
-    """Make the groups, and give them exactly their permissions; runs after each migration."""
+    """Create the groups and set their permissions; runs after each migration."""
     for role, permissions in ROLES.items():
         group, _made = Group.objects.get_or_create(name=role)
         group.permissions.set(Permission.objects.filter(permissions))
 
 
 def role_of(user: User) -> str | None:
-    """The strongest role of a user; None for one who may see nothing."""
+    """The user's strongest role, if any."""
     if user.is_superuser:
         return "admin"
     held = set(user.groups.values_list("name", flat=True))
@@ -55,13 +55,13 @@ def role_of(user: User) -> str | None:
 
 
 def give_role(user: User, role: str) -> None:
-    """Put the user into the role's group and out of those of the other roles."""
+    """Replace the user's role."""
     user.groups.remove(*Group.objects.filter(name__in=ROLES.keys() - {role}))
     user.groups.add(Group.objects.get(name=role))
 
 
 def make_user(name: str) -> User:
-    """A user without a usable password. Raises `ValidationError` for a name that Django refuses."""
+    """Create a user without a password. Raises `ValidationError` for an invalid name."""
     user = User(username=User.normalize_username(name))
     user.set_unusable_password()
     user.full_clean()
@@ -70,11 +70,11 @@ def make_user(name: str) -> User:
 
 
 def first_admin() -> User:
-    """The eldest admin who may sign in; made, without a password, when there is none."""
+    """The oldest active admin; created without a password if there is none."""
     admins = User.objects.filter(Q(is_superuser=True) | Q(groups__name="admin"), is_active=True)
     admin = admins.order_by("pk").first()
     if admin is None:
-        # A user who happens to be called admin isn't made one by that.
+        # An existing user named admin must not become one.
         names = chain(["admin"], (f"admin{number}" for number in count(2)))
         admin = make_user(next(name for name in names if not User.objects.filter(username=name).exists()))
         give_role(admin, "admin")
@@ -82,5 +82,5 @@ def first_admin() -> User:
 
 
 def one_time_login_url(user: User, base: str = "") -> str:
-    """A URL that signs the user in once, for `SESAME_MAX_AGE` seconds; `base` is scheme, host and port."""
+    """A URL that signs the user in once, within `SESAME_MAX_AGE` seconds; `base` is scheme, host and port."""
     return f"{base.rstrip('/')}{reverse('one_time_login')}?{urlencode(get_parameters(user))}"

@@ -1,4 +1,4 @@
-"""The site as an ASGI application: pages and API over HTTP, live runs over WebSocket."""
+"""The ASGI application: pages and API over HTTP, live updates over WebSocket."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
-# Each request has a thread of its own, which would connect to PostgreSQL anew.
+# Each request has its own thread, and would open a new connection to PostgreSQL without a pool.
 os.environ.setdefault("TUNEBOARD_CONNECTIONS", "40")
 pages = get_asgi_application()
-# WhiteNoise's files: a thread reads each of them whole, which Django warns of. Downloads of any size stream (dashboard.http.downloads).
+# Django warns that WhiteNoise's files are read at once, which is fine: large downloads stream (dashboard.http.downloads).
 warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
 
 from dashboard.http.gate import BodyGate, SocketGate  # noqa: E402
 
 from .consumers import CompilationConsumer, RunConsumer  # noqa: E402  models can be imported only now
 
-# Django's types know only views here.
+# Typed as Any since Django's types allow only views in routes.
 run_socket: Any = RunConsumer.as_asgi()
 compilation_socket: Any = CompilationConsumer.as_asgi()
 no_such_socket: Any = WebsocketDenier.as_asgi()

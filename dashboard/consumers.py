@@ -1,4 +1,4 @@
-"""Sockets of pages that go on: the state on joining, then what changes. A hint only: the database is the truth."""
+"""WebSockets of live pages: the state on connecting, then deltas. These are hints; the database is the source of truth."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from .accounts import VIEW
 OUTAGES = (RedisAway, RedisSilent)
 NOT_SIGNED_IN, NO_SUCH_RUN = 4401, 4404
 RECHECK_S = 30.0
-"""A session that ended, or a role that was taken away, shows no more than this long of a run, and what comes while that is looked up."""
+"""How often the session is checked: after signing out or losing a role, updates stop after at most this time."""
 
 
 class StateConsumer(AsyncWebsocketConsumer):
-    """Forwards the deltas of one thing. What the browser sends is ignored."""
+    """Forwards deltas; ignores what the browser sends."""
 
     group: str | None = None
     accepted = ended = False
     check: asyncio.Task[None] | None = None
 
     def group_of(self, key: int) -> str:
-        """The group that the deltas are sent to."""
+        """The group that receives the deltas."""
         raise NotImplementedError
 
     def state_of(self, key: int) -> str | None:
-        """The state as text; None when there is no such thing."""
+        """The state as JSON; None if the object doesn't exist."""
         raise NotImplementedError
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Without Redis there is nothing to forward: give the state and have the browser come back."""
+        """If Redis is down, send the state and tell the browser to reconnect later."""
         self.scope, self.base_send = scope, send
         try:
             await super().__call__(scope, receive, send)
         except OUTAGES:
             if not hasattr(self, "channel_name"):
-                await receive()  # websocket.connect, which nobody has read yet
+                await receive()  # websocket.connect, which hasn't been read yet
             with suppress(StopConsumer):
                 if not await self._may_view():
                     await self._end(None)
@@ -58,14 +58,14 @@ class StateConsumer(AsyncWebsocketConsumer):
                 await self._end(TRY_AGAIN_LATER)
 
     async def dispatch(self, message: Any) -> None:
-        """Deltas need no database. For any other message Channels looks for old connections first, in the one thread that all sockets share."""
+        """Deltas skip Channels' dispatch, which closes old database connections in the thread that all sockets share."""
         if message["type"] == "run.delta":
             await self.run_delta(message)
         else:
             await super().dispatch(message)
 
     async def connect(self) -> None:
-        """Join first: what is announced between joining and reading the state waits, and is sent after it."""
+        """Join the group before reading the state, so that deltas in between are sent after it."""
         group = self.group_of(self._key)
         if not await self._may_view():
             await self._end(None)
@@ -74,7 +74,7 @@ class StateConsumer(AsyncWebsocketConsumer):
         await self._show_state()
 
     async def run_delta(self, message: dict[str, str]) -> None:
-        """Forward the delta as it is, also while the session is looked up: hundreds of watchers take seconds for that."""
+        """Forward the delta, even while the session is being checked: that takes seconds with hundreds of watchers."""
         if self.ended:
             return
         if time.monotonic() > self.checked_at + RECHECK_S and (self.check is None or self.check.done()):
@@ -82,7 +82,6 @@ class StateConsumer(AsyncWebsocketConsumer):
         await self.send(text_data=message["text"])
 
     async def disconnect(self, _code: int) -> None:
-        """Leave the group."""
         if self.check is not None and self.check is not asyncio.current_task():
             self.check.cancel()
         if self.group:
@@ -104,12 +103,12 @@ class StateConsumer(AsyncWebsocketConsumer):
             await self.send(text_data=state)
 
     async def _may_view(self) -> bool:
-        """Read from the session anew: the socket outlives sign-out."""
+        """Check the session again, since the socket stays open after signing out."""
         self.checked_at = time.monotonic()
         return await database_sync_to_async(_may_view)(self.scope["cookies"])
 
     async def _recheck(self) -> None:
-        """Close when the session shows nothing any more. The server then tells the consumer, which ends."""
+        """Close the socket if the session is no longer allowed to view it."""
         try:
             code = None if await self._may_view() else NOT_SIGNED_IN
         except Error:
@@ -118,7 +117,7 @@ class StateConsumer(AsyncWebsocketConsumer):
             await self._leave(code)
 
     async def _end(self, code: int | None) -> None:
-        """Close for good; before the handshake ended that is a 403."""
+        """Close and stop the consumer; during the handshake this means a 403."""
         await self._leave(code)
         raise StopConsumer
 
@@ -129,10 +128,7 @@ class StateConsumer(AsyncWebsocketConsumer):
 
 
 class RunConsumer(StateConsumer):
-    """Of a run's page."""
-
     def group_of(self, key: int) -> str:
-        """The run's."""
         return group_name(key)
 
     def state_of(self, key: int) -> str | None:
@@ -141,10 +137,7 @@ class RunConsumer(StateConsumer):
 
 
 class CompilationConsumer(StateConsumer):
-    """Of a compilation's page."""
-
     def group_of(self, key: int) -> str:
-        """The compilation's."""
         return compilation_group(key)
 
     def state_of(self, key: int) -> str | None:

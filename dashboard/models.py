@@ -12,16 +12,14 @@ from django.db import models
 from django.utils import timezone
 
 PREFIX = "tb_"
-"""Tells people, and scanners of leaked secrets, what such a string is."""
+"""Lets people and secret scanners recognize tokens."""
 SEEN_EVERY = timedelta(minutes=1)
-"""`last_used_at` is at most this old while a token is in use: a script that polls shouldn't write each time."""
+"""Resolution of `last_used_at`, so that a polling script doesn't write to the database each time."""
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
-    """Reads of tokens."""
-
     def owner_of(self, text: str) -> User | None:
-        """The active user to whom a token belongs, and note that it was used."""
+        """The token's owner, if active; also records that the token was used."""
         token = self.select_related("user").filter(digest=_digest(text), user__is_active=True).first()
         if token is None:
             return None
@@ -30,11 +28,11 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 
 
 class ApiToken(models.Model):
-    """Lets a script act as its user. Only the digest is kept: the token itself is shown once, when it is made."""
+    """Lets a script act as a user. Only a digest is stored: the token is shown once, when it is issued."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     digest = models.CharField(max_length=64, unique=True)
-    """SHA-256, unsalted: the token is 256 random bits, which no table of digests holds."""
+    """SHA-256. Needs no salt, since tokens are 256 random bits."""
     created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True)
 
@@ -48,13 +46,13 @@ class ApiToken(models.Model):
 
     @classmethod
     def issue(cls, user: User) -> str:
-        """Make a token for the user; gives its text, which can't be had again."""
+        """Create a token; returns its text, which isn't stored."""
         text = PREFIX + secrets.token_urlsafe(32)
         cls.objects.create(user=user, digest=_digest(text))
         return text
 
     def seen(self) -> None:
-        """Note the use, unless that was done lately."""
+        """Update `last_used_at`, at most once per `SEEN_EVERY`."""
         now = timezone.now()
         if self.last_used_at is None or self.last_used_at < now - SEEN_EVERY:
             ApiToken.objects.filter(pk=self.pk).update(last_used_at=now)

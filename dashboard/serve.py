@@ -1,7 +1,7 @@
 """The web process of `manage.py up`: `python -m dashboard.serve FD`.
 
-It serves a socket that `up` bound and keeps: the port is ours before anything starts, and while a crashed web
-process is started again connections wait rather than fail.
+Its socket is bound and kept open by `up`: the port is reserved before anything starts, and connections wait instead of
+failing while a crashed web process is restarted.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ import uvicorn
 
 
 def main(fd: int) -> None:
-    """Serves the site on a listening socket until SIGTERM."""
+    """Serve the site on a listening socket until SIGTERM."""
     config = uvicorn.Config(
         "dashboard.asgi:application",
         lifespan="off",
         ws="websockets-sansio",
-        ws_max_size=64 * 1024,  # browsers have little to say
-        # Deltas are short; a compressor for each watcher takes 0.3 MB and more time than all else that sending does.
+        ws_max_size=64 * 1024,  # browsers send little
+        # Deltas are short, and a compressor per watcher takes 0.3 MB and more time than everything else about sending.
         ws_per_message_deflate=False,
-        log_config=None,  # Django's
-        access_log=False,  # it would hold one-time login URLs
+        log_config=None,  # Django configures logging
+        access_log=False,  # would contain one-time login URLs
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=3,
     )
-    config.load()  # With it Django is set up.
+    config.load()  # Sets up Django.
     _settle()
-    threading.Thread(target=_know_this_machine, name="targets", daemon=True).start()
-    # uvicorn's own --fd takes any socket for a Unix one, and asyncio then leaves Nagle's delay on.
+    threading.Thread(target=_resolve_this_machine, name="targets", daemon=True).start()
+    # uvicorn's --fd treats every socket as a Unix socket, for which asyncio doesn't turn off Nagle's algorithm.
     uvicorn.Server(config).run(sockets=[socket.socket(fileno=fd)])
 
 
 def _settle() -> None:
-    """What is loaded now stays: each full collection of garbage would look through it, for a tenth of a second in some request."""
+    """Exclude what is loaded now from garbage collection, which would delay some requests by a tenth of a second."""
     from django.urls import get_resolver
 
-    _ = get_resolver().url_patterns  # Loads all pages.
+    _ = get_resolver().url_patterns  # Loads all views.
     gc.collect()
     gc.freeze()
 
 
-def _know_this_machine() -> None:
-    """The first launch needn't wait a second for TVM to tell this machine's target."""
+def _resolve_this_machine() -> None:
+    """Cache this machine's target, which TVM takes a second to resolve, before the first launch."""
     from tuning.host import targets
     from tuning.validation import Invalid
 
-    with contextlib.suppress(Invalid):  # Who launches is told.
+    with contextlib.suppress(Invalid):  # Reported at launch.
         targets.resolve("this")
 
 

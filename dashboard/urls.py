@@ -1,4 +1,4 @@
-"""Routes. Sockets are in `dashboard.asgi`."""
+"""URL routes. Those of sockets are in `dashboard.asgi`."""
 
 from __future__ import annotations
 

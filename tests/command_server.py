@@ -27,14 +27,15 @@ def serve() -> None:
 
 
 def _status(args: Sequence[str], out: IO[bytes], err: IO[bytes]) -> int:
-    if child := os.fork():
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    child = os.fork()
+    if child == 0:
+        _run(args, out, err)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _run(args: Sequence[str], out: IO[bytes], err: IO[bytes]) -> NoReturn:
     for stream, replaced in ((out, 1), (err, 2)):
         os.dup2(stream.fileno(), replaced)
-    _run(args)
-
-
-def _run(args: Sequence[str]) -> NoReturn:
     status = 1
     try:
         execute_from_command_line(["manage.py", *args])

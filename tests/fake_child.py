@@ -27,7 +27,7 @@ def _answer(_question: Resolve, pipe: serving.Pipe) -> None:
     elif how == "exit":
         sys.exit(3)
     elif how != "silence":
-        pipe.send(TargetInfo({"kind": "llvm"}, "cpu", "a CPU", float16=True, warning=None))
+        pipe.send(TargetInfo({"kind": "llvm"}, "cpu", float16=True, warning=None))
 
 
 if __name__ == "__main__":

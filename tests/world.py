@@ -1,4 +1,4 @@
-"""A small world that the tests share: users, runs with tasks, and trials as the recorder writes them."""
+"""Users, runs, tasks and trials for tests, written as the product writes them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ TARGET = {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}
 
 
 def make_user(role: str = "operator", name: str | None = None) -> User:
-    """A user of one role: viewer, operator or admin."""
+    """A user with the role viewer, operator or admin."""
     user = User.objects.create_user(name or f"a-{role}", password="correct horse")
     user.groups.add(Group.objects.get(name=role))
     return user
 
 
 def make_run(**values: Any) -> Run:
-    """A queued run of an MLP with 64 trials, or what the values say instead."""
+    """A queued run of an MLP with 64 trials, unless the values say otherwise."""
     network, _ = Network.objects.get_or_create(fingerprint="mlp", defaults={"name": "mlp", "options": {"batch": 1}})
     defaults: dict[str, Any] = {
         "name": "mlp",
@@ -40,7 +40,7 @@ def make_run(**values: Any) -> Run:
 
 
 def make_network(name: str = "net", **values: Any) -> Network:
-    """An uploaded network, whose file isn't there."""
+    """An uploaded network without its file."""
     defaults: dict[str, Any] = {
         "kind": "onnx",
         "fingerprint": name,
@@ -57,7 +57,7 @@ def make_network(name: str = "net", **values: Any) -> Network:
 
 
 def make_extraction(network: Network, count: int = 2, **values: Any) -> Extraction:
-    """A finished extraction of a network, with tasks as engines announce them."""
+    """An extraction of a network, by default finished, with tasks as engines announce them."""
     ended = {"status": Extraction.Status.FINISHED, "finished_at": timezone.now()}
     extraction = Extraction.objects.create(network=network, **({"target": TARGET} | ended | values))
     for info in task_infos(count) if extraction.status == Extraction.Status.FINISHED else []:
@@ -68,7 +68,7 @@ def make_extraction(network: Network, count: int = 2, **values: Any) -> Extracti
 
 
 def make_compilation(run: Run | None = None, **values: Any) -> Compilation:
-    """A finished compilation, proven and benchmarked once, whose files aren't there."""
+    """A finished compilation, verified and benchmarked once, without files."""
     if run is None:
         run = measured_run()
         run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
@@ -99,7 +99,7 @@ def make_compilation(run: Run | None = None, **values: Any) -> Compilation:
 
 
 def publish(compilation: Compilation) -> None:
-    """Write its files, which aren't what they are called."""
+    """Write its files, with fake content."""
     compilation.artifact.mkdir(parents=True)
     for path in (compilation.library, compilation.untuned_library):
         path.write_bytes(b"\x7fELF, almost")
@@ -108,7 +108,7 @@ def publish(compilation: Compilation) -> None:
 
 
 def claimed(run: Run) -> Run:
-    """The run, running under a lease of its own."""
+    """The run, claimed and running."""
     assert run.claim()
     return run
 
@@ -135,7 +135,7 @@ def extracted(count: int = 2) -> TasksExtracted:
 
 
 def trial(task: int = 0, latency_s: float | None = 1e-3, **values: Any) -> TrialMeasured:
-    """One trial's event; a failed one when it has no latency."""
+    """The event of a trial, which failed if it has no latency."""
     defaults: dict[str, Any] = {"at_s": 1.0}
     if latency_s is None:
         defaults |= {"error_kind": "run", "error": "CUDA error: too many resources"}
@@ -145,7 +145,7 @@ def trial(task: int = 0, latency_s: float | None = 1e-3, **values: Any) -> Trial
 
 
 def record_text(task: int, latency_s: float | None) -> str:
-    """A record in MetaSchedule's serial form, whose workload and trace are none that TVM knows."""
+    """A record in MetaSchedule's format, with a fake workload and trace."""
     return f"[{workload_text(task)},{record_line(latency_s)}]"
 
 
@@ -159,7 +159,7 @@ def record_line(latency_s: float | None) -> str:
 
 
 def write_record_files(run: Run) -> None:
-    """The two files that the engine would have written for the run's trials."""
+    """Write the two files that the engine would have written for the run's trials."""
     run.work_dir.mkdir(parents=True, exist_ok=True)
     tasks = run.tasks.values_list("index", flat=True)
     (run.work_dir / WORKLOADS).write_text("".join(f"{workload_text(task)}\n" for task in tasks))
@@ -169,14 +169,14 @@ def write_record_files(run: Run) -> None:
 
 
 def make_tasks(run: Run, count: int = 2) -> list[Task]:
-    """The tasks of a claimed run."""
+    """Record tasks of a claimed run."""
     Recorder(run).record([extracted(count)])
     run.refresh_from_db()
     return list(run.tasks.all())
 
 
 def record_trials(run: Run, latencies: Sequence[tuple[int, float | None]]) -> RunDelta:
-    """Trials of a claimed run that has tasks: (task index, latency in seconds or None), one a second."""
+    """Record trials of a claimed run with tasks, one per second: (task index, latency in seconds or None)."""
     events: Iterable[Event] = [
         trial(task, latency_s, at_s=run.trials_done + position + 1.0)
         for position, (task, latency_s) in enumerate(latencies)
@@ -189,7 +189,7 @@ def record_trials(run: Run, latencies: Sequence[tuple[int, float | None]]) -> Ru
 def measured_run(
     latencies: Sequence[tuple[int, float | None]] = ((0, 2e-3), (1, 3e-3), (0, 1e-3)), **values: Any
 ) -> Run:
-    """A running run with two tasks and a few trials."""
+    """A running run with two tasks and some trials."""
     run = claimed(make_run(**values))
     make_tasks(run)
     record_trials(run, latencies)

@@ -63,6 +63,11 @@ def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
     return schema
 
 
+@cache  # This takes milliseconds.
+def _hints(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    return get_type_hints(struct, include_extras=True)
+
+
 Type = Literal["integer", "integers", "number", "boolean", "choice"]
 
 
@@ -116,7 +121,7 @@ def convert(struct: type[Struct], given: Mapping[str, Any]) -> Struct:
     Raises `Invalid` that names every field at fault, unknown ones included.
     """
     properties = properties_of(struct)
-    hints = get_type_hints(struct, include_extras=True)
+    hints = _hints(struct)
     values: dict[str, Any] = {}
     wrong = unknown(given, list(properties), "option")
     for name, schema in properties.items():

@@ -19,17 +19,16 @@ from .errors import handle_errors
 
 
 class Json(BaseRenderer):
-    """JSON by msgspec: a chart's columns are long lists of numbers."""
+    """Encodes with msgspec, which is fast with the long columns of charts."""
 
     media_type = "application/json"
 
     def render(self, request: HttpRequest, data: Any, *, response_status: int) -> bytes:  # noqa: ARG002
-        """The body's bytes."""
         return msgspec.json.encode(data)
 
 
 class OwnFiles(Swagger):
-    """The API's page with this site's files: unless it is an app, Ninja would have the browser fetch them elsewhere."""
+    """The OpenAPI page with local files. Ninja isn't an installed app, and would load them from a CDN."""
 
     template_cdn = str(ABS_TPL_PATH / Path(Swagger.template).name)
 

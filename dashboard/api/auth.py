@@ -1,4 +1,4 @@
-"""Who calls the API: a browser with its session, or a script with a token. `dashboard.http.middleware` has let it in."""
+"""Authenticate API calls: browsers by session, scripts by token. `dashboard.http.middleware` has found the user already."""
 
 from __future__ import annotations
 
@@ -15,40 +15,39 @@ from dashboard.accounts import CHANGE, CHANGE_COMPILATION, COMPILE, DELETE_NETWO
 WHAT = {
     VIEW: "look at runs",
     LAUNCH: "launch runs",
-    CHANGE: "stop and resume runs, edit their names and notes, mark or delete them",
+    CHANGE: "stop, resume, extend, edit, mark or delete runs",
     COMPILE: "compile runs",
-    CHANGE_COMPILATION: "cancel and benchmark compilations",
-    UPLOAD: "upload models and extract tasks",
+    CHANGE_COMPILATION: "cancel or benchmark compilations",
+    UPLOAD: "upload models or extract tasks",
     DELETE_NETWORK: "delete models",
 }
 
 
 def needs(permission: str) -> list[Any]:
-    """Both ways in, for users who hold the permission."""
+    """Token or session of a user with the permission."""
     return [TokenAuth(permission), SessionAuth(permission)]
 
 
 class TokenAuth(HttpBearer):
-    """`Authorization: Bearer TOKEN`. No CSRF check: browsers don't send it by themselves."""
+    """`Authorization: Bearer TOKEN`. Needs no CSRF check: browsers don't send it on their own."""
 
     def __init__(self, permission: str) -> None:
         super().__init__()
         self.permission = permission
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:  # noqa: ARG002
-        """The token's owner, whom the middleware has found."""
+        """The token's owner."""
         return _permitted(request, self.permission) if hasattr(request, "by_token") else None
 
 
 class SessionAuth(NinjaSessionAuth):
-    """The session cookie, with a CSRF check on what changes something."""
+    """The session cookie, with a CSRF check for unsafe methods."""
 
     def __init__(self, permission: str) -> None:
         super().__init__()
         self.permission = permission
 
     def authenticate(self, request: HttpRequest, key: str | None) -> User | None:  # noqa: ARG002
-        """The session's user."""
         return _permitted(request, self.permission)
 
 

@@ -1,4 +1,4 @@
-"""Runs side by side."""
+"""Compare runs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ router = Router(tags=["runs"])
 
 @router.get("compare", response={200: ComparisonDict, **ERRORS})
 def compare_runs(request: HttpRequest, query: Query[queries.CompareQuery]) -> ComparisonDict:  # noqa: ARG001
-    """Two to eight runs: their estimates, speeds and tasks beside one of them, what differs, and what doesn't compare."""
+    """Compare two to eight runs with a baseline: estimates, speeds, tasks, differing options, and caveats."""
     runs = runs_of(query.runs)
     return compare(runs, baseline_of(runs, query.baseline))

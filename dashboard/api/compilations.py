@@ -1,4 +1,4 @@
-"""Libraries made of runs: compile, prove, take away."""
+"""Compile runs to libraries."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def list_compilations(request: HttpRequest, run_id: int) -> shapes.CompilationLi
     openapi_extra=bodies.COMPILATION,
 )
 def compile_run(request: HttpRequest, run_id: int) -> Status[CompilationDict]:
-    """Queue a compilation: build with the best records, prove, benchmark. Its state says how far it is."""
+    """Queue a compilation: build with the best records, verify, benchmark. Ask for its status to follow it."""
     assert isinstance(request.user, User)
     run = get_object_or_404(Run.objects.select_related("network"), pk=run_id)
     made = compilations.compile_run(run, bodies.json_object(request), request.user)
@@ -54,7 +54,7 @@ def get_compilation(request: HttpRequest, compilation_id: int) -> CompilationDic
     auth=needs(CHANGE_COMPILATION),
 )
 def cancel_compilation(request: HttpRequest, compilation_id: int) -> CompilationDict:  # noqa: ARG001
-    """End it. What was built and proven before stays."""
+    """Cancel the compilation. What it has finished is kept."""
     compilations.cancel(_compilation(compilation_id))
     return _compilation(compilation_id).to_dict()
 
@@ -65,7 +65,7 @@ def cancel_compilation(request: HttpRequest, compilation_id: int) -> Compilation
     auth=needs(CHANGE_COMPILATION),
 )
 def benchmark_compilation(request: HttpRequest, compilation_id: int) -> Status[CompilationDict]:
-    """Prove and benchmark its library once more, when the device is free; earlier figures are kept."""
+    """Verify and benchmark the library again when the device is free; earlier benchmarks are kept."""
     assert isinstance(request.user, User)
     compilations.benchmark(_compilation(compilation_id), request.user)
     return Status(202, _compilation(compilation_id).to_dict())
@@ -73,13 +73,13 @@ def benchmark_compilation(request: HttpRequest, compilation_id: int) -> Status[C
 
 @router.get("compilations/{int:compilation_id}/log", response={200: ConsoleDict, **ERRORS})
 def get_compile_log(request: HttpRequest, compilation_id: int, query: Query[queries.ConsoleQuery]) -> ConsoleDict:  # noqa: ARG001
-    """What TVM, compilers and linker printed: the end, or what follows a byte offset."""
+    """What TVM, compilers and linker printed: the end, or the part after a byte offset."""
     return console.console(_compilation(compilation_id), after=query.after)
 
 
 @router.get("compilations/{int:compilation_id}/snippets", response={200: shapes.SnippetList, **ERRORS})
 def get_snippets(request: HttpRequest, compilation_id: int) -> shapes.SnippetList:  # noqa: ARG001
-    """Programs that load and run the library as it is downloaded."""
+    """Programs that load and run the downloaded library."""
     compilation = _compilation(compilation_id)
     artifacts.check_published(compilation)
     return {"items": snippets.snippets(compilation)}

@@ -1,4 +1,4 @@
-"""Where runs measure."""
+"""The devices that runs measure on."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ router = Router(tags=["devices"])
 
 @router.get("devices", response={200: DevicesDict, **ERRORS})
 def list_devices(request: HttpRequest) -> DevicesDict:  # noqa: ARG001
-    """This machine's devices and those of the allowed trackers, now and over the last hour, and what uses them or waits."""
+    """Devices of this machine and of the allowed trackers, now and over the last hour; what uses them and what waits."""
     return device_status.devices()

@@ -1,4 +1,4 @@
-"""What a run has given, as files."""
+"""A run's results as files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ V = TypeVar("V", bound=Callable[..., HttpResponseBase])
 
 
 def download(path: str, *content_types: str) -> Callable[[V], V]:
-    """A view of a file, by GET and HEAD."""
+    """Route a view that returns a file, for GET and HEAD."""
     binary = {"schema": {"type": "string", "format": "binary"}}
     ok = {"description": "The file", "content": dict.fromkeys(content_types, binary)}
 
@@ -36,7 +36,7 @@ def download(path: str, *content_types: str) -> Callable[[V], V]:
 
 @download("runs/{int:run_id}/records", "application/zip", "application/jsonl")
 def get_records(request: HttpRequest, run_id: int, query: Query[queries.RecordQuery]) -> HttpResponseBase:
-    """Records: a zip of MetaSchedule's two files, which stock TVM reads, or JSON lines. 409 when there are none yet."""
+    """Records as a zip of MetaSchedule's two files, which stock TVM reads, or as JSON lines. 409 if there are none yet."""
     run = _run(run_id)
     found = downloads.record_file(run, query.format, query.which, k=query.k, task=query.task)
     return response(request, run, found)
@@ -44,42 +44,42 @@ def get_records(request: HttpRequest, run_id: int, query: Query[queries.RecordQu
 
 @download("runs/{int:run_id}/trials.csv", "text/csv")
 def get_trials_csv(request: HttpRequest, run_id: int, query: Query[queries.TaskQuery]) -> HttpResponseBase:
-    """All trials as CSV, one row each: latencies and times in seconds, what wasn't measured is empty."""
+    """All trials as CSV; latencies and times in seconds, empty if not measured."""
     run = _run(run_id)
     return response(request, run, downloads.trial_file(run, "csv", task=query.task))
 
 
 @download("runs/{int:run_id}/trials.parquet", "application/vnd.apache.parquet")
 def get_trials_parquet(request: HttpRequest, run_id: int, query: Query[queries.TaskQuery]) -> HttpResponseBase:
-    """All trials as Parquet, with the columns of the CSV and the run, network and target as metadata."""
+    """All trials as Parquet with the columns of the CSV; metadata has the run, network and target."""
     run = _run(run_id)
     return response(request, run, downloads.trial_file(run, "parquet", task=query.task))
 
 
 @download("runs/{int:run_id}/console.log", "text/plain")
 def get_console_log(request: HttpRequest, run_id: int) -> HttpResponseBase:
-    """All that the engine, TVM and compilers have printed so far."""
+    """Everything that the engine, TVM and compilers have printed so far."""
     run = _run(run_id)
     return response(request, run, downloads.console_file(run))
 
 
 @download("compilations/{int:compilation_id}/artifact", "application/octet-stream")
 def get_artifact(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
-    """The shared library of a compilation. 409 when there is none."""
+    """The shared library of a compilation. 409 if there is none."""
     compilation = _compilation(compilation_id)
     return response(request, compilation.run, artifacts.library_file(compilation))
 
 
 @download("compilations/{int:compilation_id}/manifest", "application/json")
 def get_manifest(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
-    """What the library is: versions, target, inputs, outputs, the record of each function, checksums."""
+    """A description of the library: versions, target, inputs, outputs, the record of each function, checksums."""
     compilation = _compilation(compilation_id)
     return response(request, compilation.run, artifacts.manifest_file(compilation))
 
 
 @download("compilations/{int:compilation_id}/console.log", "text/plain")
 def get_compile_console_log(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
-    """All that TVM, compilers and linker printed, of a failed compilation too."""
+    """Everything that TVM, compilers and linker printed, also if the compilation failed."""
     compilation = _compilation(compilation_id)
     return response(request, compilation.run, artifacts.log_file(compilation))
 

@@ -1,4 +1,4 @@
-"""What operations of the API raise, as error responses."""
+"""Turn the exceptions of API operations into error responses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tuning.validation import Conflict, Invalid
 
 
 def handle_errors(api: NinjaAPI) -> None:
-    """Give what operations raise the one shape. What nobody foresaw is left to Django, which logs it."""
+    """Give all errors one shape. Unexpected exceptions are left to Django, which logs them."""
 
     @api.exception_handler(HttpError)
     def http_error(_request: HttpRequest, error: HttpError) -> HttpResponse:
@@ -42,6 +42,6 @@ def handle_errors(api: NinjaAPI) -> None:
 
 
 def _field(error: dict[str, Any]) -> tuple[str, str]:
-    """The parameter's name without where it stood, and what pydantic says of it."""
+    """The parameter's name without its location, and pydantic's message."""
     names = [str(part) for part in error["loc"] if not isinstance(part, int)]
     return names[-1], error["msg"]

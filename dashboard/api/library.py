@@ -15,7 +15,7 @@ router = Router(tags=["library"])
 
 
 class LibraryPage(TypedDict):
-    """Some workloads on a target each, how many there are in all, and the offset of those that follow, if any do."""
+    """Entries, their total number, and the offset of the next page, if there is one."""
 
     items: list[EntryDict]
     total: int
@@ -24,7 +24,7 @@ class LibraryPage(TypedDict):
 
 @router.get("library", response={200: LibraryPage, **ERRORS})
 def list_library(request: HttpRequest, query: Query[queries.LibraryQuery]) -> LibraryPage:  # noqa: ARG001
-    """The best record known of each workload on each target, over all runs."""
+    """The best record of each workload on each target, over all runs."""
     wanted = query.filter()
     found, total = wanted.entries(query.offset, query.limit), wanted.count()
     after = query.offset + len(found)
@@ -33,7 +33,7 @@ def list_library(request: HttpRequest, query: Query[queries.LibraryQuery]) -> Li
 
 @router.get("library/{slug:workload_hash}", response={200: WorkloadDict, **ERRORS})
 def get_workload(request: HttpRequest, workload_hash: str) -> WorkloadDict:  # noqa: ARG001
-    """One workload: its function, and what each run measured of it, by target."""
+    """One workload: its function and every run's measurements by target."""
     found = workload(workload_hash)
     if found is None:
         raise Http404

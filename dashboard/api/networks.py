@@ -1,4 +1,4 @@
-"""What can be tuned, and how: built-in networks, models of one's own, and the tasks of both before a run."""
+"""Networks, their options, uploads of models, and task extraction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ router = Router(tags=["networks"])
 
 
 class NetworkList(TypedDict):
-    """Every network with its own options, and the options that a run of any of them takes."""
+    """All networks with their options, and the options of runs."""
 
     items: list[NetworkDict]
     run_options: list[OptionDict]
@@ -36,7 +36,7 @@ class NetworkList(TypedDict):
 
 @router.get("networks", response={200: NetworkList, **ERRORS})
 def list_networks(request: HttpRequest) -> NetworkList:  # noqa: ARG001
-    """The networks that can be tuned, and all options with their defaults and bounds."""
+    """The networks that can be tuned, and all options with defaults and bounds."""
     return {"items": network_list.networks(), "run_options": [*launching.budget_options(), *launching.tuning_options()]}
 
 
@@ -44,10 +44,10 @@ def list_networks(request: HttpRequest) -> NetworkList:  # noqa: ARG001
 def upload_network(
     request: HttpRequest,
     file: Annotated[UploadedFile, File(description="ONNX, or a Relax module as `tvm.ir.save_json` writes it")],
-    name: Annotated[str, Form(description="Without it, the file's name.")] = "",
-    dims: Annotated[str, Form(description='Values of the dimensions that the file leaves open: `{"batch": 1}`.')] = "",
+    name: Annotated[str, Form(description="By default, the file's name.")] = "",
+    dims: Annotated[str, Form(description='Values of the model\'s open dimensions: `{"batch": 1}`.')] = "",
 ) -> Status[NetworkDetail]:
-    """Take a model, once it could be read: 201, or 200 when it is there already. What is wrong is named field by field."""
+    """Upload a model, which is checked first. 201, or 200 if it exists already. Errors are listed by field."""
     assert isinstance(request.user, User)
     network, new = networks.upload(file, file.name or "", request.user, name=name, dims=_dims(dims))
     return Status(201 if new else 200, network.to_dict())
@@ -55,13 +55,13 @@ def upload_network(
 
 @router.get("networks/{int:network_id}", response={200: NetworkDetail, **ERRORS})
 def get_network(request: HttpRequest, network_id: int) -> NetworkDetail:  # noqa: ARG001
-    """A network that was uploaded, used by a run, or inspected."""
+    """An uploaded model, or a built-in network that has been used."""
     return get_object_or_404(Network, pk=network_id).to_dict()
 
 
 @router.delete("networks/{int:network_id}", response={204: None, **ERRORS}, auth=needs(DELETE_NETWORK))
 def delete_network(request: HttpRequest, network_id: int) -> Status[None]:  # noqa: ARG001
-    """Delete an uploaded model, of which no run was made."""
+    """Delete an uploaded model that has no runs."""
     networks.delete(get_object_or_404(Network, pk=network_id))
     return Status(204, None)
 
@@ -73,7 +73,7 @@ def delete_network(request: HttpRequest, network_id: int) -> Status[None]:  # no
     openapi_extra=bodies.EXTRACTION,
 )
 def extract_tasks(request: HttpRequest) -> Status[ExtractionDict]:
-    """Have a network's tasks extracted for a target; ask for the extraction until its status is finished or failed."""
+    """Extract a network's tasks for a target. Ask for the extraction until its status is finished or failed."""
     assert isinstance(request.user, User)
     extraction = networks.extract_tasks(bodies.json_object(request), request.user)
     return Status(202, extraction.to_dict())
@@ -81,7 +81,7 @@ def extract_tasks(request: HttpRequest) -> Status[ExtractionDict]:
 
 @router.get("extractions/{int:extraction_id}", response={200: ExtractionDict, **ERRORS})
 def get_extraction(request: HttpRequest, extraction_id: int) -> ExtractionDict:  # noqa: ARG001
-    """The tasks, once they are extracted."""
+    """The extraction, with its tasks once it is finished."""
     return get_object_or_404(Extraction.objects.select_related("network"), pk=extraction_id).to_dict()
 
 

@@ -1,4 +1,4 @@
-"""Runs, and what they measured."""
+"""Runs and their measurements."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ router = Router(tags=["runs"])
 
 @router.get("runs", response={200: shapes.RunPage, **ERRORS})
 def list_runs(request: HttpRequest, query: Query[queries.RunQuery]) -> shapes.RunPage:  # noqa: ARG001
-    """Runs without their tasks, newest first unless asked otherwise."""
-    # With as much of their tasks as alerts are made of.
+    """Runs without their tasks, by default newest first."""
+    # Only the columns of tasks that alerts need.
     tasks = Task.objects.only("run_id", "index", "name", "chosen", "trials", "failed")
     whole = Run.everything.listed().prefetch_related(Prefetch("tasks", tasks))
     runs, following = long_page(query.filter().runs(), whole, query.order, query.cursor, query.limit)
@@ -47,7 +47,7 @@ def list_runs(request: HttpRequest, query: Query[queries.RunQuery]) -> shapes.Ru
     openapi_extra=bodies.ACTION,
 )
 def act_on_runs(request: HttpRequest) -> curation.OutcomeDict:
-    """Do the same to many runs: `done` are those that it was done to, `refused` says of the others why not."""
+    """Change many runs at once. `done` lists the runs that were changed, `refused` says why the others weren't."""
     body = bodies.json_object(request)
     if wrong := unknown(body, Action.__struct_fields__):
         raise Invalid(wrong)
@@ -56,7 +56,7 @@ def act_on_runs(request: HttpRequest) -> curation.OutcomeDict:
 
 @router.post("runs", response={201: RunDict, **ERRORS}, auth=needs(LAUNCH), openapi_extra=bodies.LAUNCH)
 def launch_run(request: HttpRequest) -> Status[RunDict]:
-    """Queue a run. What is wrong is named field by field, and then nothing is queued."""
+    """Queue a run. Errors are listed by field; then nothing is queued."""
     assert isinstance(request.user, User)
     run = runs.launch(bodies.json_object(request), request.user)
     return Status(201, run.to_full_dict())
@@ -69,7 +69,7 @@ def launch_run(request: HttpRequest) -> Status[RunDict]:
     openapi_extra=bodies.LAUNCH,
 )
 def check_launch(request: HttpRequest) -> CheckDict:
-    """What a launch of this body would be refused for or warned of; nothing is queued."""
+    """The errors and warnings of a launch, without launching."""
     return advice.check(bodies.json_object(request))
 
 
@@ -81,9 +81,9 @@ def get_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
 
 @router.patch("runs/{int:run_id}", response={200: RunDict, **ERRORS}, auth=needs(CHANGE), openapi_extra=bodies.EDIT)
 def edit_run(request: HttpRequest, run_id: int) -> RunDict:
-    """Give the run another name, other notes or both, as edited from a `revision` on.
+    """Change the run's name, notes or both; `revision` says which one was edited.
 
-    409 when somebody else edited them since: nothing was changed then, and `current` has what there is now.
+    409 if somebody else has edited them since: nothing is changed then, and `current` has their current state.
     """
     assert isinstance(request.user, User)
     return editing.edit(_run(run_id), bodies.json_object(request), request.user).to_full_dict()
@@ -91,14 +91,14 @@ def edit_run(request: HttpRequest, run_id: int) -> RunDict:
 
 @router.delete("runs/{int:run_id}", response={204: None, **ERRORS}, auth=needs(CHANGE))
 def delete_run(request: HttpRequest, run_id: int) -> Status[None]:  # noqa: ARG001
-    """Delete a run that has ended. It is shown nowhere from then on, and can be restored for some days."""
+    """Delete a run that has ended. It is hidden everywhere, and can be restored for some days."""
     curation.delete(_run(run_id))
     return Status(204, None)
 
 
 @router.post("runs/{int:run_id}/restore", response={200: RunDict, **ERRORS}, auth=needs(CHANGE))
 def restore_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
-    """Undo the deletion of a run, while it is among those that `show=deleted` lists."""
+    """Undo the deletion of a run, as long as `show=deleted` lists it."""
     curation.restore(get_object_or_404(Run.everything, pk=run_id))
     return _run(run_id).to_full_dict()
 
@@ -110,20 +110,20 @@ def restore_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
     openapi_extra=bodies.MARKS,
 )
 def mark_run(request: HttpRequest, run_id: int) -> RunDict:
-    """Pin or archive a run, or no longer; put tags on it and take others off, whatever else is done to them meanwhile."""
+    """Pin, unpin, archive or unarchive a run; add and remove tags."""
     curation.mark(_run(run_id), bodies.json_object(request))
     return _run(run_id).to_full_dict()
 
 
 @router.post("runs/{int:run_id}/stop", response={200: RunDict, **ERRORS}, auth=needs(CHANGE))
 def stop_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
-    """Stop a queued run at once, or a running one after the trial that is being measured."""
+    """Stop a queued run at once, or a running one after the current trial."""
     return runs.stop(_run(run_id)).to_full_dict()
 
 
 @router.post("runs/{int:run_id}/resume", response={200: RunDict, **ERRORS}, auth=needs(CHANGE))
 def resume_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
-    """Queue a run that ended early again, for what is left of its budget."""
+    """Queue a run that ended early again, to spend the rest of its budget."""
     return runs.resume(_run(run_id)).to_full_dict()
 
 
@@ -134,13 +134,13 @@ def resume_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
     openapi_extra=bodies.EXTENSION,
 )
 def extend_run(request: HttpRequest, run_id: int) -> RunDict:
-    """Give a run more trials, or more time when it has a limit; one that ended is queued again."""
+    """Give a run more trials, or more time if it has a limit. A run that has ended is queued again."""
     return runs.extend(_run(run_id), bodies.json_object(request)).to_full_dict()
 
 
 @router.get("runs/{int:run_id}/trials", response={200: shapes.TrialPage, **ERRORS})
 def list_trials(request: HttpRequest, run_id: int, query: Query[queries.TrialQuery]) -> shapes.TrialPage:  # noqa: ARG001
-    """Trials as columns. To follow a run, ask again with `after` set to the `last` of the answer."""
+    """Trials as columns. To follow a run, ask again with `after` set to the answer's `last`."""
     run = _run(run_id)
     wanted = query.filter()
     found = exploring.trials(run, wanted).values_list(*TrialRow._fields, named=True)
@@ -150,9 +150,9 @@ def list_trials(request: HttpRequest, run_id: int, query: Query[queries.TrialQue
 
 @router.get("runs/{int:run_id}/curves", response={200: CurvesDict, **ERRORS})
 def get_curves(request: HttpRequest, run_id: int, query: Query[queries.CurveQuery]) -> HttpResponseBase:
-    """What the charts show: best-so-far (exact), scatter and allocation (thinned) of each task, and the estimate.
+    """The data of the charts: best-so-far (exact), scatter and allocation (thinned) of each task, and the estimate.
 
-    Send the answer's `ETag` as `If-None-Match` to be told whether there is anything new: 304 when there isn't.
+    Send the answer's `ETag` as `If-None-Match` to get 304 if nothing has changed.
     """
     run = _run(run_id)
     return columns(request, run, f"curves {query.points}", lambda: curves(run, query.points))
@@ -160,7 +160,7 @@ def get_curves(request: HttpRequest, run_id: int, query: Query[queries.CurveQuer
 
 @router.get("runs/{int:run_id}/scatter", response={200: ScatterDict, **ERRORS})
 def get_scatter(request: HttpRequest, run_id: int, query: Query[queries.ScatterQuery]) -> HttpResponseBase:
-    """Trials of a window by number and latency, thinned to so many points; the best and failed ones are always among them."""
+    """Trials in a window of numbers and latencies, thinned to `points`; the best and some failed ones are always included."""
     run, window = _run(run_id), query.window()
     return columns(request, run, f"scatter {window} {query.points}", lambda: scatter(run, window, query.points))
 
@@ -173,7 +173,7 @@ def list_errors(request: HttpRequest, run_id: int) -> shapes.ErrorList:  # noqa:
 
 @router.get("runs/{int:run_id}/tasks/{int:index}", response={200: shapes.TaskDetail, **ERRORS})
 def get_task(request: HttpRequest, run_id: int, index: int) -> shapes.TaskDetail:  # noqa: ARG001
-    """One task with its TensorIR before scheduling, and its best records."""
+    """A task with its unscheduled TensorIR and its best records."""
     return shapes.task_detail(get_object_or_404(_run(run_id).tasks, index=index))
 
 
@@ -183,9 +183,9 @@ def get_task(request: HttpRequest, run_id: int, index: int) -> shapes.TaskDetail
     url_name="get_record",
 )
 def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Status[shapes.RecordDetail]:  # noqa: ARG001
-    """A best record with its schedule as code, its decisions and the TensorIR that they give.
+    """One of the best records with its schedule as code, its decisions and the resulting TensorIR.
 
-    The first answers are 202, while a process applies it: ask again after a second.
+    202 while a process applies the record: ask again after a second.
     """
     task = get_object_or_404(_run(run_id).tasks, index=index)
     records = list(task.records.all())
@@ -198,7 +198,7 @@ def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Sta
 
 @router.get("runs/{int:run_id}/console", response={200: ConsoleDict, **ERRORS})
 def get_console(request: HttpRequest, run_id: int, query: Query[queries.ConsoleQuery]) -> ConsoleDict:  # noqa: ARG001
-    """What the engine printed: the end, or what follows a byte offset. Ask again with `after` set to `end`."""
+    """What the engine printed: the end, or the part after a byte offset. Ask again with `after` set to `end`."""
     return console.console(_run(run_id), after=query.after)
 
 

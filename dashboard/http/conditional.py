@@ -1,4 +1,4 @@
-"""Answers that aren't made again for who has them: a run's trials are only ever added to."""
+"""Conditional responses: a run's trials are only added to, so the number of its last trial identifies a version."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from django.utils.cache import get_conditional_response
 from tuning.models import Run
 
 PROCESS = secrets.token_hex(8)
-"""Another Tuneboard may draw the same trials otherwise, and it is another process."""
+"""Part of each ETag, since a restarted web process may be another version, with other figures."""
 
 
 def etag_of(run: Run, version: str) -> str:
-    """Of what is made of the run, and is the same as long as `version` is.
+    """The ETag of something made of the run that changes only with `version`.
 
-    Weak: JSON may be compressed, and a zip made anew has the same files and another time in it.
+    Weak, since JSON may be compressed, and a zip that is generated again has other timestamps.
     """
     return f'W/"{sha256(f"{run.pk} {run.created_at} {version}".encode()).hexdigest()[:32]}"'
 
 
 def columns(request: HttpRequest, run: Run, version: str, make: Callable[[], object]) -> HttpResponseBase:
-    """What `make` gives of the run's trials, as JSON; 304 for who has it as of the last trial.
+    """The result of `make` as JSON, or 304 if the client has it up to the run's last trial.
 
-    Encoded as it is: thousands of numbers take msgspec a millisecond, and each layer that looks at them one by one several.
+    Encoded right here: msgspec takes a millisecond for thousands of numbers, validating each of them several more.
     """
     etag = etag_of(run, f"{PROCESS} {version} {run.tasks_total} {run.trials_done}")
     known = get_conditional_response(request, etag=etag)

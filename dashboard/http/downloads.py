@@ -1,4 +1,4 @@
-"""Files of a run as responses: named, streamed, and not sent again to who has them."""
+"""Files as streamed, conditional responses."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tuning.reads.downloads import File
 
 
 class Streamed(StreamingHttpResponse):
-    """Takes the next piece when the client has taken the last: under ASGI Django would gather all of them first."""
+    """Generates a piece when the client has received the previous one; Django would generate all of them first under ASGI."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        # Thread-sensitive: all steps in the request's own thread.
+        # Thread-sensitive: all steps run in the request's thread.
         content: Any = self.streaming_content
         step: Any = sync_to_async(_next, thread_sensitive=True)
         while (piece := await step(content)) is not None:
@@ -30,7 +30,7 @@ class Streamed(StreamingHttpResponse):
 
 
 def _next(pieces: Iterator[bytes]) -> bytes | None:
-    """The next piece, if there is one. The connection that it took is given back: clients may take their time."""
+    """The next piece, or None. The database connection is returned in between, since clients may be slow."""
     try:
         return next(pieces, None)
     finally:
@@ -38,7 +38,7 @@ def _next(pieces: Iterator[bytes]) -> bytes | None:
 
 
 def response(request: HttpRequest, run: Run, file: File) -> HttpResponseBase:
-    """The file as an attachment; only its head for HEAD, 304 for who has it already."""
+    """The file as an attachment; only headers for HEAD, 304 if the client has it already."""
     answer: Any = Streamed(() if request.method == "HEAD" else file.pieces, content_type=file.content_type)
     answer.headers["Content-Disposition"] = content_disposition_header(True, f"{stem(run)}_{file.name}") or ""  # noqa: FBT003
     answer.headers["Cache-Control"] = "private, no-cache"

@@ -1,4 +1,4 @@
-"""The one shape of every error under `/api/`."""
+"""The shape of all errors under `/api/`."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing_extensions import NotRequired, TypedDict
 from tuning.models import WrittenDict
 
 CODES = {
-    400: ("bad_request", "The request can't be understood."),
+    400: ("bad_request", "The request is malformed."),
     401: ("unauthorized", "Sign in, or send a valid token: Authorization: Bearer TOKEN."),
     403: ("forbidden", "Your role doesn't allow this."),
-    404: ("not_found", "There is no such thing here."),
-    405: ("method_not_allowed", "This method isn't allowed here; Allow names those that are."),
-    409: ("conflict", "The present state doesn't allow this."),
+    404: ("not_found", "Not found."),
+    405: ("method_not_allowed", "Method not allowed; the Allow header lists the allowed ones."),
+    409: ("conflict", "The current state doesn't allow this."),
     413: ("too_large", "The body is too large."),
     415: ("unsupported_media_type", "Send JSON, with the header Content-Type: application/json."),
     422: ("invalid", "Some fields are invalid."),
-    500: ("server_error", "Something went wrong here; the server's log says what."),
-    503: ("unavailable", "The database can't be reached just now. Try again in a moment."),
+    500: ("server_error", "Internal error; see the server's log."),
+    503: ("unavailable", "The database can't be reached at the moment. Try again soon."),
 }
-"""Of each status: what programs read, and what people read when there is nothing better to say."""
+"""The code and the default message of each status."""
 
 
 class ErrorBody(TypedDict):
-    """What went wrong; `fields` maps each field at fault to what is wrong with it.
+    """`fields` maps each field at fault to what is wrong with it.
 
-    `current` is what the run has now, when the edit was of an older revision.
+    `current` is the run's current name and notes if an edit was based on an older revision.
     """
 
     code: str
@@ -38,7 +38,7 @@ class ErrorBody(TypedDict):
 
 
 class ErrorDict(TypedDict):
-    """The body of every answer from 400 on."""
+    """The body of all responses with a status of 400 or more."""
 
     error: ErrorBody
 
@@ -49,9 +49,9 @@ def error_response(
     fields: Mapping[str, str] | None = None,
     current: WrittenDict | None = None,
 ) -> JsonResponse:
-    """An answer in the one shape; without a message, the status's own."""
-    code, usual = CODES.get(status) or CODES[400 if status < 500 else 500]
-    body: ErrorBody = {"code": code, "message": message or usual}
+    """An error response; by default, with the status's own message."""
+    code, default = CODES.get(status) or CODES[400 if status < 500 else 500]
+    body: ErrorBody = {"code": code, "message": message or default}
     if fields is not None:
         body["fields"] = dict(fields)
     if current is not None:

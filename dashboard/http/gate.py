@@ -1,4 +1,4 @@
-"""What stands before Django and the consumers: limits and checks that only the ASGI server's own messages allow."""
+"""ASGI middleware in front of Django and the consumers: limits bodies and checks the origin of sockets."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .outages import DATABASE_OUTAGE
 
 logger = logging.getLogger(__name__)
 TRY_AGAIN_LATER = 1013
-HEARD_OUT = 32 << 20
-"""Bytes of a body that is too large: up to these it is let pass by, since who is cut off in the middle hears no reason."""
+DISCARD = 32 << 20
+"""A body that is too large is still read up to this size: a client that is cut off while sending never sees the reason."""
 NOTHING = {"type": "http.request", "body": b"", "more_body": False}
 
 Receive = Callable[[], Awaitable[Any]]
@@ -31,26 +31,26 @@ Send = Callable[[Any], Awaitable[None]]
 class BodyGate:
     """Stops reading a body at the limit, since Django would spool all of it to disk before any of its own checks.
 
-    One that is announced as too large, but not as huge, passes by unkept. A body of unannounced length that went over gets
-    its length announced here, so that one place refuses both: `dashboard.http.middleware.BodyLimit`.
+    A body whose Content-Length is too large, but not huge, is read and discarded. If a body without a Content-Length exceeds
+    the limit, its header is added here, so that `dashboard.http.middleware.BodyLimit` refuses both.
     """
 
     def __init__(self, application: Any) -> None:
         self.application = application
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        """Pass the request on, with at most the limit of its body."""
+        """Pass on the request and its body up to the limit."""
         counted, over, limit = 0, False, await _limit(scope)
         scope = {**scope, "headers": list(scope["headers"])}
-        passed_by = limit < _announced(scope) <= HEARD_OUT and await _pass_by(receive)
+        discarded = limit < _content_length(scope) <= DISCARD and await _discard(receive)
 
         async def limited() -> Any:
-            nonlocal counted, over, passed_by
-            if passed_by:
-                passed_by = False
+            nonlocal counted, over, discarded
+            if discarded:
+                discarded = False
                 return NOTHING
             if over:
-                # Django listens for a disconnect now. What it would hear is the rest of the body.
+                # Django is listening for a disconnect now, but would get the rest of the body.
                 await asyncio.get_running_loop().create_future()
             message = await receive()
             counted += len(message.get("body", b""))
@@ -65,10 +65,10 @@ class BodyGate:
 
 
 async def _limit(scope: Any) -> int:
-    """Bytes of the request's body; an upload's only for who may upload, since others would fill the disk."""
+    """Most bytes of the request's body. The limit of uploads is only for users who may upload; others could fill the disk."""
     limit = body_limit(scope["method"], scope["path"])
     usual = int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
-    # Only uploads wait for the thread in which the sockets' queries are made.
+    # Only uploads need a query, which waits for the thread that all sockets share.
     return limit if limit == usual or await sync_to_async(_may_upload)(scope) else usual
 
 
@@ -83,14 +83,14 @@ def _may_upload(scope: Any) -> bool:
         connection.close()
 
 
-def _announced(scope: Any) -> int:
-    """The body's length as its sender says; 0 when it doesn't, or not in figures."""
-    said = dict(scope["headers"]).get(b"content-length", b"")
-    return int(said) if said.isdigit() else 0
+def _content_length(scope: Any) -> int:
+    """The Content-Length; 0 if there is none or it isn't a number."""
+    length = dict(scope["headers"]).get(b"content-length", b"")
+    return int(length) if length.isdigit() else 0
 
 
-async def _pass_by(receive: Receive) -> bool:
-    """Read the body and keep nothing; whether it came whole."""
+async def _discard(receive: Receive) -> bool:
+    """Read the body without keeping it; False if the client disconnected."""
     while (message := await receive())["type"] == "http.request":
         if not message.get("more_body"):
             return True
@@ -98,24 +98,24 @@ async def _pass_by(receive: Receive) -> bool:
 
 
 class SocketGate:
-    """Lets in sockets that a page of this very site opened.
+    """Accepts only sockets that a page of this site has opened.
 
-    Cookies know no ports, so another program's page on the same host would come with the user's session: the Origin
-    must be the Host that was asked for (or one of CSRF_TRUSTED_ORIGINS), not merely one of ALLOWED_HOSTS.
+    Cookies are shared by all ports of a host, so pages of other programs on it would send the user's session too. Therefore
+    the Origin must match the Host (or be one of CSRF_TRUSTED_ORIGINS), not just one of ALLOWED_HOSTS.
     """
 
     def __init__(self, application: Any) -> None:
         self.application = application
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        """Refuse with 403 at the handshake; when the database is away, have the browser come back."""
-        if not _own_page(scope):
+        """Refuse other origins with 403. While the database is down, tell the browser to try again later."""
+        if not _is_same_origin(scope):
             await _refuse(receive, send)
             return
         try:
             await self.application(scope, receive, send)
         except DATABASE_OUTAGE as error:
-            logger.warning("A socket was turned away, since the database can't be reached: %s", str(error).strip())
+            logger.warning("Closed a socket because the database can't be reached: %s", str(error).strip())
             await send({"type": "websocket.close", "code": TRY_AGAIN_LATER})
 
 
@@ -124,7 +124,7 @@ async def _refuse(receive: Receive, send: Send) -> None:
         await send({"type": "websocket.close"})
 
 
-def _own_page(scope: Any) -> bool:
+def _is_same_origin(scope: Any) -> bool:
     headers = {name: value.decode("latin1") for name, value in scope["headers"]}
     host, origin = headers.get(b"host", ""), headers.get(b"origin", "")
     if not validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS):

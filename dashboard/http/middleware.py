@@ -1,4 +1,4 @@
-"""What every request passes: a limit on its body, sign-in by default, and the API's one error shape."""
+"""Middleware of every request: body limits, sign-in, the API's error shape, and compression."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from tuning.actions.editing import TOO_LONG
 
 API = "/api/"
 UPLOADS = f"{API}v1/networks"
-"""Where a model is posted."""
+"""The path that models are uploaded to."""
 NOTES = re.compile(rf"PATCH {API}v1/runs/\d+|POST /runs/notes/preview/")
-"""Requests that only notes can make large."""
+"""Requests whose body is large only because of notes."""
 ENVELOPE = 1 << 20
-"""Bytes that a multipart body may have besides the file."""
-WORTH_IT = 200
-"""Bytes from which on an answer is compressed."""
+"""Most bytes of a multipart body besides the file."""
+COMPRESSED_FROM = 200
+"""Bytes; shorter responses aren't compressed."""
 QUICK = 1
-"""Of zlib's levels."""
+"""zlib's fastest level."""
 
 
 def body_limit(method: str, path: str) -> int:
-    """Bytes that the body of such a request may have."""
+    """Most bytes of the request's body."""
     if method == "POST" and path == UPLOADS:
         return (int(settings.UPLOAD_MB) << 20) + ENVELOPE
     return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
 
 
 class ApiErrors(MiddlewareMixin):
-    """Gives errors under `/api/` their shape, also those that Django makes. Stands first, so that none escapes it."""
+    """Gives all errors under `/api/` their shape, including Django's own. Must be first, to see all of them."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Replace the body of an error that isn't JSON yet; its headers stay."""
+        """Replace the body of an error that isn't JSON, and keep its headers."""
         if response.status_code < 400 or not request.path.startswith(API) or not isinstance(response, HttpResponse):
             return response
         if response.headers.get("Content-Type") != "application/json":
@@ -61,18 +61,18 @@ class ApiErrors(MiddlewareMixin):
 
 
 class CompressedJson(MiddlewareMixin):
-    """Charts are a third of their size. Pages and files aren't compressed here: files are mostly, and stream.
+    """Compresses JSON, which reduces charts to a third. Pages aren't compressed, nor files, which mostly are already.
 
-    Django's own compresses six times as long for a twentieth less, with random bytes against who guesses secrets from
-    sizes: answers in JSON hold none.
+    Django's GZipMiddleware takes six times as long for 5 % less, and adds random bytes against attacks that guess secrets
+    from sizes; JSON responses contain no secrets.
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Compress an answer in JSON for who takes that."""
+        """Compress a JSON response if the client accepts it."""
         kind = response.headers.get("Content-Type", "")
         if not isinstance(response, HttpResponse) or not kind.startswith("application/json"):
             return response
-        if response.status_code >= 400 or len(response.content) < WORTH_IT:
+        if response.status_code >= 400 or len(response.content) < COMPRESSED_FROM:
             return response
         patch_vary_headers(response, ("Accept-Encoding",))
         if re_accepts_gzip.search(request.headers.get("Accept-Encoding", "")):
@@ -83,7 +83,7 @@ class CompressedJson(MiddlewareMixin):
 
 
 class BodyLimit(MiddlewareMixin):
-    """Refuses bodies above their limit before anything reads them."""
+    """Refuses bodies above their limit before they are read."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         """413, by the announced length or, for a body of unannounced length, by what the gate counted."""
@@ -91,19 +91,19 @@ class BodyLimit(MiddlewareMixin):
         if int(request.META.get("CONTENT_LENGTH") or 0) <= limit:
             return None
         fields = {"notes": TOO_LONG} if NOTES.fullmatch(f"{request.method} {request.path}") else None
-        text = " ".join([f"The body is too large: at most {limit} bytes.", *(fields or {}).values()])
+        text = " ".join([f"The body is too large: at most {limit} bytes are allowed.", *(fields or {}).values()])
         if request.path.startswith(API):
             return error_response(413, text, fields)
         return HttpResponse(text, status=413, content_type="text/plain")
 
 
 class SignInRequired(LoginRequiredMiddleware):
-    """Nothing is shown to strangers, nor to users without a role, unless its view is marked `login_not_required`."""
+    """Requires a signed-in user with a role, except for views marked `login_not_required`."""
 
     def process_view(
         self, request: HttpRequest, view_func: Any, view_args: tuple[Any, ...], view_kwargs: dict[str, Any]
     ) -> HttpResponseBase | None:
-        """Who isn't signed in goes to sign-in, or gets 401 from the API; who has no role gets 403."""
+        """Redirect to the sign-in page, or return 401 from the API; 403 for users without a role."""
         if request.path.startswith(API):
             _use_token(request)
         refusal = super().process_view(request, view_func, view_args, view_kwargs)
@@ -112,7 +112,7 @@ class SignInRequired(LoginRequiredMiddleware):
         return refusal
 
     def handle_no_permission(self, request: HttpRequest, view_func: Any) -> Any:
-        """Only the API's documentation is a page for people."""
+        """Of the API, only the OpenAPI page redirects to the sign-in page."""
         match = request.resolver_match
         if not request.path.startswith(API) or (match and match.url_name == "openapi-view"):
             return super().handle_no_permission(request, view_func)
@@ -123,15 +123,15 @@ class SignInRequired(LoginRequiredMiddleware):
 
 @sync_only_middleware
 def in_one_thread(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Stands last and does nothing: since it isn't async, all before it run in the request's thread.
+    """Does nothing, but must be last: since it isn't async, all middleware runs in the request's thread.
 
-    Else Django goes to that thread and back for each step of each of them.
+    Otherwise Django would switch threads for each step of each middleware.
     """
     return get_response
 
 
 def user_of(authorization: str, cookies: dict[str, str]) -> User | None:
-    """Whom the headers of a request belong to, by token or session, before there is a request."""
+    """The user of a token or session cookie, for code that has no request."""
     scheme, _, text = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return ApiToken.objects.owner_of(text.strip())
@@ -142,7 +142,7 @@ def user_of(authorization: str, cookies: dict[str, str]) -> User | None:
 
 
 def _use_token(request: HttpRequest) -> None:
-    """With a token the session doesn't count, even when the token is bad: a script shall notice."""
+    """A token replaces the session, even if it is invalid, so that the script notices."""
     scheme, _, text = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return

@@ -1,4 +1,8 @@
-"""Pages that neither skip nor repeat a row while others are added: a cursor names the last row shown."""
+"""Pages by cursor: a cursor encodes the last row shown, so no row is skipped or repeated while others are added.
+
+Written by hand because Django's paginators count and skip rows, which is slow for a million trials, and because the pages
+need nulls last in both directions.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +37,9 @@ assert {*(order.lstrip("-") for order in get_args(RunOrder)), *TRIAL_COLUMNS.val
 def page(
     rows: QuerySet[Any, Row], order: str, cursor: str | None, limit: int, *, key: str = "pk"
 ) -> tuple[list[Row], str | None]:
-    """The next `limit` rows and the cursor of those after them; `key` tells rows apart that are equal by `order`.
+    """The next `limit` rows and the cursor of the following page; `key` decides the order of equal rows.
 
-    Rows without a value come last, in both directions. Raises `Invalid` for a cursor that isn't ours.
+    Rows without a value come last, in both directions. Raises `Invalid` for an invalid cursor.
     """
     name = order.lstrip("-")
     place = None if cursor is None else _decode(cursor, order)
@@ -45,7 +49,7 @@ def page(
         found += _following(valued, order, key, place, limit + 1)
         place = None
     if name in NULLABLE and len(found) <= limit:
-        # By themselves: databases disagree on where they stand in an index.
+        # Queried separately, since databases sort nulls differently.
         rest = rows.filter(**{f"{name}__isnull": True})
         found += _following(rest, f"-{key}" if order.startswith("-") else key, key, place, limit + 1 - len(found))
     more = len(found) > limit
@@ -55,7 +59,7 @@ def page(
 def long_page(
     rows: QuerySet[Any], whole: QuerySet[Any, Row], order: str, cursor: str | None, limit: int
 ) -> tuple[list[Row], str | None]:
-    """The same of long rows, which are sorted by their keys alone: `whole` gives those that are on the page."""
+    """Like `page` for long rows: only their keys are sorted, and then the rows of the page are read from `whole`."""
     narrow = rows.values_list("pk", order.lstrip("-"), named=True)
     keys, following = page(narrow, order, cursor, limit)
     found = whole.in_bulk([row.pk for row in keys])
@@ -63,7 +67,7 @@ def long_page(
 
 
 def _following(rows: QuerySet[Any, Row], order: str, key: str, place: tuple[Any, int] | None, most: int) -> list[Row]:
-    """At most so many after a place: those equal to it, and then the others, since each of the two is a range of an index."""
+    """At most `most` rows after a place: first those with the same value, then the others. Each query is an index range."""
     name, descending = order.lstrip("-"), order.startswith("-")
     beyond = "lt" if descending else "gt"
     rows = rows.order_by(order, f"-{key}" if descending else key)
@@ -88,14 +92,14 @@ def _decode(cursor: str, order: str) -> tuple[Any, int]:
         made_for, value, key = msgspec.json.decode(body, type=kind)
         value = _storable(value)
     except (ValueError, OverflowError, msgspec.MsgspecError) as error:
-        raise Invalid({"cursor": "Not a cursor of this API."}) from error
+        raise Invalid({"cursor": "Not a valid cursor."}) from error
     if made_for != order:
-        raise Invalid({"cursor": f"Made for the order {made_for}: keep the order from page to page."})
+        raise Invalid({"cursor": f"The cursor is for the order {made_for}, which must be the same on all pages."})
     return value, key
 
 
 def _storable(value: Any) -> Any:
-    """The value as the database compares it. Raises for what it can't hold: a NUL, a year that UTC hasn't got."""
+    """The value as the database compares it. Raises for NUL characters and dates out of range."""
     if isinstance(value, str) and "\0" in value:
         raise ValueError("a NUL character")
     return value.astimezone(timezone.utc) if isinstance(value, datetime) else value

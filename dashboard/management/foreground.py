@@ -1,4 +1,4 @@
-"""What commands share that do a job in the foreground."""
+"""Shared by commands that run a job in the foreground."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FILE_WIDTH = 140
 
 
 def console(stream: TextIO) -> Console:
-    """As wide as the terminal; a file or pipe gets lines that are wide enough for names of tasks."""
+    """A console as wide as the terminal; for a file or pipe, wide enough for task names."""
     return Console(file=stream, width=None if stream.isatty() else FILE_WIDTH, highlight=False)
 
 
-class Wishes:
-    """Ctrl-C stops the job as its button does; a second one, or SIGTERM, ends the command as a worker is ended."""
+class Interrupts:
+    """Ctrl-C stops the job like the Stop button; a second one, or SIGTERM, ends the command like a worker."""
 
     def __init__(self) -> None:
         self.stop = False
@@ -32,13 +32,13 @@ class Wishes:
         signal.signal(signal.SIGTERM, lambda *_: self.shutdown.set())
 
     def _on_interrupt(self, _signal: int, _frame: FrameType | None) -> None:
-        # Only noted: a handler may run in the middle of a query.
+        # Only sets flags: the handler may run in the middle of a query.
         if self.stop:
             self.shutdown.set()
         self.stop = True
 
-    def carry_out(self, stop: Callable[[], object]) -> None:
-        """Stop the job if that is wished; one that ended meanwhile needs none."""
+    def handle(self, stop: Callable[[], object]) -> None:
+        """Stop the job if asked to, unless it has ended already."""
         if self.stop:
             with contextlib.suppress(Conflict):
                 stop()

@@ -1,1 +1,1 @@
-"""How figures and names are written for people. Units are chosen here and nowhere else."""
+"""Text and figures for people. Units are chosen here and nowhere else."""

@@ -1,8 +1,8 @@
-"""Rows to Plotly figures, as plain lists that `Plotly.extendTraces` can go on from.
+"""Plotly figures, made of plain lists that `Plotly.extendTraces` can extend.
 
-Colours aren't chosen here: a trace's `meta.task` picks a CSS variable, so that charts and table agree in both
+Colors aren't chosen here: a trace's `meta.task` selects a CSS variable, so that charts and tables agree in both
 themes (`static/js/charts/chart.js`). `x` counts trials and `customdata` holds the seconds of the same points; the page swaps
-the two to plot against time. Latencies stay in seconds: SI prefixes on the axis choose the unit at every zoom.
+them to plot against time. Latencies stay in seconds: the axis chooses an SI prefix at every zoom.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tuning.reads.curves import CurvesDict
 from tuning.reads.device_status import TrackerDict
 
 SERIES = 8
-"""Colours before they repeat with another dash; app.css has as many variables."""
+"""Colors before they repeat with another dash; app.css has as many variables."""
 DASHES = ("solid", "dash", "dot", "dashdot")
 MANY = 20
-"""With more tasks than this, which a legend has room for, only the foremost have a colour."""
+"""Most tasks that fit into a legend; with more, only the foremost are colored."""
 MANY_DEVICES = 10
-"""Below, each number has its own line."""
+"""With fewer devices, each number has its own grid line."""
 RECENT = 32
-"""Trials over which the speed is taken."""
+"""Trials that the current speed is computed from."""
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up")
-"""Tell apart points of one colour, as `DASHES` do lines."""
+"""Distinguish points of the same color, as `DASHES` distinguish lines."""
 FAILED_HEIGHT = 0.02
-"""Where failed trials stand, as a part of the plot's height; task.js and trials.js put them there, too."""
+"""Height of failed trials in the plot, from 0 to 1; the same in task.js and trials.js."""
 
 BETWEEN_DECADES = {
     f"{digit * scale}{prefix}": f"{digit * scale}{prefix}s" if digit in (2, 5) else ""
@@ -38,28 +38,26 @@ BETWEEN_DECADES = {
     for scale in (1, 10, 100)
     for digit in range(2, 10)
 }
-"""On a logarithmic axis Plotly leaves the suffix off these labels, and crowds them."""
+"""Labels of a logarithmic axis. Plotly's own lack the suffix and are crowded."""
 
 TrialRow = tuple[int, float, float | None, bool, bool]
-"""A trial's number, seconds since the run began, latency in seconds, whether it is a short measurement's, and whether it
-was its task's best when measured. Of trials that stand for many, those that were best are all there."""
+"""A trial's number, seconds since the run began, latency in seconds, whether it was measured only shortly, and whether it
+was its task's best when measured. If trials are thinned, improvements are still complete."""
 
 Point = tuple[int, float]
 """A trial's number and its seconds since the run began."""
 
 
 class FigureDict(TypedDict):
-    """A Plotly figure."""
-
     data: list[dict[str, Any]]
     layout: dict[str, Any]
 
 
 class RunFiguresDict(TypedDict):
-    """The run page's figures, complete up to trial `last`; `recent_at_s` are the times of the latest trials.
+    """The run page's figures up to trial `last`; `recent_at_s` are the times of the latest trials.
 
-    `weights` are 0 for tasks that aren't tuned: the estimate is without them.
-    `foremost` is how many tasks stand out, those that the estimate owes most to; None: all do.
+    `weights` are 0 for tasks that aren't tuned, since they aren't part of the estimate.
+    `foremost` is the number of tasks to highlight, those with the largest share of the estimate; None highlights all.
     """
 
     run: int
@@ -73,12 +71,12 @@ class RunFiguresDict(TypedDict):
 
 
 def series(index: int) -> int:
-    """Which of the palette's colours a task has."""
+    """Index of the task's color in the palette."""
     return index % SERIES
 
 
 def dash(index: int) -> str:
-    """Tells apart tasks of one colour."""
+    """Distinguishes tasks of the same color."""
     return DASHES[index // SERIES % len(DASHES)]
 
 
@@ -89,12 +87,12 @@ def recent_times(run: Run) -> list[float]:
 
 
 def run_speed(run: Run) -> float | None:
-    """Trials a second lately; None when it isn't running or the trials tell nothing."""
+    """Current trials per second; None if the run isn't live or too few trials have ended."""
     return recent_speed(recent_times(run)) if run.is_live else None
 
 
 def run_figures(run: Run, curves: CurvesDict) -> RunFiguresDict:
-    """All figures of the run page; `weights` are its tasks', by index."""
+    """All figures of the run page."""
     times = recent_times(run)
     end = (curves["last"], times[-1] if times else 0.0)
     weights = [task.weight if task.chosen else 0 for task in run.tasks.all()]
@@ -111,7 +109,7 @@ def run_figures(run: Run, curves: CurvesDict) -> RunFiguresDict:
 
 
 def task_figure(task: Task, rows: Iterable[TrialRow], end: Point) -> FigureDict:
-    """One task's trials, those that were measured shortly, its failures, and the best so far; `rows` by number."""
+    """One task's trials, short measurements, failures, and best so far; `rows` sorted by number."""
     rows = list(rows)
     valid = [(number, at, latency, short) for number, at, latency, short, _ in rows if latency is not None]
     full, brief = ([row[:3] for row in valid if row[3] is short] for short in (False, True))
@@ -132,7 +130,7 @@ def task_figure(task: Task, rows: Iterable[TrialRow], end: Point) -> FigureDict:
 
 
 def scatter_figure(tasks: Sequence[Task]) -> FigureDict:
-    """The scatter of a run's trials before any is asked for: a trace of each task, failed ones, and the one that is looked at."""
+    """An empty scatter of a run's trials, which the page fills: a trace per task, failed trials, and the selected trial."""
     dots = [
         {
             **_trace(_legend(task.index, task.name), [], {"task": task.index}),
@@ -149,15 +147,15 @@ def scatter_figure(tasks: Sequence[Task]) -> FigureDict:
 
 
 def foremost(tasks: Sequence[Task]) -> list[int] | None:
-    """Of many tasks those that stand out, by index: the estimate owes most to them. None: all do."""
+    """Indices of the tasks to highlight, those with the largest share of the estimate; None highlights all."""
     if len(tasks) <= MANY:
         return None
-    owed = sorted(tasks, key=lambda task: -(task.weighted_latency_s or 0.0) if task.chosen else 0.0)
-    return sorted(task.index for task in owed[:SERIES])
+    ranked = sorted(tasks, key=lambda task: -(task.weighted_latency_s or 0.0) if task.chosen else 0.0)
+    return sorted(task.index for task in ranked[:SERIES])
 
 
 def _failed(points: Sequence[tuple[int, float, float]]) -> dict[str, Any]:
-    """Failed trials at the edge, wherever the latencies are zoomed to."""
+    """Failed trials at the bottom edge, however the latencies are zoomed."""
     crosses = {"mode": "markers", "yaxis": "y2", "marker": {"size": 6, "symbol": "x-thin"}}
     crosses["hovertemplate"] = "failed<br>trial %{x} · %{customdata:.1f} s<extra></extra>"
     return {**_trace("failed", points, {"role": "failed"}), **crosses}
@@ -170,7 +168,7 @@ def _trials_layout() -> dict[str, Any]:
 
 
 def tracker_figure(tracker: TrackerDict) -> FigureDict:
-    """A tracker's last hour: of each key the devices in use, and dotted the requests that wait. Gaps: not recorded."""
+    """A tracker's last hour: for each key the devices in use and, dotted, the waiting requests; gaps weren't recorded."""
     data = [
         {
             "type": "scatter",
@@ -206,7 +204,7 @@ def tracker_figure(tracker: TrackerDict) -> FigureDict:
 
 
 def benchmark_figure(benchmarks: Sequence[BenchmarkDict]) -> FigureDict:
-    """Medians of repeated benchmarks with the range of their rounds, in their order; `benchmarks` newest first."""
+    """Medians and ranges of repeated benchmarks over time; `benchmarks` newest first."""
     sides = (("tuned", "Tuned"), ("untuned", "Untuned"), ("onnxruntime", "ONNX Runtime"))
     data = [
         _medians(name, [(one["at"], one[side]) for one in reversed(benchmarks)], index)  # type: ignore[literal-required]
@@ -259,7 +257,7 @@ def _latency(curves: CurvesDict, end: Point) -> FigureDict:
 def _allocation(curves: CurvesDict, end: Point) -> FigureDict:
     traces = [
         {
-            # Solid: dashes break up the small steps of this curve.
+            # Solid, since dashes would hide the small steps of this curve.
             **steps(
                 _legend(task["index"], task["name"]),
                 _points(task["allocation"], "trials"),
@@ -292,7 +290,7 @@ def _trace(name: str, points: Sequence[tuple[int, float, float]], meta: dict[str
 
 
 def steps(name: str, points: list[tuple[int, float, float]], end: Point, meta: dict[str, Any]) -> dict[str, Any]:
-    """A step line whose last value is held up to the run's end; `meta.held` says that a point was added for that."""
+    """A step line whose last value extends to the run's end; `meta.held` says whether a point was added for that."""
     held = bool(points) and points[-1][0] < end[0]
     shown = [*points, (*end, points[-1][2])] if held else points
     line = {"mode": "lines", "line": {"shape": "hv", "width": 2}}
@@ -304,7 +302,7 @@ def _look(index: int, *, dashed: bool) -> dict[str, Any]:
 
 
 def _legend(index: int, name: str) -> str:
-    # The whole name stands in the table; a legend that takes half the chart helps nobody.
+    # The table has the full name; the legend must not take half of the chart.
     short = name if len(name) <= 28 else f"{name[:27]}…"
     return f"{index} {short}"
 
@@ -314,11 +312,11 @@ def _hover(what: str) -> str:
 
 
 def layout_of(title: str, values: str, *, log: bool, kind: str) -> dict[str, Any]:
-    """A figure's layout over trials; `values` names what stands against them, of which `kind` `s` are seconds."""
+    """Layout of a figure over trials; `values` is the title of the other axis, in seconds if `kind` is `s`."""
     yaxis: dict[str, Any] = {"title": {"text": values}, "type": "log" if log else "linear"}
     if kind == "s":
         # "12µ" + "s": the prefix follows the zoom.
         yaxis |= {"tickformat": "~s", "ticksuffix": "s", "labelalias": BETWEEN_DECADES}
-    # The page may turn a linear axis into a logarithmic one and back: both get what the other needs.
+    # The page can switch between a linear and a logarithmic axis, so each has the settings of the other.
     yaxis |= {"rangemode": "normal" if log else "tozero", "nticks": 8}
     return {"meta": {"title": title}, "xaxis": {"title": {"text": "Trial"}, "rangemode": "tozero"}, "yaxis": yaxis}

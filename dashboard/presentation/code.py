@@ -1,4 +1,4 @@
-"""Two pieces of TVMScript, or of schedule code, side by side; both are Python, whose parts are marked by classes."""
+"""Side-by-side difference of two TVMScript or schedule texts, with Python syntax highlighting."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from pygments.lexers import PythonLexer
 from pygments.token import STANDARD_TYPES
 
 CONTEXT = 3
-"""Equal lines that stay visible beside a change."""
+"""Unchanged lines that stay visible around a change."""
 MOST_LINES = 2000
-"""Of both texts together: a longer comparison would keep the web process busy for seconds."""
+"""In both texts together; comparing more would block the web process for seconds."""
 
 Line = list[tuple[str, str]]
-"""Tokens: the class that Pygments gives each, and its text."""
+"""Tokens with their Pygments class."""
 Numbered = list[tuple[int, Line]]
-Measure = Callable[[str], Union[str, None]]
-"""What lines must have in common to be paired."""
+Key = Callable[[str], Union[str, None]]
+"""Lines with the same key are paired; None pairs with nothing."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One line of one side, numbered from 1."""
+    """A line of one side, numbered from 1."""
 
     number: int
     html: SafeString
@@ -37,7 +37,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of either side, or of both."""
+    """A line of one side or of both."""
 
     left: Cell | None
     right: Cell | None
@@ -46,7 +46,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Hunk:
-    """Rows that are all equal or all changed; folded are equal ones that are far from any change."""
+    """Rows that are either all equal or all changed. Equal rows far from any change are folded."""
 
     rows: list[Row]
     changed: bool
@@ -58,10 +58,10 @@ class TooLong(Exception):
 
 
 def difference(before: str, after: str) -> list[Hunk]:
-    """Both texts, line beside line. Raises `TooLong`.
+    """Pair the lines of both texts. Raises `TooLong`.
 
-    A block is beside that of its name. Lines that differ in numbers only are versions of one line: schedules differ in
-    extents, and the variables of their code are numbered anew from where one has an instruction more.
+    Blocks are paired by name. Lines that differ only in numbers are paired too: schedules differ in extents, and an
+    additional instruction renumbers all later variables.
     """
     left, right = _lines(before), _lines(after)
     if len(left) + len(right) > MOST_LINES:
@@ -86,10 +86,10 @@ def _class(kind: object) -> str:
     return str(STANDARD_TYPES[kind])
 
 
-def _rows(left: Numbered, right: Numbered, alike_by: Sequence[Measure]) -> Iterator[Row]:
-    """Pairs what is alike by the first of these measures; what is left of both in one place, by those that follow."""
-    first, *others = alike_by
-    here, there = ([_key(first(_text(line))) for _, line in side] for side in (left, right))
+def _rows(left: Numbered, right: Numbered, keys: Sequence[Key]) -> Iterator[Row]:
+    """Pair lines by the first key, and unpaired lines at the same place by the next ones."""
+    first, *others = keys
+    here, there = ([_comparable(first(_text(line))) for _, line in side] for side in (left, right))
     for kind, i, i_end, j, j_end in SequenceMatcher(None, here, there).get_opcodes():
         gone, come = left[i:i_end], right[j:j_end]
         if kind == "equal":
@@ -100,30 +100,30 @@ def _rows(left: Numbered, right: Numbered, alike_by: Sequence[Measure]) -> Itera
             yield from (Row(_cell(one), _cell(other), changed=True) for one, other in zip_longest(gone, come))
 
 
-def _key(measured: str | None) -> object:
-    """What a measure has no word for is like nothing else."""
-    return object() if measured is None else measured
+def _comparable(key: str | None) -> object:
+    """Makes a missing key unequal to every other."""
+    return object() if key is None else key
 
 
 def _block(text: str) -> str | None:
-    """Which block begins here. What a reduction's update does is what the block did before it was taken apart."""
+    """The name of the block that begins here. The update of a decomposed reduction counts as the original block."""
     found = re.search(r'T\.sblock\("(.+?)(_update)?"\)', text)
     return found[1] if found else None
 
 
 def _shape(text: str) -> str:
-    """All of a line but its numbers."""
+    """The line with its numbers replaced."""
     return re.sub(r"\d+", "0", text)
 
 
 def _gist(text: str) -> str:
-    """That it is a loop, or what it assigns, reads or writes: whatever the extents, however deep."""
+    """The kind of line: a loop, or what it assigns, reads or writes."""
     line = _shape(text).strip()
     return "for" if line.startswith("for ") else re.split(r"[(\[]", line)[0]
 
 
 def _pair(number: int, line: Line, other_number: int, other: Line) -> Row:
-    """Two versions of a line, with marks on what differs."""
+    """Two versions of a line with the differing tokens marked."""
     gone: set[int] = set()
     come: set[int] = set()
     words, other_words = [text for _, text in line], [text for _, text in other]
@@ -141,7 +141,7 @@ def _cell(numbered: tuple[int, Line] | None) -> Cell | None:
 
 
 def _folded(run: Hunk, follows: bool, goes_on: bool) -> Iterator[Hunk]:  # noqa: FBT001
-    """A run of equal rows in up to three: beside the change before it, far from any, beside the change after it."""
+    """Split equal rows: those next to the previous change, the folded middle, and those next to the following change."""
     begin = CONTEXT if follows else 0
     end = len(run.rows) - (CONTEXT if goes_on else 0)
     if run.changed or end - begin <= CONTEXT:

@@ -1,7 +1,7 @@
-"""What the compare page shows of a comparison: its view, which is its URL, and its Plotly figures.
+"""The compare page's view, which is its URL, and its Plotly figures.
 
-A trace's `meta.task` is the place of its run, which picks the colour; four of these are drawn solid and four dashed, so that
-nobody needs the colour alone. Curves come as in `charts`: `x` counts trials, `customdata` holds the seconds.
+A trace's `meta.task` is the position of its run, which selects the color. The first four runs are drawn solid and the others
+dashed, so nobody depends on color alone. As in `charts`, `x` counts trials and `customdata` holds the seconds.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from dashboard.presentation.charts import FigureDict, Point, layout_of, steps
 from tuning.reads.comparing import ComparedRunDict, ComparedTaskDict, ComparisonDict
 
 BARS = 24
-"""Tasks in a chart, those that contribute most; the table has them all."""
+"""Tasks in a chart, those with the largest contribution; the table has all."""
 SOLID = 4
 """Runs whose curves are solid and whose bars are plain."""
 NAMED = 8
-"""Tasks whose names have room below their bars; else they are numbered, as in the table."""
+"""Most tasks whose names fit below their bars; with more, they are numbered as in the table."""
 LONGEST = 30
 
 Values = list[tuple[int, float, float]]
-"""Of a curve's points: trial number, seconds since the run's start, value."""
+"""Points of a curve: trial number, seconds since the run began, value."""
 
 
 @dataclass(frozen=True)
 class View:
-    """All of the page's state. `baseline` None is the first run."""
+    """The page's whole state. If `baseline` is None, it is the first run."""
 
     runs: tuple[int, ...]
     baseline: int | None = None
@@ -43,24 +43,24 @@ class View:
 
     @classmethod
     def of(cls, runs: tuple[int, ...], baseline: int | None, asked: Mapping[str, str]) -> View:
-        """As the URL asks; what it doesn't say, or says in words that there aren't, is as usual."""
+        """The view of a URL; missing and unknown values become the default."""
         hints = get_type_hints(cls)
         words = {name: asked[name] for name in ("x", "scale", "values", "sort") if name in asked}
         return cls(runs, baseline, **{name: word for name, word in words.items() if word in get_args(hints[name])})  # type: ignore[arg-type]
 
     def url(self, **changes: Any) -> str:
-        """The page as it would be with these changes."""
+        """The URL of the view with these changes."""
         changed = asdict(replace(self, **changes))
         if changed["baseline"] not in changed["runs"][1:]:
             changed["baseline"] = None
-        usual = asdict(View(changed["runs"]))
-        query = {name: value for name, value in changed.items() if value != usual[name]}
+        defaults = asdict(View(changed["runs"]))
+        query = {name: value for name, value in changed.items() if value != defaults[name]}
         query["runs"] = ",".join(map(str, changed["runs"]))
         return f"{reverse('compare')}?{urlencode({'runs': query.pop('runs'), **query}, safe=',')}"
 
 
 class FiguresDict(TypedDict):
-    """The page's figures as `view` asks for them, and what to say where one has no point."""
+    """The page's figures, and the texts for those without points."""
 
     estimate: FigureDict
     tasks: FigureDict
@@ -70,9 +70,8 @@ class FiguresDict(TypedDict):
 
 
 def figures(comparison: ComparisonDict, view: View) -> FiguresDict:
-    """All of the page's figures."""
-    alone = "No task is in more than one of these runs."
-    without = "The baseline has no estimate: choose another one." if view.values == "relative" else ""
+    alone = "No task occurs in more than one of these runs."
+    without = "The baseline has no estimate: choose another baseline." if view.values == "relative" else ""
     return {
         "estimate": _estimates(comparison, view),
         "tasks": _tasks(comparison, view),
@@ -80,7 +79,7 @@ def figures(comparison: ComparisonDict, view: View) -> FiguresDict:
         "speed": _speeds(comparison),
         "empty": {
             "estimate": without or "Known once every task of a run has a valid trial.",
-            "tasks": "No task that they share has a valid trial." if comparison["tasks"] else alone,
+            "tasks": "None of the shared tasks has a valid trial." if comparison["tasks"] else alone,
             "allocation": "No trial yet." if comparison["tasks"] else alone,
             "speed": "No trial yet.",
         },
@@ -88,13 +87,13 @@ def figures(comparison: ComparisonDict, view: View) -> FiguresDict:
 
 
 def title(run: ComparedRunDict) -> str:
-    """A run's number and name, short enough for a legend."""
+    """A run's number and name, shortened for a legend."""
     name = run["run"]["name"]
     return f"#{run['run']['id']} {name if len(name) <= LONGEST else f'{name[: LONGEST - 1]}…'}"
 
 
 def ordered(comparison: ComparisonDict, view: View) -> list[ComparedTaskDict]:
-    """Its tasks by what they contribute to the total, or to the largest difference of totals."""
+    """The tasks, sorted by their contribution to the total or by their largest difference."""
     if view.sort == "total":
         return comparison["tasks"]
     return sorted(comparison["tasks"], key=_largest_difference, reverse=True)
@@ -127,7 +126,7 @@ def _relative_estimates(comparison: ComparisonDict, *, by_time: bool, logarithmi
     traces = []
     for place, run in enumerate(comparison["runs"]):
         values = _relative(_held(run), _values(base), by_time=by_time) if run["comparable"] else []
-        # Held already: by time these points count no trials.
+        # No end point: these values extend to the end already.
         traces.append({**steps(title(run), values, (0, 0.0), _look(place)), "hovertemplate": hover})
     return {"data": traces, "layout": layout}
 
@@ -142,15 +141,15 @@ def _end(run: ComparedRunDict) -> Point:
 
 
 def _held(run: ComparedRunDict) -> Values:
-    """Up to the run's end, so that a baseline that goes on improving shows against it."""
+    """The curve extended to the run's end, so that a baseline that improves later shows up."""
     values = _values(run)
     return [*values, (*_end(run), values[-1][2])] if values else []
 
 
 def _relative(own: Values, base: Values, *, by_time: bool) -> Values:
-    """One curve ÷ another, wherever one of them changes and both are known. A baseline that has ended keeps its last value.
+    """One curve ÷ another at every point where one of them changes. A baseline that has ended keeps its last value.
 
-    The points are where the chart's axis has them, so the other axis is told by the same figure.
+    Each point has the same position on both axes, since a ratio belongs to the axis it was computed for.
     """
     axis = 1 if by_time else 0
     if not own or not base:
@@ -158,10 +157,10 @@ def _relative(own: Values, base: Values, *, by_time: bool) -> Values:
     places, values = _sorted(own, axis)
     others, other_values = _sorted(base, axis)
     first, last = max(places[0], others[0]), places[-1]
-    wanted = sorted({place for place in (*places, *others) if first <= place <= last})
+    shown = sorted({place for place in (*places, *others) if first <= place <= last})
     return [
         (place, place, values[bisect_right(places, place) - 1] / other_values[bisect_right(others, place) - 1])  # type: ignore[misc]
-        for place in wanted
+        for place in shown
     ]
 
 
@@ -171,14 +170,14 @@ def _sorted(values: Values, axis: int) -> tuple[list[float], list[float]]:
 
 
 def _tasks(comparison: ComparisonDict, view: View) -> FigureDict:
-    """Best latencies as bars; relative ones are how far they are from the baseline's, which then has none."""
+    """Best latencies, or their differences from the baseline."""
     relative = view.values == "relative"
     what = f"Difference from run {comparison['baseline']}" if relative else "Best latency"
     layout = layout_of(
         "Best latency of each task", what, log=view.scale == "log" and not relative, kind="" if relative else "s"
     )
     if layout["yaxis"]["type"] == "log":
-        # 1, 2 and 5 of each decade: a range of less than one would be crowded.
+        # Ticks at 1, 2 and 5 of each decade: more would be crowded.
         layout["yaxis"]["dtick"] = "D2"
     if relative:
         layout["yaxis"] |= {"ticksuffix": " %", "rangemode": "normal", "zeroline": True}
@@ -210,7 +209,7 @@ def _bars(  # noqa: PLR0913 - what the two charts of bars differ in
     *,
     also: str,
 ) -> FigureDict:
-    """A group of bars a task, a bar a run; `also` is told when one points at it."""
+    """A group of bars for each task, with one bar per run; `also` is the field shown on hovering."""
     named = len(tasks) <= NAMED
     labels = [_label(task, number) if named else str(number) for number, task in enumerate(tasks, 1)]
     traces = []
@@ -263,7 +262,7 @@ def _speeds(comparison: ComparisonDict) -> FigureDict:
                 "customdata": [0.0, *speed["at_s"]] if speed["number"] else [],
                 "y": [*speed["speed"][:1], *speed["speed"]],
                 "meta": _look(place),
-                # A speed is that of the stretch before its point.
+                # A speed belongs to the stretch before its point.
                 "line": {"shape": "vh", "width": 2},
                 "hovertemplate": "%{y:.3g} trials/s<br>trial %{x} · %{customdata:.1f} s<extra>%{fullData.name}</extra>",
             }

@@ -1,4 +1,4 @@
-"""What a compilation does, how it ended and what it proved, in words."""
+"""A compilation's progress and results in words."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ DOING = {
     "verifying": "comparing outputs with the untuned library’s",
     "benchmarking": "benchmarking",
 }
-"""By the engine's phase. The page has them too, for its live line."""
-STEPS = (("build", "Build"), ("prove", "Prove and benchmark"))
+"""By the engine's phase. The page has the same texts for live updates."""
+STEPS = (("build", "Build"), ("prove", "Verify and benchmark"))
 RECORDS = {"run": "the best records of this run", "library": "the best records of all runs"}
 
 SOURCES = {
-    "run": ("The best of this run", "As this run measured them, so that the estimate is its own."),
+    "run": ("The best of this run", "The estimate is then this run's own."),
     "library": (
         "The best over all runs",
-        "For each function the best that any run has of the same workload and target, by the installed TVM.",
+        "For each function, the best record of the same workload and target in any run, made by the installed TVM.",
     ),
 }
-"""What can be chosen, and what it means."""
+"""Title and explanation of each choice."""
 
 
 def sentence(compilation: Compilation) -> str:
     """One line below the progress bar."""
     if compilation.status == Compilation.Status.QUEUED:
         waits = compilation.waits_for
-        return f"queued: waits until {waits} is free" if waits else "queued: builds as soon as the worker is free"
+        return f"queued: waiting until {waits} is free" if waits else "queued: starts when a worker is free"
     if compilation.status == Compilation.Status.CANCELLING:
         return "cancelling"
     return DOING.get(compilation.phase or "", "starting") if compilation.is_live else ""
 
 
 def coverage(one: CompilationDict, *, named: bool = False) -> str:
-    """How many functions use a record; and the names of those that don't, if they aren't listed anyway."""
+    """How many functions use a record; if `named`, also the names of those that don't."""
     found = one["coverage"]
     if found is None:
         return "not built yet"
@@ -49,21 +49,21 @@ def coverage(one: CompilationDict, *, named: bool = False) -> str:
 
 
 def verdict(one: CompilationDict) -> str:
-    """Whether the outputs are those of the untuned library."""
+    """Whether the outputs match those of the untuned library."""
     if one["verified"] is None:
-        return "Not proven yet."
+        return "Not verified yet."
     error, tolerance = one["max_abs_error"], one["tolerance"]
     if error is None or tolerance is None:
-        return "Not verified: an output has numbers where the other has none."
-    said = "Verified" if one["verified"] else "Not verified"
+        return "Not verified: an output is not a number where the other library's is."
+    result = "Verified" if one["verified"] else "Not verified"
     return (
-        f"{said}: outputs differ from the untuned library's by {error:.2g} at most, {one['max_rel_error']:.2g} of the "
+        f"{result}: outputs differ from the untuned library's by at most {error:.2g}, {one['max_rel_error']:.2g} of the "
         f"largest ({tolerance['relative']:g} is allowed for {tolerance['dtype']})."
     )
 
 
 def estimate(one: CompilationDict) -> str:
-    """The estimate beside the measurement."""
+    """How the measurement compares with the estimate."""
     if one["estimate_s"] is None:
         return "no estimate: not every task has a record"
     if one["measured_s"] is None:
@@ -72,17 +72,17 @@ def estimate(one: CompilationDict) -> str:
 
 
 def speed(compilation: CompilationDict) -> str:
-    """Speed-up, and the estimate against what was measured."""
+    """The speed-up, and the measurement compared with the estimate."""
     times = compilation["speedup"]
-    said = "" if times is None else f"{times:,.1f} times as fast as untuned. "
+    speedup = "" if times is None else f"{times:,.1f} times as fast as untuned. "
     estimate, measured = compilation["estimate_s"], compilation["measured_s"]
     if estimate is None or measured is None:
-        return f"{said}Estimate: not known."
-    return f"{said}Estimate {units.latency(estimate)}, measured {units.latency(measured)} ({measured / estimate:.2f} of it)."
+        return f"{speedup}Estimate: not known."
+    return f"{speedup}Estimate {units.latency(estimate)}, measured {units.latency(measured)} ({measured / estimate:.2f} of it)."
 
 
 def sides(benchmark: BenchmarkDict) -> Iterator[tuple[str, LatencyDict]]:
-    """What was measured, by its name."""
+    """The measured sides with their names."""
     version = benchmark["onnxruntime_version"]
     named = (("tuned", "Tuned"), ("untuned", "Untuned"), ("onnxruntime", f"ONNX Runtime {version}"))
     for side, name in named:

@@ -1,4 +1,4 @@
-"""What two schedules of a task decided, decision beside decision."""
+"""Compare the decisions of two schedules of a task."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from tuning.reads.showing import Decision
 
 @dataclass(frozen=True)
 class Pair:
-    """The same question as both answered it; None for who wasn't asked, its design space being another."""
+    """The same decision in both schedules; None if a schedule's design space doesn't have it."""
 
     left: Decision | None
     right: Decision | None
 
     @property
     def asked(self) -> Decision:
-        """Either, for what both have in common."""
+        """Either one, for what both have in common."""
         decision = self.left or self.right
         assert decision
         return decision
 
     @property
     def differs(self) -> bool:
-        """Whether the answers do."""
         return (self.left and self.left.choice) != (self.right and self.right.choice)
 
 
 def paired(left: Sequence[Decision], right: Sequence[Decision]) -> list[Pair]:
-    """In the order of the schedules."""
+    """The decisions in the order of the schedules."""
     pairs: list[Pair] = []
     matcher = SequenceMatcher(None, [_question(one) for one in left], [_question(one) for one in right])
     for kind, i, i_end, j, j_end in matcher.get_opcodes():

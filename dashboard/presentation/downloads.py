@@ -1,4 +1,4 @@
-"""What there is of a run to download, or of a task. `static/js/run/downloads.js` keeps it true while the page is open."""
+"""The download menu of a run or task. `static/js/run/downloads.js` updates it while the page is open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tuning.wording import target_name
 
 
 class Ready(TypedDict):
-    """Which files can be made: of valid trials, of any trial really measured, of any trial, of what was printed."""
+    """Which files are available: of valid trials, of trials that were really measured, of any trials, of console output."""
 
     best: bool
     all: bool
@@ -21,7 +21,7 @@ class Ready(TypedDict):
 
 
 class Menu(TypedDict):
-    """The menu of downloads: how names of files begin, the API's path and what restricts it to a task."""
+    """`file` begins the names of files, `api` is the path, `only` and `also` are query strings for a single task."""
 
     ready: Ready
     file: str
@@ -29,9 +29,9 @@ class Menu(TypedDict):
     only: str
     also: str
     counts: list[int]
-    """Of best records, to choose from."""
+    """Numbers of best records to choose from."""
     charts: list[tuple[str, str]]
-    """Name and title."""
+    """Names and titles."""
 
 
 RUN_CHARTS = [("latency", "Best latency"), ("estimate", "Estimated latency"), ("allocation", "Trials of each task")]
@@ -39,7 +39,6 @@ TASK_CHARTS = [("task", "Latency of each trial")]
 
 
 def menu(run: Run, task: Task | None = None) -> Menu:
-    """What the run has to offer, or the task alone."""
     valid = run.tasks_measured > 0 if task is None else task.best_latency_s is not None
     trials = run.trials_done > 0 if task is None else task.trials > 0
     real = not run.synthetic
@@ -60,11 +59,11 @@ def menu(run: Run, task: Task | None = None) -> Menu:
 
 
 def stem(run: Run) -> str:
-    """What names of a run's files begin with: `resnet-18_znver4_run-12`."""
+    """The beginning of the names of a run's files: `resnet-18_znver4_run-12`."""
     return f"{_plain(run.network.name) or 'network'}_{_plain(target_name(run.target)) or 'target'}_run-{run.pk}"
 
 
 def _plain(text: str) -> str:
-    """Letters, digits, dots and hyphens that any file system and shell takes."""
+    """Only letters, digits, dots and hyphens, which every file system and shell accepts."""
     ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9.]+", "-", ascii_only).strip("-.")[:60]

@@ -7,17 +7,16 @@ from typing import Any
 
 
 def options_label(options: dict[str, Any]) -> str:
-    """A network's options on one line."""
     return ", ".join(f"{name}={value}" for name, value in options.items())
 
 
 def shape(arg: dict[str, Any]) -> str:
-    """A tensor's shape and type as TVMScript would write them: `(1, 56, 56, 64) float32`."""
+    """A tensor's shape and dtype: `(1, 56, 56, 64) float32`."""
     return f"({', '.join(str(size) for size in arg['shape'])}) {arg['dtype']}"
 
 
 def signature(args: Sequence[dict[str, Any]]) -> str:
-    """A function's tensors on one line, the output last: `(1, 784) × (128, 784) → (1, 128) float32`."""
+    """A function's tensors, the output last: `(1, 784) × (128, 784) → (1, 128) float32`."""
     if not args:
         return "arguments not recorded"
     dtypes = {arg["dtype"] for arg in args}

@@ -1,4 +1,4 @@
-"""Notes in Markdown as HTML that can do nothing: rendered without raw HTML, and sanitised whatever came out."""
+"""Render Markdown notes to safe HTML: without raw HTML, and sanitized afterwards."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from pygments.token import STANDARD_TYPES
 from pygments.util import ClassNotFound
 
 BELOW = 2
-"""Headings of a note stand below the page's own title and those of its panels."""
+"""Levels that a note's headings are lowered by, to be below those of the page and its panels."""
 ALIGNED = {"text-align:right": "r", "text-align:center": "mid"}
-"""Classes of cells: the page's policy takes no style from a note."""
+"""Classes of table cells, since the page's policy forbids inline styles."""
 LANGUAGES = {
     *("python", "py", "cpp", "c++", "c", "cuda", "rust", "llvm", "mlir", "asm", "json", "yaml", "toml", "ini", "diff"),
     *("bash", "sh", "shell", "sql", "cmake", "docker", "javascript", "xml"),
 }
-"""What a code block may be coloured as. The others stay plain; some lexers (`console`) take minutes for a made-up text."""
+"""Languages with syntax highlighting. Others aren't safe: some lexers (`console`) can take minutes for a crafted text."""
 LONGEST_WORD = 2000
-"""Characters of an address: the finder of links takes the square of a word's length."""
+"""Longest word for which links are detected, which takes quadratic time."""
 TEXT = ("a", "br", "code", "em", "s", "span", "strong")
 PARTS = (
     *("blockquote", "div", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "ul"),
@@ -53,23 +53,22 @@ SANITISER = nh3.Cleaner(
     link_rel="noopener nofollow",
 )
 _alone = threading.Lock()
-"""The parser's finder of links keeps its place in itself."""
+"""The link detection isn't thread-safe."""
 
 
 @lru_cache(maxsize=32)
 def html(text: str) -> SafeString:
-    """The notes as HTML."""
     finds_links = all(len(word) <= LONGEST_WORD for word in text.split())
     with _alone:
         rendered = _parser(finds_links).render(text)
-    return mark_safe(SANITISER.clean(rendered))  # noqa: S308 - it was sanitised
+    return mark_safe(SANITISER.clean(rendered))  # noqa: S308 - it is sanitized
 
 
 @lru_cache(maxsize=2)
 def _parser(finds_links: bool) -> MarkdownIt:  # noqa: FBT001 - the cache's key
     parser = MarkdownIt("gfm-like2", {"html": False, "linkify": finds_links, "highlight": _coloured})
     assert parser.linkify is not None
-    # Only what is written as an address is one: `conv2d.py` isn't a site of Paraguay.
+    # Only full URLs become links: `conv2d.py` is not a site in Paraguay.
     parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False})
     parser.add_render_rule("image", _image)
     parser.core.ruler.push("fit_in", _fit_in)
@@ -77,7 +76,7 @@ def _parser(finds_links: bool) -> MarkdownIt:  # noqa: FBT001 - the cache's key
 
 
 def _coloured(code: str, language: str, _attributes: str) -> str:
-    """The code with its parts marked by classes; empty for one that stays plain."""
+    """The highlighted code; empty if it stays plain."""
     if language.lower() not in LANGUAGES:
         return ""
     try:
@@ -88,7 +87,7 @@ def _coloured(code: str, language: str, _attributes: str) -> str:
 
 
 def _image(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType) -> str:
-    """A link: the page loads nothing from elsewhere."""
+    """A link instead, since the page loads nothing from other sites."""
     token = tokens[at]
     address = str(token.attrs.get("src", ""))
     words = renderer.renderInlineAsText(token.children or [], options, env)

@@ -1,8 +1,8 @@
-"""What a run does now, how it ended and what it is an estimate of, in words. `static/js/run/heading.js` has the twins."""
+"""A run's phase, end and coverage in words. `static/js/run/heading.js` has the same texts."""
 
 from __future__ import annotations
 
-from tuning.models import RunDict
+from tuning.models import Run, RunDict
 from tuning.wording import numbered
 
 from . import units
@@ -18,25 +18,25 @@ DOING = {
 
 
 EARLY = {"time_limit": "ended at its time limit", "plateau": "ended on a plateau", "exhausted": "nothing left to try"}
-"""Why a run ended before its budget was spent, in a list's few words."""
+"""Short texts about why a run ended before its budget was spent."""
 
 
 def sentence(run: RunDict) -> str:
     """One line below the progress bar."""
-    if run["status"] == "queued":
+    if run["status"] == Run.Status.QUEUED:
         return _queued(run["place"] or 0)
-    if run["status"] == "stopping":
+    if run["status"] == Run.Status.STOPPING:
         return "stopping after the trial being measured"
-    if run["status"] == "finished":
+    if run["status"] == Run.Status.FINISHED:
         return ended(run)
-    if run["status"] != "running":
+    if run["status"] != Run.Status.RUNNING:
         return ""
     doing = DOING.get(run["phase"] or "", run["phase"] or "starting")
     return doing if run["phase_task"] is None else f"{doing} of task {run['phase_task']}"
 
 
 def ended(run: RunDict) -> str:
-    """Why the engine ended by itself; nothing when it didn't."""
+    """Why the engine ended by itself; empty if it didn't."""
     reason = run["finish_reason"]
     if reason == "budget":
         return "ended: the budget is spent"
@@ -49,7 +49,7 @@ def ended(run: RunDict) -> str:
 
 
 def coverage(run: RunDict) -> str:
-    """What the estimated latency is of, and how much of that is measured."""
+    """Which tasks the estimate covers, and how many are measured."""
     measured, chosen, total = run["tasks_measured"], run["tasks_chosen"], run["tasks_total"]
     if not total:
         return "tasks not extracted yet"
@@ -60,7 +60,7 @@ def coverage(run: RunDict) -> str:
 
 
 def warm_start(run: RunDict) -> str:
-    """What the run began with, if it began with anything."""
+    """Which records the run began with; empty if none."""
     warm = run["warm_start"]
     if not warm:
         return ""

@@ -1,4 +1,4 @@
-"""Programs that run a library as it is downloaded."""
+"""Programs that load and run a downloaded library."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tuning.wording import target_name
 from .downloads import stem
 
 CODES = {"int": "kDLInt", "uint": "kDLUInt", "float": "kDLFloat", "bfloat": "kDLBfloat", "bool": "kDLBool"}
-"""How DLPack calls what TVM's types begin with."""
+"""DLPack's type codes by the prefix of TVM's dtypes."""
 
 
 class SnippetDict(TypedDict):
-    """A program that loads and runs the library as it is downloaded, kept beside it under `file_name`."""
+    """A program that runs the downloaded library; save it as `file_name` in the same folder."""
 
     language: str
     title: str
@@ -29,7 +29,7 @@ class SnippetDict(TypedDict):
 
 
 def snippets(compilation: Compilation) -> list[SnippetDict]:
-    """Of a compilation that has a library. In C++ for CPUs only: elsewhere inputs must be copied to the device."""
+    """Programs for a published compilation. C++ only for CPUs: for other devices it would have to copy inputs."""
     name = f"{stem(compilation.run)}_{Path(library_file(compilation).name).stem}"
     kinds = [("python", "Python", ".py"), ("cpp", "C++", ".cpp")][
         : 2 if compilation.run.target["kind"] == "llvm" else 1
@@ -46,7 +46,7 @@ def snippets(compilation: Compilation) -> list[SnippetDict]:
 
 
 def rendered(compilation: Compilation, name: str, language: str) -> str:
-    """The program in `python` or `cpp`, beside the library `NAME.so`."""
+    """The program in `python` or `cpp`, for the library `NAME.so`."""
     target, versions = compilation.run.target, compilation.versions
     context = {
         "stem": name,
@@ -75,5 +75,5 @@ def _input(tensor: dict[str, Any]) -> dict[str, str]:
 
 
 def _tame(text: Any) -> str:
-    """What comes from a model's file, so that it stays within its line of a comment."""
+    """Text from a model's file, made safe for a one-line comment or string."""
     return re.sub(r"[^\w .:/+-]+", "?", str(text))[:100]

@@ -1,4 +1,4 @@
-"""A run's estimate in a line as large as a word."""
+"""A run's estimate as a small SVG curve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WIDTH, HEIGHT, MARGIN = 96, 24, 2
 
 
 def sparkline(points: Sequence[Sequence[float]], trials: int) -> SafeString:
-    """The estimate as steps over the run's trials, as SVG; `points` have a trial's number and seconds. Empty without two points."""
+    """The estimate as steps over the run's trials. Points are trial number and seconds; empty for fewer than two."""
     if len(points) < 2:
         return SafeString("")
     values = [value for _, value in points]

@@ -1,4 +1,4 @@
-"""A run in a terminal: its progress while it is tuned, its tasks and estimate at the end."""
+"""Progress and results of runs and compilations in a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tuning.models import BenchmarkDict, Compilation, CompilationDict, Run, RunD
 
 
 class _Bar:
-    """Shown for as long as the context lasts, then gone."""
+    """A progress bar that disappears when its context ends."""
 
     _progress: Progress
 
@@ -32,7 +32,7 @@ class _Bar:
 
 
 class RunProgress(_Bar):
-    """A progress bar that reads the run from the database: it may be a worker that tunes it."""
+    """Reads the run from the database, since a worker may be tuning it."""
 
     def __init__(self, console: Console, run: Run) -> None:
         self._run = run
@@ -48,29 +48,28 @@ class RunProgress(_Bar):
         self._bar = self._progress.add_task(run.name, total=run.trials_budget, completed=run.trials_done, detail="")
 
     def update(self) -> None:
-        """Show what the database holds now."""
         self._run.refresh_from_db()
         done, total = self._run.trials_done, self._run.trials_budget
         self._progress.update(self._bar, completed=done, total=total, detail=_detail(self._run))
 
 
 def summary(console: Console, run: RunDict) -> None:
-    """The table of tasks and the estimate."""
+    """Print the table of tasks and the estimate."""
     console.print(_table(run))
     console.print(
         f"Run {run['id']} {run['status']}: {run['trials_done']} of {run['trials_budget']} trials,"
         f" {run['trials_failed']} failed, in {units.duration(run['elapsed_s'])}."
     )
-    for said in (phases.ended(run), phases.warm_start(run)):
-        if said:
-            console.print(f"{said[0].upper()}{said[1:]}.")
+    for remark in (phases.ended(run), phases.warm_start(run)):
+        if remark:
+            console.print(f"{remark[0].upper()}{remark[1:]}.")
     console.print(f"Estimated latency: {_estimate(run)}")
     for alert in run["alerts"]:
         console.print(f"[yellow]{alert['message']}[/]")
 
 
 class CompileProgress(_Bar):
-    """What a compilation is at, read from the database: it may be a worker that does it."""
+    """Reads the compilation from the database, since a worker may be doing it."""
 
     def __init__(self, console: Console, compilation: Compilation) -> None:
         self._compilation = compilation
@@ -79,7 +78,6 @@ class CompileProgress(_Bar):
         self._bar = self._progress.add_task("", total=None)
 
     def update(self) -> None:
-        """Show what the database holds now."""
         self._compilation.refresh_from_db()
         share = self._compilation.progress
         self._progress.update(
@@ -91,7 +89,7 @@ class CompileProgress(_Bar):
 
 
 def compile_summary(console: Console, compilation: CompilationDict) -> None:
-    """Coverage, verdict and the table of the last benchmark."""
+    """Print coverage, verdict and the latest benchmark."""
     if compilation["coverage"]:
         console.print(f"{compilations.coverage(compilation, named=True)}.", soft_wrap=True)
         console.print(compilations.verdict(compilation), soft_wrap=True)
@@ -103,7 +101,7 @@ def compile_summary(console: Console, compilation: CompilationDict) -> None:
 
 
 def _benchmark(benchmark: BenchmarkDict) -> Table:
-    table = Table(box=box.SIMPLE, title=f"Milliseconds of one inference, {benchmark['rounds']} rounds in turn")
+    table = Table(box=box.SIMPLE, title=f"Milliseconds per inference, {benchmark['rounds']} alternating rounds")
     table.add_column("", no_wrap=True)
     for title in ("Mean", "Median", "Max", "Min", "Std"):
         table.add_column(title, justify="right")
@@ -115,7 +113,7 @@ def _benchmark(benchmark: BenchmarkDict) -> Table:
 
 def _detail(run: Run) -> str:
     if run.status == Run.Status.QUEUED:
-        return f"waits for {run.device}: {run.place} ahead"
+        return f"waiting for {run.device}: {run.place} ahead"
     task = "" if run.phase_task is None else f" task {run.phase_task}"
     failed = f" {run.trials_failed} failed" if run.trials_failed else ""
     return f"{(run.phase or '').replace('_', ' ')}{task}{failed}"

@@ -1,6 +1,6 @@
-"""Quantities as text. `static/js/common/units.js` is the twin; tests/data/units.json holds both to the same answers.
+"""Quantities as text. `static/js/common/units.js` does the same; tests/data/units.json tests both.
 
-Every function takes None for what wasn't measured and shows it as a dash, never as a figure.
+Every function accepts None for what wasn't measured, and shows a dash.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import datetime
 
 UNKNOWN = "–"
 SPACE = "\u00a0"
-"""Keeps a figure and its unit on one line."""
+"""A no-break space keeps figure and unit on one line."""
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K"), (1.0, ""))
@@ -23,12 +23,12 @@ def latency(seconds: float | None) -> str:
 
 
 def flop(operations: float | None) -> str:
-    """Floating-point operations with K, M, G or T; 0 is a dash, since TVM counts none for such a function."""
+    """Floating-point operations with K, M, G or T. 0 is a dash, since it means that TVM couldn't count them."""
     return _scaled(operations, _COUNTS) if operations else UNKNOWN
 
 
 def gflops(speed: float | None) -> str:
-    """10⁹ floating-point operations a second, three significant digits."""
+    """10⁹ floating-point operations per second, three significant digits."""
     return UNKNOWN if speed is None else _digits(speed, 3)
 
 
@@ -43,7 +43,7 @@ def percent(share: float | None) -> str:
 
 
 def difference(ratio: float | None) -> str:
-    """How far a ratio is from 1: `−12.5 %`."""
+    """A ratio as a difference from 1: `−12.5 %`."""
     return UNKNOWN if ratio is None else _signed(ratio - 1, percent)
 
 
@@ -54,20 +54,20 @@ def signed_latency(seconds: float | None) -> str:
 
 def _signed(value: float, show: Callable[[float], str]) -> str:
     text = show(abs(value))
-    # What rounds to nothing has no sign.
+    # Zero after rounding has no sign.
     signless = not any(digit in text for digit in "123456789")
     return text if signless else f"{'−' if value < 0 else '+'}{text}"
 
 
 def speed(trials_a_second: float | None) -> str:
-    """Trials a second, or a minute where that reads better."""
+    """Trials per second, or per minute if that is easier to read."""
     if trials_a_second is None or trials_a_second >= 1:
         return speed_a_second(trials_a_second)
     return f"{_digits(trials_a_second * 60, 3)}{SPACE}/min"
 
 
 def speed_a_second(trials_a_second: float | None) -> str:
-    """Trials a second, where speeds stand side by side."""
+    """Trials per second, also for slow runs, so that speeds can be compared."""
     if trials_a_second is None:
         return UNKNOWN
     shown = _digits(trials_a_second, 3) if trials_a_second >= 1 else f"{trials_a_second:.3g}"
@@ -75,26 +75,26 @@ def speed_a_second(trials_a_second: float | None) -> str:
 
 
 def times(factor: float | None) -> str:
-    """How many times, three significant digits."""
+    """A factor, three significant digits."""
     return UNKNOWN if factor is None else f"{_digits(factor, 3)}×"
 
 
 def milliseconds(seconds: float | None) -> str:
-    """Seconds as a bare number of milliseconds, for a column that names the unit; four significant digits."""
+    """Seconds as milliseconds without the unit, four significant digits."""
     if not seconds:
         return UNKNOWN if seconds is None else "0"
     return f"{seconds * 1e3:,.{max(3 - math.floor(math.log10(seconds * 1e3)), 0)}f}"
 
 
 def scientific(number: float | None) -> str:
-    """Two digits and a power of ten: `3.0e-07`; a plain 0."""
+    """Two digits and a power of ten: `3.0e-07`; zero is `0`."""
     if not number:
         return UNKNOWN if number is None else "0"
     return f"{number:.1e}"
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as the two largest units that matter."""
+    """Seconds in the two largest units."""
     if seconds is None:
         return UNKNOWN
     if seconds < 10:
@@ -125,14 +125,14 @@ def moment(time: datetime | None) -> str:
 
 
 def recent_speed(at_s: Sequence[float]) -> float | None:
-    """Trials a second over the times of the latest trials, oldest first; None when they tell nothing."""
+    """Trials per second from the times of the latest trials, oldest first; None if there are too few."""
     if len(at_s) < 2 or at_s[-1] <= at_s[0]:
         return None
     return (len(at_s) - 1) / (at_s[-1] - at_s[0])
 
 
 def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
-    # Rounded before the unit is chosen: 999.99 µs is 1.000 ms.
+    # Round before choosing the unit: 999.99 µs is 1.000 ms.
     value = float(f"{value:.3e}")
     size, unit = next((u for u in units if abs(value) >= u[0]), units[-1])
     return f"{_digits(value / size, 4)}{SPACE}{unit}".rstrip(SPACE)

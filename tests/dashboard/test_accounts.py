@@ -26,7 +26,7 @@ def test_it_gives_each_role_its_permissions(role: str, allowed: set[str]) -> Non
     assert {permission for permission in asked if user.has_perm(permission)} == allowed
 
 
-def test_it_makes_the_roles_again_and_takes_back_what_they_should_not_have() -> None:
+def test_migrating_restores_the_permissions_of_roles() -> None:
     viewer = Group.objects.get(name="viewer")
     viewer.permissions.set(Group.objects.get(name="admin").permissions.all())
     Group.objects.get(name="operator").delete()
@@ -35,7 +35,7 @@ def test_it_makes_the_roles_again_and_takes_back_what_they_should_not_have() -> 
     assert make_user("operator").has_perm(LAUNCH)
 
 
-def test_it_knows_the_strongest_role() -> None:
+def test_it_finds_the_strongest_role() -> None:
     user = make_user("viewer")
     user.groups.add(Group.objects.get(name="operator"))
     assert role_of(user) == "operator"
@@ -43,25 +43,25 @@ def test_it_knows_the_strongest_role() -> None:
     assert role_of(User.objects.create_superuser("root")) == "admin"
 
 
-def test_it_gives_one_role_and_leaves_other_groups() -> None:
+def test_a_user_has_one_role_and_keeps_other_groups() -> None:
     user = make_user("admin")
     user.groups.add(Group.objects.create(name="compilers"))
     give_role(user, "viewer")
     assert {group.name for group in user.groups.all()} == {"viewer", "compilers"}
 
 
-def test_it_makes_the_first_admin_once_and_without_a_password() -> None:
+def test_it_creates_the_first_admin_once_without_a_password() -> None:
     admin = first_admin()
     assert first_admin() == admin
     assert role_of(admin) == "admin"
     assert not admin.has_usable_password()
 
 
-def test_it_takes_an_admin_who_is_there() -> None:
+def test_it_uses_an_existing_admin() -> None:
     admin = make_user("admin", "ada")
     assert first_admin() == admin
 
 
-def test_it_does_not_promote_a_user_who_is_called_admin() -> None:
+def test_it_does_not_promote_a_user_named_admin() -> None:
     make_user("viewer", "admin")
     assert first_admin().username != "admin"

@@ -1,4 +1,4 @@
-"""Where `up` listens, by which names it is reached, and that it holds its folder alone."""
+"""The address and lock of `up`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run's socket, through the whole ASGI application, the real channel layer and the database."""
+"""The run's socket, with the whole ASGI application, the real channel layer and the database."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(transactional_db: None) -> Run:
 
 @asynccontextmanager
 async def joined(client: Client, run: Run) -> AsyncIterator[Socket]:
-    """A socket that was let in; its state is yet to be read."""
+    """An accepted socket; the state hasn't been read yet."""
     opened = Socket(client, f"/ws/runs/{run.pk}/")
     assert await opened.connect()
     yield opened
@@ -50,7 +50,7 @@ async def joined(client: Client, run: Run) -> AsyncIterator[Socket]:
 
 @contextmanager
 def own_valkey(folder: Path) -> Iterator[None]:
-    """A Valkey that nobody else uses, until it is killed."""
+    """A Valkey of its own, which the test may kill."""
     valkey.prepare(folder)
     with subprocess.Popen(valkey.command(folder), stdout=subprocess.DEVNULL) as server:
         while not valkey.answers(folder):
@@ -72,7 +72,7 @@ def tell(run: Run, trials: list[tuple[int, float | None]]) -> dict[str, Any]:
     return shown
 
 
-async def test_it_sends_the_state_on_joining(client: Client, run: Run) -> None:
+async def test_it_sends_the_state_on_connecting(client: Client, run: Run) -> None:
     async with joined(client, run) as opened:
         shown = await opened.read()
     expected = await database_sync_to_async(run.to_full_dict)()
@@ -89,7 +89,7 @@ async def test_it_forwards_deltas_in_order(client: Client, run: Run) -> None:
     assert shown == told
 
 
-async def test_it_misses_nothing_that_is_told_between_joining_and_the_state(
+async def test_it_sends_deltas_from_between_joining_and_reading_the_state(
     client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_state = consumers._state
@@ -106,7 +106,7 @@ async def test_it_misses_nothing_that_is_told_between_joining_and_the_state(
     assert (delta["type"], delta["after"], delta["last"]) == ("delta", 3, 4)
 
 
-async def test_it_tells_of_a_change_of_status(client: Client, run: Run) -> None:
+async def test_it_sends_a_change_of_status(client: Client, run: Run) -> None:
     def stop() -> None:
         run.move(Run.Status.RUNNING, to=Run.Status.STOPPING)
         announce_status(run)
@@ -118,7 +118,7 @@ async def test_it_tells_of_a_change_of_status(client: Client, run: Run) -> None:
     assert (delta["run"]["status"], delta["after"], delta["last"]) == ("stopping", 3, 3)
 
 
-async def test_it_tells_of_its_own_run_only(client: Client, run: Run) -> None:
+async def test_it_sends_only_its_own_run(client: Client, run: Run) -> None:
     other = await database_sync_to_async(make_run)(device="other")
     async with joined(client, run) as opened:
         await opened.read()
@@ -127,7 +127,7 @@ async def test_it_tells_of_its_own_run_only(client: Client, run: Run) -> None:
         assert (await opened.read())["run"]["id"] == run.pk
 
 
-async def test_it_tells_every_watcher(client: Client, run: Run) -> None:
+async def test_it_sends_to_every_watcher(client: Client, run: Run) -> None:
     async with joined(client, run) as one, joined(client, run) as two:
         await one.read()
         await two.read()
@@ -135,7 +135,7 @@ async def test_it_tells_every_watcher(client: Client, run: Run) -> None:
         assert await one.read() == await two.read()
 
 
-async def test_it_ignores_what_the_browser_says(client: Client, run: Run) -> None:
+async def test_it_ignores_what_the_browser_sends(client: Client, run: Run) -> None:
     async with joined(client, run) as opened:
         await opened.read()
         await opened.write(text="{not json")
@@ -144,18 +144,18 @@ async def test_it_ignores_what_the_browser_says(client: Client, run: Run) -> Non
         assert (await opened.read())["type"] == "delta"
 
 
-async def test_it_says_that_there_is_no_such_run(client: Client) -> None:
+async def test_it_reports_an_unknown_run(client: Client) -> None:
     opened = Socket(client, "/ws/runs/404/")
     assert await opened.connect()
     assert await opened.closing_code() == 4404
 
 
 @pytest.mark.parametrize("path", ["/ws/", "/ws/runs/", "/ws/runs/x/", "/ws/runs/1", "/runs/1/", "/"])
-async def test_it_refuses_a_path_that_there_isnt(client: Client, path: str) -> None:
+async def test_it_refuses_an_unknown_path(client: Client, path: str) -> None:
     assert not await Socket(client, path).connect()
 
 
-async def test_it_refuses_strangers(run: Run) -> None:
+async def test_it_refuses_anonymous_users(run: Run) -> None:
     assert not await Socket(None, f"/ws/runs/{run.pk}/").connect()
 
 
@@ -165,7 +165,7 @@ async def test_it_refuses_users_without_a_role(client: Client, run: Run) -> None
     assert not await Socket(client, f"/ws/runs/{run.pk}/").connect()
 
 
-async def test_it_refuses_a_session_that_was_ended(client: Client, run: Run) -> None:
+async def test_it_refuses_a_session_that_has_ended(client: Client, run: Run) -> None:
     old = Client()
     old.cookies["tuneboard_session"] = client.cookies["tuneboard_session"].value
     await database_sync_to_async(client.logout)()
@@ -179,7 +179,7 @@ async def test_it_refuses_a_session_that_was_ended(client: Client, run: Run) -> 
         "null",
         "http://evil.example",
         "http://testserver.evil.example",
-        "http://testserver:8080",  # another program on this machine: cookies know no ports
+        "http://testserver:8080",  # another program on this machine: ports share cookies
         "https://testserver",
         "http://localhost",
     ],
@@ -194,14 +194,14 @@ async def test_it_refuses_an_unknown_host(client: Client, run: Run, host: str) -
     assert not await opened.connect()
 
 
-async def test_it_takes_a_trusted_origin(client: Client, run: Run, settings: Any) -> None:
+async def test_it_accepts_a_trusted_origin(client: Client, run: Run, settings: Any) -> None:
     settings.CSRF_TRUSTED_ORIGINS = ["https://tuning.example"]
     opened = Socket(client, f"/ws/runs/{run.pk}/", origin="https://tuning.example")
     assert await opened.connect()
     await opened.close()
 
 
-async def test_it_wants_https_where_the_site_is_served_so(client: Client, run: Run, settings: Any) -> None:
+async def test_it_requires_https_if_the_site_uses_it(client: Client, run: Run, settings: Any) -> None:
     settings.HTTPS = True
     path = f"/ws/runs/{run.pk}/"
     assert not await Socket(client, path).connect()
@@ -229,11 +229,11 @@ async def test_it_ends_with_the_session_or_the_role(
     async with joined(client, run) as opened:
         await opened.read()
         await database_sync_to_async(revoke)()
-        assert (await opened.read())["type"] == "delta", "the one that came while the session was looked up"
+        assert (await opened.read())["type"] == "delta", "the delta sent while the session was being checked"
         assert await opened.closing_code() == 4401
 
 
-async def test_it_forwards_deltas_while_the_session_is_looked_up(
+async def test_it_forwards_deltas_while_the_session_is_checked(
     client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered = asyncio.Event()
@@ -254,7 +254,7 @@ async def test_it_forwards_deltas_while_the_session_is_looked_up(
         assert await opened.closing_code() == 4401
 
 
-async def test_it_asks_to_come_back_when_the_session_can_t_be_looked_up(
+async def test_it_asks_to_reconnect_if_the_session_cannot_be_checked(
     client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(self: consumers.StateConsumer) -> bool:
@@ -269,9 +269,7 @@ async def test_it_asks_to_come_back_when_the_session_can_t_be_looked_up(
         assert await opened.closing_code() == 1013
 
 
-async def test_a_delta_needs_no_thread_of_the_database(
-    client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_delta_needs_no_database_thread(client: Client, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
 
     async def look() -> None:
@@ -285,7 +283,7 @@ async def test_a_delta_needs_no_thread_of_the_database(
         assert not looked
 
 
-async def test_it_gives_the_state_and_asks_to_come_back_when_redis_is_away(
+async def test_it_sends_the_state_and_asks_to_reconnect_while_redis_is_down(
     client: Client, run: Run, settings: Any
 ) -> None:
     layer = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": ["redis://127.0.0.1:1"]}}
@@ -296,13 +294,13 @@ async def test_it_gives_the_state_and_asks_to_come_back_when_redis_is_away(
     assert await opened.closing_code() == 1013
 
 
-async def test_it_refuses_strangers_when_redis_is_away_too(run: Run, settings: Any) -> None:
+async def test_it_refuses_anonymous_users_while_redis_is_down(run: Run, settings: Any) -> None:
     layer = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": ["redis://127.0.0.1:1"]}}
     settings.CHANNEL_LAYERS = {"default": layer}
     assert not await Socket(None, f"/ws/runs/{run.pk}/").connect()
 
 
-async def test_it_goes_on_after_redis_was_restarted(
+async def test_it_works_again_after_redis_was_restarted(
     client: Client, run: Run, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layer = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [valkey.url(tmp_path)]}}
@@ -317,13 +315,13 @@ async def test_it_goes_on_after_redis_was_restarted(
     with own_valkey(tmp_path):
         await asyncio.wait_for(subscribed_again(tmp_path), 20)
         await database_sync_to_async(tell)(run, [(0, 1e-3)])
-        # The one told meanwhile is lost: `after` says so, and the page asks the API for what it missed.
+        # The delta sent in between is lost: `after` shows that, and the page asks the API for what it missed.
         delta = await opened.read()
         assert (delta["after"], delta["last"]) == (5, 6)
         await opened.close()
 
 
-async def test_it_asks_to_come_back_when_the_database_is_away(
+async def test_it_asks_to_reconnect_while_the_database_is_down(
     client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(_: int) -> str:

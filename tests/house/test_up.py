@@ -154,7 +154,7 @@ def test_what_crashes_is_started_again(new_site: LiveSite) -> None:
 @pytest.mark.tvm
 def test_the_first_time_it_tunes_something_small_and_real(new_site: LiveSite) -> None:
     new_site.start("--port", str(new_site.port))
-    new_site.wait_for(lambda: "A small real run is queued" in new_site.said(), 60)
+    new_site.wait_for(lambda: "Queued a small demo run" in new_site.said(), 60)
     token = new_site.token("viewer")
     new_site.wait_for(lambda: new_site.api("GET", "/runs/1", token=token)[1]["trials_done"] > 0, 300)
     run = new_site.api("GET", "/runs/1", token=token)[1]
@@ -257,7 +257,7 @@ def test_a_step_of_the_start_that_fails_ends_it_with_the_reason(capfd: pytest.Ca
     def fail() -> None:
         raise CommandError("The disk is full.")
 
-    with pytest.raises(CommandError, match="the reason stands above"):
+    with pytest.raises(CommandError, match="see the reason above"):
         _apart(fail)
     assert capfd.readouterr().err == "The disk is full.\n"
 

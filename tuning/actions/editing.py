@@ -77,7 +77,7 @@ def _checked(data: Mapping[str, Any]) -> tuple[int, dict[str, str]]:
     values = {name: gather(wrong, TEXTS[name], data[name]) for name in TEXTS.keys() & data.keys()}
     revision = data.get("revision")
     if not isinstance(revision, int) or isinstance(revision, bool):
-        wrong["revision"] = "Must be the number of the revision that was edited, as GET returns it."
+        wrong["revision"] = "Must be the revision that was edited, a whole number: GET returns it."
     if not wrong and not values:
         wrong["notes"] = "Give a new name, new notes, or both."
     if wrong or not isinstance(revision, int):

@@ -1,4 +1,4 @@
-"""Commands that bring the database up to date first, so that they work in a fresh checkout."""
+"""Base of commands that migrate the database first, so they work in a fresh checkout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tuning.host.reachable import database_trouble
 
 
 class MigratedCommand(BaseCommand):
-    """A command that migrates before it does its work, and keeps stdout for its result."""
+    """Migrates first, and writes nothing but its result to stdout."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Raises `CommandError` if the database can't be reached."""
@@ -23,6 +23,6 @@ class MigratedCommand(BaseCommand):
 
 
 def migrate() -> None:
-    """Bring the database up to date. Commands started at the same time take turns, or both would create the tables."""
+    """Migrate the database, under a lock: two commands started together would both create the tables."""
     with lock_file(settings.VAR / "migrate.lock"):
         call_command("migrate", verbosity=0, interactive=False)

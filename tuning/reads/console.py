@@ -11,15 +11,15 @@ TAIL_BYTES = 64 * 1024
 
 
 class Printed(Protocol):
-    """What has a console log."""
+    """Something with a console log."""
 
     @property
     def console_log(self) -> Path:
-        """Its file, which may not be there yet."""
+        """The file, which may not exist yet."""
 
 
 class ConsoleDict(TypedDict):
-    """A piece of the log; `start` and `end` are byte offsets, so that the next piece begins `after` the end."""
+    """A piece of the log; `start` and `end` are byte offsets. Ask for the next piece with `after` set to `end`."""
 
     text: str
     start: int
@@ -27,7 +27,7 @@ class ConsoleDict(TypedDict):
 
 
 def console(source: Printed, *, after: int | None = None, limit: int = TAIL_BYTES) -> ConsoleDict:
-    """At most `limit` bytes from the offset `after`, or the end of the log, from the start of a line."""
+    """At most `limit` bytes from offset `after`; without it the end of the log, from the start of a line."""
     try:
         with source.console_log.open("rb") as log:
             size = log.seek(0, 2)
@@ -44,13 +44,13 @@ def console(source: Printed, *, after: int | None = None, limit: int = TAIL_BYTE
 
 
 def last_lines(source: Printed, count: int) -> str:
-    """The last lines of the log that aren't blank."""
+    """The last lines of the log, without blank ones."""
     lines = [line for line in console(source)["text"].splitlines() if line.strip()]
     return "\n".join(lines[-count:])
 
 
 def _whole_characters(data: bytes) -> bytes:
-    """The data without a UTF-8 character that is cut at its end: the next piece has it whole."""
+    """The data without a UTF-8 character that is cut off at the end; the next piece has all of it."""
     for cut in range(1, min(4, len(data)) + 1):
         byte = data[-cut]
         if byte & 0xC0 != 0x80:

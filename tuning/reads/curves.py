@@ -1,4 +1,4 @@
-"""What the charts of a run show, from few rows whatever the run's size."""
+"""The curves of a run's charts, read from few rows however long the run is."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tuning.estimate import RunningEstimate
 from tuning.models import Run, Task, TrialQuerySet
 
 Row = tuple[int, int, float, float | None, int]
-"""Of a trial: its task's key, number, seconds since the run began, latency in seconds, count in its task."""
+"""A trial: its task's key, its number, seconds since the run began, latency in seconds, position among its task's trials."""
 
 Point = tuple[int, float, float]
 """A trial's number, seconds since the run began, latency in seconds."""
 
 
 class LatencyColumns(TypedDict):
-    """Points by trial number and by seconds since the run began, to the millisecond; latencies in seconds."""
+    """Points by trial number and by seconds since the run began (rounded to milliseconds); latencies in seconds."""
 
     number: list[int]
     at_s: list[float]
@@ -26,7 +26,7 @@ class LatencyColumns(TypedDict):
 
 
 class AllocationColumns(TypedDict):
-    """How many trials the task had had at a trial number, and at seconds since the run began."""
+    """How many trials the task had at each point, by trial number and by seconds since the run began."""
 
     number: list[int]
     at_s: list[float]
@@ -34,7 +34,7 @@ class AllocationColumns(TypedDict):
 
 
 class TaskCurves(TypedDict):
-    """`best` has each improvement, exactly; `scatter` and `allocation` are thinned, to five digits of a latency."""
+    """`best` has every improvement; `scatter` and `allocation` are thinned, latencies rounded to five digits."""
 
     index: int
     name: str
@@ -44,7 +44,7 @@ class TaskCurves(TypedDict):
 
 
 class CurvesDict(TypedDict):
-    """All curves of a run up to its trial `last`; the estimate to nine digits."""
+    """All curves of a run up to trial `last`; the estimate is rounded to nine digits."""
 
     run: int
     last: int
@@ -53,7 +53,7 @@ class CurvesDict(TypedDict):
 
 
 def curves(run: Run, points: int = 2000) -> CurvesDict:
-    """The run's curves, its scatter of `points` trials spread evenly over all of them."""
+    """The run's curves; the scatter has about `points` trials, evenly spread."""
     prefetch_related_objects([run], Prefetch("tasks", Task.objects.defer("tensorir", "args")))
     tasks = list(run.tasks.all())
     last = run.trials_done
@@ -76,7 +76,7 @@ def _by_task(tasks: list[Task]) -> dict[int, list[Row]]:
 
 
 def _rows(trials: TrialQuerySet, last: int) -> Iterator[Row]:
-    """Those up to `last`. What was recorded since is left out here: asked for it, SQLite would read all by number."""
+    """Trials up to `last`. Newer ones are dropped here since SQLite would choose a slower index for the condition."""
     found = trials.values_list("task_id", "number", "at_s", "latency_s", "nth")
     return (
         (key, number, round(at_s, 3), latency_s, nth) for key, number, at_s, latency_s, nth in found if number <= last

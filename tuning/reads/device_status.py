@@ -1,4 +1,4 @@
-"""The devices as they are: this machine's and the trackers', what uses them, and how busy trackers were lately."""
+"""The devices of this machine and of trackers: what uses them, what waits, and how busy trackers were."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tuning.host.devices import HERE, REMOTE
 from tuning.models import Compilation, Run, TrackerSample
 
 ASK_S = 1.0
-"""For which a tracker may take to answer: a page waits for it."""
+"""Timeout for a tracker's answer, since a page waits for it."""
 
 SAMPLED_EVERY = timedelta(seconds=15)
 GAP = 2 * SAMPLED_EVERY
-"""Moments farther apart than this have something unknown between them."""
+"""Samples farther apart than this have a gap between them."""
 
 
 class RunOnDevice(TypedDict):
-    """A run that is at work on a device, or waits for it."""
+    """A run that uses a device or waits for it."""
 
     id: int
     name: str
@@ -31,7 +31,7 @@ class RunOnDevice(TypedDict):
 
 
 class ProofOnDevice(TypedDict):
-    """A compilation whose library is compared and benchmarked on a device, or waits for that; `run` is the name of its run."""
+    """A compilation that is verified and benchmarked on a device, or waits for it; `run` is its run's name."""
 
     id: int
     run: str
@@ -39,7 +39,7 @@ class ProofOnDevice(TypedDict):
 
 
 class DeviceDict(TypedDict):
-    """Something that does one thing at a time; `runs` and `proofs` are at work on it, `queued` and `queued_proofs` wait in their order."""
+    """A device; `runs` and `proofs` use it, `queued` and `queued_proofs` wait for it in this order."""
 
     device: str
     runs: list[RunOnDevice]
@@ -49,7 +49,7 @@ class DeviceDict(TypedDict):
 
 
 class KeyDict(DeviceDict):
-    """The devices of one key at a tracker; the counts are None when it has none and isn't asked for any, or doesn't answer."""
+    """The devices of one key at a tracker; the counts are None if the tracker doesn't list the key or doesn't answer."""
 
     key: str
     total: int | None
@@ -58,7 +58,7 @@ class KeyDict(DeviceDict):
 
 
 class HistoryDict(TypedDict):
-    """Of one key, at the moments of `at`: devices, those in use, requests that wait; None where nothing was recorded."""
+    """A key's devices, devices in use and waiting requests at the times of `at`; None where nothing was recorded."""
 
     key: str
     total: list[int | None]
@@ -67,7 +67,7 @@ class HistoryDict(TypedDict):
 
 
 class TrackerDict(TypedDict):
-    """An allowed tracker; `error` says why it isn't reachable, `error_since` since when as far as is recorded."""
+    """An allowed tracker; `error` says why it isn't reachable, `error_since` since when as far as that was recorded."""
 
     name: str
     address: str
@@ -75,19 +75,17 @@ class TrackerDict(TypedDict):
     error_since: str | None
     keys: list[KeyDict]
     at: list[str]
-    """When it was asked within the last hour, ISO 8601, and where nobody asked."""
+    """Times of the last hour's samples and gaps, ISO 8601."""
     history: list[HistoryDict]
 
 
 class DevicesDict(TypedDict):
-    """Where runs measure."""
-
     local: list[DeviceDict]
     trackers: list[TrackerDict]
 
 
 def devices() -> DevicesDict:
-    """All devices, as they are now; asks each tracker."""
+    """All devices and their current state; asks each tracker."""
     work = _work()
     return {
         "local": [_device(name, work) for name in _local(work)],
@@ -96,7 +94,7 @@ def devices() -> DevicesDict:
 
 
 def choices() -> list[str]:
-    """What a launch may name as its device, as far as is recorded; this machine is no part of it."""
+    """The remote devices that a launch can choose, as last recorded."""
     latest = {name: TrackerSample.objects.recent(name).last() for name in settings.TRACKERS}
     return [
         f"{REMOTE}:{name}/{key}"
@@ -108,12 +106,12 @@ def choices() -> list[str]:
 
 
 def device_choices() -> list[str]:
-    """Where a run can measure, as far as is known."""
+    """All devices that a launch can choose."""
     return [HERE, *choices()]
 
 
 class _Work(NamedTuple):
-    """What devices do and what waits for them, in the order of the queue."""
+    """What uses devices or waits for them, in queue order."""
 
     runs: list[Run]
     proofs: list[Compilation]
@@ -131,7 +129,7 @@ def _work() -> _Work:
 
 
 def _local(work: _Work) -> list[str]:
-    """Those that workers serve, and those that something is on all the same."""
+    """Devices that a worker serves, and those that are used although none does."""
     used = sorted(work.devices - set(settings.DEVICES))
     return [*settings.DEVICES, *(name for name in used if not name.startswith(f"{REMOTE}:"))]
 
@@ -184,7 +182,7 @@ def _tracker(name: str, address: Address, work: _Work) -> TrackerDict:
 
 
 def _with_gaps(samples: list[TrackerSample]) -> Iterator[TrackerSample]:
-    """With a failed one wherever nobody recorded any: what was between two moments far apart isn't known."""
+    """The samples, with a failed one added in every gap."""
     for earlier, one in zip([None, *samples], samples, strict=False):
         if earlier and one.at - earlier.at > GAP:
             yield TrackerSample(at=earlier.at + SAMPLED_EVERY, error="not recorded")
@@ -202,7 +200,7 @@ def _key(prefix: str, key: str, queue: Queue | None, work: _Work) -> KeyDict:
 
 
 def _since(samples: list[TrackerSample]) -> datetime:
-    """The first of the samples that failed at the end."""
+    """When the failures at the end of the samples began."""
     first = samples[-1].at
     for one in reversed(samples):
         if not one.error:
@@ -212,7 +210,7 @@ def _since(samples: list[TrackerSample]) -> datetime:
 
 
 def _history(key: str, samples: list[TrackerSample]) -> HistoryDict:
-    """A key that a tracker which answered doesn't name has no devices."""
+    """If a tracker has answered without naming the key, the key has no devices."""
     none = {"total": 0, "free": 0, "pending": 0}
     queues: list[dict[str, Any] | None] = [None if one.error else one.queues.get(key, none) for one in samples]
     return {

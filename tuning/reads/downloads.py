@@ -1,6 +1,6 @@
-"""What a run has given, as files to take along.
+"""A run's results as files.
 
-Each is made piece by piece while it is sent, so that it takes the same memory whatever the run's size.
+A file is generated while it is sent, so the memory it takes doesn't depend on the run's size.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PIECE_BYTES = 1 << 17
 PIECE_ROWS = 20_000
 QUICK = 1
-"""Of zlib's levels. A better one would disturb what is measured on this machine's CPU meanwhile."""
+"""zlib's fastest level: a higher one would disturb measurements on this machine's CPU."""
 
 RecordsFormat = Literal["native", "jsonl"]
 Which = Literal["best", "all"]
@@ -37,19 +37,19 @@ Pieces = Iterator[bytes]
 
 @dataclass(frozen=True)
 class File:
-    """A file of a run; `name` says what of the run it holds, after the name of the run itself."""
+    """A file of a run; `name` is the part after the run's own name."""
 
     name: str
     content_type: str
     version: str
-    """The same as long as the content is."""
+    """Changes with the content."""
     pieces: Pieces
     size: int | None = None
-    """Bytes, if they are known beforehand."""
+    """In bytes, if known in advance."""
 
 
 class Entry(NamedTuple):
-    """A trial and its record; workload and record are MetaSchedule's own JSON."""
+    """A trial and its record; `workload` and `record` are MetaSchedule's JSON."""
 
     task: Task
     trial: int
@@ -60,13 +60,13 @@ class Entry(NamedTuple):
 
 
 def record_file(run: Run, form: RecordsFormat, which: Which, *, k: int | None = None, task: int | None = None) -> File:
-    """The best `k` records of each task (of all that are kept, unless told), or of every trial; of one task or of all.
+    """The best `k` records of each task (by default all that are kept), or the records of all trials.
 
-    `native`: a zip of MetaSchedule's two files. `jsonl`: lines as docs/api.md describes them. Raises `Invalid`, or
-    `Conflict` when there is no such record yet.
+    `native` is a zip of MetaSchedule's two files, `jsonl` has the lines that docs/api.md describes. Raises `Invalid`, or
+    `Conflict` if there is no such record yet.
     """
     if which == "all" and k is not None:
-        raise Invalid({"k": "Only the best records are counted: leave it out for all."})
+        raise Invalid({"k": "Only for the best records: leave it out with which=all."})
     tasks = _tasks(run, task)
     entries = _best(tasks, k or KEEP_BEST) if which == "best" else _all(run, tasks)
     number = "" if k in (None, KEEP_BEST) else f"-{k}"
@@ -78,20 +78,20 @@ def record_file(run: Run, form: RecordsFormat, which: Which, *, k: int | None = 
 
 
 def trial_file(run: Run, form: TableFormat, *, task: int | None = None) -> File:
-    """The trials as a table, those of one task or all. Raises `Invalid`, or `Conflict` when there are none yet."""
+    """The trials of one task, or of all, as a table. Raises `Invalid`, or `Conflict` if there are none yet."""
     tasks = _tasks(run, task)
     if not any(one.trials for one in tasks):
-        raise Conflict("No trial has ended so far.")
+        raise Conflict("No trial has ended yet.")
     name = f"{_part(task)}trials.{form}"
     kind = "text/csv; charset=utf-8" if form == "csv" else "application/vnd.apache.parquet"
     return File(name, kind, f"{name} {run.trials_done}", _table(run, tasks, form))
 
 
 def console_file(source: Printed, name: str = "console.log") -> File:
-    """The console log as far as it is written. Raises `Conflict` when nothing was printed yet."""
+    """The console log so far. Raises `Conflict` if nothing has been printed yet."""
     log = source.console_log
     if not (log.exists() and (size := log.stat().st_size)):
-        raise Conflict("Nothing was printed so far.")
+        raise Conflict("Nothing has been printed yet.")
     version = f"console {size} {log.stat().st_mtime_ns}"
     return File(name, "text/plain; charset=utf-8", version, file_pieces(log, size), size)
 
@@ -111,7 +111,7 @@ def _part(task: int | None) -> str:
 
 def _best(tasks: list[Task], k: int) -> Iterator[Entry]:
     if not Record.objects.filter(task__in=tasks).exists():
-        raise Conflict("There is no record yet: no trial was valid so far.")
+        raise Conflict("There are no records yet: no trial has been valid so far.")
     return (_kept(task, record) for task in tasks for record in task.records.all()[:k])
 
 
@@ -122,14 +122,14 @@ def _kept(task: Task, record: Record) -> Entry:
 
 def _all(run: Run, tasks: list[Task]) -> Iterator[Entry]:
     if not any(task.trials for task in tasks):
-        raise Conflict("There is no record yet: no trial has ended so far.")
+        raise Conflict("There are no records yet: no trial has ended.")
     if not (run.work_dir / meta_schedule.RECORDS).exists():
-        raise Conflict("The run's record files aren't on this machine (any more).")
+        raise Conflict("The run's record files are not on this machine.")
     return _written(run, {task.pk: task for task in tasks})
 
 
 def _written(run: Run, tasks: dict[int, Task]) -> Iterator[Entry]:
-    """Line n of the record file is trial n. It may have a few more lines, of trials that nobody has recorded yet."""
+    """Line n of the record file is trial n. Its last lines may be of trials that aren't in the database yet."""
     trials = run.trials.filter(number__lte=run.trials_done).piecewise(
         "task_id", "latency_s", "error_kind", size=PIECE_ROWS
     )
@@ -140,10 +140,10 @@ def _written(run: Run, tasks: dict[int, Task]) -> Iterator[Entry]:
 
 
 def _zip(entries: Iterable[Entry]) -> Pieces:
-    """MetaSchedule's two files: `database_workload.json` has the workloads that the records name by their line."""
+    """MetaSchedule's two files; the records refer to workloads by their line in `database_workload.json`."""
     lines: dict[bytes, int] = {}
     zipped = ZipStream(compress_type=ZIP_DEFLATED, compress_level=QUICK)
-    # The workloads are known once the records went by.
+    # The records come first: they determine the workloads.
     zipped.add(_joined(_numbered(entries, lines)), meta_schedule.RECORDS)
     zipped.add(_joined(workload + b"\n" for workload in _keys(lines)), meta_schedule.WORKLOADS)
     return _joined(zipped)
@@ -159,11 +159,11 @@ def _keys(lines: dict[bytes, int]) -> Pieces:
 
 
 def _json_lines(entries: Iterable[Entry]) -> Pieces:
-    """Before the first record of a task, a line for the task itself."""
-    told: set[int] = set()
+    """The line of each task comes before its first record."""
+    described: set[int] = set()
     for entry in entries:
-        if entry.task.index not in told:
-            told.add(entry.task.index)
+        if entry.task.index not in described:
+            described.add(entry.task.index)
             yield _line(_task_line(entry.task, entry.workload))
         yield _line(
             {
@@ -192,7 +192,7 @@ def _line(value: dict[str, Any]) -> bytes:
 
 
 COLUMNS = ("number", "task", "task_name", "latency_s", "error", "short", "at_s", "nth", "improved")
-"""Of the tables of trials: the names of the API's columns, and the task's own."""
+"""Columns of the tables, named as in the API; `task_name` exists only here."""
 
 
 def _table(run: Run, tasks: list[Task], form: TableFormat) -> Pieces:
@@ -235,7 +235,7 @@ def _batches(run: Run, tasks: list[Task], schema: pa.Schema) -> Iterator[pa.Reco
 
 
 class _Sink:
-    """A file that a writer writes to and that is emptied on the way."""
+    """A file whose content is taken out while it is written."""
 
     closed = False
 
@@ -247,19 +247,19 @@ class _Sink:
         return len(part)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Nothing is buffered."""
 
     def close(self) -> None:
         self.closed = True
 
     def taken(self) -> bytes:
-        """What was written since it was last asked."""
+        """What was written since the last call."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 
 
 def file_pieces(path: Path, size: int) -> Pieces:
-    """As many bytes of a file that grows, or fewer should it have become shorter."""
+    """The first `size` bytes of a file that may be growing."""
     with path.open("rb") as file:
         while size and (piece := file.read(min(PIECE_BYTES, size))):
             size -= len(piece)
@@ -267,7 +267,7 @@ def file_pieces(path: Path, size: int) -> Pieces:
 
 
 def _joined(parts: Iterable[bytes]) -> Pieces:
-    """The same in pieces that are worth a step each."""
+    """Joined to pieces that are large enough to be sent one by one."""
     gathered: list[bytes] = []
     size = 0
     for part in parts:

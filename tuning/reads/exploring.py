@@ -1,4 +1,4 @@
-"""A run's trials in pages, by filters and orders that stay quick at a million of them."""
+"""Filter and sort a run's trials, quickly even if there are a million."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tuning.validation import Invalid
 
 TrialOrder = Literal["number", "-number", "latency_s", "-latency_s", "task", "-task", "at_s", "-at_s"]
 COLUMNS = {"number": "number", "latency_s": "latency_s", "task": "task_id", "at_s": "number"}
-"""What gives each order: a run's tasks have their keys in the order of their indices, and its trials are numbered as they are reported."""
+"""The column of each order. Keys of tasks have the order of their indices, numbers of trials the order of their times."""
 NO_LATENCY = "A failed trial has no latency."
 
 
 @dataclass(frozen=True)
 class TrialFilter:
-    """Which trials: all conditions hold at once. `min` and `max` are seconds, both included; `task` is an index."""
+    """Conditions that all must hold. `min` and `max` are seconds, inclusive; `task` is an index."""
 
     order: TrialOrder = "number"
     after: int = 0
@@ -29,45 +29,46 @@ class TrialFilter:
 
     @property
     def column(self) -> str:
-        """What the trials are sorted by, `-` for descending. Those of one task are by number."""
+        """The column to sort by, with `-` for descending. Trials of a single task are sorted by number instead of task."""
         name = self.order.lstrip("-")
         column = "number" if name == "task" and self.task is not None else COLUMNS[name]
         return f"-{column}" if self.order.startswith("-") else column
 
     @property
     def ranged(self) -> bool:
-        """Whether failed trials, which have no latency, are left out."""
+        """Whether there is a latency range, which failed trials are not part of."""
         return self.min is not None or self.max is not None
 
     @property
     def by_latency(self) -> bool:
-        """Whether failed trials have no place in the order."""
+        """Whether the order is by latency, which leaves out failed trials."""
         return self.column.endswith("latency_s")
 
     @property
     def by_task(self) -> bool:
-        """Whether the trials of one task follow those of another."""
         return self.column.endswith("task_id")
 
     def check(self) -> None:
-        """Raises `Invalid` for conditions that make no sense together."""
+        """Raises `Invalid` for conditions that contradict each other."""
         if self.failed and (self.ranged or self.by_latency):
             raise Invalid({"failed": NO_LATENCY + " Leave out min and max, and order by number."})
         if self.failed and self.improved:
-            raise Invalid({"improved": "A failed trial improves nothing."})
+            raise Invalid({"improved": "A failed trial is never an improvement."})
         if self.min is not None and self.max is not None and self.min > self.max:
             raise Invalid({"max": "Must be at least min."})
         if self.after and (self.by_latency or self.by_task):
-            raise Invalid({"after": "Only with an order by number or time; other pages follow each other by cursor."})
+            raise Invalid(
+                {"after": "Needs the order number or at_s. For the next page of another order, use the cursor."}
+            )
 
 
 def trials(run: Run, wanted: TrialFilter) -> TrialQuerySet:
-    """The run's trials that are wanted, not yet in their order. Raises `Invalid` that names the parameter at fault."""
+    """The matching trials, not sorted yet. Raises `Invalid` that names the parameter at fault."""
     wanted.check()
     found = run.trials.all() if wanted.task is None else run.trials.filter(task=_task_key(run, wanted.task))
     if wanted.after:
         found = found.filter(number__gt=wanted.after)
-    if wanted.improved:  # Valid, all of them, and few.
+    if wanted.improved:  # All of these are valid, and there are few.
         return found.filter(improved=True).between(wanted.min, wanted.max)
     if wanted.by_latency:
         return _others(found, wanted).valid().between(wanted.min, wanted.max)
@@ -81,12 +82,12 @@ def trials(run: Run, wanted: TrialFilter) -> TrialQuerySet:
 
 
 def _others(found: TrialQuerySet, wanted: TrialFilter) -> TrialQuerySet:
-    """Without improvements, when only others are wanted."""
+    """Leaves out improvements if the filter asks for that."""
     return found.filter(improved=False) if wanted.improved is False else found
 
 
 def columns(run: Run, rows: Iterable[TrialRow], after: int) -> TrialColumns:
-    """Rows of the run as columns; `after` is `last` when there are none."""
+    """The rows as columns; without rows `last` is `after`."""
     return trial_columns(rows, dict(run.tasks.values_list("pk", "index")), after)
 
 

@@ -1,6 +1,6 @@
-"""The tuning library: the best that is known of a workload for a target, over all runs, archived ones too but none that was deleted.
+"""The tuning library: the best record of each workload on each target, over all runs that aren't deleted.
 
-Short measurements take no part: no task's best is one, and no record of one is kept.
+Short measurements don't count: they are never a task's best, and their records aren't kept.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from tuning.engines.wire.versions import installed
 from tuning.models import Network, Provenance, Record, Run, Task, TaskQuerySet, fingerprint, provenance
 
 
-class Known(NamedTuple):
-    """A record that some run has of a workload; `latency_s` in seconds."""
+class KnownRecord(NamedTuple):
+    """A run's record of a workload."""
 
     record: int
     workload_hash: str
     latency_s: float
     run: int
     task: int
-    """Its index in that run."""
+    """The task's index in the run."""
     trial: int
     tvm: str | None
-    """The apache-tvm that measured it, if that is recorded."""
+    """The version of apache-tvm that measured it, if recorded."""
     text: str
 
 
 def known_records(
     hashes: Iterable[str], target: dict[str, Any], *, most: int = 1, but: Run | None = None
-) -> dict[str, list[Known]]:
-    """The best `most` records of each workload for the very same target over all runs, `but` one; none of synthetic runs.
+) -> dict[str, list[KnownRecord]]:
+    """The best `most` records of each workload for exactly this target, over all runs except `but` and synthetic ones.
 
-    The best stands first, where any of the installed TVM comes before all of others: those may no longer apply.
+    The best comes first. Records of the installed TVM come before those of other versions, which may no longer apply.
     """
     found = Record.objects.filter(
         task__workload_hash__in=set(hashes),
@@ -57,7 +57,7 @@ def known_records(
 
 
 def is_known(run: Run) -> bool:
-    """Whether any run has a record of one of this run's workloads for its target, by the installed TVM."""
+    """Whether any run has a record, made by the installed TVM, of one of this run's workloads for its target."""
     hashes = run.tasks.values("workload_hash")
     found = Record.objects.filter(
         task__workload_hash__in=hashes,
@@ -68,19 +68,19 @@ def is_known(run: Run) -> bool:
 
 
 def tvm() -> str | None:
-    """The installed apache-tvm's version."""
+    """The version of the installed apache-tvm."""
     return installed("apache-tvm")
 
 
-def _whole(keys: list[int]) -> dict[int, Known]:
-    """Texts are long, so only those that are asked for are read."""
+def _whole(keys: list[int]) -> dict[int, KnownRecord]:
+    """The records with their long texts, which are read only for the ones that are used."""
     rows = Record.objects.filter(pk__in=keys).select_related("task__run")
     return {row.pk: _known(row, row.task, row.task.run) for row in rows.defer("task__tensorir", "task__args")}
 
 
-def _known(record: Record, task: Task, run: Run) -> Known:
+def _known(record: Record, task: Task, run: Run) -> KnownRecord:
     version = run.versions.get("apache-tvm")
-    return Known(
+    return KnownRecord(
         record.pk, task.workload_hash, record.latency_s, run.pk, task.index, record.trial, version, record.text
     )
 
@@ -96,11 +96,11 @@ BY: dict[str, Any] = {
 }
 assert {order.lstrip("-") for order in get_args(LibraryOrder)} == BY.keys()
 RUNS = 50
-"""Of a workload's measurements on one target, so many are listed; the best first."""
+"""Most measurements that are listed of a workload on a target."""
 
 
 class MeasuredDict(TypedDict):
-    """The best that one run measured of a workload; latency in seconds. `doubt` is `none`, `other_tvm` or `synthetic`."""
+    """A run's best measurement of a workload; latency in seconds. `doubt` is `none`, `other_tvm` or `synthetic`."""
 
     run: int
     run_name: str
@@ -117,7 +117,7 @@ class MeasuredDict(TypedDict):
 
 
 class SpreadDict(TypedDict):
-    """How many runs that are equally doubtful measured it, in how many trials, and the slowest of their bests in seconds."""
+    """The runs with the same `doubt` that measured it, their trials, and the slowest of their best latencies in seconds."""
 
     runs: int
     trials: int
@@ -125,7 +125,7 @@ class SpreadDict(TypedDict):
 
 
 class EntryDict(SpreadDict):
-    """A workload on a target with the best that is known, and how that compares to other runs."""
+    """A workload on a target with its best measurement, and how other runs compare."""
 
     workload_hash: str
     name: str
@@ -138,7 +138,7 @@ class EntryDict(SpreadDict):
 
 
 class TargetDict(TypedDict):
-    """What runs measured of a workload on a target, the best first; `more` are not listed."""
+    """The measurements of a workload on a target, best first; `more` is how many aren't listed."""
 
     target: Any
     target_fingerprint: str
@@ -147,7 +147,7 @@ class TargetDict(TypedDict):
 
 
 class WorkloadDict(TypedDict):
-    """A workload with its function before any schedule, as TVMScript, and what was measured of it on each target."""
+    """A workload with its unscheduled function as TVMScript, and its measurements on each target."""
 
     workload_hash: str
     name: str
@@ -160,17 +160,17 @@ class WorkloadDict(TypedDict):
 
 @dataclass(frozen=True)
 class LibraryFilter:
-    """Which entries: all words of `q` in a task's name or its network's, or the beginning of its workload's hash."""
+    """Each word of `q` must be in the name of the task or its network, or begin the workload's hash."""
 
     q: str = ""
     network: str = ""
-    """Its name."""
+    """The network's name."""
     target: str = ""
-    """Its fingerprint."""
+    """The target's fingerprint."""
     order: LibraryOrder = "name"
 
     def tasks(self) -> TaskQuerySet:
-        """Those that the best are chosen of: all runs' of every workload that is wanted."""
+        """All runs' tasks with a matching workload; the best is chosen from these."""
         kept = Task.objects.kept()
         tasks = kept.filter(run__target_fingerprint=self.target) if self.target else kept
         like = [
@@ -182,11 +182,10 @@ class LibraryFilter:
         return tasks.filter(workload_hash__in=kept.filter(*like).values("workload_hash")) if like else tasks
 
     def count(self) -> int:
-        """How many entries there are."""
         return self.tasks().measured().values("workload_hash", "run__target_fingerprint").distinct().count()
 
     def entries(self, offset: int, limit: int) -> list[EntryDict]:
-        """Some of them, in their order."""
+        """A page of entries, sorted."""
         by = BY[self.order.lstrip("-")]
         order = by.desc(nulls_last=True) if self.order.startswith("-") else by.asc(nulls_last=True)
         best = self.tasks().best_known(tvm()).annotate(doubt=provenance("run", tvm())).order_by(order, "pk")
@@ -194,20 +193,20 @@ class LibraryFilter:
 
 
 def targets() -> list[tuple[str, Any]]:
-    """Fingerprint and target of all that was measured for."""
+    """Fingerprint and target of all targets with measurements."""
     latest = Run.objects.filter(tasks_measured__gt=0).values("target_fingerprint").annotate(latest=Max("pk"))
     runs = Run.objects.filter(pk__in=latest.values("latest")).order_by("-pk")
     return list(runs.values_list("target_fingerprint", "target"))
 
 
 def networks() -> list[str]:
-    """Names of all networks of which something was measured."""
+    """Names of all networks with measurements."""
     measured = Network.objects.filter(runs__tasks_measured__gt=0, runs__deleted_at__isnull=True)
     return list(measured.values_list("name", flat=True).distinct().order_by("name"))
 
 
 def workload(shash: str) -> WorkloadDict | None:
-    """All that is known of a workload; None when no run has it."""
+    """A workload with all its measurements; None if no run has it."""
     tasks = Task.objects.kept().filter(workload_hash=shash)
     first = tasks.order_by("pk").first()
     if first is None:
@@ -227,18 +226,18 @@ def workload(shash: str) -> WorkloadDict | None:
         "networks": _networks_of([shash])[shash],
         "targets": [
             {
-                "target": those[0].run.target,
+                "target": measured[0].run.target,
                 "target_fingerprint": key,
-                "measured": [_measured(task, doubts[task.pk]) for task in those[:RUNS]],
-                "more": len(those[RUNS:]),
+                "measured": [_measured(task, doubts[task.pk]) for task in measured[:RUNS]],
+                "more": len(measured[RUNS:]),
             }
-            for key, those in by_target.items()
+            for key, measured in by_target.items()
         ],
     }
 
 
 def _entries(doubts: dict[int, int]) -> list[EntryDict]:
-    """Of the tasks with these keys, in this order; with the doubt about each."""
+    """The entries of the tasks with these keys, in this order; the values are their doubts."""
     rows = Task.objects.select_related("run__network").defer("tensorir").in_bulk(doubts)
     best = [rows[key] for key in doubts]
     hashes = {task.workload_hash for task in best}

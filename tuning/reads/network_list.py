@@ -1,4 +1,4 @@
-"""Networks that can be tuned: the built-in ones and uploaded models."""
+"""The networks that can be tuned: built-in ones and uploaded models."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from tuning.models import Network
 from tuning.validation import OptionDict, options_of
 
 UPLOADED = "Uploaded"
-"""The family of models of one's own."""
+"""The family of uploaded models."""
 
 
 class NetworkDict(TypedDict):
-    """A network that can be tuned, with its options. `parameters` and `flop` are null until it was inspected."""
+    """A network with its options. `parameters` and `flop` are null for built-in networks."""
 
     name: str
     kind: str
     id: int | None
-    """Of one's own model; a built-in one has many, one for each choice of its options."""
+    """Of an uploaded model. A built-in network has one id for each choice of its options."""
     title: str
     description: str
     family: str
-    """What a form groups it by; networks of one family follow each other."""
+    """The group in a form; networks of a family are adjacent."""
     parameters: int | None
     flop: float | None
     options: list[OptionDict]
 
 
 def builtin_networks() -> list[NetworkDict]:
-    """Those that Tuneboard makes itself."""
     return [
         {
             "name": network.name,
@@ -47,11 +46,11 @@ def builtin_networks() -> list[NetworkDict]:
 
 
 def networks() -> list[NetworkDict]:
-    """The built-in networks, then models of one's own."""
-    return [*builtin_networks(), *map(_own, Network.objects.uploaded())]
+    """The built-in networks, then the uploaded models."""
+    return [*builtin_networks(), *map(_uploaded, Network.objects.uploaded())]
 
 
-def _own(network: Network) -> NetworkDict:
+def _uploaded(network: Network) -> NetworkDict:
     given = "".join(f", {name} = {value}" for name, value in network.dims.items())
     shapes = "; ".join(f"{one['name']} {' × '.join(map(str, one['shape']))}" for one in network.inputs)
     return {

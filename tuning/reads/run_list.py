@@ -1,4 +1,4 @@
-"""Which runs a list shows, by filters and orders that stay quick at thousands of them."""
+"""Filter the list of runs, quickly even if there are thousands."""
 
 from __future__ import annotations
 
@@ -30,44 +30,43 @@ RunOrder = Literal[
 ]
 Show = Literal["current", "archived", "deleted"]
 LONGEST = 200
-"""Characters of a search, as of a run's name."""
+"""Characters in a search."""
 
 
 @dataclass(frozen=True)
 class RunFilter:
-    """Which runs: all conditions hold at once, of several tags too; of several statuses any. What is empty is no condition."""
+    """Conditions that all must hold: every tag, but any of the statuses. An empty value is no condition."""
 
     order: RunOrder = "-created_at"
     q: str = ""
     """Words in the name of the run or its network, or in its notes."""
     status: tuple[str, ...] = ()
     network: str = ""
-    """Its name."""
+    """The network's name."""
     target: str = ""
-    """Its fingerprint."""
+    """The target's fingerprint."""
     tag: tuple[str, ...] = ()
     since: str = ""
-    """The first day on which they were launched, in UTC, as 2026-11-21."""
+    """The first day of the launch in UTC, such as 2026-11-21."""
     until: str = ""
-    """The last one."""
+    """The last day of the launch."""
     show: Show = "current"
-    """`current` leaves out archived ones, which `archived` gives alone; `deleted` those that can be restored."""
+    """`current`: not archived; `archived`: only archived; `deleted`: deleted, but can be restored."""
     engine: str | None = None
     pinned: bool | None = None
 
     def runs(self) -> RunQuerySet:
-        """They, not yet in their order. Raises `Invalid` that names the parameters at fault."""
+        """The matching runs, not sorted yet. Raises `Invalid` that names the parameters at fault."""
         found = self.of_any_status()
         return found.filter(status__in=self.status) if self.status else found
 
     def counts(self) -> list[tuple[str, int]]:
-        """Of each status how many there are that are else as wanted, and of what is wanted even if that is none."""
+        """The number of runs by status that match all other conditions; 0 is listed only for statuses in the filter."""
         rows = self.of_any_status().order_by().values_list("status").annotate(Count("pk"))
         counts = Counter(dict(rows))
         return [(value, counts[value]) for value in Run.Status.values if counts[value] or value in self.status]
 
     def of_any_status(self) -> RunQuerySet:
-        """They, whatever their status."""
         self.check()
         found = self._shown().filter(*self._conditions())
         for tag in self.tag:
@@ -75,26 +74,25 @@ class RunFilter:
         return found
 
     def filters(self) -> int:
-        """How many conditions are chosen besides the words and the status, which a page shows always."""
+        """The number of conditions besides words and status, which the page always shows."""
         chosen = (self.network, self.target, self.tag, self.since, self.until, self.show != "current")
         return sum(map(bool, chosen))
 
     def check(self) -> None:
-        """Raises `Invalid` that names each parameter that makes no sense."""
-        wrong = self._strange_words()
+        """Raises `Invalid` that names each invalid parameter."""
+        wrong = self._unknown_choices()
         for name, texts in self._texts():
             if any("\0" in text for text in texts):
-                wrong[name] = "A NUL character is in no name."
+                wrong[name] = "Must not contain a NUL character."
         if len(self.q) > LONGEST:
-            wrong["q"] = f"At most {LONGEST} characters."
+            wrong["q"] = f"Must be at most {LONGEST} characters long."
         since, until = (_day(name, getattr(self, name), wrong) for name in ("since", "until"))
         if since and until and since > until:
-            wrong["until"] = "Must be at least since."
+            wrong["until"] = "Must not be before since."
         if wrong:
             raise Invalid(wrong)
 
-    def _strange_words(self) -> dict[str, str]:
-        """What is none of the words that a parameter may be."""
+    def _unknown_choices(self) -> dict[str, str]:
         choices: tuple[tuple[str, tuple[str, ...], Any], ...] = (
             ("order", (self.order,), get_args(RunOrder)),
             ("show", (self.show,), get_args(Show)),
@@ -132,7 +130,7 @@ class RunFilter:
 
     @cached_property
     def _network_keys(self) -> list[int]:
-        """Of all networks of the name: the database knows how many runs each key has, but not each joined name."""
+        """Looked up first: the database has statistics about keys, not about joined names."""
         return list(Network.objects.filter(name=self.network).values_list("pk", flat=True))
 
     def _texts(self) -> Iterable[tuple[str, Iterable[str]]]:
@@ -141,20 +139,20 @@ class RunFilter:
 
 
 def networks() -> list[str]:
-    """Names of all networks that runs were made of."""
+    """Names of all networks that have runs."""
     made = Network.objects.filter(Exists(Run.objects.filter(network=OuterRef("pk"))))
     return list(made.values_list("name", flat=True).distinct().order_by("name"))
 
 
 def targets() -> list[tuple[str, Any]]:
-    """Fingerprint and target of all that runs were made for, the latest first."""
+    """Fingerprint and target of all targets that have runs, the latest first."""
     latest = Run.objects.order_by().values("target_fingerprint").annotate(latest=Max("pk")).values("latest")
     runs = Run.objects.filter(pk__in=latest).order_by("-pk")
     return list(runs.values_list("target_fingerprint", "target"))
 
 
 def tags() -> list[str]:
-    """All tags that there are on runs."""
+    """All tags of runs."""
     kept = Tag.objects.filter(run__deleted_at__isnull=True)
     return list(kept.values_list("name", flat=True).distinct().order_by("name"))
 
@@ -165,5 +163,5 @@ def _day(name: str, text: str, wrong: dict[str, str]) -> date | None:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        wrong[name] = "Write a day as 2026-11-21."
+        wrong[name] = "Must be a date such as 2026-11-21."
         return None

@@ -1,6 +1,6 @@
-"""A run's trials as points of a scatter: of any window as many as are asked for, however many there are.
+"""A run's trials as points of a scatter: at most a given number for any window of any run.
 
-Those with the roundest numbers stand for all others, so that whoever looks closer keeps what was seen before.
+Trials whose numbers have the most trailing zero bits stand for the others, so zooming in keeps the points that were visible.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from tuning.validation import Invalid
 
 POINTS = 6000
 MANY = 100_000
-"""Entries of an index that are looked at in some tens of milliseconds."""
+"""Most index entries to scan, which takes some tens of milliseconds."""
 COARSE = 32
-"""One in so many tells how many they are."""
+"""One in so many entries is counted to estimate their number."""
 RARE = 16
-"""When failed trials are less than this part of the points, they are looked for by themselves."""
+"""If less than 1/16 of the points are failed trials, these are searched separately."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """What is looked at: trials by number and latency in seconds, both ends included, of tasks by index; none named: of all.
+    """Ranges of trial numbers and of latencies in seconds, both inclusive, and indices of tasks; no tasks means all.
 
-    A failed trial has no latency: it stands at the edge of any range.
+    Failed trials, which have no latency, are part of any range.
     """
 
     first: int = 1
@@ -42,11 +42,11 @@ class Window:
 
     @property
     def ranged(self) -> bool:
-        """Whether it has an end in latency."""
+        """Whether latencies are limited."""
         return self.min is not None or self.max is not None
 
     def check(self) -> None:
-        """Raises `Invalid` for a window that has its ends the wrong way round."""
+        """Raises `Invalid` if the limits are reversed."""
         if self.last is not None and self.last < self.first:
             raise Invalid({"to": "Must be at least from."})
         if self.min is not None and self.max is not None and self.max < self.min:
@@ -54,10 +54,10 @@ class Window:
 
 
 class ScatterDict(TypedDict):
-    """Trials of a window as columns by number, latencies to five digits, `at_s` to milliseconds. `last` is the run's last trial.
+    """Trials of a window as columns, by number; latencies rounded to five digits, `at_s` to milliseconds.
 
-    The window has `total` trials, when that is `exact`; else about so many, reckoned from those that were looked at. `shown` of them
-    are here: of each task those that improved it, or else its fastest, failed ones, and of the others one in `step`.
+    `last` is the run's last trial. The window has `total` trials; if that isn't `exact`, it was estimated from a sample.
+    `shown` of them are here: the improvements of each task, or else its fastest trial, failed ones, and one in `step` of the rest.
     """
 
     run: int
@@ -74,7 +74,7 @@ class ScatterDict(TypedDict):
 
 
 class Row(NamedTuple):
-    """What is drawn of a trial: a part of its columns, since there are thousands."""
+    """The columns of a trial that are drawn."""
 
     number: int
     task_id: int
@@ -84,14 +84,14 @@ class Row(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Rows that stand for `step` trials each."""
+    """Rows of which each stands for `step` trials."""
 
     rows: list[Row]
     step: int
 
     @property
     def total(self) -> int:
-        """About how many they stand for; exactly when `step` is 1."""
+        """How many trials they stand for; exact if `step` is 1."""
         return len(self.rows) * self.step
 
 
@@ -118,7 +118,7 @@ def scatter(run: Run, window: Window, points: int = POINTS) -> ScatterDict:
 
 
 class _View:
-    """Every read goes by one index, as far as `points` need it."""
+    """The queries for one window. Each uses one index and reads only as much as `points` require."""
 
     def __init__(self, run: Run, window: Window, points: int) -> None:
         self.run = run
@@ -128,18 +128,18 @@ class _View:
         self.index_of = {key: index for key, index, _ in counted}
         self.numbers = range(window.first, min(window.last or run.trials_done, run.trials_done) + 1)
         self.tasks = [key for key, index in self.index_of.items() if index in window.tasks]
-        if lost := set(window.tasks) - set(self.index_of.values()):
-            raise Invalid({"task": f"The run has no task {min(lost)}."})
+        if missing := set(window.tasks) - set(self.index_of.values()):
+            raise Invalid({"task": f"The run has no task {min(missing)}."})
         self.failed = sum(failed for _, index, failed in counted if not window.tasks or index in window.tasks)
 
     @property
     def narrow(self) -> bool:
-        """Whether all of its numbers can be looked at."""
+        """Whether there are few enough numbers to scan all of them."""
         return len(self.numbers) <= FEW
 
     @cached_property
     def grid(self) -> Found:
-        """The trials of the roundest numbers, as far as the window has them; failed ones whatever its range."""
+        """The trials of the window whose numbers are multiples of a power of two, failed ones included."""
         step = step_for(len(self.numbers), self.points * 3 // 4)
         trials = self.run.trials.order_by()
         if step == 1:
@@ -151,12 +151,12 @@ class _View:
 
     @cached_property
     def sample(self) -> Found:
-        """Trials from all of the window; where it has a range, the valid ones."""
+        """Trials from all of the window; only valid ones if latencies are limited."""
         window = self.window
         if not window.ranged and not self.tasks:
             return self.grid
         trials = self._of_tasks().between(window.min, window.max)
-        # By latency only where it finds fewer than there are numbers to look at.
+        # The index by latency is used only if that finds fewer trials than the range of numbers.
         trials = trials.valid() if window.ranged and not self.narrow else self._in_numbers(trials)
         many = trials.order_by()[MANY : MANY + 1].exists()
         found = None if many else self._looked_up(trials, self.points * 3 // 4)
@@ -166,7 +166,7 @@ class _View:
 
     @cached_property
     def failures(self) -> Found:
-        """Failed trials that the sample lacks, or of which it has too few to show where they are."""
+        """Failed trials, if the sample has none or too few to show where they are."""
         if not self.window.ranged and (self.sample.step == 1 or self._enough(self.sample)):
             return Found([], 1)
         trials = self._of_tasks().failed()
@@ -180,26 +180,26 @@ class _View:
         return sum(row.latency_s is None for row in found.rows) > self.points // RARE
 
     def bests(self) -> list[Row]:
-        """What must not be thinned away: improvements, the latest ones where they are many, and the fastest of each other task."""
+        """Trials that must not be thinned out: improvements (the latest, if many) and the fastest trial of each other task."""
         if self.sample.step == 1:
             return []
         improvements = self.run.trials.filter(improved=True).numbered(self.numbers).order_by("number")
         found = [row for row in _rows(improvements) if self._holds(row)]
-        # Nothing in the window is faster than its task's last improvement there.
+        # A task's last improvement in the window is its fastest trial there.
         last = {row.task_id: row for row in found}
         others = [] if self.window.ranged else set(self.tasks or self.index_of) - last.keys()
         kept = {row.number: row for row in (*last.values(), *self._fastest(others), *reversed(found))}
         return list(kept.values())[: self.points // 8]
 
     def total(self) -> tuple[int, bool]:
-        """How many trials the window has, and whether they were counted."""
+        """The number of trials in the window, and whether it is exact."""
         if not self.window.ranged:
             return self._counted() if self.tasks else len(self.numbers), True
         parts = self.sample, self.failures
         return sum(part.total for part in parts), all(part.step == 1 for part in parts)
 
     def _counted(self) -> int:
-        """Of the tasks, all trials of the window's numbers: each trial tells how many its task has had."""
+        """The trials of the chosen tasks in the range of numbers, computed from each task's own count of trials."""
         own = self._in_numbers(Trial.objects.filter(task=OuterRef("pk")))
         first, last = (Subquery(own.order_by(order).values("nth")[:1]) for order in ("number", "-number"))
         ends = Task.objects.filter(pk__in=self.tasks).order_by().annotate(first=first, last=last)
@@ -219,7 +219,7 @@ class _View:
         return trials.filter(number__range=(self.numbers.start, self.numbers.stop - 1))
 
     def _looked_up(self, trials: TrialQuerySet, most: int) -> Found:
-        """At most so many of these that have the window's numbers."""
+        """At most `most` of these trials in the range of numbers, by the finest step that allows it."""
         inside = trials.numbered(self.numbers).order_by()
 
         def numbers(step: int) -> list[int]:

@@ -1,6 +1,6 @@
-"""Shows what records do: each is applied once by a limited process, and what came out is kept on disk by its content.
+"""Schedules of records: a sandboxed process applies each record once, and the result is cached on disk.
 
-Threads of the web process wait for these processes, since there is nothing to lose: who asks again has it made again.
+Threads of the web process wait for these processes. If the web process ends, nothing is lost: the next request starts again.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ __all__ = ("Applying", "Decision", "Failed", "Shown", "show")
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 2
-"""Processes that may be at it, whoever asked."""
+"""Most processes at a time."""
 WAITING = "Waiting for its turn"
 KEPT_BYTES = 64 << 20
-"""Of files; those that nobody looked at for longest go first."""
-UNTOLD = 100
+"""Size of the cache; the least recently used files are removed first."""
+UNREPORTED = 100
 """Failures that are kept until somebody asks."""
-FORM = 1
-"""Counts up when files of the same record would have to say something else."""
+FORMAT = 1
+"""Version of the cached files."""
 
 
 @dataclass(frozen=True)
 class Applying:
-    """It is being made."""
+    """A process is applying the record, or will soon."""
 
     step: str
 
 
 @dataclass(frozen=True)
 class Failed:
-    """It couldn't be made, and `error` says why."""
+    """The record couldn't be applied; `error` says why."""
 
     error: str
 
@@ -58,14 +58,14 @@ State = Union[Shown, Applying, Failed]
 _lock = threading.Lock()
 _turns = threading.BoundedSemaphore(AT_ONCE)
 _steps: dict[str, str] = {}
-"""What goes on, of each that is being made."""
+"""The current step of each record that is being applied."""
 _failures: dict[str, str] = {}
 
 
 def show(records: Sequence[Record]) -> State:
-    """What the first of the records does; the others are made along with it, for who looks at one soon looks at another.
+    """The schedule of the first record. The others are applied along with it, since users often look at them next.
 
-    Returns at once. A failure is told once: who asks again has it tried again.
+    Returns at once. A failure is reported once; the next call tries again.
     """
     wanted = {_key(record.text): record.text for record in records}
     first = next(iter(wanted))
@@ -83,7 +83,6 @@ def show(records: Sequence[Record]) -> State:
 
 
 def shown_dir() -> Path:
-    """Where what was made is kept."""
     return Path(settings.VAR) / "shown"
 
 
@@ -98,7 +97,9 @@ def _make(texts: Mapping[str, str]) -> None:
     try:
         question = Question(records=list(texts.values()), **sandbox.limits())
         with _turns, closing(sandbox.ask("tuning.engines.oneshot.showing", question, Shown, hear)) as answers:
-            for key, shown in zip(texts, answers, strict=False):  # It isn't waited for once all is answered.
+            for key, shown in zip(
+                texts, answers, strict=False
+            ):  # The process may still be running after its last answer.
                 _keep(key, shown)
                 missing.remove(key)
                 _forget(key)
@@ -114,7 +115,7 @@ def _make(texts: Mapping[str, str]) -> None:
 def _fail(key: str, error: str) -> None:
     with _lock:
         _failures[key] = error
-        if len(_failures) > UNTOLD:
+        if len(_failures) > UNREPORTED:
             del _failures[next(iter(_failures))]
 
 
@@ -125,8 +126,8 @@ def _forget(*keys: str) -> None:
 
 
 def _key(text: str) -> str:
-    """Of the record, and of what else decides what is made of it."""
-    return hashlib.sha256(f"{FORM} {installed('apache-tvm')}\n{text}".encode()).hexdigest()
+    """A digest of everything that the result depends on."""
+    return hashlib.sha256(f"{FORMAT} {installed('apache-tvm')}\n{text}".encode()).hexdigest()
 
 
 def _path(key: str) -> Path:
@@ -141,13 +142,13 @@ def _kept(key: str) -> Shown | None:
     try:
         shown = msgspec.json.decode(_path(key).read_bytes(), type=Shown)
         os.utime(_path(key))
-    except (FileNotFoundError, msgspec.MsgspecError):  # The latter as a power cut leaves it.
+    except (FileNotFoundError, msgspec.MsgspecError):  # Broken files are left by power cuts.
         return None
     return shown
 
 
 def _keep(key: str, shown: Shown) -> None:
-    """The whole file or none."""
+    """Write the file atomically."""
     shown_dir().mkdir(exist_ok=True)
     incoming = _path(key).with_suffix(f".{os.getpid()}.{threading.get_ident()}")
     try:
@@ -159,7 +160,7 @@ def _keep(key: str, shown: Shown) -> None:
 
 
 def _tidy() -> None:
-    """Remove what nobody looked at for longest, down to `KEPT_BYTES`."""
+    """Remove the least recently used files beyond `KEPT_BYTES`."""
     total = 0
     for _, size, path in sorted(_files(), reverse=True):
         total += size
@@ -168,8 +169,8 @@ def _tidy() -> None:
 
 
 def _files() -> Iterator[tuple[float, int, Path]]:
-    """When each was looked at last, and its bytes."""
+    """Time of last use, size and path of each file."""
     for path in shown_dir().iterdir():
-        with suppress(FileNotFoundError):  # Another thread tidies, or has just completed it.
+        with suppress(FileNotFoundError):  # Another thread has removed or renamed it.
             stat = path.stat()
             yield stat.st_mtime, stat.st_size, path

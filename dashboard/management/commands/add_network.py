@@ -1,4 +1,4 @@
-"""`manage.py add_network FILE`: a model of one's own, as by upload."""
+"""`manage.py add_network FILE`: add a model, as uploading does."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ from tuning.validation import Invalid
 
 
 class Command(MigratedCommand):
-    """Exit status 2 when the file or an option is wrong; then nothing is kept."""
+    """Exit status 2 if the file or an option is invalid; then nothing is stored."""
 
-    help = "Take an ONNX file, or a Relax module as tvm.ir.save_json writes it, to be tuned by its name."
+    help = "Add a model to tune: an ONNX file, or a Relax module saved by tvm.ir.save_json."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """FILE, its name and its dimensions."""
         parser.add_argument("file", metavar="FILE", type=Path)
-        parser.add_argument("--name", default="", help="what `tune` calls it [the file's name]")
+        parser.add_argument("--name", default="", help="name for `tune` (default: the file's name)")
         parser.add_argument(
             "--dim",
             action="append",
             default=[],
             metavar="NAME=N",
-            help="value of a dimension that the file leaves open",
+            help="value of an open dimension of the model",
         )
-        parser.add_argument("--json", action="store_true", help="print the network as JSON, and nothing else")
+        parser.add_argument("--json", action="store_true", help="print only the network as JSON")
 
     def handle(self, *, file: Path, name: str, dim: list[str], **options: Any) -> None:
-        """Print the name under which it can be tuned."""
+        """Print the network's name."""
         if nameless := [one for one in dim if not one.rpartition("=")[0]]:
             raise CommandError(f"--dim {nameless[0]}: write NAME=N", returncode=2)
         dims = dict(one.rpartition("=")[::2] for one in dim)
@@ -49,5 +48,5 @@ class Command(MigratedCommand):
             self.stdout.write(json.dumps(network.to_dict()))
         else:
             self.stdout.write(
-                f"{'Added' if new else 'It is there already:'} {network.name}. Tune it: tune {network.name}"
+                f"{'Added' if new else 'Exists already:'} {network.name}. To tune it: manage.py tune {network.name}"
             )

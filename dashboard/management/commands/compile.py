@@ -1,4 +1,4 @@
-"""`manage.py compile`: a run made into a library in the foreground, by the same path and in the same database as from the page."""
+"""`manage.py compile`: compile a run in the foreground, with the same code and database as the site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from django.db import InterfaceError, OperationalError, connection
 from rich.console import Console
 
 from dashboard.management import foreground
-from dashboard.management.foreground import POLL_S, Wishes
+from dashboard.management.foreground import POLL_S, Interrupts
 from dashboard.presentation import snippets
 from dashboard.presentation.downloads import stem
 from dashboard.presentation.terminal import CompileProgress, compile_summary
@@ -31,26 +31,27 @@ from tuning.work.compiling import carry_out
 
 
 class Command(MigratedCommand):
-    """Exit status: 0 when the library was built and verified, 1 when it wasn't, 2 for bad options."""
+    """Exit status: 0 if the library was built and verified, 1 if not, 2 for invalid options."""
 
-    help = "Compile a run with the best records, prove the library and benchmark it. Ctrl-C cancels."
+    help = "Compile a run with the best records, verify the library and benchmark it. Ctrl-C cancels."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Which run, whose records, and where to."""
         parser.add_argument("run", type=int, help="the run's number")
         parser.add_argument(
-            "--best-of", default="run", metavar="run|library", help="whose records: this run's, or the best of all runs"
+            "--best-of",
+            default="run",
+            metavar="run|library",
+            help="records to use: those of this run, or the best of all runs",
         )
-        parser.add_argument("--out", type=Path, help="folder to copy library, manifest and programs to")
-        parser.add_argument("--json", action="store_true", help="print the compilation as JSON, and nothing else")
+        parser.add_argument("--out", type=Path, help="folder to copy the library, manifest and example programs to")
+        parser.add_argument("--json", action="store_true", help="print only the compilation as JSON")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Compile, watch, report."""
         console = foreground.console(sys.stderr if options["json"] else sys.stdout)
-        # Without `up` there is no broker, and nobody needs to watch.
+        # Without `up` there may be no broker, and nobody is watching.
         logging.getLogger("tuning.notify.announce").setLevel(logging.ERROR)
         compilation = _queued(options)
-        _follow(compilation, Wishes(), console)
+        _follow(compilation, Interrupts(), console)
         compilation = Compilation.objects.shown().get(pk=compilation.pk)
         shown = compilation.to_dict()
         if options["json"]:
@@ -76,26 +77,26 @@ def _queued(options: dict[str, Any]) -> Compilation:
         raise CommandError(str(error), returncode=2) from error
 
 
-def _follow(compilation: Compilation, wishes: Wishes, console: Console) -> None:
-    """Do the jobs in a thread, so that this one can show the progress."""
-    worker = threading.Thread(target=_work, args=(compilation.pk, wishes.shutdown), name="compiler")
+def _follow(compilation: Compilation, interrupts: Interrupts, console: Console) -> None:
+    """Run the jobs in a thread and show the progress."""
+    worker = threading.Thread(target=_work, args=(compilation.pk, interrupts.shutdown), name="compiler")
     worker.start()
     with CompileProgress(console, compilation) as progress:
         while worker.is_alive():
             try:
-                wishes.carry_out(lambda: compilations.cancel(compilation))
+                interrupts.handle(lambda: compilations.cancel(compilation))
                 progress.update()
             except (OperationalError, InterfaceError):
                 connection.close()
             time.sleep(POLL_S)
     compilation.refresh_from_db()
-    if compilation.status == Compilation.Status.QUEUED:  # at shutdown, and nobody else was told of it
+    if compilation.status == Compilation.Status.QUEUED:  # No worker has been told about it.
         with contextlib.suppress(Conflict):
             compilations.cancel(compilation)
 
 
 def _work(key: int, shutdown: threading.Event) -> None:
-    """Until it has ended; what a worker of the site took is waited for."""
+    """Run the jobs until the compilation has ended; if a worker has taken one, wait for it."""
     try:
         while not shutdown.is_set():
             compilation = Compilation.objects.shown().get(pk=key)
@@ -110,7 +111,7 @@ def _work(key: int, shutdown: threading.Event) -> None:
 
 
 def _copied(compilation: Compilation, folder: Path) -> list[Path]:
-    """Library, manifest and programs, under the names that they are downloaded by."""
+    """Copy library, manifest and programs, with the names that downloads have."""
     folder.mkdir(parents=True, exist_ok=True)
     before = f"{stem(compilation.run)}_"
     library, manifest = artifacts.library_file(compilation), artifacts.manifest_file(compilation)
@@ -125,5 +126,5 @@ def _copied(compilation: Compilation, folder: Path) -> list[Path]:
 
 def _ending(compilation: Compilation) -> str:
     if compilation.verified is False:
-        return "is not verified: don't use it."
+        return "is not verified: do not use it."
     return f"{compilation.status}: {compilation.error or 'no reason recorded'}"

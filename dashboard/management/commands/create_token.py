@@ -1,4 +1,4 @@
-"""`create_token USER [--role viewer|operator|admin]`: an API token on stdout, and nothing else there."""
+"""`manage.py create_token USER`: print an API token."""
 
 from __future__ import annotations
 
@@ -17,21 +17,19 @@ ROLE_OF_NEW_USERS = "operator"
 
 
 class Command(MigratedCommand):
-    """Makes a token, and its user when there is none."""
+    """Prints nothing but the token on stdout."""
 
-    help = "Print an API token for USER, who is made when there is none. It can't be shown again."
+    help = "Print an API token for USER, who is created if necessary. The token can't be shown again."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """USER and --role."""
         parser.add_argument("user", metavar="USER")
         parser.add_argument(
             "--role",
             choices=accounts.ROLES,
-            help=f"what the user may do from now on. Without it a new user is {ROLE_OF_NEW_USERS}, an old one stays as is",
+            help=f"the user's role from now on (default: {ROLE_OF_NEW_USERS} for a new user, unchanged for an existing one)",
         )
 
     def handle(self, *, user: str, role: str | None, **_: Any) -> None:
-        """Print the token."""
         with transaction.atomic():
             token = ApiToken.issue(self._user(user, role))
         self.stdout.write(token)
@@ -40,9 +38,9 @@ class Command(MigratedCommand):
         user = User.objects.filter(username=User.normalize_username(name)).first()
         if user is None:
             user, role = self._made(name), role or ROLE_OF_NEW_USERS
-            self.stderr.write(f"Made the user {name} ({role}), without a password.")
+            self.stderr.write(f"Created the user {name} ({role}), without a password.")
         if not user.is_active:
-            raise CommandError(f"The user {name} is deactivated: a token would be refused.")
+            raise CommandError(f"The user {name} is inactive, so the token would be refused.")
         if role is not None:
             accounts.give_role(user, role)
         return user
@@ -51,4 +49,4 @@ class Command(MigratedCommand):
         try:
             return accounts.make_user(name)
         except ValidationError as error:
-            raise CommandError(f"{name!r} can't be a user's name: {' '.join(error.messages)}") from error
+            raise CommandError(f"{name!r} is not a valid user name: {' '.join(error.messages)}") from error

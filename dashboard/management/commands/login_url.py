@@ -1,4 +1,4 @@
-"""A fresh one-time login URL."""
+"""Print a URL that signs a user in once."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tuning.management.migrated import MigratedCommand
 
 
 class Command(MigratedCommand):
-    """Prints a URL that signs a user in once, and nothing else on stdout."""
+    """Prints nothing but the URL on stdout."""
 
     help = __doc__
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """The user, and where the site is."""
-        parser.add_argument("user", nargs="?", help="whom it signs in; default: the first admin")
-        parser.add_argument("--base", help="scheme, host and port of the site; default: where `up` runs")
+        parser.add_argument("user", nargs="?", help="who to sign in (default: the first admin)")
+        parser.add_argument("--base", help="scheme, host and port of the site (default: those of the running `up`)")
 
     def handle(self, *, user: str | None, base: str | None, **options: Any) -> None:
-        """Fails for a user who doesn't exist or may not sign in, and when no site runs and no --base is given."""
         base = base or str(SiteLock(settings.VAR).read().get("url", ""))
         if not base:
-            raise CommandError("`up` doesn't run on this data folder: say where the site is, with --base https://…")
+            raise CommandError(
+                "`up` isn't running on this data folder: pass the site's address, as in --base https://…"
+            )
         self.stdout.write(one_time_login_url(_user(user), base))
 
 
@@ -37,6 +37,6 @@ def _user(name: str | None) -> User:
     user = User.objects.filter(username=name, is_active=True).first()
     if user is None:
         raise CommandError(
-            f"There is no active user {name}. create_token makes one: manage.py create_token {name} --role viewer"
+            f"There is no active user {name}. To create one: manage.py create_token {name} --role viewer"
         )
     return user

@@ -1,4 +1,4 @@
-"""`manage.py tune`: a run in the foreground, by the same path and in the same database as from the page."""
+"""`manage.py tune`: tune in the foreground, with the same code and database as the site."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from django.db import InterfaceError, OperationalError, connection
 from rich.console import Console
 
 from dashboard.management import foreground
-from dashboard.management.foreground import POLL_S, Wishes
+from dashboard.management.foreground import POLL_S, Interrupts
 from dashboard.presentation.terminal import RunProgress, summary
 from tuning.actions import advice, launching, runs
 from tuning.management.migrated import MigratedCommand
@@ -26,38 +26,46 @@ from tuning.validation import Conflict, Invalid, OptionDict
 from tuning.work.supervisor import supervise
 
 NETWORK = "network_"
-"""Begins the names under which argparse keeps a network's own options."""
+"""Prefix of a network's own options in argparse's namespace."""
 
 
 class Command(MigratedCommand):
-    """Exit status: 0 when the run finished or was stopped by Ctrl-C, 1 when it failed, 2 for bad options."""
+    """Exit status: 0 if the run finished or was stopped by Ctrl-C, 1 if it failed, 2 for invalid options."""
 
-    help = "Tune a network in the foreground. Ctrl-C stops the run; what was measured is kept."
+    help = "Tune a network in the foreground. Ctrl-C stops the run and keeps its measurements."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """The network, its options, and every tuning option under its own name."""
         names = ", ".join(network["name"] for network in network_list.builtin_networks())
-        parser.add_argument("network", help=f"one of: {names}, or the name of an uploaded one")
-        parser.add_argument("--target", default="this", help="this machine (`this`), a tag, or a target's JSON")
-        parser.add_argument("--device", default="", help="where to measure: this machine, or rpc:TRACKER/KEY")
-        parser.add_argument("--name", default="", help="the run's name")
+        parser.add_argument("network", help=f"one of: {names}; or the name of an uploaded model")
+        parser.add_argument(
+            "--target",
+            default="this",
+            help="`this` machine's CPU, one of TVM's tags, or a target as JSON (default: this)",
+        )
+        parser.add_argument(
+            "--device", default="", help="where to measure: `this machine` (default) or rpc:TRACKER/KEY"
+        )
+        parser.add_argument("--name", default="", help="the run's name (default: the network's name and options)")
         for name, owners in _network_options().items():
-            about = f"of {', '.join(owners)}"
+            about = f"option of {', '.join(owners)}"
             parser.add_argument(f"--{name}", dest=NETWORK + name, default="", help=about, metavar=name.upper())
         parser.add_argument(
-            "--option", action="append", default=[], metavar="NAME=VALUE", help="of the network, as well"
+            "--option",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="another way to set an option of the network",
         )
         for option in (*launching.budget_options(), *launching.tuning_options()):
             parser.add_argument(_flag(option), default="", help=_help(option), metavar=option["type"].upper())
-        parser.add_argument("--json", action="store_true", help="print the run as JSON at the end, and nothing else")
+        parser.add_argument("--json", action="store_true", help="print only the run as JSON, at the end")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Launch, watch, report."""
         console = foreground.console(sys.stderr if options["json"] else sys.stdout)
-        # Without `up` there is no broker, and nobody needs to watch.
+        # Without `up` there may be no broker, and nobody is watching.
         logging.getLogger("tuning.notify.announce").setLevel(logging.ERROR)
         run = self._launch(options)
-        status = _tune(run, Wishes(), console)
+        status = _tune(run, Interrupts(), console)
         shown = Run.objects.select_related("network", "created_by").get(pk=run.pk).to_full_dict()
         if options["json"]:
             self.stdout.write(json.dumps(shown))
@@ -80,29 +88,29 @@ class Command(MigratedCommand):
             raise CommandError("\n".join(lines), returncode=2) from error
 
 
-def _tune(run: Run, wishes: Wishes, console: Console) -> str:
-    """Supervise in a thread, so that this one can show the progress; gives the status at the end."""
-    worker = threading.Thread(target=_claim_and_supervise, args=(run.pk, wishes.shutdown), name="supervisor")
+def _tune(run: Run, interrupts: Interrupts, console: Console) -> str:
+    """Supervise the run in a thread and show the progress; returns the final status."""
+    worker = threading.Thread(target=_claim_and_supervise, args=(run.pk, interrupts.shutdown), name="supervisor")
     worker.start()
     with RunProgress(console, run) as progress:
-        while worker.is_alive() or _goes_on_elsewhere(run, wishes):
+        while worker.is_alive() or _goes_on_elsewhere(run, interrupts):
             try:
-                wishes.carry_out(lambda: runs.stop(run))
+                interrupts.handle(lambda: runs.stop(run))
                 progress.update()
             except (OperationalError, InterfaceError):
-                connection.close()  # the supervisor says so, and goes on trying
+                connection.close()  # The supervisor reports it and tries again.
             time.sleep(POLL_S)
     run.refresh_from_db()
-    if run.status == Run.Status.QUEUED:  # ended while it waited, and nobody else was told of it
+    if run.status == Run.Status.QUEUED:  # Ended while waiting; no worker has been told about the run.
         with contextlib.suppress(Conflict):
             runs.stop(run)
     return run.status
 
 
-def _goes_on_elsewhere(run: Run, wishes: Wishes) -> bool:
-    """Whether a worker took the run, and this command is to follow it still."""
+def _goes_on_elsewhere(run: Run, interrupts: Interrupts) -> bool:
+    """Whether a worker has taken the run, which this command then only follows."""
     run.refresh_from_db(fields=("status",))
-    return run.is_live and not wishes.shutdown.is_set()
+    return run.is_live and not interrupts.shutdown.is_set()
 
 
 def _claim_and_supervise(key: int, shutdown: threading.Event) -> None:
@@ -125,7 +133,7 @@ def _help(option: OptionDict) -> str:
 
 
 def _network_options() -> dict[str, list[str]]:
-    """The networks that have an option, by the option's name."""
+    """The names of the networks that have an option, by its name."""
     owners: dict[str, list[str]] = {}
     for network in network_list.builtin_networks():
         for option in network["options"]:

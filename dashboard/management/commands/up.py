@@ -1,4 +1,4 @@
-"""The whole site on this machine, in the foreground."""
+"""Run the whole site on this machine, in the foreground."""
 
 from __future__ import annotations
 
@@ -35,24 +35,25 @@ from tuning.validation import Invalid
 
 DEMO = {"name": "Demo: a small MLP", "network": "mlp", "trials": 64}
 START_S = 120.0
-"""For which the web process may take to answer its first request."""
+"""Seconds that the web process may take to answer its first request."""
 
 
 class Command(BaseCommand):
-    """Migrates, starts what isn't configured, the web, a worker a device and those that need none; Ctrl-C stops all of it."""
+    """Migrates, then starts Valkey unless REDIS_URL is set, the web process and the workers. Ctrl-C stops everything."""
 
     help = __doc__
     requires_system_checks = ()
-    """They are made, with the code of all pages that they load, in a process that ends."""
+    """They run in a process that ends, since they load the code of all pages."""
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Where to listen, and whether to tune something at once."""
-        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+        parser.add_argument(
+            "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine only)"
+        )
         parser.add_argument("--port", type=int, default=8000)
-        parser.add_argument("--no-demo", action="store_true", help="don't queue a run when there is none yet")
+        parser.add_argument("--no-demo", action="store_true", help="don't queue a demo run if there are no runs yet")
 
     def handle(self, *, host: str, port: int, no_demo: bool, **options: Any) -> None:
-        """Runs until a signal; the exit status is 0 then, and 1 when it couldn't start."""
+        """Runs until a signal. Exit status 0 then, 1 if it couldn't start."""
         _let_signals_interrupt()
         try:
             with SiteLock(settings.VAR) as lock:
@@ -80,7 +81,7 @@ class Command(BaseCommand):
             _stop(children)
 
     def _children(self, address: Address) -> dict[str, Child]:
-        """The processes to run, by name, in the order of their start."""
+        """The processes by name, in the order in which they are started."""
         env = _environment(address)
         commands = {"valkey": valkey.command(settings.VAR)} if _embeds_valkey() else {}
         commands["web"] = [sys.executable, "-m", "dashboard.serve", str(address.socket.fileno())]
@@ -97,7 +98,7 @@ class Command(BaseCommand):
         }
 
     def _prepare(self, children: dict[str, Child]) -> None:
-        """Database, static files and broker are ready; the workers have been started."""
+        """Prepare database, static files and broker, and start the workers."""
         wait_for(database_trouble, self._say)
         _apart(self._make_ready)
         if "valkey" in children:
@@ -113,7 +114,7 @@ class Command(BaseCommand):
         call_command("collectstatic", interactive=False, verbosity=0)
 
     def _start(self, web: Child, address: Address) -> None:
-        """The web process answers."""
+        """Start the web process and wait until it answers."""
         web.start()
         deadline = time.monotonic() + START_S
         while not (answer := _health(address)):
@@ -127,13 +128,13 @@ class Command(BaseCommand):
 
     def _welcome(self, address: Address, *, demo: bool) -> None:
         minutes = settings.SESAME_MAX_AGE // 60
-        self._say(f"Tuneboard is ready at {address.url()} (logs: {settings.VAR / 'logs'}; Ctrl-C stops it)")
+        self._say(f"Tuneboard is ready at {address.url()} (logs: {settings.VAR / 'logs'}; Ctrl-C to stop)")
         self._say(f"Sign in, once and within {minutes} minutes: {one_time_login_url(first_admin(), address.url())}")
-        self._say("Another login URL: manage.py login_url")
+        self._say("For another login URL: manage.py login_url")
         if not address.is_loopback:
-            self._say(f"Names it answers to: {', '.join(_allowed_hosts(address))} (set ALLOWED_HOSTS for others).")
+            self._say(f"Allowed host names: {', '.join(_allowed_hosts(address))} (set ALLOWED_HOSTS to change them).")
             self._say(
-                "Plain HTTP: in a network that you don't trust put a proxy with HTTPS before it (docs/settings.md)."
+                "This is plain HTTP: in an untrusted network, put an HTTPS proxy in front of it (docs/settings.md)."
             )
         if demo and not Run.everything.exists():
             self._demo(address)
@@ -143,16 +144,16 @@ class Command(BaseCommand):
             run = runs.launch(DEMO, first_admin())
         except Invalid as error:
             reasons = "; ".join(error.fields.values())
-            self._say(f"No demo run: {reasons}")
+            self._say(f"Could not queue the demo run: {reasons}")
         else:
-            self._say(f"A small real run is queued: {address.url()}{reverse('run_page', args=[run.pk])}")
+            self._say(f"Queued a small demo run: {address.url()}{reverse('run_page', args=[run.pk])}")
 
     def _watch(self, children: list[Child]) -> None:
         sweeper = Sweeper(self._say)
         while True:
             for child in children:
-                if said := child.watch():
-                    self._say(said)
+                if message := child.watch():
+                    self._say(message)
             sweeper.tick()
             time.sleep(0.5)
 
@@ -162,16 +163,16 @@ class Command(BaseCommand):
 
 
 def _let_signals_interrupt() -> None:
-    """Being told to end and losing the terminal end it as Ctrl-C does."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are born deaf to it
+    """Handle SIGTERM and SIGHUP like Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start background jobs with it ignored
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
         signal.signal(signal.SIGHUP, signal.default_int_handler)
 
 
 def _stop(children: dict[str, Child]) -> None:
-    """Web and workers first: they have things to tell the broker."""
-    # A second Ctrl-C must not leave half of them behind; after the grace they are killed anyway.
+    """Stop Valkey last, since web and workers still need it while they end."""
+    # A second Ctrl-C must not leave processes behind; they are killed after a timeout anyway.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     stop(child for name, child in children.items() if name != "valkey")
@@ -181,16 +182,16 @@ def _stop(children: dict[str, Child]) -> None:
 
 
 def _apart(step: Callable[[], None]) -> None:
-    """Do a step of the start in a process that ends: what it loads and leaves, 50 MB, isn't kept by the one that stays.
+    """Run a step of the start in a process of its own, to free the 50 MB that it takes.
 
-    Raises `CommandError` when it fails, after the reason was said.
+    Raises `CommandError` if it fails, after it has printed the reason.
     """
-    connections.close_all()  # Two processes can't share one.
+    connections.close_all()  # Processes can't share connections.
     process = multiprocessing.get_context("fork").Process(target=_do, args=(step, os.getpid()), daemon=True)
     process.start()
     process.join()
     if process.exitcode:
-        raise CommandError("The site can't start: the reason stands above.")
+        raise CommandError("The site can't start: see the reason above.")
 
 
 def _do(step: Callable[[], None], parent: int) -> None:
@@ -200,7 +201,7 @@ def _do(step: Callable[[], None], parent: int) -> None:
     except CommandError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
-        sys.exit(1)  # The parent says that it stops.
+        sys.exit(1)  # The parent prints that it is stopping.
 
 
 def _embeds_valkey() -> bool:
@@ -217,7 +218,7 @@ def _start_valkey(child: Child) -> None:
 
 
 def _check_tvm() -> None:
-    """Fails with the words of the check when the installed TVM isn't the pinned pair."""
+    """Raises `CommandError` if the installed TVM packages aren't the pinned ones."""
     check = [sys.executable, "-m", "tuning.engines.wire.versions"]
     done = subprocess.run(check, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -225,7 +226,7 @@ def _check_tvm() -> None:
 
 
 def _environment(address: Address) -> dict[str, str]:
-    """What the children get: our own settings, said in full."""
+    """The environment of the children: our own, with settings made explicit."""
     return os.environ | {
         "ALLOWED_HOSTS": ",".join(_allowed_hosts(address)),
         "PYTHONPATH": str(settings.BASE_DIR),
@@ -237,7 +238,7 @@ def _environment(address: Address) -> dict[str, str]:
 
 
 def _allowed_hosts(address: Address) -> list[str]:
-    """What the user configured, or else the names of this machine."""
+    """ALLOWED_HOSTS if configured, otherwise this machine's names."""
     if "ALLOWED_HOSTS" in os.environ:
         return list(settings.ALLOWED_HOSTS)
     return list(dict.fromkeys([*settings.ALLOWED_HOSTS, *address.names]))
@@ -248,7 +249,7 @@ def _worker(name: str, queues: str, concurrency: int = 1) -> list[str]:
 
 
 def _health(address: Address) -> int | None:
-    """HTTP status of the health check; None while nobody answers."""
+    """HTTP status of the health check; None if nothing answers."""
     place = address.socket.getsockname()
     host = "127.0.0.1" if place[0] == "0.0.0.0" else "::1" if place[0] == "::" else place[0]  # noqa: S104 - compared, not bound
     connection = http.client.HTTPConnection(host, address.port, timeout=2)

@@ -1,4 +1,4 @@
-"""Who may call the API: by session with CSRF, or by token."""
+"""Authentication of the API by session or token."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def by_token(token: str, path: str = "/api/v1/runs", method: str = "get") -> Any
     return getattr(client, method)(path, headers={"authorization": f"Bearer {token}"})
 
 
-def test_it_takes_a_token() -> None:
+def test_it_accepts_a_token() -> None:
     assert by_token(ApiToken.issue(make_user("viewer"))).status_code == 200
 
 
-def test_it_asks_no_csrf_token_of_a_script() -> None:
+def test_a_token_needs_no_csrf_token() -> None:
     run = make_run()
     assert by_token(ApiToken.issue(make_user("operator")), f"/api/v1/runs/{run.pk}/stop", "post").status_code == 200
 
@@ -33,19 +33,19 @@ def test_it_asks_no_csrf_token_of_a_script() -> None:
 @pytest.mark.parametrize(
     "header", ["Bearer", "Bearer ", "Bearer tb_wrong", "Bearer é", "bearer\ttb_x", "Basic dTpw", "tb_x"]
 )
-def test_it_refuses_what_is_no_token(header: str) -> None:
+def test_it_refuses_invalid_tokens(header: str) -> None:
     response = Client().get("/api/v1/runs", headers={"authorization": header})
     assert response.status_code == 401
     assert response.json()["error"]["code"] == "unauthorized"
 
 
-def test_it_counts_a_bad_token_even_beside_a_session() -> None:
+def test_an_invalid_token_is_refused_despite_a_session() -> None:
     client = Client()
     client.force_login(make_user("admin"))
     assert client.get("/api/v1/runs", headers={"authorization": "Bearer tb_expired"}).status_code == 401
 
 
-def test_it_acts_as_the_owner_of_the_token_and_not_of_the_session() -> None:
+def test_the_token_takes_precedence_over_the_session() -> None:
     client = Client()
     client.force_login(make_user("admin"))
     token = ApiToken.issue(make_user("viewer"))
@@ -60,7 +60,7 @@ def test_it_refuses_a_deactivated_user() -> None:
     assert by_token(token).status_code == 401
 
 
-def test_it_takes_a_token_on_the_api_only() -> None:
+def test_tokens_are_for_the_api_only() -> None:
     token = ApiToken.issue(make_user("admin"))
     assert by_token(token, "/runs/").status_code == 302
 
@@ -74,7 +74,7 @@ def test_it_shows_nothing_to_users_without_a_role() -> None:
         assert client.get(path).status_code == 403, path
 
 
-def test_it_wants_a_csrf_token_of_a_browser() -> None:
+def test_a_session_needs_a_csrf_token() -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(make_user("operator"))
     path = f"/api/v1/runs/{make_run().pk}/stop"
@@ -103,7 +103,7 @@ def test_it_keeps_only_the_digest() -> None:
     assert text.removeprefix("tb_") not in map(str, stored.values())
 
 
-def test_it_notes_the_use_now_and_then() -> None:
+def test_it_records_the_last_use() -> None:
     text = ApiToken.issue(make_user("viewer"))
     assert ApiToken.objects.get().last_used_at is None
     by_token(text)

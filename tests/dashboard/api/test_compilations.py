@@ -1,4 +1,4 @@
-"""Libraries over the API: compile, follow, cancel, benchmark, take away."""
+"""Compilations in the API."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_it_queues_a_compilation(operator: Client) -> None:
     assert operator.get(f"/api/v1/compilations/{made['id']}").json() == made
 
 
-def test_it_says_what_stands_in_the_way(operator: Client) -> None:
+def test_it_says_why_a_run_cannot_be_compiled(operator: Client) -> None:
     answer = post(operator, f"runs/{make_run().pk}/compilations")
     assert answer.status_code == 409
     assert "no valid record yet" in answer.json()["error"]["message"]
@@ -68,7 +68,7 @@ def test_it_shows_the_last_benchmark_and_all_of_them(operator: Client) -> None:
     assert [one["rounds"] for one in shown["benchmarks"]] == [3]
 
 
-def test_it_gives_library_and_manifest_under_names_that_tell(operator: Client) -> None:
+def test_library_and_manifest_have_descriptive_names(operator: Client) -> None:
     compilation = make_compilation()
     publish(compilation)
     name = f"mlp_znver4_run-{compilation.run_id}_compilation-{compilation.pk}"
@@ -79,14 +79,14 @@ def test_it_gives_library_and_manifest_under_names_that_tell(operator: Client) -
 
 
 @pytest.mark.parametrize("what", ["artifact", "manifest", "snippets"])
-def test_it_gives_nothing_that_was_not_built(operator: Client, what: str) -> None:
+def test_without_a_library_there_are_no_files(operator: Client, what: str) -> None:
     compilation = make_compilation(sha256=None, status=Compilation.Status.FAILED)
     answer = operator.get(f"/api/v1/compilations/{compilation.pk}/{what}")
     assert answer.status_code == 409
     assert answer.json()["error"]["message"] == "There is no library: the compilation is failed."
 
 
-def test_it_gives_the_log_from_an_offset(operator: Client) -> None:
+def test_it_returns_the_log_from_an_offset(operator: Client) -> None:
     compilation = make_compilation()
     compilation.folder.mkdir(parents=True)
     compilation.console_log.write_text("one\ntwo\n")
@@ -95,7 +95,7 @@ def test_it_gives_the_log_from_an_offset(operator: Client) -> None:
     assert operator.get(f"{path}?after=4").json()["text"] == "two\n"
 
 
-def test_its_programs_are_programs(operator: Client) -> None:
+def test_its_programs_are_valid(operator: Client) -> None:
     compilation = make_compilation()
     publish(compilation)
     items = operator.get(f"/api/v1/compilations/{compilation.pk}/snippets").json()["items"]
@@ -105,7 +105,7 @@ def test_its_programs_are_programs(operator: Client) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_its_socket_gives_the_state_and_then_deltas(client: Client) -> None:
+async def test_its_socket_sends_the_state_and_then_deltas(client: Client) -> None:
     compilation = await database_sync_to_async(make_compilation)()
     await database_sync_to_async(client.force_login)(await database_sync_to_async(make_user)("viewer"))
     socket = Socket(client, f"/ws/compilations/{compilation.pk}/")

@@ -1,4 +1,4 @@
-"""PATCH of a run: name and notes, as edited from a revision on."""
+"""PATCH of a run's name and notes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def patch(client: Client, run: Run, body: Any) -> Any:
     return client.patch(f"/api/v1/runs/{run.pk}", json.dumps(body), content_type="application/json")
 
 
-def test_it_gives_a_run_name_and_notes(client: Client) -> None:
+def test_it_changes_name_and_notes(client: Client) -> None:
     run = make_run()
     answer = patch(client, run, {"revision": 1, "name": "better", "notes": "**why**"})
     assert answer.status_code == 200
@@ -36,14 +36,14 @@ def test_it_gives_a_run_name_and_notes(client: Client) -> None:
     assert shown["edited_at"]
 
 
-def test_a_list_has_revisions_and_no_notes(client: Client) -> None:
+def test_the_list_has_revisions_but_no_notes(client: Client) -> None:
     edit(make_run(), {"revision": 1, "notes": "long"}, None)
     (shown,) = client.get("/api/v1/runs").json()["items"]
     assert shown["revision"] == 2
     assert not {"notes", "edited_by", "edited_at"} & shown.keys()
 
 
-def test_it_gives_who_comes_second_what_there_is_now(client: Client) -> None:
+def test_the_second_edit_gets_the_current_state(client: Client) -> None:
     run = make_run()
     edit(Run.objects.get(pk=run.pk), {"revision": 1, "notes": "bob's"}, make_user(name="bob"))
     answer = patch(client, run, {"revision": 1, "notes": "ada's"})
@@ -77,7 +77,7 @@ def test_a_body_that_is_too_large_isnt_parsed(client: Client, monkeypatch: pytes
     def parses(_request: Any) -> Any:
         raise AssertionError("it was parsed")
 
-    monkeypatch.setattr("dashboard.api.shapes.json_object", parses)
+    monkeypatch.setattr("dashboard.api.bodies.json_object", parses)
     assert patch(client, make_run(), {"revision": 1, "notes": "x" * 10_000_000}).status_code == 413
 
 

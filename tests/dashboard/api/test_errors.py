@@ -1,4 +1,4 @@
-"""Whatever goes wrong under /api/ has one shape, and tells nothing of the inside."""
+"""All errors under /api/ have one shape and leak nothing internal."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def assert_error(response: Any, status: int, code: str) -> dict[str, Any]:
         b"network=mlp",
     ],
 )
-def test_it_refuses_a_body_that_is_no_json_object(client: Client, body: bytes) -> None:
+def test_the_body_must_be_a_json_object(client: Client, body: bytes) -> None:
     error = assert_error(client.post("/api/v1/runs", body, content_type=JSON), 400, "bad_request")
     assert "JSON object" in error["message"]
     assert not Run.objects.exists()
@@ -59,7 +59,7 @@ def test_it_refuses_a_body_that_is_no_json_object(client: Client, body: bytes) -
 @pytest.mark.parametrize(
     "kind", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain", ""]
 )
-def test_it_says_that_it_wants_json(client: Client, kind: str) -> None:
+def test_the_content_type_must_be_json(client: Client, kind: str) -> None:
     error = assert_error(
         client.post("/api/v1/runs", b'{"network": "mlp"}', content_type=kind), 415, "unsupported_media_type"
     )
@@ -71,20 +71,20 @@ def test_it_takes_json_with_a_charset(client: Client) -> None:
     assert_error(response, 422, "invalid")
 
 
-def test_it_wants_a_sign_in() -> None:
+def test_it_requires_signing_in() -> None:
     response = Client().get("/api/v1/runs")
     assert_error(response, 401, "unauthorized")
     assert response.headers["WWW-Authenticate"].startswith("Bearer")
 
 
-def test_it_says_what_a_role_may_not(client: Client) -> None:
+def test_it_says_what_the_role_does_not_allow(client: Client) -> None:
     client.force_login(make_user("viewer"))
     error = assert_error(client.post(f"/api/v1/runs/{make_run().pk}/stop"), 403, "forbidden")
     assert "stop and resume runs" in error["message"]
 
 
 @pytest.mark.parametrize("path", ["/api/", "/api/v1/nothing", "/api/v1/runs/", "/api/v1/runs/x", "/api/v2/runs"])
-def test_it_has_404_in_json(client: Client, path: str) -> None:
+def test_404_is_json(client: Client, path: str) -> None:
     assert_error(client.get(path), 404, "not_found")
 
 
@@ -104,7 +104,7 @@ def test_it_refuses_an_unknown_host(client: Client) -> None:
     assert_error(client.get("/api/v1/runs", headers={"host": "evil.example"}), 400, "bad_request")
 
 
-def test_it_leaks_nothing_of_an_error_inside(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_errors_leak_nothing(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> Any:
         raise KeyError("the secret")
 
@@ -115,7 +115,7 @@ def test_it_leaks_nothing_of_an_error_inside(client: Client, monkeypatch: pytest
     assert b"Traceback" not in response.content
 
 
-def test_it_says_that_the_database_is_away(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_reports_that_the_database_is_down(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: Any) -> HttpResponse:
         raise OperationalError("could not connect to server at 10.0.0.7")
 

@@ -1,4 +1,4 @@
-"""Tags, pin, archive, delete and restore in the API, and what the list gives of them."""
+"""Tag, pin, archive, delete and restore runs in the API, and filter the list by these marks."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_it_deletes_and_restores(client: Client) -> None:
     assert found(client) == [other.pk, run.pk]
 
 
-def test_it_deletes_no_run_that_goes_on(client: Client) -> None:
+def test_it_does_not_delete_live_runs(client: Client) -> None:
     run = claimed(make_run())
     response = send(client, "DELETE", f"runs/{run.pk}")
     assert response.status_code == 409
     assert "stop it before" in response.json()["error"]["message"]
 
 
-def test_it_filters_by_all_that_a_page_does(client: Client) -> None:
+def test_it_has_the_filters_of_the_page(client: Client) -> None:
     plain, marked, archived = make_run(), make_run(pinned=True), make_run(archived=True)
     for name in ("good", "old"):
         marked.tags.create(name=name)
@@ -94,7 +94,7 @@ def test_pinned_runs_keep_their_place_in_the_order(client: Client) -> None:
     assert found(client) == [new.pk, pinned.pk]
 
 
-def test_it_changes_many_at_once(client: Client) -> None:
+def test_it_changes_many_runs(client: Client) -> None:
     runs, live = [make_run(status="stopped") for _ in range(2)], claimed(make_run())
     keys = [*(run.pk for run in runs), live.pk, 4711]
     answer = send(client, "POST", "runs/actions", {"action": "delete", "runs": keys}).json()

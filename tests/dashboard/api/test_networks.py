@@ -1,4 +1,4 @@
-"""Upload, look at and delete models by the API; have tasks extracted."""
+"""Upload and delete models and extract tasks in the API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def nothing_real(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model is fine unless its bytes say what is wrong with it; TVM isn't asked about targets."""
+    """A model is valid unless its bytes are an error message; targets are resolved without TVM."""
 
     def inspect(network: NetworkSpec, *_: Any) -> Inspected:
         assert network.file is not None
@@ -39,7 +39,7 @@ def nothing_real(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Keys of the extractions of which the worker was told."""
+    """Ids of enqueued extractions."""
     keys: list[int] = []
     monkeypatch.setattr(jobs, "enqueue", lambda extraction: keys.append(extraction.pk))
     return keys
@@ -58,7 +58,7 @@ def upload(client: Client, data: bytes = b"model", **fields: Any) -> Any:
     return client.post("/api/v1/networks", {"file": SimpleUploadedFile("net.onnx", data), **fields})
 
 
-def test_it_takes_a_model_once(operator: Client) -> None:
+def test_it_stores_a_model_once(operator: Client) -> None:
     answer = upload(operator, name="mine", dims='{"N": 4}')
     assert answer.status_code == 201
     shown = answer.json()
@@ -97,7 +97,7 @@ def test_it_names_what_is_wrong_and_keeps_nothing(
     assert list((tmp_path / "networks").glob("*")) == []
 
 
-def test_it_wants_a_file(operator: Client) -> None:
+def test_it_requires_a_file(operator: Client) -> None:
     answer = operator.post("/api/v1/networks", {"name": "x"})
     assert (answer.status_code, list(answer.json()["error"]["fields"])) == (422, ["file"])
     answer = operator.post("/api/v1/networks", "{}", "application/json")
@@ -107,9 +107,7 @@ def test_it_wants_a_file(operator: Client) -> None:
 def test_a_body_over_the_limit_is_refused_unread(operator: Client, settings: Any) -> None:
     settings.UPLOAD_MB = 1
     assert upload(operator, b"x" * (2 << 20)).status_code == 413
-    assert (
-        upload(operator, b"x" * ((1 << 20) + 1)).json()["error"]["fields"]["file"].startswith("Larger than the 1 MiB")
-    )
+    assert upload(operator, b"x" * ((1 << 20) + 1)).json()["error"]["fields"]["file"].startswith("Larger than 1 MiB")
     assert not Network.objects.exists()
 
 
@@ -125,7 +123,7 @@ def test_only_admins_delete() -> None:
     assert admin.get(f"/api/v1/networks/{network.pk}").status_code == 404
 
 
-def test_it_has_tasks_extracted_once_a_target(operator: Client, told: list[int]) -> None:
+def test_it_extracts_tasks_once_per_target(operator: Client, told: list[int]) -> None:
     asked = {"network": "mlp", "network_options": {"batch": 2}, "target": "this"}
     answer = operator.post("/api/v1/extractions", asked, "application/json")
     assert answer.status_code == 202

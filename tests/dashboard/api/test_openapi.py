@@ -1,4 +1,4 @@
-"""The OpenAPI page, and that page and docs/api.md tell the truth."""
+"""The OpenAPI page and docs/api.md agree with the API."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_docs_name_every_parameter_and_code(schema: Any, document: str) -> None:
         assert f"`{name}`" in document, name
 
 
-def test_docs_give_an_error_as_it_is(document: str) -> None:
+def test_the_error_in_the_docs_is_real(document: str) -> None:
     (example,) = re.findall(r'^({"error": .*})$', document, re.MULTILINE)
     with pytest.raises(Invalid) as raised:
         runs.launch({"network": "mlp", "trials": 0, "target": 0}, None)
@@ -90,7 +90,7 @@ def test_it_describes_every_field_of_a_run(schema: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_it_describes_the_launch_as_the_services_take_it(schema: Any) -> None:
+def test_it_describes_the_body_of_a_launch(schema: Any) -> None:
     body = operations(schema)["POST /api/v1/runs"]["requestBody"]["content"]["application/json"]["schema"]
     properties = body["properties"]
     for option in [*launching.budget_options(), *launching.tuning_options()]:
@@ -145,7 +145,7 @@ def test_a_script_can_read_the_schema() -> None:
 
 
 @pytest.mark.django_db
-def test_the_page_sends_strangers_to_sign_in(client: Client) -> None:
+def test_the_page_requires_signing_in(client: Client) -> None:
     assert client.get("/api/v1/docs").headers["Location"] == "/sign-in/?next=/api/v1/docs"
 
 
@@ -161,7 +161,7 @@ def test_the_page_loads_nothing_from_elsewhere(client: Client) -> None:
 
 
 @pytest.mark.browser
-def test_the_page_works_in_a_browser_under_our_policy(live_site: LiveSite, signed_in: Any) -> None:
+def test_the_page_works_under_the_content_security_policy(live_site: LiveSite, signed_in: Any) -> None:
     signed_in.goto(f"{live_site.url}/api/v1/docs")
     signed_in.wait_for_selector(".opblock")
     assert signed_in.locator(".opblock").count() == len(operations(json.loads(json.dumps(api.get_openapi_schema()))))

@@ -1,4 +1,4 @@
-"""What the API says of runs, and how it pages through them."""
+"""Runs in the API, and its pages of runs and trials."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def client(client: Client) -> Client:
 
 @pytest.fixture
 def known_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Resolving one for real starts TVM; nor shall a worker be told of these runs."""
+    """Resolve targets without TVM, and enqueue nothing."""
     resolved = {"target": {"kind": "llvm", "mcpu": "znver4"}, "device": "cpu", "label": "znver4"}
     monkeypatch.setattr("tuning.host.targets.resolve", lambda _: resolved)
     monkeypatch.setattr("tuning.queue.jobs.enqueue", lambda _: None)
@@ -62,7 +62,7 @@ def every_page(client: Client, **query: Any) -> list[list[int]]:
             return pages
 
 
-def test_it_gives_a_run_with_its_tasks(client: Client) -> None:
+def test_it_returns_a_run_with_its_tasks(client: Client) -> None:
     run = measured_run()
     shown = get(client, f"runs/{run.pk}")
     assert shown == json.loads(json.dumps(run.to_full_dict()))
@@ -82,7 +82,7 @@ def test_it_shows_alerts_in_the_list(client: Client) -> None:
     assert [alert["kind"] for alert in shown["alerts"]] == ["all_failed"]
 
 
-def test_it_reads_a_list_in_few_queries(client: Client, django_assert_max_num_queries: Any) -> None:
+def test_the_list_needs_few_queries(client: Client, django_assert_max_num_queries: Any) -> None:
     for number in range(5):
         measured_run(device=f"device-{number}").tags.create(name="good")
         make_run(device=f"device-{number}")
@@ -92,7 +92,7 @@ def test_it_reads_a_list_in_few_queries(client: Client, django_assert_max_num_qu
 
 
 @pytest.mark.parametrize("order", get_args(RunOrder))
-def test_it_pages_in_every_order_without_gap_or_repetition(client: Client, order: str) -> None:
+def test_pages_neither_skip_nor_repeat_runs_in_any_order(client: Client, order: str) -> None:
     for number in range(7):
         estimate = None if number % 3 == 1 else number % 2 / 3
         make_run(
@@ -111,7 +111,7 @@ def test_it_pages_in_every_order_without_gap_or_repetition(client: Client, order
     assert list(chain(*pages)) == expected
 
 
-def test_it_keeps_its_place_while_runs_are_launched(client: Client) -> None:
+def test_a_cursor_keeps_its_place_while_runs_are_launched(client: Client) -> None:
     old = [make_run().pk for _ in range(4)]
     first = get(client, "runs", limit=2)
     make_run()
@@ -132,7 +132,7 @@ def test_it_refuses_a_cursor_of_another_order(client: Client) -> None:
     ("order", "value"),
     [("-created_at", "0001-01-01T00:00:00+23:59"), ("created_at", "9999-12-31T23:59:59-23:59"), ("name", "a\0b")],
 )
-def test_it_refuses_a_cursor_that_no_database_can_look_up(client: Client, order: str, value: str) -> None:
+def test_it_refuses_a_cursor_with_impossible_values(client: Client, order: str, value: str) -> None:
     cursor = urlsafe_b64encode(json.dumps([order, value, 1]).encode()).decode()
     response = client.get("/api/v1/runs", {"order": order, "cursor": cursor})
     assert response.status_code == 422
@@ -145,10 +145,10 @@ def test_it_refuses_a_nul(client: Client, field: str) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "é", "bm9uc2Vuc2U", "W10", "%00", "WyItY3JlYXRlZF9hdCIsMSwyXQ"])
-def test_it_refuses_what_is_no_cursor(client: Client, cursor: str) -> None:
+def test_it_refuses_an_invalid_cursor(client: Client, cursor: str) -> None:
     response = client.get("/api/v1/runs", {"cursor": cursor})
     assert response.status_code == 422
-    assert response.json()["error"]["fields"] == {"cursor": "Not a cursor of this API."}
+    assert response.json()["error"]["fields"] == {"cursor": "Not a valid cursor."}
 
 
 def test_it_filters_by_status_engine_and_words(client: Client) -> None:
@@ -217,7 +217,7 @@ def test_it_names_a_bad_parameter(client: Client, path: str, query: dict[str, st
     assert list(error["fields"]) == [field]
 
 
-def test_it_gives_trials_as_columns(client: Client) -> None:
+def test_trials_are_columns(client: Client) -> None:
     run = measured_run(latencies=[(0, 2e-3), (1, None), (0, 1e-3)])
     columns = get(client, f"runs/{run.pk}/trials")
     assert columns == {
@@ -251,7 +251,7 @@ def test_it_pages_trials_in_any_order(client: Client, order: str) -> None:
     assert whole[name] == sorted(whole[name], reverse=order.startswith("-"))
 
 
-def test_it_gives_the_scatter_of_a_window(client: Client) -> None:
+def test_it_returns_the_scatter_of_a_window(client: Client) -> None:
     run = measured_run(latencies=[(0, 2e-3), (1, None), (0, 1e-3), (1, 5e-3), (0, 4e-3)])
     path = f"runs/{run.pk}/scatter"
     columns = get(client, f"runs/{run.pk}/trials")
@@ -271,7 +271,7 @@ def test_a_cursor_is_for_its_order_only(client: Client) -> None:
     assert "order" in refused.json()["error"]["fields"]["cursor"]
 
 
-def test_it_compresses_json_for_who_takes_it(client: Client) -> None:
+def test_it_compresses_json_if_the_client_accepts_it(client: Client) -> None:
     run = measured_run()
     path = f"/api/v1/runs/{run.pk}/curves"
     plain, packed = client.get(path), client.get(path, headers={"accept-encoding": "gzip"})
@@ -282,7 +282,7 @@ def test_it_compresses_json_for_who_takes_it(client: Client) -> None:
     assert "Content-Encoding" not in csv.headers
 
 
-def test_it_gives_what_follows_a_trial(client: Client) -> None:
+def test_it_returns_the_trials_after_a_number(client: Client) -> None:
     run = measured_run()
     path = f"runs/{run.pk}/trials"
     assert get(client, path, after=1, limit=1)["number"] == [2]
@@ -291,7 +291,7 @@ def test_it_gives_what_follows_a_trial(client: Client) -> None:
     assert (nothing["number"], nothing["last"]) == ([], 3)
 
 
-def test_it_filters_and_turns_round_trials(client: Client) -> None:
+def test_it_filters_and_reverses_trials(client: Client) -> None:
     run = measured_run(latencies=[(0, 2e-3), (1, None), (0, 1e-3), (0, None)])
     path = f"runs/{run.pk}/trials"
     assert get(client, path, task=0)["number"] == [1, 3, 4]
@@ -300,7 +300,7 @@ def test_it_filters_and_turns_round_trials(client: Client) -> None:
     assert get(client, path, order="-number", limit=2)["number"] == [4, 3]
 
 
-def test_it_gives_curves(client: Client) -> None:
+def test_it_returns_curves(client: Client) -> None:
     run = measured_run()
     shown = get(client, f"runs/{run.pk}/curves", points=100)
     assert shown["last"] == 3
@@ -310,7 +310,7 @@ def test_it_gives_curves(client: Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/v1/runs/{}/curves", "/runs/{}/figures/"])
-def test_it_gives_what_is_drawn_anew_only_after_another_trial(client: Client, path: str) -> None:
+def test_charts_are_sent_again_only_after_another_trial(client: Client, path: str) -> None:
     run = measured_run()
     path = path.format(run.pk)
     first = client.get(path)
@@ -332,7 +332,7 @@ def test_it_groups_errors(client: Client) -> None:
     assert (error["count"], error["tasks"]) == (2, [0, 1])
 
 
-def test_it_gives_a_task_with_tensorir_and_best_records(client: Client) -> None:
+def test_it_returns_a_task_with_tensorir_and_best_records(client: Client) -> None:
     run = measured_run()
     task = get(client, f"runs/{run.pk}/tasks/0")
     assert task["name"] == "fused_matmul0"
@@ -344,7 +344,7 @@ def test_it_gives_a_task_with_tensorir_and_best_records(client: Client) -> None:
     assert best["url"] == f"/api/v1/runs/{run.pk}/tasks/0/records/3"
 
 
-def test_it_gives_a_record_s_schedule_when_it_is_made(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_returns_the_schedule_of_a_record(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     run = measured_run()
     path = get(client, f"runs/{run.pk}/tasks/0")["records"][0]["url"]
     states: list[showing.State] = [Applying("Loading TVM"), Shown("code", [DECISION], "def main(): ...", packs=True)]
@@ -382,12 +382,12 @@ def test_it_says_why_a_record_cannot_be_shown(client: Client, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("trial", ["2", "7", "9" * 40])
-def test_it_has_404_for_a_record_that_is_not_the_task_s(client: Client, trial: str) -> None:
+def test_it_returns_404_for_a_record_of_another_task(client: Client, trial: str) -> None:
     run = measured_run()
     assert client.get(f"/api/v1/runs/{run.pk}/tasks/0/records/{trial}").status_code == 404
 
 
-def test_it_gives_the_console_from_an_offset(client: Client) -> None:
+def test_it_returns_the_console_from_an_offset(client: Client) -> None:
     run = make_run()
     run.work_dir.mkdir(parents=True, exist_ok=True)
     run.console_log.write_text("one\ntwo\n")
@@ -399,7 +399,7 @@ def test_it_gives_the_console_from_an_offset(client: Client) -> None:
     "tail", ["", "/trials", "/curves", "/scatter", "/errors", "/console", "/tasks/0", "/tasks/0/records/1"]
 )
 @pytest.mark.parametrize("number", ["7", "9" * 40])
-def test_it_has_404_for_a_run_that_there_isnt(client: Client, number: str, tail: str) -> None:
+def test_it_returns_404_for_an_unknown_run(client: Client, number: str, tail: str) -> None:
     response = client.get(f"/api/v1/runs/{number}{tail}")
     assert response.status_code == 404
     assert response.json()["error"]["code"] == "not_found"

@@ -1,4 +1,4 @@
-"""A web process keeps its connections to PostgreSQL from request to request, and no request keeps one for long."""
+"""The web process pools connections to PostgreSQL, and no request holds one for long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a run over HTTP: who gets them, under which names, and that they are sent while they are made."""
+"""Files of a run over HTTP: names, caching, streaming."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def get(client: Client, run: Run, path: str, **headers: str) -> Any:
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_a_viewer_gets_each_file_under_its_name(viewer: Client, path: str) -> None:
+def test_each_file_has_its_name(viewer: Client, path: str) -> None:
     run = run_with_files()
     answer = get(viewer, run, path)
     assert answer.status_code == 200
@@ -65,7 +65,7 @@ def test_a_viewer_gets_each_file_under_its_name(viewer: Client, path: str) -> No
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_it_gives_the_head_alone(viewer: Client, path: str) -> None:
+def test_head_has_no_body(viewer: Client, path: str) -> None:
     run = run_with_files()
     whole, head = get(viewer, run, path), viewer.head(f"/api/v1/runs/{run.pk}/{path}")
     assert head.status_code == 200
@@ -73,7 +73,7 @@ def test_it_gives_the_head_alone(viewer: Client, path: str) -> None:
     assert head.headers == whole.headers
 
 
-def test_it_sends_nothing_twice(viewer: Client) -> None:
+def test_an_unchanged_file_is_not_sent_again(viewer: Client) -> None:
     run = run_with_files()
     for path in FILES:
         etag = get(viewer, run, path).headers["ETag"]
@@ -87,7 +87,7 @@ def test_it_sends_nothing_twice(viewer: Client) -> None:
 
 
 @pytest.mark.parametrize("status", ["running", "failed", "stopped", "interrupted", "finished"])
-def test_it_gives_files_of_runs_however_they_stand(viewer: Client, status: str) -> None:
+def test_runs_of_any_status_have_files(viewer: Client, status: str) -> None:
     run = run_with_files()
     Run.objects.filter(pk=run.pk).update(status=status)
     with zipfile.ZipFile(io.BytesIO(get(viewer, run, "records").getvalue())) as archive:
@@ -95,13 +95,13 @@ def test_it_gives_files_of_runs_however_they_stand(viewer: Client, status: str) 
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_it_says_that_there_is_nothing_yet(viewer: Client, path: str) -> None:
+def test_it_refuses_files_without_content(viewer: Client, path: str) -> None:
     run = claimed(make_run())
     make_tasks(run)
     answer = get(viewer, run, path)
     assert answer.status_code == 409
     assert answer.json()["error"]["code"] == "conflict"
-    assert answer.json()["error"]["message"].endswith("so far.")
+    assert " yet" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -133,13 +133,13 @@ def test_it_names_a_wrong_parameter(viewer: Client, path: str, field: str) -> No
         ('a"\r\nb', {"tag": "apple/m1-gpu", "kind": "metal"}, "a-b_apple-m1-gpu"),
     ],
 )
-def test_names_tell_network_and_target_to_any_file_system(network: str, target: Any, stemmed: str) -> None:
+def test_names_have_network_and_target_and_suit_any_file_system(network: str, target: Any, stemmed: str) -> None:
     run = make_run(network=make_network(network), target=target)
     assert stem(run) == f"{stemmed}_run-{run.pk}"
 
 
 class Stream:
-    """A client of the ASGI application, which asks for one file and may hang up after the first piece of it."""
+    """A client of the ASGI application that requests a file, and may disconnect after the first piece."""
 
     def __init__(self, client: Client, path: str, *, hang_up: bool = False) -> None:
         cookies = client.cookies.output(header="", sep=";").strip().encode()
@@ -180,7 +180,7 @@ class Stream:
 
 
 class Source:
-    """Pieces of a file, which remembers how many were asked for."""
+    """Pieces of a file that counts how many were taken."""
 
     def __init__(self, count: int) -> None:
         self.made = 0
@@ -216,7 +216,7 @@ async def test_it_sends_a_piece_before_it_makes_the_next(client: Client, monkeyp
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_it_stops_when_the_client_hangs_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_stops_when_the_client_disconnects(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source(1_000_000_000)
     monkeypatch.setattr(downloads, "file_pieces", source.pieces)
     run = await database_sync_to_async(prepared)(client)
@@ -225,7 +225,7 @@ async def test_it_stops_when_the_client_hangs_up(client: Client, monkeypatch: py
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_files_come_whole_through_the_server(client: Client) -> None:
+async def test_files_arrive_completely_through_the_server(client: Client) -> None:
     run = await database_sync_to_async(prepared)(client)
     for path in ("records", "trials.csv", "trials.parquet", "console.log"):
         stream = Stream(client, f"/api/v1/runs/{run.pk}/{path}")
@@ -239,7 +239,7 @@ def prepared(client: Client) -> Run:
     return run_with_files()
 
 
-def test_the_zip_is_of_the_run(viewer: Client) -> None:
+def test_the_zip_belongs_to_the_run(viewer: Client) -> None:
     body = get(viewer, run_with_files(), "records?k=1").getvalue()
     with zipfile.ZipFile(io.BytesIO(body)) as archive:
         lines = archive.read("database_tuning_record.json").decode().splitlines()

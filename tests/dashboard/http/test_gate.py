@@ -1,4 +1,4 @@
-"""The limit on bodies, at the ASGI server's own messages: what is over it is never kept."""
+"""The limit on bodies in ASGI messages: nothing beyond it is kept."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def small_limit(settings: Any) -> None:
 async def send(
     chunks: int, path: str = "/api/v1/runs", headers: dict[str, str] | None = None
 ) -> tuple[Any, bytes, int]:
-    """The answer's start and body, and how many chunks nobody took."""
+    """The response's start and body, and how many chunks weren't read."""
     given = {"host": "testserver", "content-type": "application/json"} | (headers or {})
     scope = {
         "type": "http",
@@ -46,38 +46,38 @@ async def send(
     return start, body["body"], client.input_queue.qsize()
 
 
-async def test_it_stops_reading_a_body_of_unannounced_length() -> None:
+async def test_it_stops_reading_a_body_without_content_length() -> None:
     start, body, left = await send(100)
     assert start["status"] == 413
     assert json.loads(body)["error"]["code"] == "too_large"
     assert left > 90
 
 
-async def test_it_believes_no_announced_length() -> None:
+async def test_it_does_not_trust_the_content_length() -> None:
     start, _, left = await send(100, headers={"content-length": "10"})
     assert start["status"] == 413
     assert left > 90
 
 
-async def test_it_hears_out_who_says_how_much_is_coming() -> None:
+async def test_it_discards_a_body_that_is_announced_as_too_large() -> None:
     start, body, left = await send(100, headers={"content-length": str(100 * CHUNK)})
     assert start["status"] == 413
     assert json.loads(body)["error"]["code"] == "too_large"
-    assert left == 0, "who is cut off in the middle hears no reason"
+    assert left == 0, "a client that is cut off while sending never sees the reason"
 
 
-async def test_it_hears_out_nobody_who_says_that_it_is_huge() -> None:
+async def test_it_does_not_read_a_body_that_is_announced_as_huge() -> None:
     start, _, left = await send(100, headers={"content-length": str(10**10)})
     assert start["status"] == 413
     assert left > 90
 
 
-async def test_it_lets_a_body_within_the_limit_through() -> None:
+async def test_it_passes_on_a_body_within_the_limit() -> None:
     start, _, _ = await send(4)
     assert start["status"] == 401  # nobody is signed in
 
 
-async def test_it_refuses_on_pages_in_words() -> None:
+async def test_pages_get_a_text_error() -> None:
     start, body, _ = await send(5, path="/sign-in/")
     assert start["status"] == 413
     assert body.startswith(b"The body is too large")
@@ -85,13 +85,13 @@ async def test_it_refuses_on_pages_in_words() -> None:
 
 
 class TestUploads:
-    """A model may be larger, from those who may upload one."""
+    """Users who may upload have a higher limit."""
 
     PATH = "/api/v1/networks"
 
     @pytest.fixture(autouse=True)
     def one_mebibyte(self, settings: Any) -> None:
-        settings.UPLOAD_MB = 1  # and one for what is around it
+        settings.UPLOAD_MB = 1  # plus one for the multipart envelope
 
     @staticmethod
     @database_sync_to_async
@@ -106,7 +106,7 @@ class TestUploads:
         cookie = client.cookies[settings.SESSION_COOKIE_NAME]
         return {"cookie": f"theme=dark; {cookie.key}={cookie.value}"}
 
-    async def test_an_operators_is_read_whole(self) -> None:
+    async def test_an_operators_upload_is_read_completely(self) -> None:
         for headers in (await self.bearer("operator"), await self.session("admin")):
             start, _, left = await send(20, self.PATH, headers)
             assert start["status"] in (403, 422), "no CSRF token, no model in it"
@@ -118,7 +118,7 @@ class TestUploads:
         assert json.loads(body)["error"]["code"] == "too_large"
         assert 60 < left < 70
 
-    async def test_it_reads_no_more_than_usual_of_others(self) -> None:
+    async def test_other_users_have_the_usual_limit(self) -> None:
         for headers in ({}, {"authorization": "Bearer guessed"}, await self.bearer("viewer"), {"cookie": "x=1"}):
             start, _, left = await send(100, self.PATH, headers)
             assert start["status"] in (401, 403)

@@ -1,4 +1,4 @@
-"""What a request costs before its view sees it."""
+"""Middleware runs in the request's thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def test_middlewares_share_one_way_to_the_requests_thread(settings: Any, m
 
 
 async def ways_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often a request for a page goes from the event loop to a thread."""
+    """How often a request switches from the event loop to a thread."""
     ways = []
     call = SyncToAsync.__call__
 

@@ -29,7 +29,7 @@ def add(file: Path, *options: str) -> str:
 
 def test_it_adds_a_model_once(tmp_path: Path) -> None:
     assert "Added net." in add(tmp_path / "net.onnx", "--dim", "rows=4")
-    assert "there already: net." in add(tmp_path / "net.onnx", "--dim", "rows=4", "--name", "other")
+    assert "Exists already: net." in add(tmp_path / "net.onnx", "--dim", "rows=4", "--name", "other")
     shown = json.loads(add(tmp_path / "net.onnx", "--dim", "rows=8", "--name", "wide", "--json"))
     assert (shown["name"], shown["dims"], shown["inputs"][0]["shape"]) == ("wide", {"rows": 8}, [8, 16])
     assert sorted(Network.objects.values_list("name", flat=True)) == ["net", "wide"]

@@ -1,4 +1,4 @@
-"""`manage.py compile`: a library in the foreground, with an exit status that can be trusted."""
+"""`manage.py compile`: output and exit status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def own_signals() -> Iterator[None]:
-    """The handlers of this process are put back."""
+    """Restores this process's signal handlers."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in before.items():
@@ -41,7 +41,7 @@ def test_it_prints_coverage_verdict_and_figures(
     call_command("compile", str(run.pk))
     said = capsys.readouterr().out
     assert "2 of 3 functions use a tuned record; not: slow." in said
-    assert "Verified: outputs differ from the untuned library's by 1e-06 at most" in said
+    assert "Verified: outputs differ from the untuned library's by at most 1e-06" in said
     assert "Untuned" in said
     assert "10.0 times as fast as untuned. Estimate 7.000\u00a0ms, measured 2.000\u00a0ms (0.29 of it)." in said
 
@@ -52,7 +52,7 @@ def test_it_prints_json_and_nothing_else(run: Run, compiler: Compiler, capsys: p
     assert (shown["status"], shown["verified"], shown["source"]) == ("finished", True, "run")
 
 
-def test_it_copies_what_is_taken_away(run: Run, compiler: Compiler, tmp_path: Path) -> None:
+def test_it_copies_the_published_files(run: Run, compiler: Compiler, tmp_path: Path) -> None:
     call_command("compile", str(run.pk), "--out", str(tmp_path / "new"))
     stem = f"mlp_znver4_run-{run.pk}_compilation-{Compilation.objects.get().pk}"
     assert {path.name for path in (tmp_path / "new").iterdir()} >= {f"{stem}.so", f"{stem}.json", f"{stem}.py"}
@@ -68,7 +68,7 @@ def test_it_fails_when_there_is_no_library(run: Run, compiler: Compiler) -> None
 
 def test_it_fails_when_the_library_is_wrong(run: Run, compiler: Compiler) -> None:
     compiler("bend")
-    with pytest.raises(CommandError, match="is not verified: don't use it"):
+    with pytest.raises(CommandError, match="is not verified: do not use it"):
         call_command("compile", str(run.pk))
 
 

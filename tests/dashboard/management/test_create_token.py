@@ -36,7 +36,7 @@ def test_it_prints_a_token_and_nothing_else() -> None:
 
 
 def test_it_works_on_a_machine_that_was_never_migrated(tmp_path: Path, project_root: Path) -> None:
-    """Several at once, as a script may call it: each makes its token, and nothing else is on stdout."""
+    """Several concurrent calls each issue a token, with nothing else on stdout."""
     env = environment(tmp_path / "var", f"sqlite:///{tmp_path / 'new.sqlite3'}")
     command = [sys.executable, "manage.py", "create_token"]
     calls = [
@@ -48,7 +48,7 @@ def test_it_works_on_a_machine_that_was_never_migrated(tmp_path: Path, project_r
     assert all(re.fullmatch(r"tb_[\w-]{43}\n", out) for out, _ in said)
 
 
-def test_it_says_in_one_line_that_the_database_is_away(tmp_path: Path, project_root: Path) -> None:
+def test_it_reports_in_one_line_that_the_database_is_down(tmp_path: Path, project_root: Path) -> None:
     env = environment(tmp_path / "var", "postgres://x:secret@127.0.0.1:9/x")
     command = [sys.executable, "manage.py", "create_token", "ann"]
     done = subprocess.run(command, cwd=project_root, env=env, capture_output=True, text=True, check=False)
@@ -58,7 +58,7 @@ def test_it_says_in_one_line_that_the_database_is_away(tmp_path: Path, project_r
     assert "secret" not in done.stderr
 
 
-def test_it_makes_the_user_without_a_password() -> None:
+def test_it_creates_a_user_without_a_password() -> None:
     _, err = create_token("robot")
     user = User.objects.get(username="robot")
     assert not user.has_usable_password()
@@ -66,27 +66,27 @@ def test_it_makes_the_user_without_a_password() -> None:
     assert "robot" in err
 
 
-def test_it_leaves_the_role_of_a_known_user() -> None:
+def test_an_existing_user_keeps_the_role() -> None:
     user = make_user("viewer", "eve")
     _, err = create_token("eve")
     assert role_of(user) == "viewer"
     assert err == ""
 
 
-def test_it_changes_the_role_when_told() -> None:
+def test_it_changes_the_role_if_asked() -> None:
     user = make_user("admin", "eve")
     create_token("eve", "--role", "viewer")
     assert [group.name for group in user.groups.all()] == ["viewer"]
 
 
-def test_it_gives_a_new_token_each_time() -> None:
+def test_each_call_issues_a_new_token() -> None:
     assert create_token("robot") != create_token("robot")
     assert ApiToken.objects.count() == 2
 
 
 @pytest.mark.parametrize("name", ["", "two words", "a" * 151, "semi;colon", "new\nline"])
 def test_it_refuses_a_bad_name(name: str) -> None:
-    with pytest.raises(CommandError, match="can't be a user's name"):
+    with pytest.raises(CommandError, match="is not a valid user name"):
         create_token(name)
     assert not User.objects.exists()
 
@@ -99,6 +99,6 @@ def test_it_refuses_an_unknown_role() -> None:
 
 def test_it_refuses_a_deactivated_user() -> None:
     User.objects.create_user("gone", is_active=False)
-    with pytest.raises(CommandError, match="deactivated"):
+    with pytest.raises(CommandError, match="inactive"):
         create_token("gone")
     assert not ApiToken.objects.exists()

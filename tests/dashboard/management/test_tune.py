@@ -1,4 +1,4 @@
-"""`manage.py tune`: a run in the foreground, in the same database, with an exit status that can be trusted."""
+"""`manage.py tune`: output and exit status."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BEGINNING = (HELLO, extracted(), trial(0, 2e-3), trial(1, 3e-3))
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Targets resolve without TVM; the handlers of this process are put back."""
+    """Resolves targets without TVM and restores this process's signal handlers."""
     here: targets.TargetDict = {"target": {"kind": "llvm"}, "device": "cpu", "label": "llvm"}
     monkeypatch.setattr(targets, "resolve", lambda target: here)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -53,13 +53,13 @@ def test_it_prints_the_run_as_json_and_nothing_else(play: Play, capsys: pytest.C
     assert [task["trials"] for task in run["tasks"]] == [1, 1]
 
 
-def test_a_networks_own_options_have_names_of_their_own(play: Play) -> None:
+def test_options_of_networks_are_options_of_the_command(play: Play) -> None:
     play(*BEGINNING, Finished("budget"))
     call_command("tune", "mobilenet", "--layout", "NCHW", "--batch", "2", "--trials", "2")
     assert Run.objects.get().network.options == {"batch": 2, "layout": "NCHW", "dtype": "float32"}
 
 
-def test_it_says_how_the_run_ended_and_what_it_began_with(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_prints_the_end_and_the_warm_start(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
     play(HELLO, extracted(), WarmStarted([0], [7]), trial(0), trial(1), Plateaued(1), Finished("time_limit"))
     call_command("tune", "mlp", "--trials", "64", "--time-limit-s", "90")
     said = capsys.readouterr().out
@@ -122,8 +122,8 @@ def test_ctrl_c_stops_the_run_and_keeps_what_was_measured(play: Play) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_it_waits_for_its_device_leaves_no_run_queued(play: Play, number: signal.Signals) -> None:
-    """No worker needs to be there that would take it."""
+def test_a_signal_while_waiting_for_the_device_leaves_no_queued_run(play: Play, number: signal.Signals) -> None:
+    """There may be no worker to take the run."""
     busy = claimed(make_run())
     waits = Run.objects.filter(status="queued")
     finger = when(waits.exists, lambda: os.kill(os.getpid(), number))
@@ -134,7 +134,7 @@ def test_a_signal_while_it_waits_for_its_device_leaves_no_run_queued(play: Play,
     assert Run.objects.exclude(pk=busy.pk).get().status == "stopped"
 
 
-def test_it_goes_on_through_a_database_that_is_away_for_a_moment(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_survives_a_short_outage_of_the_database(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     play(*BEGINNING, Finished("budget"))
     update, failures = RunProgress.update, [OperationalError("connection refused")]
 

@@ -21,7 +21,7 @@ def columns(trace: dict[str, Any]) -> tuple[list[int], list[float], list[float]]
     return trace["x"], trace["customdata"], trace["y"]
 
 
-def test_it_holds_the_best_latency_up_to_the_last_trial() -> None:
+def test_the_best_latency_extends_to_the_last_trial() -> None:
     first, second = figures(measured_run())["latency"]["data"]
     assert columns(first) == ([1, 3], [1.0, 3.0], [2e-3, 1e-3])
     assert columns(second) == ([2, 3], [2.0, 3.0], [3e-3, 3e-3])
@@ -39,31 +39,31 @@ def test_it_estimates_only_once_every_task_is_measured() -> None:
     assert columns(trace) == ([], [], [])
 
 
-def test_it_draws_the_estimate_from_then_on() -> None:
+def test_the_estimate_is_drawn_from_there() -> None:
     (trace,) = figures(measured_run([(0, 2e-3), (1, 3e-3), (0, 1e-3), (1, None)]))["estimate"]["data"]
     assert trace["x"] == [2, 3, 4]
     assert trace["y"] == pytest.approx([2e-3 + 2 * 3e-3, 1e-3 + 2 * 3e-3, 1e-3 + 2 * 3e-3])
 
 
-def test_it_gives_a_run_without_tasks_empty_figures() -> None:
+def test_a_run_without_tasks_has_empty_figures() -> None:
     shown = figures(make_run())
     assert (shown["last"], shown["recent_at_s"], shown["weights"]) == (0, [], [])
     assert (shown["latency"]["data"], shown["allocation"]["data"]) == ([], [])
 
 
-def test_it_gives_a_task_without_trials_an_empty_trace() -> None:
+def test_a_task_without_trials_has_an_empty_trace() -> None:
     run = claimed(make_run())
     make_tasks(run, 3)
     record_trials(run, [(0, 1e-3)])
     assert [trace["x"] for trace in figures(run)["latency"]["data"]] == [[1], [], []]
 
 
-def test_it_tells_apart_more_tasks_than_it_has_colours() -> None:
+def test_more_tasks_than_colors_can_be_told_apart() -> None:
     looks = {(charts.series(index), charts.dash(index)) for index in range(charts.SERIES * len(charts.DASHES))}
     assert len(looks) == charts.SERIES * len(charts.DASHES)
 
 
-def test_it_breaks_up_no_curve_of_small_steps() -> None:
+def test_curves_with_small_steps_are_solid() -> None:
     run = claimed(make_run())
     make_tasks(run, charts.SERIES + 1)
     shown = figures(run)
@@ -72,13 +72,13 @@ def test_it_breaks_up_no_curve_of_small_steps() -> None:
 
 
 @pytest.mark.parametrize(("tasks", "foremost"), [(1, None), (charts.MANY, None), (charts.MANY + 1, charts.SERIES)])
-def test_it_lets_few_stand_out_only_among_many(tasks: int, foremost: int | None) -> None:
+def test_it_highlights_tasks_only_if_there_are_many(tasks: int, foremost: int | None) -> None:
     run = claimed(make_run())
     make_tasks(run, tasks)
     assert figures(run)["foremost"] == foremost
 
 
-def test_it_says_how_fast_a_live_run_is() -> None:
+def test_a_live_run_has_a_speed() -> None:
     run = measured_run()
     assert charts.run_speed(run) == pytest.approx(1.0)
     run.status = Run.Status.FINISHED
@@ -107,7 +107,7 @@ def test_it_keeps_short_measurements_apart_from_full_ones() -> None:
     assert columns(best) == ([1, 2], [1.0, 2.0], [2e-3, 2e-3])
 
 
-def test_its_scatter_begins_without_a_point_and_tells_tasks_of_a_colour_apart_by_their_shape() -> None:
+def test_the_scatter_is_empty_and_tasks_of_a_color_have_different_symbols() -> None:
     run = claimed(make_run())
     tasks = make_tasks(run, charts.SERIES + 1)
     data = charts.scatter_figure(tasks)["data"]
@@ -116,7 +116,7 @@ def test_its_scatter_begins_without_a_point_and_tells_tasks_of_a_colour_apart_by
     assert [trace.get("yaxis") for trace in data[-2:]] == ["y2", None]
 
 
-def test_of_many_tasks_those_stand_out_that_the_estimate_owes_most_to() -> None:
+def test_it_highlights_the_tasks_with_the_largest_share_of_the_estimate() -> None:
     run = claimed(make_run(trials_budget=100))
     tasks = make_tasks(run, charts.MANY + 1)
     assert charts.foremost(tasks[:-1]) is None

@@ -50,7 +50,7 @@ def test_an_extent_that_differs_is_marked_on_both_sides() -> None:
     assert (marked(row.left), marked(row.right)) == (["1", "128"], ["4", "32"])
 
 
-def test_variables_numbered_anew_pair_with_what_they_were() -> None:
+def test_renumbered_variables_are_paired() -> None:
     longer = SCHEDULE.replace('"matmul")\n', '"matmul")\n  sch.compute_inline(block=b1)\n').replace("l8", "l10")
     assert changed(SCHEDULE, longer) == [
         ("", "  sch.compute_inline(block=b1)"),
@@ -59,7 +59,7 @@ def test_variables_numbered_anew_pair_with_what_they_were() -> None:
     ]
 
 
-def test_what_moved_to_another_depth_pairs_with_itself() -> None:
+def test_lines_that_moved_to_another_depth_are_paired() -> None:
     before = 'for i in range(4):\n    with T.sblock("c"):\n        T.reads(a[i, 1])\n'
     after = (
         'for i in T.parallel(4):\n    for j in range(2):\n        with T.sblock("c"):\n            T.reads(a[i + j])\n'
@@ -69,7 +69,7 @@ def test_what_moved_to_another_depth_pairs_with_itself() -> None:
     assert ("T.reads(a[i, 1])", "T.reads(a[i + j])") in pairs
 
 
-def test_a_block_is_beside_that_of_its_name() -> None:
+def test_blocks_are_paired_by_name() -> None:
     before = 'for i in range(4):\n    with T.sblock("c"):\n        T.reads(a[i])\n'
     packing = 'for i in range(4):\n    with T.sblock("a_global"):\n        T.reads(a[i])\n'
     after = f'{packing}for i in range(2):\n    with T.sblock("c_init"):\n        T.reads()\n    with T.sblock("c_update"):\n        T.reads(b[i])\n'
@@ -90,7 +90,7 @@ def test_equal_lines_far_from_a_change_are_folded() -> None:
     ]
 
 
-def test_it_marks_the_parts_of_the_code_and_escapes_it() -> None:
+def test_code_is_highlighted_and_escaped() -> None:
     (row,) = rows(difference("", 'f("<script>")  # & more'))
     assert row.right
     assert '<span class="s2">' in row.right.html
@@ -106,7 +106,7 @@ def test_too_much_to_compare_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @given(*[st.lists(st.sampled_from(["", "for i in x:", "  f(1)", "  f(2)", "g[3]", "# <&>"]), max_size=12)] * 2)
-def test_nothing_is_lost_nor_reordered(before: list[str], after: list[str]) -> None:
+def test_no_line_is_lost_or_reordered(before: list[str], after: list[str]) -> None:
     found = rows(difference("\n".join(before), "\n".join(after)))
     for side, given_lines in (("left", before), ("right", after)):
         cells = [cell for row in found if (cell := getattr(row, side))]

@@ -59,7 +59,7 @@ def test_a_run_is_compiled_from_its_page(operator: Client, told: list[int]) -> N
     assert answer.headers["Location"] == f"/compilations/{made.pk}/"
     assert (made.run, made.source, made.status, told) == (run, "library", "queued", [made.pk])
     assert made.created_by is not None
-    assertContains(page(operator, made), "queued: builds as soon as the worker is free")
+    assertContains(page(operator, made), "queued: starts when a worker is free")
 
 
 def test_without_a_valid_record_it_says_why_not(operator: Client) -> None:
@@ -124,7 +124,7 @@ def test_a_finished_one_shows_its_proof_its_benchmark_and_what_to_take(viewer: C
         "1 of 2 functions use a tuned record",
         "fused_matmul1",
         "no record: built untuned",
-        "Verified: outputs differ from the untuned library&#x27;s by 3e-07 at most",
+        "Verified: outputs differ from the untuned library&#x27;s by at most 3e-07",
         "3.0e-07",
         "8.165",
         "measured 1.29× of it",
@@ -148,14 +148,14 @@ def test_what_is_not_known_yet_is_no_figure(viewer: Client) -> None:
     running = make_compilation(**UNBUILT, status="running", phase="building")
     shown = page(viewer, running)
     assertContains(shown, "building the tuned and the untuned library")
-    assertContains(shown, "Not proven yet.")
+    assertContains(shown, "Not verified yet.")
     assertNotContains(shown, "ms</span>")
     assertNotContains(shown, 'data-role="download-library"')
 
 
 def test_a_proof_that_waits_says_for_what(viewer: Client) -> None:
     waiting = make_compilation(**UNPROVEN, status="queued")
-    assertContains(page(viewer, waiting), "queued: waits until cpu is free")
+    assertContains(page(viewer, waiting), "queued: waiting until cpu is free")
 
 
 def test_a_failed_one_says_why_in_plain_words_with_the_logs_tail(operator: Client) -> None:

@@ -1,4 +1,4 @@
-"""What a launch is warned of before it is made."""
+"""Warnings about a launch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def resolved(monkeypatch: pytest.MonkeyPatch) -> targets.TargetDict:
-    """What TVM says of every target (tests of tuning.host.targets ask it)."""
+    """The resolved target, without asking TVM."""
     answer: targets.TargetDict = {
         "target": TARGET,
         "device": "cpu",
@@ -31,7 +31,7 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> targets.TargetDict:
 
 
 def matmul(**values: Any) -> Run:
-    """A run of the network that the tests launch, with 18 tasks."""
+    """A run of the same network with 18 tasks."""
     network = stored("matmul", {"n": 64, "dtype": "float32"})
     return make_run(**{"network": network, "tasks_total": 18, "tasks_chosen": 18, **values})
 
@@ -40,17 +40,17 @@ def check(**given: Any) -> CheckDict:
     return advice.check({"network": "matmul", "network_options": {"n": 64}, "trials": 10, **given})
 
 
-def test_a_launch_that_is_well_is_warned_of_nothing() -> None:
+def test_a_valid_launch_has_no_warnings() -> None:
     assert check() == {"fields": {}, "warnings": {}, "target": "llvm · znver4 · 2 cores"}
 
 
-def test_it_says_what_a_launch_would_be_refused_for() -> None:
+def test_it_lists_the_errors_of_a_launch() -> None:
     checked = check(trials=0, tasks="", strategy="luck")
     assert set(checked["fields"]) == {"trials", "strategy"}
     assert not Run.objects.exists()
 
 
-def test_it_warns_of_fewer_trials_than_tasks_where_an_earlier_run_tells_their_number() -> None:
+def test_it_warns_of_fewer_trials_than_tasks_of_an_earlier_run() -> None:
     run = matmul()
     assert check()["warnings"] == {
         "trials": f"10 trials can't measure each of 18 tasks (as in run {run.pk}): there will be no estimate."
@@ -65,7 +65,7 @@ def test_it_never_guesses_the_number_of_tasks() -> None:
     assert check(network_options={"n": 128})["warnings"] == {}
 
 
-def test_an_extraction_tells_the_number_of_tasks_as_well() -> None:
+def test_the_number_of_tasks_can_come_from_an_extraction() -> None:
     extraction = Extraction.objects.create(network=matmul(tasks_total=0).network, target=TARGET, status="finished")
     for info in task_infos(12):
         extraction.tasks.create(
@@ -79,12 +79,12 @@ def test_it_warns_of_tasks_that_the_network_does_not_have() -> None:
     assert "no task 18, 40" in check(tasks="1, 18, 40")["warnings"]["tasks"]
 
 
-def test_it_passes_on_what_tvm_says_of_the_target(resolved: targets.TargetDict) -> None:
+def test_it_passes_on_warnings_about_the_target(resolved: targets.TargetDict) -> None:
     resolved["warning"] = "It leaves out avx2."
     assert check()["warnings"] == {"target": "It leaves out avx2."}
 
 
-def test_float16_without_an_instruction_is_refused_at_launch(resolved: targets.TargetDict) -> None:
+def test_a_launch_needs_float16_instructions_for_float16(resolved: targets.TargetDict) -> None:
     resolved["float16"] = False
     with pytest.raises(Invalid) as refused:
         runs.launch({"network": "matmul", "network_options": {"dtype": "float16"}}, None)

@@ -1,4 +1,4 @@
-"""What users can have done about libraries, and whose turn a device is."""
+"""Queue, cancel and repeat compilations, and who may use a device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Status, Stage = Compilation.Status, Compilation.Stage
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str]]:
-    """Messages to workers: the compilation and the queue."""
+    """Enqueued jobs: the compilation and the queue."""
     sent: list[tuple[int, str]] = []
     monkeypatch.setattr(jobs.compile_library, "apply_async", lambda args, queue, retry: sent.append((args[0], queue)))
     return sent
@@ -45,7 +45,7 @@ def test_it_queues_a_build_that_needs_no_device(told: list[Any]) -> None:
     made = compilations.compile_run(measured_run(), {"source": "run"}, None)
     assert (made.status, made.stage, made.source) == ("queued", "build", "run")
     assert told == [(made.pk, celery.COMPILE_QUEUE)]
-    assert made.claim(), "though its run is at work on the device"
+    assert made.claim(), "although its run is using the device"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_benchmark_that_is_cancelled_while_it_waits_leaves_the_library(told: l
     assert compilation.verified
 
 
-def test_it_benchmarks_only_what_is_there_and_at_rest(told: list[Any]) -> None:
+def test_it_benchmarks_only_a_published_compilation_that_has_ended(told: list[Any]) -> None:
     run = ended(measured_run())
     with pytest.raises(Conflict, match="no library"):
         compilations.benchmark(make_compilation(run, sha256=None, status=Status.FAILED), None)
@@ -101,12 +101,12 @@ def test_it_benchmarks_only_what_is_there_and_at_rest(told: list[Any]) -> None:
     assert told == []
 
 
-def test_one_thing_at_a_time_is_measured_on_a_device() -> None:
+def test_a_device_measures_one_thing_at_a_time() -> None:
     run = ended(measured_run())
     proof, next_run = waiting(run), make_run()
     assert proof.claim()
     assert not waiting(run).claim()
-    assert not next_run.claim(), "its measurements and the proof's would disturb each other"
+    assert not next_run.claim(), "measurements of both would disturb each other"
     assert make_run(device="cuda:0").claim()
     assert proof.move(Status.RUNNING, to=Status.FINISHED)
     assert next_run.claim()
@@ -115,14 +115,14 @@ def test_one_thing_at_a_time_is_measured_on_a_device() -> None:
     assert late.status == "queued"
 
 
-def test_a_proof_whose_job_died_stands_in_nobodys_way() -> None:
+def test_a_proof_whose_job_died_does_not_block_the_device() -> None:
     proof = waiting(ended(measured_run()))
     assert proof.claim()
     Compilation.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
     assert make_run().claim()
 
 
-def test_it_waits_for_the_device_unless_it_is_to_be_shut_down() -> None:
+def test_it_waits_for_the_device_until_shutdown() -> None:
     run = measured_run()
     proof, shutdown = waiting(run), threading.Event()
     assert not proof.wait_and_claim(shutdown, wait=False)
@@ -134,7 +134,7 @@ def test_it_waits_for_the_device_unless_it_is_to_be_shut_down() -> None:
     assert not waiting(run).wait_and_claim(shutdown)
 
 
-def test_the_sweep_tells_again_of_what_the_broker_lost(told: list[Any]) -> None:
+def test_the_sweep_queues_again_what_the_broker_lost(told: list[Any]) -> None:
     run = measured_run()
     build = waiting(run, stage=Stage.BUILD, sha256=None)
     proof = waiting(run)
@@ -142,10 +142,10 @@ def test_the_sweep_tells_again_of_what_the_broker_lost(told: list[Any]) -> None:
     assert told == [(build.pk, "compile")], "the device is busy with the run"
     ended(run)
     sweeping.sweep()
-    assert told[1:] == [(proof.pk, "device.cpu")], "and of the build it was told just now"
+    assert told[1:] == [(proof.pk, "device.cpu")], "the build was enqueued just now"
 
 
-def test_the_sweep_ends_what_lost_its_worker(told: list[Any]) -> None:
+def test_the_sweep_ends_compilations_that_lost_their_worker(told: list[Any]) -> None:
     run = ended(measured_run())
     old = {"heartbeat_at": timezone.now() - timedelta(minutes=1), "lease": "a"}
     building = make_compilation(
@@ -177,10 +177,10 @@ def test_the_sweep_removes_what_a_deleted_run_left() -> None:
     assert [folder.exists() for folder in folders] == [True, False]
 
 
-def test_a_job_does_what_its_message_names(told: list[Any], compiler: Any) -> None:
+def test_a_job_runs_the_stage_in_its_message(told: list[Any], compiler: Any) -> None:
     made = compilations.compile_run(ended(measured_run()), {}, None)
     jobs.compile_library(made.pk)
-    assert told[1:] == [(made.pk, "device.cpu")], "its proof is the device's job"
+    assert told[1:] == [(made.pk, "device.cpu")], "the proof goes to the device's queue"
     jobs.compile_library(made.pk)
     jobs.compile_library(made.pk)
     jobs.compile_library(99)

@@ -1,4 +1,4 @@
-"""Tags, pin, archive, delete and restore: what they change, and what they refuse."""
+"""Tag, pin, archive, delete and restore runs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def marks(run: Run) -> tuple[bool, bool]:
     return now.pinned, now.archived
 
 
-def test_tags_are_a_set_that_is_added_to_and_taken_from() -> None:
+def test_tags_can_be_added_and_removed() -> None:
     run = make_run()
     change_tags(run, ["good", "Good", "old"])
     change_tags(run, ["good"], ["old", "absent"])
     assert tags(run) == ["good"]
 
 
-def test_a_tag_is_one_word_in_small_letters_however_it_is_written() -> None:
+def test_tags_are_normalized_to_lowercase_words() -> None:
     assert tag_names("B-1, c_2\t v1.0/x  B-1") == ["b-1", "c_2", "v1.0/x"]
     assert tag_names(["E\u0301te\u0301"]) == ["\u00e9t\u00e9"]
     assert tag_names("") == tag_names([]) == []
@@ -43,13 +43,13 @@ def test_a_tag_is_one_word_in_small_letters_however_it_is_written() -> None:
 @pytest.mark.parametrize(
     "given", ["<b>", "-a", "a" * 41, ["two words"], [1], {"a": 1}, None, ["a"] * 41, "a\0b", ["\u202ea"]]
 )
-def test_it_refuses_what_is_no_tag(given: Any) -> None:
+def test_it_refuses_invalid_tags(given: Any) -> None:
     with pytest.raises(Invalid) as refused:
         tag_names(given)
     assert list(refused.value.fields) == ["tags"]
 
 
-def test_a_run_has_so_many_tags_and_no_more() -> None:
+def test_the_number_of_tags_is_limited() -> None:
     run = make_run()
     change_tags(run, [f"tag-{number}" for number in range(MOST_TAGS)])
     with pytest.raises(Invalid) as refused:
@@ -60,13 +60,13 @@ def test_a_run_has_so_many_tags_and_no_more() -> None:
     assert len(tags(run)) == MOST_TAGS
 
 
-def test_a_tag_is_not_added_and_removed_at_once() -> None:
+def test_a_tag_cannot_be_both_added_and_removed() -> None:
     with pytest.raises(Invalid):
         change_tags(make_run(), ["a", "b"], ["B"])
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_people_who_edit_tags_at_once_lose_nothing() -> None:
+def test_concurrent_changes_of_tags_are_all_kept() -> None:
     run = make_run()
     change_tags(run, ["old"])
     start = threading.Barrier(2)
@@ -88,7 +88,7 @@ def test_two_people_who_edit_tags_at_once_lose_nothing() -> None:
     assert tags(run) == sorted(mine + yours)
 
 
-def test_a_pinned_run_is_not_archived_and_an_archived_one_not_pinned() -> None:
+def test_a_run_is_never_both_pinned_and_archived() -> None:
     run = make_run()
     mark(run, {"pinned": True})
     assert marks(run) == (True, False)
@@ -113,7 +113,7 @@ def test_a_pinned_run_is_not_archived_and_an_archived_one_not_pinned() -> None:
         ({"remove_tags": 3, "pinned": True}, "remove_tags"),
     ],
 )
-def test_a_mark_that_makes_no_sense_changes_nothing(data: dict[str, Any], field: str) -> None:
+def test_an_invalid_mark_changes_nothing(data: dict[str, Any], field: str) -> None:
     run = make_run()
     with pytest.raises(Invalid) as refused:
         mark(run, data)
@@ -128,7 +128,7 @@ def test_all_marks_are_changed_or_none() -> None:
     assert tags(run) == []
 
 
-def test_so_many_runs_are_pinned_and_no_more() -> None:
+def test_the_number_of_pinned_runs_is_limited() -> None:
     runs = [make_run() for _ in range(MOST_PINNED + 1)]
     outcome = act("pin", [run.pk for run in runs])
     assert outcome["done"] == [run.pk for run in runs[:-1]]
@@ -137,7 +137,7 @@ def test_so_many_runs_are_pinned_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("status", ["queued", "running", "stopping"])
-def test_a_run_that_goes_on_is_not_deleted(status: str) -> None:
+def test_a_live_run_cannot_be_deleted(status: str) -> None:
     run = make_run(status=status)
     with pytest.raises(Conflict, match=f"The run is {status}: stop it"):
         curation.delete(run)
@@ -145,7 +145,7 @@ def test_a_run_that_goes_on_is_not_deleted(status: str) -> None:
 
 
 @pytest.mark.parametrize("status", ["queued", "running", "cancelling"])
-def test_a_run_of_which_a_library_is_made_is_not_deleted(status: str) -> None:
+def test_a_run_that_is_being_compiled_cannot_be_deleted(status: str) -> None:
     compilation = make_compilation(status=status)
     with pytest.raises(Conflict, match="cancel that"):
         curation.delete(compilation.run)
@@ -164,7 +164,7 @@ def test_a_deleted_run_comes_back_as_it_was() -> None:
         curation.restore(run)
 
 
-def test_a_run_is_deleted_once_and_changed_no_more() -> None:
+def test_a_deleted_run_cannot_be_changed() -> None:
     run = make_run(status="finished")
     curation.delete(run)
     for change in (curation.delete, lambda run: change_tags(run, ["a"]), curation.pin):
@@ -173,27 +173,27 @@ def test_a_run_is_deleted_once_and_changed_no_more() -> None:
     assert act("archive", [run.pk])["refused"].keys() == {run.pk}
 
 
-def test_what_is_being_removed_is_not_restored() -> None:
+def test_a_run_that_is_being_purged_cannot_be_restored() -> None:
     run = make_run(status="finished", deleted_at=timezone.now(), purging=True)
     with pytest.raises(Conflict):
         curation.restore(run)
 
 
 @pytest.mark.parametrize("runs", ["", [], [True], ["1x"], None, 7, list(range(1, 502)), [-1], [2**63]])
-def test_it_refuses_what_names_no_runs(runs: Any) -> None:
+def test_it_refuses_invalid_run_numbers(runs: Any) -> None:
     with pytest.raises(Invalid) as refused:
         act("pin", runs)
     assert list(refused.value.fields) == ["runs"]
 
 
 @pytest.mark.parametrize("action", [None, 3, "explode", ["pin"]])
-def test_it_refuses_what_is_no_action(action: Any) -> None:
+def test_it_refuses_unknown_actions(action: Any) -> None:
     with pytest.raises(Invalid) as refused:
         act(action, [1])
     assert list(refused.value.fields) == ["action"]
 
 
-def test_it_stops_those_that_go_on() -> None:
+def test_it_stops_live_runs() -> None:
     waiting, live, ended = make_run(), claimed(make_run()), make_run(status="finished")
     outcome = act("stop", f"{waiting.pk}, {live.pk} {ended.pk}")
     assert outcome["done"] == [waiting.pk, live.pk]

@@ -1,4 +1,4 @@
-"""A deleted run is shown nowhere and used for nothing; an archived one counts as before."""
+"""A deleted run is neither shown nor used; an archived one still counts."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def deleted() -> Run:
     return run
 
 
-def test_its_records_are_used_for_nothing(deleted: Run) -> None:
+def test_its_records_are_not_used(deleted: Run) -> None:
     assert known_records([FIRST], TARGET) == {}
     assert not is_known(deleted)
 
 
-def test_the_library_does_not_know_it(deleted: Run) -> None:
+def test_the_library_leaves_it_out(deleted: Run) -> None:
     wanted = library.LibraryFilter()
     assert (wanted.count(), wanted.entries(0, 10)) == (0, [])
     assert (library.networks(), library.targets(), library.workload(FIRST)) == ([], [], None)
@@ -53,9 +53,9 @@ def test_the_library_does_not_know_it(deleted: Run) -> None:
     assert (run_list.targets(), run_list.networks()) == ([], [])
 
 
-def test_it_is_compared_with_nothing(deleted: Run) -> None:
+def test_it_cannot_be_compared(deleted: Run) -> None:
     other = make_run()
-    with pytest.raises(Invalid, match=f"There is no run {deleted.pk}: deleted"):
+    with pytest.raises(Invalid, match=f"There is no run {deleted.pk}. It may have been deleted"):
         runs_of(f"{other.pk},{deleted.pk}")
     assert usable(f"{other.pk},{deleted.pk}") == [other.pk]
 
@@ -73,7 +73,7 @@ def test_its_pages_and_files_are_gone(client: Client) -> None:
     assert {client.get(path).status_code for path in [*paths, *(f"/api/v1/{call}" for call in calls)]} == {404}
 
 
-def test_what_waits_for_it_is_left_alone(deleted: Run) -> None:
+def test_its_queued_compilation_is_left_alone(deleted: Run) -> None:
     compilation = make_compilation(deleted, status="queued", stage="prove", verified=None)
     assert not Compilation.objects.forgotten().exists()
     assert not Compilation.objects.waiting_for(deleted.device).exists()
@@ -86,7 +86,7 @@ def test_networks_do_not_count_it(deleted: Run) -> None:
     assert not deleted.network.runs.exists()
 
 
-def test_all_is_there_again_once_it_is_restored(deleted: Run) -> None:
+def test_restoring_it_brings_everything_back(deleted: Run) -> None:
     curation.restore(deleted)
     assert known_records([FIRST], TARGET).keys() == {FIRST}
     assert library.LibraryFilter().count() == 2

@@ -1,4 +1,4 @@
-"""Name and notes: what is stored, what is refused by name, and that the second of two editors loses nothing."""
+"""Edit name and notes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Name and revision of the runs that watchers were told of."""
+    """Name and revision of announced runs."""
     runs: list[tuple[str, int]] = []
     monkeypatch.setattr("tuning.actions.editing.announce_status", lambda run: runs.append((run.name, run.revision)))
     return runs
@@ -33,12 +33,12 @@ def test_it_stores_name_and_notes_and_who_wrote_them(told: list[tuple[str, int]]
     assert told == [("better", 2)]
 
 
-def test_it_gives_the_second_of_two_editors_what_the_first_wrote(told: list[tuple[str, int]]) -> None:
+def test_the_second_of_two_edits_gets_the_current_state(told: list[tuple[str, int]]) -> None:
     run = make_run()
     ada, bob = (make_user(name=name) for name in ("ada", "bob"))
     first, second = (Run.objects.get(pk=run.pk) for _ in range(2))
     edit(first, {"revision": 1, "notes": "ada's"}, ada)
-    with pytest.raises(Outdated, match="ada edited") as refused:
+    with pytest.raises(Outdated, match="ada has edited") as refused:
         edit(second, {"revision": 1, "notes": "bob's"}, bob)
     assert refused.value.run.written() | {"edited_at": None} == {
         "name": "mlp",
@@ -52,7 +52,7 @@ def test_it_gives_the_second_of_two_editors_what_the_first_wrote(told: list[tupl
     assert edit(second, {"revision": 2, "notes": "both"}, bob).revision == 3
 
 
-def test_it_takes_the_same_edit_twice(told: list[tuple[str, int]]) -> None:
+def test_the_same_edit_can_be_sent_twice(told: list[tuple[str, int]]) -> None:
     run = make_run()
     for _ in range(2):
         run = edit(Run.objects.get(pk=run.pk), {"revision": 1, "notes": "sent again, since the answer was lost"}, None)
@@ -60,11 +60,11 @@ def test_it_takes_the_same_edit_twice(told: list[tuple[str, int]]) -> None:
     assert len(told) == 1
 
 
-def test_it_stores_lines_that_end_as_a_browser_ends_them() -> None:
+def test_it_normalizes_line_ends() -> None:
     assert edit(make_run(), {"revision": 1, "notes": "a\r\nb\rc\n"}, None).notes == "a\nb\nc\n"
 
 
-def test_it_takes_notes_of_just_the_limit_and_empty_ones() -> None:
+def test_it_accepts_empty_notes_and_notes_at_the_limit() -> None:
     run = edit(make_run(), {"revision": 1, "notes": "é" * (NOTES_BYTES // 2)}, None)
     assert edit(run, {"revision": 2, "notes": ""}, None).notes == ""
 
@@ -81,7 +81,7 @@ def test_it_takes_notes_of_just_the_limit_and_empty_ones() -> None:
         ({"revision": 1, "name": "a\nb"}, "name", "one line"),
         ({"revision": 1, "name": "x" * 201}, "name", "200 characters"),
         ({"revision": 1, "name": 7}, "name", "one line"),
-        ({"notes": "x"}, "revision", "which revision"),
+        ({"notes": "x"}, "revision", "revision that was edited"),
         ({"revision": "1", "notes": "x"}, "revision", "whole number"),
         ({"revision": True, "notes": "x"}, "revision", "whole number"),
         ({"revision": 1}, "notes", "new name"),
@@ -97,24 +97,24 @@ def test_it_names_what_is_wrong_and_stores_nothing(data: dict[str, Any], field: 
     assert (stored.name, stored.notes, stored.revision) == ("mlp", "", 1)
 
 
-def test_it_names_all_that_is_wrong_at_once() -> None:
+def test_it_names_all_errors_at_once() -> None:
     with pytest.raises(Invalid) as refused:
         edit(make_run(), {"name": "", "notes": 7, "tag": "x"}, None)
     assert refused.value.fields.keys() == {"name", "notes", "tag", "revision"}
 
 
-def test_the_list_of_runs_finds_words_of_the_notes() -> None:
+def test_the_search_finds_words_in_notes() -> None:
     run = edit(make_run(), {"revision": 1, "notes": "Slower than with NCHW"}, None)
     make_run()
     assert list(RunFilter(q="nchw mlp").runs()) == [run]
 
 
-def test_trials_that_come_later_show_the_new_name() -> None:
+def test_later_deltas_have_the_new_name() -> None:
     run = claimed(make_run())
     make_tasks(run)
     recorder = Recorder(run)
     edit(Run.objects.get(pk=run.pk), {"revision": 1, "name": "renamed", "notes": "while it runs"}, None)
     shown = recorder.record([trial(0)])["run"]
     assert (shown["name"], shown["revision"]) == ("renamed", 2)
-    assert "notes" not in shown, "64 KiB don't belong into every delta"
+    assert "notes" not in shown, "64 KiB must not be in every delta"
     assert Run.objects.get(pk=run.pk).notes == "while it runs"

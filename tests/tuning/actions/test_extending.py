@@ -1,4 +1,4 @@
-"""A run is given more trials or more time, before, while and after it is tuned."""
+"""Give a run more trials or more time, before, during and after tuning."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def queued(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Keys of the runs that workers were told of."""
+    """Ids of enqueued runs."""
     told: list[int] = []
     monkeypatch.setattr(jobs, "enqueue", lambda run: told.append(run.pk))
     return told
@@ -39,7 +39,7 @@ def test_a_run_that_ended_is_queued_again(status: str, queued: list[int]) -> Non
     assert queued == [run.pk]
 
 
-def test_a_queued_run_stays_where_it_is(queued: list[int]) -> None:
+def test_a_queued_run_keeps_its_place(queued: list[int]) -> None:
     run = make_run(time_limit_s=60.0)
     extend(run, {"trials": 6, "time_s": 30})
     assert (run.status, run.trials_budget, run.time_limit_s) == ("queued", 70, 90.0)
@@ -55,8 +55,8 @@ def test_a_running_engine_is_told(play: Play, monkeypatch: pytest.MonkeyPatch) -
     assert run.console_log.read_text() == "Extend(trials_budget=3, time_limit_s=60.0)\n"
 
 
-def test_a_run_that_is_extended_as_its_engine_ends_goes_on(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine had ended before it could be told."""
+def test_a_run_extended_as_its_engine_ends_continues(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine ends before it hears of the extension."""
     play(*BEGINNING, Finished("budget"))
     run = make_run(trials_budget=2)
 
@@ -97,7 +97,7 @@ def test_it_names_what_is_wrong(given: dict[str, Any], field: str, words: str) -
     assert (run.trials_budget, run.status) == (3, "running")
 
 
-def test_a_run_whose_time_is_up_needs_more_of_it(queued: list[int]) -> None:
+def test_a_run_at_its_time_limit_needs_a_higher_one(queued: list[int]) -> None:
     run = measured_run(time_limit_s=10.0)
     run.move("running", to="finished", elapsed_s=12.0)
     with pytest.raises(Invalid, match="tuned for 12 s already"):
@@ -106,7 +106,7 @@ def test_a_run_whose_time_is_up_needs_more_of_it(queued: list[int]) -> None:
     assert (run.status, run.time_limit_s) == ("queued", 15.0)
 
 
-def test_a_run_that_is_stopping_has_to_stop_first() -> None:
+def test_a_stopping_run_cannot_be_extended() -> None:
     run = measured_run()
     run.move("running", to="stopping")
     with pytest.raises(Conflict, match="stopping"):
@@ -114,14 +114,14 @@ def test_a_run_that_is_stopping_has_to_stop_first() -> None:
 
 
 @pytest.mark.parametrize("reason", ["budget", "time_limit", "plateau", "exhausted"])
-def test_it_says_why_the_engine_ended(play: Play, reason: Any) -> None:
+def test_it_stores_why_the_engine_ended(play: Play, reason: Any) -> None:
     play(*BEGINNING, Finished(reason))
     run = tune(make_run())
     assert (run.status, run.finish_reason) == ("finished", reason)
     assert run.to_dict(tasks=())["finish_reason"] == reason
 
 
-def test_a_plateau_lasts_until_the_run_goes_on(play: Play, queued: list[int]) -> None:
+def test_resuming_clears_plateaus(play: Play, queued: list[int]) -> None:
     play(*BEGINNING, Plateaued(1), Finished("plateau"))
     run = tune(make_run())
     assert list(run.tasks.values_list("plateaued", flat=True)) == [False, True]
@@ -131,7 +131,7 @@ def test_a_plateau_lasts_until_the_run_goes_on(play: Play, queued: list[int]) ->
     assert list(run.tasks.values_list("plateaued", flat=True)) == [False, False]
 
 
-def test_the_engine_is_given_the_time_limit_and_what_is_used_of_it(play: Play) -> None:
+def test_the_engine_gets_the_time_limit_and_the_elapsed_time(play: Play) -> None:
     run = make_run(time_limit_s=60.0, elapsed_s=20.0)
     supervision = _Supervision(claimed(run), threading.Event())
     start = supervision._start()
@@ -145,7 +145,7 @@ def test_resume_clears_why_it_ended(queued: list[int]) -> None:
     assert resume(run).finish_reason is None
 
 
-def test_what_never_was_announced_has_no_plateau(play: Play) -> None:
+def test_a_plateau_of_an_unknown_task_is_refused(play: Play) -> None:
     play(*BEGINNING, Plateaued(9), {"do": "ignore"})
     run = tune(make_run())
     assert run.status == "failed"

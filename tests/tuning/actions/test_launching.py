@@ -1,4 +1,4 @@
-"""Launch, stop and resume: what they store, and what they refuse by name."""
+"""Launch, stop and resume runs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ THIS = {
 
 @pytest.fixture(autouse=True)
 def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The runs that workers were told of; targets resolve without TVM, whose own tests ask it really."""
+    """Ids of enqueued runs. Targets are resolved without TVM."""
     told: list[int] = []
     monkeypatch.setattr(jobs, "enqueue", lambda run: told.append(run.pk))
     monkeypatch.setattr(targets, "resolve", lambda target: THIS)
     return told
 
 
-def test_it_stores_a_queued_run_and_tells_the_workers(enqueued: list[int]) -> None:
+def test_it_stores_and_enqueues_a_run(enqueued: list[int]) -> None:
     user = make_user()
     given = {"network": "matmul", "network_options": {"n": 64}, "target": "this", "trials": 8, "trials_per_batch": 4}
     run = runs.launch(given | {"seed": 7}, user)
@@ -43,7 +43,7 @@ def test_it_stores_a_queued_run_and_tells_the_workers(enqueued: list[int]) -> No
     assert enqueued == [run.pk]
 
 
-def test_it_takes_what_a_form_sends() -> None:
+def test_it_accepts_strings_from_forms() -> None:
     run = runs.launch({"network": "mlp", "trials": "32", "seed": "", "name": " first ", "number": "5"}, None)
     assert (run.trials_budget, run.name, run.options["number"]) == (32, "first", 5)
 
@@ -54,7 +54,7 @@ def test_it_draws_and_stores_a_seed() -> None:
     assert all(isinstance(seed, int) for seed in seeds)
 
 
-def test_it_names_a_run_after_its_network_and_unusual_options() -> None:
+def test_the_default_name_has_the_network_and_changed_options() -> None:
     assert runs.launch({"network": "mlp"}, None).name == "mlp"
     assert runs.launch({"network": "matmul", "network_options": {"n": 64}}, None).name == "matmul n=64"
 
@@ -137,13 +137,13 @@ def test_stop_asks_a_running_run_to_end() -> None:
 
 
 @pytest.mark.parametrize("status", ["stopping", "finished", "stopped", "failed", "interrupted"])
-def test_stop_refuses_what_does_not_run(status: str) -> None:
+def test_stop_refuses_a_run_that_has_ended(status: str) -> None:
     with pytest.raises(Conflict, match=status):
         runs.stop(make_run(status=status))
 
 
 @pytest.mark.parametrize("status", ["stopped", "failed", "interrupted"])
-def test_resume_queues_again_with_what_was_done(status: str, enqueued: list[int]) -> None:
+def test_resume_keeps_the_trials(status: str, enqueued: list[int]) -> None:
     run = measured_run()
     Run.objects.filter(pk=run.pk).update(status=status, error="why")
     run = runs.resume(Run.objects.get(pk=run.pk))
@@ -174,7 +174,7 @@ def test_resume_refuses_a_run_whose_budget_is_spent() -> None:
         ({"strategy": "replay-func", "cost_model": "none"}, {"cost_model": "none"}),
     ],
 )
-def test_it_takes_options_as_forms_and_as_scripts_give_them(given: dict[str, Any], kept: dict[str, Any]) -> None:
+def test_it_accepts_options_as_text_and_as_json(given: dict[str, Any], kept: dict[str, Any]) -> None:
     run = runs.launch({"network": "mlp", **given}, None, enqueue=False)
     assert {name: run.options[name] for name in kept} == kept
 

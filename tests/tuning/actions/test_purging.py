@@ -1,4 +1,4 @@
-"""Deleted runs go for good after their days of grace, with all that belongs to them, and are never half there."""
+"""Deleted runs are removed for good after some days, completely."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def deleted(days: float, **values: Any) -> Run:
     return run
 
 
-def test_it_leaves_alone_what_may_be_restored(settings: Any) -> None:
+def test_it_keeps_runs_that_can_be_restored(settings: Any) -> None:
     settings.KEEP_DELETED_DAYS = 2.0
     kept, recent = ended(), deleted(1.9)
     sweeping.sweep()
@@ -56,9 +56,7 @@ def test_it_removes_all_that_belongs_to_the_run_and_nothing_else(settings: Any) 
     assert kept.console_log.exists()
 
 
-def test_a_large_run_goes_piece_by_piece_and_cannot_be_restored_meanwhile(
-    settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_run_is_removed_in_steps_and_cannot_be_restored(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.KEEP_DELETED_DAYS = 0.0
     run = deleted(1)
     monkeypatch.setattr(purging, "BATCH", 3)
@@ -71,7 +69,7 @@ def test_a_large_run_goes_piece_by_piece_and_cannot_be_restored_meanwhile(
     assert not Run.everything.exists()
 
 
-def test_a_folder_that_cannot_be_removed_is_told_of(
+def test_a_folder_that_cannot_be_removed_is_logged(
     settings: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.KEEP_DELETED_DAYS = 0.0
@@ -85,7 +83,7 @@ def test_a_folder_that_cannot_be_removed_is_told_of(
     assert str(run.work_dir) in caplog.text
 
 
-def test_a_run_without_a_folder_goes_as_well(settings: Any) -> None:
+def test_a_run_without_a_folder_is_removed(settings: Any) -> None:
     settings.KEEP_DELETED_DAYS = 0.0
     make_run(status="stopped", deleted_at=timezone.now() - timedelta(days=1))
     assert purging.purge() == 1

@@ -38,12 +38,12 @@ def test_it_interrupts_a_run_whose_lease_ran_out(status: str) -> None:
     assert run.can_resume
 
 
-def test_it_leaves_a_run_alone_whose_lease_is_renewed() -> None:
+def test_it_ignores_a_run_with_a_valid_lease() -> None:
     claimed(make_run())
     assert sweeping.sweep() == 0
 
 
-def test_it_leaves_a_run_alone_that_was_claimed_anew_meanwhile() -> None:
+def test_it_ignores_a_run_that_was_claimed_again() -> None:
     run = claimed(make_run())
     Run.objects.filter(pk=run.pk).update(heartbeat_at=ago(LEASE))
     seen = Run.objects.get(pk=run.pk)
@@ -52,7 +52,7 @@ def test_it_leaves_a_run_alone_that_was_claimed_anew_meanwhile() -> None:
     assert Run.objects.get(pk=run.pk).status == "running"
 
 
-def test_it_tells_again_of_a_run_that_no_worker_took(enqueued: list[int]) -> None:
+def test_it_enqueues_a_run_again_that_no_worker_took(enqueued: list[int]) -> None:
     never, long_ago = make_run(), make_run(enqueued_at=ago(TELL_AGAIN))
     make_run(enqueued_at=timezone.now())
     make_run(status="stopped")
@@ -60,7 +60,7 @@ def test_it_tells_again_of_a_run_that_no_worker_took(enqueued: list[int]) -> Non
     assert enqueued == [never.pk, long_ago.pk]
 
 
-def test_it_does_not_repeat_itself_while_the_device_is_busy(enqueued: list[int]) -> None:
+def test_it_enqueues_nothing_while_the_device_is_busy(enqueued: list[int]) -> None:
     claimed(make_run())
     make_run()
     elsewhere = make_run(device="cuda:0")

@@ -1,4 +1,4 @@
-"""Models of one's own come in whole or not at all, and are read in a limited process."""
+"""Uploaded models are stored completely or not at all, and read in a sandbox."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def own_folder(settings: Any, tmp_path: Path) -> None:
 
 @pytest.fixture
 def believed(monkeypatch: pytest.MonkeyPatch) -> list[NetworkSpec]:
-    """Every file is a fine model; gives what was asked."""
+    """Every file is a valid model; collects the inspected ones."""
     asked: list[NetworkSpec] = []
 
     def inspect(network: NetworkSpec, *_: Any) -> Inspected:
@@ -80,7 +80,7 @@ def test_the_same_file_with_the_same_dimensions_is_the_same_network(believed: li
     assert len(files()) == 1
 
 
-def test_a_file_goes_with_the_last_network_made_of_it(believed: list[NetworkSpec]) -> None:
+def test_a_file_is_deleted_with_its_last_network(believed: list[NetworkSpec]) -> None:
     first, second = upload(dims={"N": 1}), upload(dims={"N": 2})
     networks.delete(first)
     assert files() == [second.file]
@@ -91,7 +91,7 @@ def test_a_file_goes_with_the_last_network_made_of_it(believed: list[NetworkSpec
 def test_a_network_with_runs_stays(believed: list[NetworkSpec]) -> None:
     network = upload()
     make_run(network=network)
-    with pytest.raises(Invalid, match="Runs were made"):
+    with pytest.raises(Invalid, match="It has runs"):
         networks.delete(network)
     assert network.file.exists()
     with pytest.raises(Invalid, match="built-in"):
@@ -99,7 +99,7 @@ def test_a_network_with_runs_stays(believed: list[NetworkSpec]) -> None:
 
 
 @pytest.mark.parametrize("name", ["-x", "a b", "a/b", "x" * 101, "mlp", "taken", "é"])
-def test_a_name_that_cannot_be_is_refused_before_the_file_is_read(believed: list[NetworkSpec], name: str) -> None:
+def test_an_invalid_name_is_refused_before_the_file_is_read(believed: list[NetworkSpec], name: str) -> None:
     upload(name="taken")
     with pytest.raises(Invalid) as refused:
         upload(b"another", name=name)
@@ -115,7 +115,7 @@ def test_a_dimension_is_a_number(believed: list[NetworkSpec], value: Any) -> Non
     assert nothing_was_kept()
 
 
-def test_what_is_too_large_is_refused_while_it_comes_in(believed: list[NetworkSpec], settings: Any) -> None:
+def test_a_file_that_is_too_large_is_refused_during_the_upload(believed: list[NetworkSpec], settings: Any) -> None:
     settings.UPLOAD_MB = 1
 
     class Endless(io.BytesIO):
@@ -146,7 +146,7 @@ def test_a_refusal_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def meanwhile(believed: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Have somebody else upload this while the next upload is being read."""
+    """Upload this concurrently, while the next upload is being read."""
     inspect = inspection.inspect
 
     def play(data: bytes, name: str) -> None:
@@ -160,14 +160,14 @@ def meanwhile(believed: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> C
     return play
 
 
-def test_of_one_file_uploaded_twice_at_once_one_is_stored(meanwhile: Callable[..., None]) -> None:
+def test_two_concurrent_uploads_of_a_file_store_one_network(meanwhile: Callable[..., None]) -> None:
     meanwhile(b"model", "theirs")
     network, new = networks.upload(io.BytesIO(b"model"), "net.onnx", None, name="mine")
     assert (network.name, new) == ("theirs", False)
     assert (files(), Network.objects.count()) == ([network.file], 1)
 
 
-def test_of_two_files_of_one_name_at_once_one_is_stored(meanwhile: Callable[..., None]) -> None:
+def test_two_concurrent_uploads_of_a_name_store_one_network(meanwhile: Callable[..., None]) -> None:
     meanwhile(b"another", "mine")
     with pytest.raises(Invalid) as refused:
         upload(name="mine")
@@ -176,9 +176,7 @@ def test_of_two_files_of_one_name_at_once_one_is_stored(meanwhile: Callable[...,
     assert files()[0].read_bytes() == b"another"
 
 
-def test_a_failure_while_it_is_stored_keeps_nothing(
-    believed: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_to_store_it_keeps_nothing(believed: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
         raise OSError("No space left on device")
 
@@ -188,7 +186,7 @@ def test_a_failure_while_it_is_stored_keeps_nothing(
     assert nothing_was_kept()
 
 
-def test_what_a_crash_left_is_removed_when_it_is_old(believed: list[NetworkSpec], settings: Any) -> None:
+def test_old_files_of_a_crashed_upload_are_removed(believed: list[NetworkSpec], settings: Any) -> None:
     network = upload()
     half_read = Path(settings.FILE_UPLOAD_TEMP_DIR) / "tmp1234.upload.onnx"
     left = [networks_dir() / "incoming-1", networks_dir() / f"{'0' * 64}.onnx", half_read]
@@ -201,7 +199,7 @@ def test_what_a_crash_left_is_removed_when_it_is_old(believed: list[NetworkSpec]
     assert files() == sorted([network.file, fresh])
 
 
-def test_it_is_offered_and_launched_by_its_name(believed: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_listed_and_launched_by_name(believed: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "resolve", lambda _: {"target": TARGET, "device": "cpu", "label": "znver4"})
     network = upload(dims={"N": 2})
     offered = network_list.networks()[-1]
@@ -217,7 +215,7 @@ def test_it_is_offered_and_launched_by_its_name(believed: list[NetworkSpec], mon
 
 
 class TestInALimitedProcess:
-    """By the real process."""
+    """With the real process."""
 
     pytestmark = pytest.mark.tvm
 

@@ -1,4 +1,4 @@
-"""Runs side by side: whose tasks are the same, how far they are apart, and what doesn't compare."""
+"""Compare runs: matching tasks, differences, caveats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLOW = ((1, 4e-3), (0, 2e-3), (0, 1.5e-3))
 
 
 def measured(latencies: Any = FAST, infos: list[TaskInfo] | None = None, **values: Any) -> Run:
-    """A run that ended with these trials, of the usual two tasks or of those that are given."""
+    """A finished run with these trials, by default of the usual two tasks."""
     run = claimed(make_run(**values))
     Recorder(run).record([TasksExtracted(target=TARGET, tasks=infos) if infos else extracted()])
     run.refresh_from_db()
@@ -40,7 +40,7 @@ def kinds(comparison: ComparisonDict) -> set[str]:
     return {caveat["kind"] for caveat in comparison["caveats"]}
 
 
-def test_it_sets_runs_beside_the_baseline() -> None:
+def test_it_compares_runs_with_the_baseline() -> None:
     fast, slow = measured(), measured(SLOW)
     first, second = compared(fast, slow)["runs"]
     assert (first["run"]["id"], first["ratio"], first["difference_s"], first["caught_up"]) == (fast.pk, 1.0, 0.0, None)
@@ -49,14 +49,14 @@ def test_it_sets_runs_beside_the_baseline() -> None:
     assert second["caught_up"] is None
 
 
-def test_it_says_when_a_run_was_as_good_as_the_baseline() -> None:
+def test_it_finds_when_a_run_caught_up_with_the_baseline() -> None:
     fast, slow = measured(((0, 1e-3), (1, 4e-3), (1, 3e-3), (1, 2e-3))), measured(SLOW)
     other = compared(fast, slow, baseline=slow)["runs"][0]
     assert other["estimate"]["latency_s"] == [pytest.approx(9e-3), pytest.approx(7e-3), pytest.approx(5e-3)]
     assert other["caught_up"] == {"number": 2, "at_s": 2.0}
 
 
-def test_it_orders_tasks_by_what_they_contribute_to_the_baseline() -> None:
+def test_it_sorts_tasks_by_contribution() -> None:
     fast, slow = measured(), measured(SLOW)
     comparison = compared(slow, fast)
     assert [task["name"] for task in comparison["tasks"]] == ["fused_matmul1", "fused_matmul0"]
@@ -79,11 +79,11 @@ def test_it_gives_no_difference_for_what_was_not_measured() -> None:
     assert [cell and cell["latency_s"] for cell in cells] == [3e-3, None, None]
     assert [cell and cell["difference_s"] for cell in cells] == [0.0, None, None]
     messages = [caveat["message"] for caveat in comparison["caveats"]]
-    assert f"Run {partial.pk} has no estimated latency yet: 1 of its 2 tasks are measured." in messages
-    assert f"Run {nothing.pk} has no valid trial: all of its 2 failed." in messages
+    assert f"Run {partial.pk} has no estimated latency yet: 1 of 2 tasks are measured." in messages
+    assert f"Run {nothing.pk} has no valid trial: all 2 have failed." in messages
 
 
-def test_it_sums_what_all_have_measured() -> None:
+def test_it_sums_the_tasks_that_all_have_measured() -> None:
     fast, partial = measured(), measured(((0, 3e-3),))
     comparison = compared(fast, partial)
     assert comparison["common_tasks"] == 1
@@ -99,7 +99,7 @@ def test_it_matches_by_workload_then_by_name_and_shapes() -> None:
     assert [task["matched_by"] for task in by_workload] == ["workload", "workload"]
 
 
-def test_it_lists_what_does_not_match() -> None:
+def test_it_lists_unmatched_tasks() -> None:
     wider = msgspec.structs.replace(task_infos(2)[1], workload_hash="f1", args=task_infos(1)[0].args[:1])
     other = measured(infos=[task_infos(1)[0], wider])
     comparison = compared(measured(), other)
@@ -110,7 +110,7 @@ def test_it_lists_what_does_not_match() -> None:
     assert {lone["run"] for lone in comparison["unmatched"]} == {run["run"]["id"] for run in comparison["runs"]}
 
 
-def test_it_pairs_a_workload_that_a_run_has_twice() -> None:
+def test_it_matches_repeated_workloads_in_order() -> None:
     first = task_infos(1)[0]
     infos = [first, msgspec.structs.replace(first, index=1)]
     comparison = compared(measured(infos=infos), measured(infos=infos), measured(((0, 1e-3),), infos=[first]))
@@ -120,7 +120,7 @@ def test_it_pairs_a_workload_that_a_run_has_twice() -> None:
     )
 
 
-def test_it_shows_just_the_options_that_differ() -> None:
+def test_it_lists_only_options_that_differ() -> None:
     first = measured(options={"seed": 1, "trials_per_batch": 16}, versions={"apache-tvm": "0.27.0"})
     second = measured(options={"seed": 2, "trials_per_batch": 16, "race_margin": None}, trials_budget=32)
     options = {option["name"]: (option["values"], option["recorded"]) for option in compared(first, second)["options"]}
@@ -132,7 +132,7 @@ def test_it_shows_just_the_options_that_differ() -> None:
     }
 
 
-def test_it_says_what_does_not_compare() -> None:
+def test_it_lists_caveats() -> None:
     alike = measured(), measured()
     assert kinds(compared(*alike)) == set()
     first = measured(versions={"apache-tvm": "0.19.0"}, synthetic=True)
@@ -148,7 +148,7 @@ def test_it_says_what_does_not_compare() -> None:
     assert kinds(compared(measured(), measured(infos=heavier))) == {"weight"}
 
 
-def test_it_sets_no_totals_of_different_work_beside_each_other() -> None:
+def test_it_does_not_compare_totals_of_different_tasks() -> None:
     whole, elsewhere, part = measured(), measured(network=make_network()), measured()
     part.tasks.filter(index=1).update(chosen=False)
     Run.objects.filter(pk=part.pk).update(tasks_chosen=1)
@@ -163,7 +163,7 @@ def test_it_sets_no_totals_of_different_work_beside_each_other() -> None:
     assert [cell and cell["ratio"] for cell in cells] == [1.0, 1.0, 1.0]
 
 
-def test_it_gives_the_speed_from_the_start_on() -> None:
+def test_the_speed_covers_the_whole_run() -> None:
     run = measured([(number % 2, 1.0 / number) for number in range(1, 201)], trials_budget=200)
     speed = compared(run, measured())["runs"][0]["speed"]
     assert 8 <= len(speed["number"]) <= 50
@@ -183,38 +183,38 @@ def test_it_compares_a_run_that_has_not_begun() -> None:
     ("text", "said"),
     [
         ("", "Choose 2 to 8 runs."),
-        ("{0}", "Choose 2 to 8 runs: this is one."),
-        ("1,2,3,4,5,6,7,8,9", "Choose 2 to 8 runs: these are 9."),
-        ("{0},{0}", "Run {0} is named twice."),
-        ("{0},99999", "There is no run 99999: deleted, or never there."),
-        ("99998,99999", "There are no runs 99998 and 99999: deleted, or never there."),
-        ("{0},x", "“x” is no run's number. Name them as in runs=1,2."),
-        ("{0},-1", "“-1” is no run's number. Name them as in runs=1,2."),
-        ("{0},٣", "“٣” is no run's number. Name them as in runs=1,2."),
-        ("{0}," + "9" * 40, "“" + "9" * 40 + "” is no run's number. Name them as in runs=1,2."),
-        ("{0},\0", "“\0” is no run's number. Name them as in runs=1,2."),
+        ("{0}", "Choose 2 to 8 runs, not 1."),
+        ("1,2,3,4,5,6,7,8,9", "Choose 2 to 8 runs, not 9."),
+        ("{0},{0}", "Run {0} is listed twice."),
+        ("{0},99999", "There is no run 99999. It may have been deleted."),
+        ("99998,99999", "There are no runs 99998 and 99999. They may have been deleted."),
+        ("{0},x", "“x” is not a run number. Write them as in runs=1,2."),
+        ("{0},-1", "“-1” is not a run number. Write them as in runs=1,2."),
+        ("{0},٣", "“٣” is not a run number. Write them as in runs=1,2."),
+        ("{0}," + "9" * 40, "“" + "9" * 40 + "” is not a run number. Write them as in runs=1,2."),
+        ("{0},\0", "“\0” is not a run number. Write them as in runs=1,2."),
     ],
 )
-def test_it_refuses_other_choices(text: str, said: str) -> None:
+def test_it_refuses_invalid_choices(text: str, said: str) -> None:
     run = measured()
     with pytest.raises(Invalid) as refused:
         runs_of(text.format(run.pk))
     assert refused.value.fields == {"runs": said.format(run.pk)}
 
 
-def test_it_refuses_a_baseline_from_elsewhere() -> None:
+def test_the_baseline_must_be_one_of_the_runs() -> None:
     runs = [measured(), measured()]
-    with pytest.raises(Invalid, match="is not among the runs"):
+    with pytest.raises(Invalid, match="is not one of the compared runs"):
         baseline_of(runs, measured().pk)
 
 
-def test_it_knows_what_is_left_of_a_bad_choice() -> None:
+def test_it_finds_the_usable_runs_of_an_invalid_choice() -> None:
     keys = [measured().pk for _ in range(10)]
     assert usable(f"{keys[1]},x,{keys[0]},{keys[1]},99999, {'9' * 40}") == [keys[1], keys[0]]
     assert usable(",".join(map(str, keys))) == keys[:8]
 
 
-def test_it_reads_as_much_whatever_the_number_of_tasks(
+def test_the_number_of_queries_does_not_depend_on_the_tasks(
     django_assert_max_num_queries: DjangoAssertNumQueries,
 ) -> None:
     runs = [measured(), measured(infos=task_infos(20))]

@@ -21,12 +21,12 @@ def run_that_printed(text: str) -> Run:
     return run
 
 
-def test_it_gives_the_end_from_the_start_of_a_line() -> None:
+def test_it_returns_the_end_from_the_start_of_a_line() -> None:
     run = run_that_printed("first\nsecond\nthird\n")
     assert console(run, limit=10) == {"text": "third\n", "start": 13, "end": 19}
 
 
-def test_it_gives_what_came_after_an_offset() -> None:
+def test_it_returns_what_follows_an_offset() -> None:
     run = run_that_printed("first\n")
     end = console(run)["end"]
     with run.console_log.open("a") as log:
@@ -38,12 +38,12 @@ def test_it_is_empty_when_nothing_was_printed() -> None:
     assert console(make_run(), after=100) == {"text": "", "start": 0, "end": 0}
 
 
-def test_an_offset_beyond_the_end_gives_nothing() -> None:
+def test_an_offset_beyond_the_end_returns_nothing() -> None:
     assert console(run_that_printed("abc"), after=100) == {"text": "", "start": 3, "end": 3}
 
 
 @given(text=st.text(max_size=40), limit=st.integers(min_value=4, max_value=9))
-def test_pieces_make_the_whole_even_where_a_character_is_cut(text: str, limit: int) -> None:
+def test_pieces_join_to_the_whole_log_even_if_a_character_is_split(text: str, limit: int) -> None:
     run = Run(pk=10**6, created_at=timezone.now())
     run.work_dir.mkdir(parents=True, exist_ok=True)
     run.console_log.write_bytes(text.encode(errors="replace"))
@@ -54,5 +54,5 @@ def test_pieces_make_the_whole_even_where_a_character_is_cut(text: str, limit: i
     assert pieces == text.encode(errors="replace").decode()
 
 
-def test_it_gives_the_last_lines_that_are_not_blank() -> None:
+def test_it_returns_the_last_lines_that_are_not_blank() -> None:
     assert last_lines(run_that_printed("a\n\nb\nc\n\n"), 2) == "b\nc"

@@ -1,4 +1,4 @@
-"""What the charts of a run are made of: exact bests, thinned trials, no invented total."""
+"""The curves of a run: exact improvements, thinned trials, and no estimate that wasn't measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ on_sqlite = pytest.mark.skipif(
 )
 
 
-def test_it_gives_each_improvement_of_each_task() -> None:
+def test_it_has_every_improvement_of_every_task() -> None:
     run = measured_run([(0, 4e-3), (0, 5e-3), (1, 2e-3), (0, 3e-3), (1, None)])
     first, second = curves(run)["tasks"]
     assert first["best"] == {"number": [1, 4], "at_s": [1.0, 4.0], "latency_s": [4e-3, 3e-3]}
@@ -25,7 +25,7 @@ def test_it_gives_each_improvement_of_each_task() -> None:
     assert second["scatter"]["number"] == [3]
 
 
-def test_it_estimates_from_the_trial_on_that_measured_the_last_task() -> None:
+def test_the_estimate_begins_when_every_task_is_measured() -> None:
     run = measured_run([(0, 4e-3), (0, 3e-3), (1, None), (1, 2e-3), (0, 1e-3)])
     assert curves(run)["estimate"] == {
         "number": [4, 5],
@@ -34,7 +34,7 @@ def test_it_estimates_from_the_trial_on_that_measured_the_last_task() -> None:
     }
 
 
-def test_it_gives_no_estimate_while_a_task_has_no_valid_trial() -> None:
+def test_there_is_no_estimate_while_a_task_has_no_valid_trial() -> None:
     assert curves(measured_run([(0, 4e-3), (1, None)]))["estimate"]["number"] == []
 
 
@@ -44,7 +44,7 @@ def test_it_counts_the_trials_that_each_task_got() -> None:
 
 
 @pytest.mark.parametrize("points", [1, 2, 7, 16, 33, 63, 64, 1000])
-def test_it_spreads_as_many_points_as_are_asked_for(points: int) -> None:
+def test_it_spreads_as_many_points_as_requested(points: int) -> None:
     run = measured_run([(number % 2, 1.0 / number) for number in range(1, 65)])
     shown = curves(run, points=points)
     numbers = sorted(number for task in shown["tasks"] for number in task["allocation"]["number"])
@@ -55,7 +55,7 @@ def test_it_spreads_as_many_points_as_are_asked_for(points: int) -> None:
 
 
 @on_sqlite
-def test_it_reads_what_it_draws_from_indices_alone() -> None:
+def test_it_reads_only_indices() -> None:
     run = measured_run([(0, 1.0)] * 64)
     columns = ("task_id", "number", "at_s", "latency_s", "nth")
     plan = run.trials.spread(64, 10).values_list(*columns).explain()
@@ -64,17 +64,17 @@ def test_it_reads_what_it_draws_from_indices_alone() -> None:
 
 
 @on_sqlite
-def test_it_looks_at_no_more_than_twice_as_many_trials_as_it_shows() -> None:
+def test_it_reads_at_most_twice_as_many_trials_as_it_shows() -> None:
     run = measured_run([(0, 1.0)] * 512, trials_budget=512)
     steps: list[int] = []
     connection.ensure_connection()
     connection.connection.set_progress_handler(lambda: steps.append(1), 1)
     assert len(run.trials.spread(512, 10).values_list("number")) == 10
     connection.connection.set_progress_handler(None, 1)
-    assert len(steps) < 512, "steps of SQLite's machine, of which each entry of an index takes several"
+    assert len(steps) < 512, "steps of SQLite's virtual machine; reading an index entry takes several"
 
 
-def test_it_reads_in_few_queries_whatever_the_number_of_tasks(
+def test_it_needs_few_queries_for_many_tasks(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     run = measured_run([(0, 4e-3), (1, 3e-3)])
@@ -82,13 +82,13 @@ def test_it_reads_in_few_queries_whatever_the_number_of_tasks(
         curves(run)
 
 
-def test_it_shows_nothing_of_a_run_that_has_not_begun() -> None:
+def test_a_run_that_has_not_begun_is_empty() -> None:
     run = make_run()
     nothing: dict[str, list[float]] = {"number": [], "at_s": [], "latency_s": []}
     assert curves(run) == {"run": run.pk, "last": 0, "tasks": [], "estimate": nothing}
 
 
-def test_it_goes_no_further_than_the_run_that_it_was_asked_for() -> None:
+def test_it_ignores_trials_recorded_since() -> None:
     run = measured_run([(0, 4e-3)])
     record_trials(type(run).objects.get(pk=run.pk), [(0, 1e-3)])
     assert curves(run)["last"] == 1

@@ -1,4 +1,4 @@
-"""Files of a run: what is in them, and that their making takes no more memory for a larger run."""
+"""Files of a run: their content, and the memory it takes to generate them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ def content(file: downloads.File) -> bytes:
 
 
 def native(run: Run, which: Any = "all", **values: Any) -> list[tuple[Any, float]]:
-    """Of each record in the zip, the workload that its line names and its latency."""
+    """The workload and latency of each record in the zip."""
     with zipfile.ZipFile(io.BytesIO(content(downloads.record_file(run, "native", which, **values)))) as archive:
         assert archive.testzip() is None
         assert sorted(archive.namelist()) == [RECORDS, WORKLOADS]
         workloads = [json.loads(line) for line in archive.read(WORKLOADS).decode().splitlines()]
         lines = [json.loads(line) for line in archive.read(RECORDS).decode().splitlines()]
-    assert {index for index, _ in lines} == set(range(len(workloads))), "each workload has records, and the other way"
+    assert {index for index, _ in lines} == set(range(len(workloads))), (
+        "every workload has records, and every record a workload"
+    )
     return [(workloads[index][0], run_secs[0]) for index, (_, run_secs, _, _) in lines]
 
 
@@ -49,40 +51,40 @@ def lines(run: Run, which: Any = "all", **values: Any) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_it_gives_the_best_records_of_each_task(run: Run) -> None:
+def test_it_has_the_best_records_of_each_task(run: Run) -> None:
     assert native(run, "best") == [("0", 1e-3), ("0", 2e-3), ("1", 3e-3), ("1", 4e-3)]
     assert native(run, "best", k=1) == [("0", 1e-3), ("1", 3e-3)]
     assert native(run, "best", k=1, task=1) == [("1", 3e-3)]
 
 
-def test_the_best_records_need_no_file_of_the_run(run: Run) -> None:
+def test_the_best_records_need_no_record_file(run: Run) -> None:
     (run.work_dir / RECORDS).unlink()
     assert len(native(run, "best")) == 4
-    with pytest.raises(Conflict, match="record files aren't on this machine"):
+    with pytest.raises(Conflict, match="record files are not on this machine"):
         downloads.record_file(run, "native", "all")
 
 
-def test_it_gives_all_records_failed_ones_too(run: Run) -> None:
+def test_it_has_all_records_including_failed_ones(run: Run) -> None:
     assert native(run) == [("0", 2e-3), ("1", 3e-3), ("0", 1e10), ("0", 1e-3), ("1", 4e-3)]
     assert native(run, task=1) == [("1", 3e-3), ("1", 4e-3)]
 
 
 @pytest.mark.parametrize("tail", ["[0,[[[", "[0,[[[],[]],[0.5],null,null]]\n", "[0,[[[],[]],[0.5],null,null]]"])
-def test_what_is_being_written_stays_out(run: Run, tail: str) -> None:
-    """Torn or whole, the last line is of a trial that nobody has recorded yet."""
+def test_it_leaves_out_trials_that_are_not_recorded_yet(run: Run, tail: str) -> None:
+    """The last line, torn or complete, is of a trial that isn't recorded yet."""
     expected = native(run)
     with (run.work_dir / RECORDS).open("a") as file:
         file.write(tail)
     assert native(run) == expected
 
 
-def test_a_torn_line_stays_out_even_when_its_trial_is_counted(run: Run) -> None:
+def test_it_leaves_out_a_torn_line(run: Run) -> None:
     path = run.work_dir / RECORDS
     path.write_text(path.read_text()[:-9])
     assert native(run) == [("0", 2e-3), ("1", 3e-3), ("0", 1e10), ("0", 1e-3)]
 
 
-def test_lines_that_stand_for_lost_records_stay_out(run: Run) -> None:
+def test_it_leaves_out_placeholders_of_lost_records(run: Run) -> None:
     path = run.work_dir / RECORDS
     first, _, _, *rest = path.read_text().splitlines()
     path.write_text("\n".join([first, LOST, LOST, *rest]) + "\n")
@@ -90,7 +92,7 @@ def test_lines_that_stand_for_lost_records_stay_out(run: Run) -> None:
     assert [line["trial"] for line in lines(run) if "trial" in line] == [1, 4, 5]
 
 
-def test_json_lines_tell_each_task_once_before_its_records(run: Run) -> None:
+def test_json_lines_have_each_task_once_before_its_records(run: Run) -> None:
     first, record, *_ = found = lines(run)
     assert first == {
         "task": 0,
@@ -114,7 +116,7 @@ def test_json_lines_tell_each_task_once_before_its_records(run: Run) -> None:
     assert [line["trial"] for line in lines(run, "best", k=1) if "trial" in line] == [4, 2]
 
 
-def test_it_gives_trials_as_csv_with_units_in_the_headers(run: Run) -> None:
+def test_csv_has_units_in_its_headers(run: Run) -> None:
     file = downloads.trial_file(run, "csv")
     assert file.name == "trials.csv"
     text = content(file)
@@ -127,7 +129,7 @@ def test_it_gives_trials_as_csv_with_units_in_the_headers(run: Run) -> None:
     assert table["task_name"] == [f"fused_matmul{task}" for task in table["task"]]
 
 
-def test_it_gives_trials_as_parquet_that_says_what_it_is_of(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_has_the_run_in_its_metadata(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(downloads, "PIECE_ROWS", 2)
     file = pyarrow.parquet.ParquetFile(io.BytesIO(content(downloads.trial_file(run, "parquet"))))
     assert file.metadata.num_row_groups == 3
@@ -140,12 +142,12 @@ def test_it_gives_trials_as_parquet_that_says_what_it_is_of(run: Run, monkeypatc
     assert list(zip(*(table[column] for column in columns), strict=True)) == list(shown)
 
 
-def test_it_gives_the_trials_of_one_task(run: Run) -> None:
+def test_it_has_the_trials_of_one_task(run: Run) -> None:
     table = pyarrow.csv.read_csv(io.BytesIO(content(downloads.trial_file(run, "csv", task=1)))).to_pydict()
     assert table["number"] == [2, 5]
 
 
-def test_it_gives_the_log_as_far_as_it_is_written(run: Run) -> None:
+def test_it_returns_the_log_so_far(run: Run) -> None:
     run.console_log.write_bytes(b"x" * 300_000)
     file = downloads.console_file(run)
     with run.console_log.open("ab") as log:
@@ -154,30 +156,30 @@ def test_it_gives_the_log_as_far_as_it_is_written(run: Run) -> None:
     assert content(file) == b"x" * 300_000
 
 
-def test_it_says_that_there_is_nothing_yet() -> None:
+def test_it_refuses_files_without_content() -> None:
     run = claimed(make_run())
     for which in get_args(downloads.Which):
-        with pytest.raises(Conflict, match="There is no record yet"):
+        with pytest.raises(Conflict, match="There are no records yet"):
             downloads.record_file(run, "native", which)
     with pytest.raises(Conflict, match="No trial has ended"):
         downloads.trial_file(run, "csv")
-    with pytest.raises(Conflict, match="Nothing was printed"):
+    with pytest.raises(Conflict, match="Nothing has been printed"):
         downloads.console_file(run)
     run.work_dir.mkdir(parents=True)
     run.console_log.touch()
-    with pytest.raises(Conflict, match="Nothing was printed"):
+    with pytest.raises(Conflict, match="Nothing has been printed"):
         downloads.console_file(run)
 
 
-def test_failed_trials_are_no_best_records_but_records() -> None:
+def test_failed_trials_have_records_but_no_best_records() -> None:
     run = measured_run([(0, None)] * 3)
     write_record_files(run)
-    with pytest.raises(Conflict, match="no trial was valid"):
+    with pytest.raises(Conflict, match="no trial has been valid"):
         downloads.record_file(run, "native", "best")
     assert len(native(run)) == 3
 
 
-def test_it_names_what_is_wrong_with_the_wish(run: Run) -> None:
+def test_it_names_the_invalid_parameter(run: Run) -> None:
     with pytest.raises(Invalid) as invalid:
         downloads.record_file(run, "native", "all", k=3)
     assert invalid.value.fields.keys() == {"k"}
@@ -192,7 +194,7 @@ LINE_BYTES = 1500
 
 @pytest.fixture
 def large() -> Run:
-    """A run whose record file has 30 MB."""
+    """A run with a record file of 30 MB."""
     run = claimed(make_run(trials_budget=TRIALS))
     task, _ = make_tasks(run)
     record_trials(run, [(0, 1.0)])
@@ -209,7 +211,7 @@ def large() -> Run:
 
 
 @pytest.mark.parametrize("form", ["native", "jsonl"])
-def test_it_holds_no_more_of_a_larger_run(large: Run, form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_does_not_depend_on_the_size_of_the_run(large: Run, form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(downloads, "PIECE_ROWS", 1000)
     tracemalloc.start()
     try:

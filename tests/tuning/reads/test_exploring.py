@@ -1,4 +1,4 @@
-"""Pages of trials: what is found, in which order, and by which index."""
+"""Filter and sort trials, and which index that uses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def row(run: Run, task: Task, number: int) -> TrialRow:
 
 @pytest.fixture(params=[True, False], ids=["few", "many"])
 def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Among others of another run; read as if there were few in each range, and as if there were many."""
+    """Trials of two runs; read as if there were few in each range, and as if there were many."""
     if not request.param:
         monkeypatch.setattr(trial, "FEW", 0)
     measured_run([(0, 2e-3), (1, None)])
@@ -82,7 +82,7 @@ def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Run:
         ({"order": "at_s", "after": 6}, [7, 8]),
     ],
 )
-def test_it_finds_what_holds_all_conditions(run: Run, wanted: dict[str, Any], found: list[int]) -> None:
+def test_all_conditions_must_hold(run: Run, wanted: dict[str, Any], found: list[int]) -> None:
     assert numbers(run, **wanted) == found
 
 
@@ -98,7 +98,7 @@ def test_it_finds_what_holds_all_conditions(run: Run, wanted: dict[str, Any], fo
         ({"task": 2}, "task"),
     ],
 )
-def test_it_names_the_condition_that_makes_no_sense(run: Run, wanted: dict[str, Any], field: str) -> None:
+def test_it_names_the_invalid_condition(run: Run, wanted: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as refused:
         exploring.trials(run, TrialFilter(**wanted))
     assert list(refused.value.fields) == [field]
@@ -119,7 +119,7 @@ def test_it_names_the_condition_that_makes_no_sense(run: Run, wanted: dict[str, 
         ({"order": "task", "failed": True}, "trial_failures_of_task "),
     ],
 )
-def test_it_reads_an_index_in_its_order(wanted: dict[str, Any], index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_reads_a_sorted_index(wanted: dict[str, Any], index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = TrialFilter(**wanted)
     key = "-number" if asked.order.startswith("-") else "number"
     monkeypatch.setattr(trial, "FEW", 0)
@@ -129,7 +129,7 @@ def test_it_reads_an_index_in_its_order(wanted: dict[str, Any], index: str, monk
 
 
 @on_sqlite
-def test_many_in_a_range_are_read_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_with_many_trials_is_read_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     run, wanted = measured_run(LATENCIES), TrialFilter(min=1e-3)
     assert "trial_latencies" in exploring.trials(run, wanted).order_by("number").explain()
     monkeypatch.setattr(trial, "FEW", 0)
@@ -140,8 +140,8 @@ def test_a_run_without_tasks_has_no_trial_by_task() -> None:
     assert numbers(make_run(), order="task") == []
 
 
-def test_a_task_order_is_that_of_its_own_run_alone() -> None:
-    """Even where the keys of the tasks of two runs interleave."""
+def test_the_order_by_task_ignores_other_runs() -> None:
+    """The keys of the tasks of two runs interleave."""
     first, second = make_run(), make_run(device="elsewhere")
     for run in (first, second):
         assert run.claim()

@@ -1,4 +1,4 @@
-"""What is known of a workload for a target, over all runs."""
+"""The best records of a workload on a target over all runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.world import TARGET, make_run, measured_run, record_text, task_infos
 from tuning.models import Run, Task, fingerprint, provenance
-from tuning.reads.library import Known, is_known, known_records, tvm
+from tuning.reads.library import KnownRecord, is_known, known_records, tvm
 
 pytestmark = pytest.mark.django_db
 FIRST, SECOND = (info.workload_hash for info in task_infos(2))
@@ -21,12 +21,12 @@ def ended(**values: Any) -> Run:
     return run
 
 
-def best(shash: str = FIRST) -> Known:
+def best(shash: str = FIRST) -> KnownRecord:
     return known_records([shash], TARGET)[shash][0]
 
 
 def champion() -> tuple[int, int]:
-    """The run that holds the best of the first workload, and the doubt about it."""
+    """The run with the best record of the first workload, and its doubt."""
     found = Task.objects.filter(workload_hash=FIRST).best_known(tvm()).annotate(doubt=provenance("run", tvm()))
     return found.values_list("run", "doubt").get(run__target_fingerprint=fingerprint(TARGET))
 
@@ -39,7 +39,7 @@ def test_the_fastest_record_of_all_runs_wins() -> None:
     assert champion() == (fast.pk, 0)
 
 
-def test_what_nobody_measured_is_not_there() -> None:
+def test_unmeasured_workloads_are_left_out() -> None:
     ended(latencies=[(0, 1e-3), (1, None)])
     assert known_records([FIRST, SECOND, "ff"], TARGET).keys() == {FIRST}
     assert Task.objects.best_known(tvm()).count() == 1
@@ -52,21 +52,21 @@ def test_another_targets_record_does_not_count() -> None:
     assert best().run == other.pk
 
 
-def test_as_many_are_told_as_are_asked_for_but_those_of_one_run() -> None:
+def test_it_returns_as_many_as_requested_except_those_of_one_run() -> None:
     one, two = ended(), ended(latencies=[(0, 3e-3)])
     known = known_records([FIRST], TARGET, most=2)
     assert [record.latency_s for record in known[FIRST]] == [1e-3, 2e-3]
     assert [record.run for record in known_records([FIRST], TARGET, most=2, but=one)[FIRST]] == [two.pk]
 
 
-def test_a_record_of_another_tvm_wins_only_where_there_is_no_other() -> None:
+def test_records_of_another_tvm_come_last() -> None:
     old = ended(versions=OTHER, latencies=[(0, 1e-6), (1, 1e-6)])
     new = ended(latencies=[(0, 1.0)])
     assert (best().run, best(SECOND).run, best(SECOND).tvm) == (new.pk, old.pk, "0.1.0")
     assert champion() == (new.pk, 0)
 
 
-def test_a_synthetic_runs_record_is_never_told_and_ranks_last() -> None:
+def test_records_of_synthetic_runs_are_never_used_and_rank_last() -> None:
     fake = ended(synthetic=True, latencies=[(0, 1e-9)])
     assert known_records([FIRST], TARGET) == {}
     assert champion() == (fake.pk, 2)
@@ -88,7 +88,7 @@ def test_a_target_that_the_engine_resolves_counts_as_resolved() -> None:
     assert (run.target, best().run) == (TARGET, run.pk)
 
 
-def test_only_the_texts_that_are_told_are_read(django_assert_num_queries: Any) -> None:
+def test_it_reads_only_the_texts_that_it_returns(django_assert_num_queries: Any) -> None:
     ended()
     with django_assert_num_queries(2):
         known_records([FIRST, SECOND], TARGET)

@@ -1,4 +1,4 @@
-"""The scatter of a run's trials: windows, thinned to so many points, without losing what is best or rare."""
+"""The scatter of a window: thinned without losing improvements and rare failures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WINDOWS = [
 
 
 def expected(run: Run, window: Window) -> list[int]:
-    """Row by row, the numbers that the window has."""
+    """The numbers of the window's trials, trial by trial."""
     rows = run.trials.order_by("number").values_list("number", "latency_s", "task__index")
     last = 10**9 if window.last is None else window.last
     least, most = window.min or 0.0, 1e9 if window.max is None else window.max
@@ -53,7 +53,7 @@ def expected(run: Run, window: Window) -> list[int]:
 
 @pytest.fixture(params=["by number", "by another index", "by grid"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a window is read that is narrow, wide with few trials, wide with many."""
+    """Read as a narrow window, a wide one with few trials, and a wide one with many."""
     if request.param != "by number":
         monkeypatch.setattr(scattering, "FEW", 0)
     if request.param == "by grid":
@@ -62,7 +62,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture
 def among_others() -> Run:
-    """A run beside another one."""
+    """A run in a database with another one."""
     measured_run([(0, 2e-3), (1, None)])
     Run.objects.update(status=Run.Status.FINISHED)
     return measured_run(LATENCIES)
@@ -70,14 +70,14 @@ def among_others() -> Run:
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-def test_it_gives_all_trials_of_a_window_that_has_few(among_others: Run, window: Window) -> None:
+def test_a_window_with_few_trials_has_all_of_them(among_others: Run, window: Window) -> None:
     shown = scatter(among_others, window)
     assert shown["number"] == expected(among_others, window)
     assert (shown["shown"], shown["total"], shown["exact"]) == (len(shown["number"]), len(shown["number"]), True)
     assert (shown["last"], shown["step"]) == (64, 1)
 
 
-def test_its_columns_are_those_of_the_trials(among_others: Run) -> None:
+def test_its_columns_match_the_trials(among_others: Run) -> None:
     shown = scatter(among_others, Window(first=10, last=12))
     assert {name: shown[name] for name in ("task", "latency_s", "error", "at_s")} == {
         "task": [0, 1, 0],
@@ -110,7 +110,7 @@ def test_it_thins_to_the_number_of_points(points: int, window: Window) -> None:
 
 
 @pytest.mark.usefixtures("way")
-def test_it_tells_about_how_many_there_are() -> None:
+def test_it_estimates_the_total() -> None:
     run = measured_run([(0, (number % 7 + 1) * 1e-3) for number in range(1024)], trials_budget=1024)
     whole, some = (scatter(run, window, 64) for window in (Window(), Window(max=3e-3)))
     assert (whole["total"], whole["exact"]) == (1024, True)
@@ -122,7 +122,7 @@ def test_it_tells_about_how_many_there_are() -> None:
 @pytest.mark.parametrize(
     "close", [Window(first=400, last=900), Window(first=400, last=900, max=1e-2), Window(tasks=(0,))], ids=str
 )
-def test_a_closer_look_keeps_what_was_seen_before(close: Window) -> None:
+def test_zooming_in_keeps_the_visible_points(close: Window) -> None:
     run = seed_run(1500, 2)
     far, near = scatter(run, Window(), 100), scatter(run, close, 100)
     kept = {number for number in far["number"] if number % far["step"] == 0} & set(expected(run, close))
@@ -132,7 +132,7 @@ def test_a_closer_look_keeps_what_was_seen_before(close: Window) -> None:
 
 
 @pytest.mark.usefixtures("way")
-def test_the_best_of_each_task_is_never_thinned_away() -> None:
+def test_the_best_of_each_task_is_never_thinned_out() -> None:
     run = seed_run(2000, 3)
     bests = set(run.tasks.values_list("best_trial", flat=True))
     assert bests <= set(scatter(run, Window(), 64)["number"])
@@ -140,7 +140,7 @@ def test_the_best_of_each_task_is_never_thinned_away() -> None:
 
 
 @pytest.mark.usefixtures("way")
-def test_the_fastest_of_each_task_in_a_window_is_never_thinned_away() -> None:
+def test_the_fastest_of_each_task_in_a_window_is_never_thinned_out() -> None:
     latencies = [(number % 2, 1e-3 if number < 2 else (number % 97 + 5) * 1e-3) for number in range(1000)]
     run = measured_run(latencies, trials_budget=1000)
     shown = scatter(run, Window(first=201, last=900), 32)
@@ -154,9 +154,7 @@ def test_the_fastest_of_each_task_in_a_window_is_never_thinned_away() -> None:
 @pytest.mark.parametrize(
     "window", [Window(), Window(first=301, last=999), Window(max=2e-3), Window(tasks=(1,))], ids=str
 )
-def test_a_failed_trial_among_many_is_never_thinned_away(
-    window: Window, few: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rare_failed_trials_are_never_thinned_out(window: Window, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scattering, "FEW", few)
     latencies = [(number % 2, None if number in (301, 607) else (number % 5 + 1) * 1e-3) for number in range(1000)]
     run = measured_run(latencies, trials_budget=1000)
@@ -165,20 +163,20 @@ def test_a_failed_trial_among_many_is_never_thinned_away(
     assert failed == [302, 608]
 
 
-def test_where_most_have_failed_these_are_thinned_as_the_others_are() -> None:
+def test_many_failed_trials_are_thinned_like_others() -> None:
     run = measured_run([(0, None if number % 3 else 1e-3) for number in range(1024)], trials_budget=1024)
     shown = scatter(run, Window(), 64)
     assert shown["error"].count("run") == pytest.approx(32 * 2 / 3, abs=2)
 
 
-def test_it_goes_no_further_than_the_run_that_it_was_asked_for() -> None:
+def test_it_ignores_trials_recorded_since() -> None:
     run = measured_run([(0, 4e-3)])
     record_trials(Run.objects.get(pk=run.pk), [(0, 1e-3)])
     shown = scatter(run, Window())
     assert (shown["number"], shown["last"], shown["total"]) == ([1], 1, 1)
 
 
-def test_it_shows_nothing_of_a_run_that_has_not_begun() -> None:
+def test_a_run_that_has_not_begun_is_empty() -> None:
     shown = scatter(make_run(), Window())
     assert (shown["number"], shown["total"], shown["exact"], shown["last"]) == ([], 0, True, 0)
 
@@ -187,7 +185,7 @@ def test_it_shows_nothing_of_a_run_that_has_not_begun() -> None:
     ("window", "field"),
     [(Window(first=5, last=4), "to"), (Window(min=2.0, max=1.0), "max"), (Window(tasks=(0, 2)), "task")],
 )
-def test_it_names_what_makes_no_sense(window: Window, field: str) -> None:
+def test_it_names_invalid_limits(window: Window, field: str) -> None:
     with pytest.raises(Invalid) as refused:
         scatter(measured_run(LATENCIES), window)
     assert list(refused.value.fields) == [field]
@@ -204,7 +202,7 @@ def test_it_reads_in_few_queries(
 
 
 def plans(run: Run, window: Window) -> str:
-    """How SQLite answers all that a window asks of the trials."""
+    """SQLite's query plans for a window."""
     with CaptureQueriesContext(connection) as asked:
         scatter(run, window, 100)
     with connection.cursor() as cursor:
@@ -228,7 +226,7 @@ def plans(run: Run, window: Window) -> str:
         (Window(tasks=(1,)), "trial_failures_of_task (task_id=?"),
     ],
 )
-def test_a_wide_window_reads_the_index_that_has_the_fewest(
+def test_a_wide_window_reads_the_most_selective_index(
     window: Window, index: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scattering, "FEW", 0)
@@ -239,7 +237,7 @@ def test_a_wide_window_reads_the_index_that_has_the_fewest(
 
 
 @on_sqlite
-def test_a_narrow_window_reads_its_numbers_alone() -> None:
+def test_a_narrow_window_reads_only_its_numbers() -> None:
     told = plans(seed_run(3000, 2), Window(first=500, last=2500, min=1e-5, max=1e-2))
     assert "(run_id=? AND number>? AND number<?)" in told
     assert "trial_latencies" not in told

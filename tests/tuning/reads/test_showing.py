@@ -1,4 +1,4 @@
-"""Records are shown without anybody waiting, whatever happens to the process that applies them."""
+"""Schedules of records, whatever happens to the process that applies them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def own_folder(settings: Any, tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Every record can be shown; gives what processes were asked for."""
+    """Every record can be applied; collects the records of each process."""
     seen: list[list[str]] = []
 
     def answer(question: Question, _hear: Any) -> Iterator[Shown]:
@@ -45,7 +45,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def play(monkeypatch: pytest.MonkeyPatch, answer: Answers) -> None:
-    """Have processes answer like this."""
+    """Let processes answer like this."""
     monkeypatch.setattr(sandbox, "ask", lambda _module, question, _kind, hear: answer(question, hear))
 
 
@@ -65,13 +65,13 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def ended(*records: Record) -> Shown | Failed:
-    """What becomes of it."""
+    """The final state."""
     while isinstance(state := show(records), Applying):
         until(lambda: not showing._steps)
     return state
 
 
-def test_it_is_made_once_and_then_kept(asked: list[list[str]]) -> None:
+def test_each_record_is_applied_once(asked: list[list[str]]) -> None:
     assert isinstance(show([record("one")]), Applying)
     assert ended(record("one")) == made("one")
     assert show([record("one")]) == made("one")
@@ -80,7 +80,7 @@ def test_it_is_made_once_and_then_kept(asked: list[list[str]]) -> None:
     assert file.suffix == ".json"
 
 
-def test_the_others_are_made_along_with_it_behind_it(asked: list[list[str]]) -> None:
+def test_the_other_records_are_applied_after_the_first(asked: list[list[str]]) -> None:
     ended(record("two"))
     three = [record("one"), record("two"), record("three")]
     assert ended(three[2], *three) == made("three")
@@ -88,7 +88,7 @@ def test_the_others_are_made_along_with_it_behind_it(asked: list[list[str]]) -> 
     assert asked == [["two"], ["three", "one"]]
 
 
-def test_nobody_waits_for_it_and_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_returns_at_once_with_the_current_step(monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
 
     def slowly(question: Question, hear: Callable[[str], bool]) -> Iterator[Shown]:
@@ -103,7 +103,7 @@ def test_nobody_waits_for_it_and_it_tells_how_far_it_is(monkeypatch: pytest.Monk
     assert ended(record("slow")) == made("slow")
 
 
-def test_only_so_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_processes_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     go_on, at_it = threading.Event(), list[str]()
 
     def slowly(question: Question, _hear: Any) -> Iterator[Shown]:
@@ -121,7 +121,7 @@ def test_only_so_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [ended(record(name)) for name in ("one", "two", "three")] == [made("one"), made("two"), made("three")]
 
 
-def test_a_failure_is_told_once_and_asking_again_is_trying_again(
+def test_a_failure_is_reported_once_and_then_tried_again(
     monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]
 ) -> None:
     with monkeypatch.context() as patch:
@@ -131,7 +131,7 @@ def test_a_failure_is_told_once_and_asking_again_is_trying_again(
     assert ended(record("one")) == made("one")
 
 
-def test_the_failure_is_that_of_the_record_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_belongs_to_the_record_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     def break_down(question: Question, _hear: Any) -> Iterator[Shown]:
         yield made(question.records[0])
         refuse("It crashed.")
@@ -143,14 +143,14 @@ def test_the_failure_is_that_of_the_record_that_failed(monkeypatch: pytest.Monke
     assert isinstance(show(records[2:]), Applying)
 
 
-def test_a_fault_of_our_own_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_exception_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     play(monkeypatch, lambda *_: 1 / 0)  # type: ignore[arg-type]
     state = ended(record("one"))
     assert isinstance(state, Failed)
     assert "ZeroDivisionError" in state.error
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_file(monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]) -> None:
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
@@ -162,7 +162,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch,
     assert list(showing.shown_dir().iterdir()) == []
 
 
-def test_a_torn_file_is_made_again(asked: list[list[str]]) -> None:
+def test_a_broken_file_is_replaced(asked: list[list[str]]) -> None:
     ended(record("one"))
     (file,) = showing.shown_dir().iterdir()
     file.write_bytes(file.read_bytes()[:-5])
@@ -170,14 +170,14 @@ def test_a_torn_file_is_made_again(asked: list[list[str]]) -> None:
     assert asked == [["one"], ["one"]]
 
 
-def test_another_tvm_makes_it_anew(monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]) -> None:
+def test_another_tvm_applies_it_again(monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]) -> None:
     ended(record("one"))
     monkeypatch.setattr(showing, "installed", lambda _: "0.99")
     ended(record("one"))
     assert asked == [["one"], ["one"]]
 
 
-def test_what_nobody_looked_at_for_longest_goes_first(monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]) -> None:
+def test_the_least_recently_used_files_are_removed(monkeypatch: pytest.MonkeyPatch, asked: list[list[str]]) -> None:
     ended(record("one"))
     ended(record("two"))
     for nth, file in enumerate(sorted(showing.shown_dir().iterdir())):
@@ -197,7 +197,7 @@ def refuse(reason: str) -> Iterator[Shown]:
 
 @pytest.mark.tvm
 class TestInALimitedProcess:
-    """By the real process."""
+    """With the real process."""
 
     def test_it_says_what_is_wrong_with_a_record(self) -> None:
         state = ended(record('["0.001"]'))

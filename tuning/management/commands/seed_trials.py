@@ -1,4 +1,4 @@
-"""`manage.py seed_trials`: made-up runs, to see how the site bears many trials."""
+"""`manage.py seed_trials`: generate synthetic runs, to test the site with many trials."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ MOST_TASKS = 1000
 
 
 class Command(MigratedCommand):
-    """Prints the run's id and nothing else on stdout; several, one a line. Exit status 2 for bad options."""
+    """Prints only the id of each run, one per line. Exit status 2 for invalid options."""
 
-    help = "Record finished runs of made-up trials, marked synthetic everywhere; nothing is tuned, and nothing learns from them."
+    help = "Record finished runs of generated trials. They are marked as synthetic, and never used for tuning or compiling."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """How much."""
-        parser.add_argument("--trials", type=int, default=10_000, help="of each run (default: 10000)")
-        parser.add_argument("--tasks", type=int, default=24, help="of each run (default: 24)")
-        parser.add_argument("--runs", type=int, default=1, help="how many runs (default: 1)")
-        parser.add_argument("--seed", type=int, default=0, help="of the first run; the following ones count up")
-        parser.add_argument("--json", action="store_true", help="print ids and trials a second as JSON instead")
+        parser.add_argument("--trials", type=int, default=10_000, help="trials of each run (default: 10000)")
+        parser.add_argument("--tasks", type=int, default=24, help="tasks of each run (default: 24)")
+        parser.add_argument("--runs", type=int, default=1, help="number of runs (default: 1)")
+        parser.add_argument(
+            "--seed", type=int, default=0, help="seed of the first run; each following run adds one (default: 0)"
+        )
+        parser.add_argument("--json", action="store_true", help="print ids and trials per second as JSON instead")
 
     def handle(self, *, trials: int, tasks: int, runs: int, seed: int, **options: Any) -> None:
-        """Make them one after the other, and say each as it is there."""
         for name, value, most in (("trials", trials, MOST_TRIALS), ("tasks", tasks, MOST_TASKS), ("runs", runs, 10**6)):
             if not 1 <= value <= most:
                 raise CommandError(f"--{name} must be from 1 to {most}", returncode=2)

@@ -1,4 +1,4 @@
-"""The sweep as a process of its own, where `up` isn't used."""
+"""Run the sweep as a separate process, for sites that don't use `up`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from tuning.host.reachable import database_trouble, wait_for
 
 
 class Command(BaseCommand):
-    """Marks runs whose worker died, and queues again what the broker lost, until it is stopped."""
+    """Marks runs whose worker died as interrupted, and queues again what the broker lost, until it is stopped."""
 
     help = __doc__
 
     def handle(self, **options: Any) -> None:
-        """Runs until a signal ends it."""
         wait_for(database_trouble, self._say)
         sweeper = Sweeper(self._say)
         self._say("Sweeping.")

@@ -1,4 +1,4 @@
-"""Runs side by side: which of their tasks are the same, how far their latencies are apart, and what doesn't compare."""
+"""Compare runs: match their tasks, compute the differences, and warn about what isn't comparable."""
 
 from .choosing import FEWEST, LONGEST_NUMBER, MOST, baseline_of, runs_of, usable
 from .comparison import compare

@@ -1,4 +1,4 @@
-"""Which runs are compared: named by their numbers in an address."""
+"""Choose the runs to compare from the ids in a URL."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from tuning.validation import Invalid
 from tuning.wording import numbered
 
 FEWEST, MOST = 2, 8
-"""Runs of a comparison: as many as there are colours that everybody tells apart."""
+"""Runs in a comparison; 8 colors can be told apart by everybody."""
 LONGEST_NUMBER = 18
-"""Digits of a key that every database can hold."""
+"""Digits of an id that fits into every database."""
 
 
 def usable(text: str) -> list[int]:
-    """Of what `text` names, the runs that there are, each once and no more than can be compared."""
+    """The ids in `text` of runs that exist, without duplicates, and at most as many as can be compared."""
     keys = dict.fromkeys(int(one) for one in _named(text)[: 4 * MOST] if _is_number(one))
-    there = set(Run.objects.filter(pk__in=keys).values_list("pk", flat=True))
-    return [key for key in keys if key in there][:MOST]
+    existing = set(Run.objects.filter(pk__in=keys).values_list("pk", flat=True))
+    return [key for key in keys if key in existing][:MOST]
 
 
 def runs_of(text: str) -> list[Run]:
-    """The runs that `1,2,3` names, in that order, with their tasks. Raises `Invalid` for `runs`, saying what is wrong."""
+    """The runs with the ids in a text such as `1,2,3`, in that order, with their tasks. Raises `Invalid` for `runs`."""
     keys = _keys(text)
     tasks = Prefetch("tasks", Task.objects.defer("tensorir").order_by("index"))
     found = Run.objects.select_related("network", "created_by").prefetch_related(tasks).in_bulk(keys)
-    if lost := [key for key in keys if key not in found]:
-        there = "is" if len(lost) == 1 else "are"
-        raise Invalid({"runs": f"There {there} no {numbered(lost)}: deleted, or never there."})
+    if missing := [key for key in keys if key not in found]:
+        be, have = ("is", "It may have") if len(missing) == 1 else ("are", "They may have")
+        raise Invalid({"runs": f"There {be} no {numbered(missing)}. {have} been deleted."})
     return [found[key] for key in keys]
 
 
 def baseline_of(runs: Sequence[Run], key: int | None) -> Run:
-    """The run that the others are compared with; the first unless another is chosen. Raises `Invalid` for `baseline`."""
+    """The run that the others are compared with; by default, the first one. Raises `Invalid` for `baseline`."""
     for run in runs:
         if key in (None, run.pk):
             return run
-    raise Invalid({"baseline": f"Run {key} is not among the runs that are compared."})
+    raise Invalid({"baseline": f"Run {key} is not one of the compared runs."})
 
 
 def _named(text: str) -> list[str]:
@@ -53,11 +53,11 @@ def _is_number(text: str) -> bool:
 def _keys(text: str) -> list[int]:
     named = _named(text)
     if not FEWEST <= len(named) <= MOST:
-        chose = f": these are {len(named)}" if len(named) > 1 else ": this is one" if named else ""
-        raise Invalid({"runs": f"Choose {FEWEST} to {MOST} runs{chose}."})
+        chosen = f", not {len(named)}" if named else ""
+        raise Invalid({"runs": f"Choose {FEWEST} to {MOST} runs{chosen}."})
     if odd := next((one for one in named if not _is_number(one)), None):
-        raise Invalid({"runs": f"“{odd[:40]}” is no run's number. Name them as in runs=1,2."})
+        raise Invalid({"runs": f"“{odd[:40]}” is not a run number. Write them as in runs=1,2."})
     keys = [int(one) for one in named]
     if twice := next((key for key in keys if keys.count(key) > 1), None):
-        raise Invalid({"runs": f"Run {twice} is named twice."})
+        raise Invalid({"runs": f"Run {twice} is listed twice."})
     return keys

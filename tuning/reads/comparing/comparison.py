@@ -1,4 +1,4 @@
-"""Runs beside one of them, task by task."""
+"""Compare runs with a baseline, task by task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .shapes import ComparedCellDict, ComparedRunDict, ComparedTaskDict, Compari
 
 
 def compare(runs: Sequence[Run], baseline: Run) -> ComparisonDict:
-    """The runs, as `runs_of` gives them, beside one of them. Its cost doesn't grow with the number of their trials."""
+    """Compare runs from `runs_of` with one of them. The cost doesn't depend on the number of trials."""
     base = runs.index(baseline)
     matches = matched([list(run.tasks.all()) for run in runs])
     common = [match for match in matches if _measured_by_all(match, len(runs))]
@@ -61,7 +61,7 @@ def _common_total(common: Sequence[Match], position: int) -> float | None:
 
 
 def _same_work(run: Run, other: Run) -> bool:
-    """Whether two estimates are sums over the same tasks."""
+    """Whether the two estimates are sums over the same tasks."""
     whole = all(each.tasks_chosen == each.tasks_total for each in (run, other))
     return run.network_id == other.network_id and (whole or _chosen_tasks(run) == _chosen_tasks(other))
 

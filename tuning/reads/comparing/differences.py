@@ -1,4 +1,4 @@
-"""What isn't the same in all of several runs: the settings that differ, and what doesn't compare because of that."""
+"""How the settings of runs differ, and what that means for comparing their latencies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .shapes import CaveatDict, DifferentOptionDict
 
 
 def different_options(runs: Sequence[Run]) -> list[DifferentOptionDict]:
-    """What a run was told, or was measured with, as far as it isn't the same in all of them."""
+    """The settings and versions that aren't the same in all of the runs."""
     settings = [_settings(run) for run in runs]
     names = dict.fromkeys(name for each in settings for name in each)
     rows: list[DifferentOptionDict] = [
@@ -27,7 +27,7 @@ def different_options(runs: Sequence[Run]) -> list[DifferentOptionDict]:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    """All that a run was told, and with what it was measured, named as in the API."""
+    """The run's settings and versions, named as in the API."""
     parts = {"network_options": run.network.options, "options": run.options, "versions": run.versions}
     return {
         "network": run.network.name,
@@ -40,14 +40,14 @@ def _settings(run: Run) -> dict[str, Any]:
 
 
 class Aspect(NamedTuple):
-    """Something that runs may differ in, so that their latencies don't quite compare."""
+    """A property in which runs may differ, which makes their latencies less comparable."""
 
     kind: str
     plural: str
     key: Callable[[Run], Hashable]
-    """Tells runs apart; None is what isn't known, which differs from nothing."""
-    called: Callable[[Run], str]
-    meaning: str
+    """Equal for equal runs; None if not recorded, which counts as equal to anything."""
+    name: Callable[[Run], str]
+    consequence: str
 
 
 ASPECTS = (
@@ -56,46 +56,50 @@ ASPECTS = (
         "networks",
         lambda run: run.network_id,
         lambda run: " ".join([run.network.name, *(f"{name}={value}" for name, value in run.network.options.items())]),
-        "Their estimated latencies are of different work: only the tasks that they share compare.",
+        "Their estimated latencies are not comparable, only those of the tasks that they share.",
     ),
     Aspect(
         "target",
         "targets",
         lambda run: run.target_fingerprint,
         lambda run: target_name(run.target),
-        "A latency tells as much of the target as of the schedule.",
+        "Latencies depend on the target as much as on the schedule.",
     ),
     Aspect(
         "device",
         "devices",
         lambda run: run.device,
         lambda run: run.device,
-        "They were measured in different places: speeds and times depend on these, too.",
+        "Latencies, speeds and times depend on where they were measured.",
     ),
     Aspect(
         "engine",
         "engines",
         lambda run: run.engine,
         lambda run: run.engine,
-        "Each counts trials and time in its own way; latencies compare.",
+        "Each engine counts trials and time in its own way; latencies are comparable.",
     ),
     Aspect(
         "tvm",
         "versions of TVM",
         lambda run: run.versions.get("apache-tvm"),
         lambda run: run.versions["apache-tvm"],
-        "A task that has another workload in each is matched by its name and shapes.",
+        "Tasks whose workloads differ between the versions are matched by name and shapes.",
     ),
 )
 
 
 def caveats(runs: Sequence[Run], matches: Sequence[Match]) -> list[CaveatDict]:
-    """What their reader should know before comparing figures."""
+    """What to know before comparing the figures."""
     found = [_difference(runs, aspect) for aspect in ASPECTS]
     for run in runs:
         found += [_synthetic(run), _unfinished(run), _chosen(run), _warm(run)]
     if any(len({task.weight for task in match.tasks.values()}) > 1 for match in matches):
-        found.append(_caveat("weight", "Some tasks occur more often in one network than in another: totals show that."))
+        found.append(
+            _caveat(
+                "weight", "Some tasks occur more often in one network than in another, which shows in their totals."
+            )
+        )
     return [caveat for caveat in found if caveat]
 
 
@@ -106,14 +110,14 @@ def _difference(runs: Sequence[Run], aspect: Aspect) -> CaveatDict | None:
             groups[key].append(run)
     if len(groups) < 2:
         return None
-    those = ", ".join(f"{aspect.called(group[0])} ({numbered([run.pk for run in group])})" for group in groups.values())
-    return _caveat(aspect.kind, f"Different {aspect.plural}: {those}. {aspect.meaning}")
+    listed = ", ".join(f"{aspect.name(group[0])} ({numbered([run.pk for run in group])})" for group in groups.values())
+    return _caveat(aspect.kind, f"Different {aspect.plural}: {listed}. {aspect.consequence}")
 
 
 def _synthetic(run: Run) -> CaveatDict | None:
     if not run.synthetic:
         return None
-    return _caveat("synthetic", f"Run {run.pk} is synthetic: its figures are made up, not measured.")
+    return _caveat("synthetic", f"Run {run.pk} is synthetic: its figures are generated, not measured.")
 
 
 def _unfinished(run: Run) -> CaveatDict | None:
@@ -121,10 +125,10 @@ def _unfinished(run: Run) -> CaveatDict | None:
     if run.estimated_latency_s is not None:
         return None
     if not run.trials_done:
-        return _caveat("no_trial", f"Run {run.pk} has no trial yet.")
+        return _caveat("no_trial", f"Run {run.pk} has no trials yet.")
     if run.trials_failed == run.trials_done:
-        return _caveat("no_valid_trial", f"Run {run.pk} has no valid trial: all of its {run.trials_done} failed.")
-    measured = f"{run.tasks_measured} of its {run.tasks_chosen} tasks are measured"
+        return _caveat("no_valid_trial", f"Run {run.pk} has no valid trial: all {run.trials_done} have failed.")
+    measured = f"{run.tasks_measured} of {run.tasks_chosen} tasks are measured"
     return _caveat("no_estimate", f"Run {run.pk} has no estimated latency yet: {measured}.")
 
 
@@ -133,15 +137,16 @@ def _chosen(run: Run) -> CaveatDict | None:
         return None
     return _caveat(
         "chosen",
-        f"Run {run.pk} tunes {run.tasks_chosen} of its {run.tasks_total} tasks: its estimate is of these alone.",
+        f"Run {run.pk} tunes {run.tasks_chosen} of {run.tasks_total} tasks; its estimate covers only these.",
     )
 
 
 def _warm(run: Run) -> CaveatDict | None:
     if not run.warm_start:
         return None
-    began = f"{len(run.warm_start['tasks'])} of its tasks with records of {numbered(run.warm_start['runs'])}"
-    return _caveat("warm_start", f"Run {run.pk} began {began}: its first trials had a head start.")
+    tasks, runs = len(run.warm_start["tasks"]), numbered(run.warm_start["runs"])
+    message = f"Run {run.pk} had a head start: {tasks} of its tasks began with records of {runs}."
+    return _caveat("warm_start", message)
 
 
 def _caveat(kind: str, message: str) -> CaveatDict:

@@ -1,4 +1,4 @@
-"""Which tasks of several runs are the same."""
+"""Match the tasks of several runs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .shapes import MatchedBy
 
 @dataclass
 class Match:
-    """Tasks of several runs that are the same, by the run's position; of each run at most one."""
+    """Equal tasks of several runs by the run's position, at most one of each run."""
 
     tasks: dict[int, Task]
     by: MatchedBy = "workload"
 
     @property
     def first(self) -> Task:
-        """Of the first run that has it."""
+        """The task of the first run that has it."""
         return self.tasks[min(self.tasks)]
 
 
 def matched(tasks: Sequence[Sequence[Task]]) -> list[Match]:
-    """Each run's tasks beside those of the others: by workload, and what that leaves apart by name and shapes."""
+    """Match tasks by workload, and the remaining ones by name and shapes."""
     alike: dict[Hashable, list[Match]] = defaultdict(list)
     matches = []
     for group in _by_workload(tasks):
@@ -42,7 +42,7 @@ def matched(tasks: Sequence[Sequence[Task]]) -> list[Match]:
 
 
 def _by_workload(tasks: Sequence[Sequence[Task]]) -> Iterable[dict[int, Task]]:
-    """A workload that a run has twice is paired in order."""
+    """A workload that occurs twice in a run is matched in order."""
     groups: dict[Hashable, dict[int, Task]] = {}
     for position, those in enumerate(tasks):
         seen: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What a comparison is made of, as the API shows it."""
+"""The parts of a comparison, as the API returns them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MatchedBy = Literal["workload", "name"]
 
 
 class SpeedColumns(TypedDict):
-    """Trials a second between one point and the next, by the trial number and the seconds at which the stretch ended."""
+    """Trials per second up to each point since the previous one; points by trial number and seconds."""
 
     number: list[int]
     at_s: list[float]
@@ -21,20 +21,19 @@ class SpeedColumns(TypedDict):
 
 
 class ReachedDict(TypedDict):
-    """The trial and the seconds since its start at which a run had what another one ended with."""
+    """The trial number and the seconds at which a run reached the baseline's estimate."""
 
     number: int
     at_s: float
 
 
 class ComparedRunDict(TypedDict):
-    """A run beside the baseline. Null is what isn't known: without both estimates there is no difference.
+    """A run compared with the baseline; what isn't known is null.
 
-    `comparable` says whether the two estimates are of the same work: the same network, and the same of its tasks; else there is
-    no difference either.
+    `comparable` says whether both estimates cover the same tasks of the same network; otherwise there is no ratio or difference.
     `ratio` is estimate ÷ baseline's, `difference_s` estimate − baseline's. `common_s` is the latency of the tasks that all
-    runs have measured. `end_s` is how long it was tuned; `average_speed` is in trials a second, all of that included.
-    `caught_up` is when it first was no slower than the baseline is now; null for the baseline itself.
+    runs have measured. `end_s` is the duration of tuning; `average_speed` is trials per second over all of it.
+    `caught_up` is when the run first was at least as fast as the baseline is now; null for the baseline itself.
     """
 
     run: RunDict
@@ -50,9 +49,9 @@ class ComparedRunDict(TypedDict):
 
 
 class ComparedCellDict(TypedDict):
-    """What one run has of a task; `total_s` is latency × weight, `trials_share` of all of its run's trials.
+    """A task in one run; `total_s` is latency × weight, `trials_share` its share of the run's trials.
 
-    `ratio` is its latency ÷ the baseline's, `difference_s` its total − the baseline's.
+    `ratio` is latency ÷ the baseline's, `difference_s` total − the baseline's.
     """
 
     task: int
@@ -67,10 +66,10 @@ class ComparedCellDict(TypedDict):
 
 
 class ComparedTaskDict(TypedDict):
-    """A task that several runs have, `cells` in the order of the runs, null where one hasn't it.
+    """A task that several runs have; `cells` in the order of the runs, null where a run doesn't have it.
 
-    `matched_by` says how it was found to be the same: by its workload's hash in all of them, or by name and shapes.
-    `contribution_s` is its part of the baseline's total, or else of the run's where it is largest; null before any is measured.
+    `matched_by` is `workload` if its hash is the same in all of them, or `name` if it was matched by name and shapes.
+    `contribution_s` is its total in the baseline, otherwise the largest total of any run; null if none is measured.
     """
 
     name: str
@@ -82,7 +81,7 @@ class ComparedTaskDict(TypedDict):
 
 
 class LoneTaskDict(TypedDict):
-    """A task that only one of the runs has."""
+    """A task that only one run has."""
 
     run: int
     name: str
@@ -91,7 +90,7 @@ class LoneTaskDict(TypedDict):
 
 
 class DifferentOptionDict(TypedDict):
-    """Something that isn't the same in all runs: `values` in their order, of which those not `recorded` are null."""
+    """A setting that isn't the same in all runs; `values` in the order of the runs, null where not `recorded`."""
 
     name: str
     values: list[Any]
@@ -99,16 +98,16 @@ class DifferentOptionDict(TypedDict):
 
 
 class CaveatDict(TypedDict):
-    """What doesn't compare, or only with care."""
+    """Something that makes the runs less comparable."""
 
     kind: str
     message: str
 
 
 class ComparisonDict(TypedDict):
-    """Runs side by side; `common_tasks` is how many tasks all of them have measured.
+    """A comparison of runs; `common_tasks` is the number of tasks that all of them have measured.
 
-    `tasks` stand by what they contribute to the total, `unmatched` are the others. `options` has just what differs.
+    `tasks` are sorted by contribution, `unmatched` are those of a single run. `options` has only what differs.
     """
 
     baseline: int

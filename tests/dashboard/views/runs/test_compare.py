@@ -135,8 +135,8 @@ def test_it_refuses_a_baseline_that_is_not_compared(viewer: Client, baseline: st
 def test_it_compares_what_has_no_valid_trial(viewer: Client) -> None:
     runs = measured(((0, None), (1, None))), measured(), make_run()
     page = viewer.get(address(*runs, values="relative"))
-    assertContains(page, "has no valid trial: all of its 2 failed")
-    assertContains(page, "has no trial yet")
+    assertContains(page, "has no valid trial: all 2 have failed")
+    assertContains(page, "has no trials yet")
     assertContains(page, "all 1 failed")
     assert page.context["figures"]["empty"]["estimate"] == "The baseline has no estimate: choose another one."
 

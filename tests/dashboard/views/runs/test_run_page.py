@@ -171,7 +171,7 @@ def test_it_says_why_it_could_not_extend(operator: Client) -> None:
     run = make_run(status=Run.Status.FINISHED)
     page = operator.post(f"/runs/{run.pk}/extend/", {"trials": "-5"}, follow=True)
     assertContains(page, "Not extended. Must be a whole number from 1")
-    assertContains(operator.post(f"/runs/{run.pk}/extend/", follow=True), "Say how many trials more")
+    assertContains(operator.post(f"/runs/{run.pk}/extend/", follow=True), "Enter how many trials to add")
 
 
 @pytest.mark.parametrize(
