@@ -83,7 +83,8 @@ def _fixtures(item: pytest.Item) -> set[str]:
 
 
 def uses_database(item: pytest.Item) -> bool:
-    return _has(item, "django_db") or bool(_fixtures(item) & DATABASE_FIXTURES)
+    marked = _has(item, "django_db") or _has(item, "both_databases")
+    return marked or bool(_fixtures(item) & DATABASE_FIXTURES)
 
 
 def is_everyday(item: pytest.Item) -> bool:
@@ -138,8 +139,7 @@ def site_maker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[]
 
     yield make
     for site in sites:
-        if site.running:
-            site.stop()
+        site.close()
 
 
 def new_postgresql_database(name: str) -> str | None:
@@ -161,8 +161,7 @@ def new_site(site_maker: Callable[[], LiveSite]) -> Iterator[LiveSite]:
     """A site, not started yet, that the test may break."""
     site = site_maker()
     yield site
-    if site.running:
-        site.stop()
+    site.close()
 
 
 @pytest.fixture(scope="session")

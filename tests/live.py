@@ -92,7 +92,6 @@ class LiveSite:
     def stop(self) -> int:
         """Stops it as Ctrl-C would; returns its exit status."""
         assert self.process
-        self._stop_commands()
         if self.running:
             self.process.send_signal(signal.SIGINT)
         try:
@@ -100,6 +99,13 @@ class LiveSite:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
+
+    def close(self) -> None:
+        """Stops all that still runs."""
+        if self.running:
+            self.stop()
+        if self._commands is not None:
+            self._commands.communicate()
 
     def wait_for(self, condition: Any, within_s: float = 30) -> None:
         deadline = time.monotonic() + within_s
@@ -126,11 +132,6 @@ class LiveSite:
             pipe = subprocess.PIPE
             self._commands = subprocess.Popen(command, env=self.env, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
         return self._commands
-
-    def _stop_commands(self) -> None:
-        if self._commands is not None:
-            self._commands.communicate()
-            self._commands = None
 
     def login_url(self, user: str = "admin") -> str:
         """A fresh one-time login URL of this site."""

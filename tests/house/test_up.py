@@ -1,4 +1,4 @@
-"""`manage.py up` in processes of its own: what it starts, what it says, and that it leaves nothing behind."""
+"""`manage.py up` in separate processes: what it starts and prints, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.cookiejar import CookieJar
 from pathlib import Path
 
@@ -23,10 +23,13 @@ from dashboard.management.commands.up import Command, _apart
 from tests.live import ROOT, LiveSite, environment, free_port
 from tuning.host import valkey
 from tuning.host.processes import Child
+from tuning.queue.celery import COMPILE_QUEUE, EXTRACT_QUEUE
+
+QUEUES = ("device.cpu", EXTRACT_QUEUE, COMPILE_QUEUE)
 
 
 def up(var: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Runs an `up` that is expected to give up by itself."""
+    """Runs an `up` that is expected to exit with an error."""
     command = [sys.executable, str(ROOT / "manage.py"), "up", *args]
     return subprocess.run(command, env=environment(var) | env, capture_output=True, text=True, timeout=60, check=False)
 
@@ -52,18 +55,39 @@ def has_mapped(process: psutil.Process, library: str) -> bool:
 
 
 def left_in(site: LiveSite) -> set[str]:
-    """What only a running site may have in its folder."""
+    """Files in its folder that only a running site may have."""
     return {path.name for path in site.var.iterdir()} & {"up.lock", "valkey.sock"}
 
 
-def test_it_prints_a_url_that_signs_in_once(new_site: LiveSite) -> None:
-    new_site.start()
-    runs = f"{new_site.url}/runs/"
-    new_site.wait_for(lambda: "sesame=" in new_site.said())
-    found = re.search(rf"{new_site.url}/login/\?sesame=\S+", new_site.said())
-    assert found, new_site.said()
+@pytest.fixture(scope="module")
+def restarted(site_maker: Callable[[], LiveSite]) -> LiveSite:
+    return site_maker()
+
+
+@pytest.fixture
+def site(restarted: LiveSite) -> LiveSite:
+    """A running site that may be stopped or killed: the next test starts it again, which is quicker than a new one."""
+    if not restarted.running:
+        restarted.start()
+    return restarted
+
+
+@pytest.fixture
+def odd_site(tmp_path: Path) -> Iterator[LiveSite]:
+    """A site in a folder with spaces, a colon and more characters than the path of a socket may have."""
+    site = LiveSite(tmp_path / ("a name of 100 characters: " + "x" * 74) / "var")
+    site.var.parent.mkdir()
+    yield site
+    site.close()
+
+
+def test_it_prints_a_url_that_signs_in_once(site: LiveSite) -> None:
+    runs = f"{site.url}/runs/"
+    site.wait_for(lambda: "sesame=" in site.said())
+    found = re.search(rf"{site.url}/login/\?sesame=\S+", site.said())
+    assert found, site.said()
     cookies = CookieJar()
-    assert status_of(runs)[1].startswith(f"{new_site.url}/sign-in/")
+    assert status_of(runs)[1].startswith(f"{site.url}/sign-in/")
     assert status_of(found[0], cookies) == (200, runs)
     assert status_of(runs, cookies) == (200, runs)
     assert status_of(found[0])[1] != runs
@@ -110,64 +134,66 @@ def test_only_the_web_loads_what_pages_are_made_with(live_site: LiveSite) -> Non
     assert loaded == {process.pid for process in live_site.processes("dashboard.serve")}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_no_process_lock_or_socket(new_site: LiveSite, number: signal.Signals) -> None:
-    new_site.start()
-    family = whole_family(new_site)
-    assert len(family) >= 4, "up, broker, web and a worker"
-    assert left_in(new_site) == {"up.lock", "valkey.sock"}
-    assert new_site.process
-    new_site.process.send_signal(number)
-    assert new_site.stop() == 0
-    assert [process for process in family if process.is_running()] == []
-    assert left_in(new_site) == set()
-    assert "Traceback" not in new_site.said()
-
-
-def test_a_killed_up_takes_all_along_and_the_next_one_just_works(new_site: LiveSite) -> None:
-    new_site.start()
-    family = whole_family(new_site)
-    assert new_site.process
-    new_site.process.kill()
-    new_site.process.wait()
-    new_site.wait_for(lambda: not any(process.is_running() for process in family))
-    assert left_in(new_site) == {"up.lock", "valkey.sock"}, "what a crash leaves must not hinder the next start"
-    new_site.start()
-    assert new_site.answers()
-    assert new_site.stop() == 0
-
-
-def test_what_crashes_is_started_again(new_site: LiveSite) -> None:
-    new_site.start()
+def test_what_crashes_is_started_again(site: LiveSite) -> None:
     for words, name in (
         (("dashboard.serve",), "web"),
         (("tuning.queue.worker", "device.cpu"), "worker-cpu"),
         (("valkey-server",), "valkey"),
     ):
-        new_site.kill(*words)
+        site.kill(*words)
         said = f"{name} was killed by SIGKILL; restarting it in 1 s"
-        new_site.wait_for(lambda said=said: said in new_site.said())
-        new_site.wait_for(lambda words=words: new_site.processes(*words))
-    new_site.wait_for(new_site.answers)
+        site.wait_for(lambda said=said: said in site.said())
+        site.wait_for(lambda words=words: site.processes(*words))
+    site.wait_for(site.answers)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_process_lock_or_socket(site: LiveSite, number: signal.Signals) -> None:
+    family = whole_family(site)
+    parts = [("valkey-server",), ("dashboard.serve",), *(("tuning.queue.worker", queue) for queue in QUEUES)]
+    assert [words for words in parts if not site.processes(*words)] == []
+    assert left_in(site) == {"up.lock", "valkey.sock"}
+    assert site.process
+    site.process.send_signal(number)
+    assert site.stop() == 0
+    assert [process for process in family if process.is_running()] == []
+    assert left_in(site) == set()
+    assert "Traceback" not in site.said()
+
+
+def test_a_killed_up_takes_all_along_and_the_next_one_just_works(site: LiveSite) -> None:
+    family = whole_family(site)
+    assert site.process
+    site.process.kill()
+    site.process.wait()
+    site.wait_for(lambda: not any(process.is_running() for process in family))
+    assert left_in(site) == {"up.lock", "valkey.sock"}, "what a crash leaves must not hinder the next start"
+    site.start()
+    assert site.answers()
+    assert site.stop() == 0
 
 
 @pytest.mark.tvm
-def test_the_first_time_it_tunes_something_small_and_real(new_site: LiveSite) -> None:
-    new_site.start("--port", str(new_site.port))
-    new_site.wait_for(lambda: "Queued a small demo run" in new_site.said(), 60)
-    token = new_site.token("viewer")
-    new_site.wait_for(lambda: new_site.api("GET", "/runs/1", token=token)[1]["trials_done"] > 0, 300)
-    run = new_site.api("GET", "/runs/1", token=token)[1]
-    assert run["name"].startswith("Demo")
-    assert run["status"] == "running"
-    family = whole_family(new_site)
+def test_the_first_time_it_tunes_something_small_and_real_whatever_its_folders_name(odd_site: LiveSite) -> None:
+    site = odd_site
+    site.start("--port", str(site.port))
+    assert valkey.answers(site.var)
+    socket_path = valkey.socket_path(site.var)
+    assert len(str(socket_path)) < 108
+    site.wait_for(lambda: "Queued a small demo run" in site.said(), 60)
+    token = site.token("viewer")
+    site.wait_for(lambda: site.api("GET", "/runs/1", token=token)[1]["trials_done"] > 0, 300)
+    run = site.api("GET", "/runs/1", token=token)[1]
+    assert (run["name"], run["status"]) == ("Demo: a small MLP", "running")
+    family = whole_family(site)
     assert any("tuning.engines" in " ".join(process.cmdline()) for process in family)
-    assert new_site.stop() == 0
+    assert site.stop() == 0
     assert [process for process in family if process.is_running()] == []
-    new_site.start("--port", str(new_site.port))
-    status, run = new_site.api("GET", "/runs/1", token=token)
+    assert not socket_path.parent.exists()
+    site.start("--port", str(site.port))
+    status, run = site.api("GET", "/runs/1", token=token)
     assert (status, run["status"]) == (200, "interrupted")
-    assert "queued" not in new_site.said(), "a demo run was queued though there is a run"
+    assert "queued" not in site.said(), "a demo run was queued though there is a run"
 
 
 @pytest.fixture
@@ -175,8 +201,7 @@ def lone(tmp_path: Path) -> Iterator[LiveSite]:
     """A site that isn't expected to become ready."""
     site = LiveSite(tmp_path / "var")
     yield site
-    if site.running:
-        site.stop()
+    site.close()
 
 
 @pytest.mark.parametrize(
@@ -194,20 +219,6 @@ def test_it_says_in_one_line_what_it_waits_for(lone: LiveSite, variable: str, ur
     assert lone.stop() == 0
     assert lone.said().splitlines()[1:] == ["Stopping.", "Stopped."]
     assert "secret" not in lone.said()
-
-
-def test_a_folder_with_a_long_and_odd_name_is_fine(tmp_path: Path) -> None:
-    site = LiveSite(tmp_path / ("a name of 100 characters: " + "x" * 74) / "var")
-    site.var.parent.mkdir()
-    site.start()
-    try:
-        connected = valkey.answers(site.var)
-        folder = valkey.socket_path(site.var).parent
-    finally:
-        site.stop()
-    assert connected
-    assert len(str(valkey.socket_path(site.var))) < 108
-    assert not folder.exists()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+"""A database that an earlier Tuneboard filled is migrated without losing a row.
+
+The dumps in tests/data hold tables and rows of commit 3cfb52b (migration tuning.0011), one by SQLite's `.dump`, one by
+`pg_dump --inserts`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import LiveSite
+
+pytestmark = pytest.mark.both_databases
+DUMPS = Path(__file__).parent.parent / "data"
+LOAD = """
+import pathlib
+from django.db import connection
+with connection.cursor() as cursor:
+    cursor.execute(pathlib.Path({path!r}).read_text())
+"""
+READ = """
+import json
+from django.db import connection
+rows = {}
+with connection.cursor() as cursor:
+    for table in connection.introspection.table_names(cursor):
+        cursor.execute(f'SELECT * FROM "{table}"')
+        names = [column[0] for column in cursor.description]
+        rows[table] = {str(row[0]): dict(zip(names, map(str, row))) for row in cursor.fetchall()}
+print(json.dumps(rows))
+"""
+GET = """
+import json
+from django.contrib.auth.models import User
+from django.test import Client
+from django.test.utils import setup_test_environment
+setup_test_environment()
+client = Client()
+client.force_login(User.objects.get(username="grace"))
+answers = [client.get(path) for path in {paths!r}]
+print(json.dumps([(answer.status_code, answer.content.decode()) for answer in answers]))
+"""
+ROWS = {
+    "auth_user": 1,
+    "dashboard_apitoken": 1,
+    "tuning_benchmark": 1,
+    "tuning_compilation": 2,
+    "tuning_delivery": 2,
+    "tuning_deviceturn": 2,
+    "tuning_extractedtask": 2,
+    "tuning_extraction": 2,
+    "tuning_network": 3,
+    "tuning_record": 5,
+    "tuning_run": 5,
+    "tuning_tag": 2,
+    "tuning_task": 5,
+    "tuning_trackersample": 2,
+    "tuning_trial": 66,
+    "tuning_trialerror": 5,
+}
+
+
+def run_code(site: LiveSite, code: str) -> str:
+    return site.manage("shell", "-v", "0", "--no-imports", "-c", code)
+
+
+def rows_of(site: LiveSite) -> dict[str, dict[str, dict[str, str]]]:
+    """Table → primary key → column → value."""
+    rows: dict[str, dict[str, dict[str, str]]] = json.loads(run_code(site, READ))
+    return rows
+
+
+def get(site: LiveSite, *paths: str) -> list[tuple[int, str]]:
+    return [(status, text) for status, text in json.loads(run_code(site, GET.format(paths=paths)))]
+
+
+@pytest.fixture
+def filled(new_site: LiveSite) -> LiveSite:
+    """A site that isn't running, whose database is as commit 3cfb52b left it."""
+    new_site.var.mkdir()
+    if "DATABASE_URL" in new_site.env:
+        run_code(new_site, LOAD.format(path=str(DUMPS / "filled_postgresql.sql")))
+    else:
+        with sqlite3.connect(new_site.var / "tuneboard.sqlite3") as database:
+            database.executescript((DUMPS / "filled_sqlite.sql").read_text())
+        database.close()
+    return new_site
+
+
+def test_no_row_is_lost_and_pages_and_api_show_them(filled: LiveSite) -> None:
+    before = rows_of(filled)
+    assert {table: len(before[table]) for table in ROWS} == ROWS
+    filled.manage("migrate", "--verbosity", "0")
+    after = rows_of(filled)
+    kept = {
+        table: {key: {column: after[table].get(key, {}).get(column) for column in row} for key, row in rows.items()}
+        for table, rows in before.items()
+    }
+    assert kept == before
+    shows_them(filled)
+
+
+def shows_them(site: LiveSite) -> None:
+    site.manage("collectstatic", "--no-input", "--verbosity", "0")
+    pages = {
+        "/runs/": ["made up: 60 trials", "measured", "failed", "queued", "paper: figure 3"],
+        "/runs/2/": ["measured", "<strong>tiled</strong>", "baseline", "fused_matmul1"],
+        "/runs/1/trials/": ["made up: 60 trials", 'data-role="trials-done">60<'],
+        "/networks/": ["uploaded"],
+        "/compilations/1/": ["measured"],
+    }
+    for (path, words), (status, page) in zip(pages.items(), get(site, *pages), strict=True):
+        assert status == 200, path
+        assert [word for word in words if word not in page] == [], path
+    runs, trials, removed = (
+        (status, json.loads(text))
+        for status, text in get(site, "/api/v1/runs", "/api/v1/runs/2/trials", "/api/v1/runs/5")
+    )
+    assert (runs[0], names_in(runs[1])) == (200, ["queued", "failed", "measured", "made up: 60 trials"])
+    assert (trials[0], trials[1]["latency_s"]) == (200, [2e-3, 3e-3, None, 2.5e-3, 1e-3, 1.5e-3])
+    assert removed[0] == 404
+
+
+def names_in(answer: dict[str, Any]) -> list[str]:
+    return [run["name"] for run in answer["items"]]
