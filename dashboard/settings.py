@@ -1,4 +1,4 @@
-"""Settings, from the environment (docs/settings.md lists every variable). A bad value ends the start."""
+"""Settings, read from the environment (docs/settings.md lists every variable). A bad value is an error at start."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import secrets
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,7 @@ env = Env()
 
 
 def _some(pattern: str, example: str) -> Callable[[list[str]], None]:
-    """Checks that a list has entries, all of the pattern."""
+    """A check that a list isn't empty and every entry matches the pattern."""
     entry = validate.Regexp(pattern, error=f"{{input!r}}: write it like {example}")
 
     def check(values: list[str]) -> None:
@@ -36,7 +37,7 @@ def _some(pattern: str, example: str) -> Callable[[list[str]], None]:
 
 
 def _trackers() -> dict[str, Address]:
-    """Name to address of each tracker. Raises `EnvError`."""
+    """The trackers' addresses by name. Raises `EnvError`."""
     entries: list[str] = env.list("TUNEBOARD_TRACKERS", [])
     found: dict[str, Address] = {}
     for entry in entries:
@@ -59,7 +60,7 @@ def _redis_url(value: str) -> None:
 
 
 def _var() -> Path:
-    """The folder, made when there is none."""
+    """The data folder, created if missing. Raises `EnvError` if it isn't writable."""
     folder = Path(env.str("TUNEBOARD_VAR", str(BASE_DIR / "var"), validate=validate.Length(min=1))).resolve()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -70,45 +71,45 @@ def _var() -> Path:
 
 
 VAR: Path = _var()
-"""Everything that Tuneboard writes: database, work directories of runs, logs, secrets."""
+"""Everything Tuneboard writes: the SQLite database, the runs' work directories, logs, secrets."""
 
 DEVICES: list[str] = env.list("TUNEBOARD_DEVICES", ["cpu"], validate=_some(r"(cpu|cuda:\d+)$", "cpu or cuda:0"))
-"""What the worker of this machine tunes on; one run at a time on each."""
+"""What this machine's workers tune on, one run at a time on each device."""
 
 UPLOAD_MB: int = env.int("TUNEBOARD_UPLOAD_MB", 512, validate=validate.Range(min=1, max=2047))
-"""MiB of an uploaded model. A protobuf can't be larger than 2 GiB."""
+"""Maximum size of an uploaded model in MiB. Protobuf's own limit is 2 GiB."""
 INSPECT_MEMORY_MB: int = env.int("TUNEBOARD_INSPECT_MEMORY_MB", 4096, validate=validate.Range(min=1024))
-"""MiB of address space in which a model is read, its tasks are extracted, or a record is shown."""
+"""MiB of address space for reading an uploaded model, extracting its tasks, or showing a record."""
 INSPECT_S: int = env.int("TUNEBOARD_INSPECT_S", 180, validate=validate.Range(min=10, max=3600))
-"""Seconds, of time and of a processor, that this may take."""
+"""Time limit for the same, in seconds, both elapsed and CPU time."""
 
 COMPILE_MEMORY_MB: int = env.int("TUNEBOARD_COMPILE_MEMORY_MB", 8192, validate=validate.Range(min=1024))
-"""MiB of address space in which a library is built, and proven unless that needs a GPU."""
+"""MiB of address space for building a library, and for proving it unless that needs a GPU."""
 COMPILE_S: int = env.int("TUNEBOARD_COMPILE_S", 1800, validate=validate.Range(min=10, max=86400))
-"""Seconds that building may take, and proving."""
+"""Time limit in seconds for building, and for proving."""
 BENCHMARK_S: float = env.float("TUNEBOARD_BENCHMARK_S", 60.0, validate=validate.Range(min=1, max=3600))
-"""Seconds for the rounds of a benchmark."""
+"""Seconds of measuring in a benchmark."""
 
 KEEP_DELETED_DAYS: float = env.float("TUNEBOARD_KEEP_DELETED_DAYS", 7.0, validate=validate.Range(min=0, max=3650))
-"""For so many days a deleted run can be restored; then it goes for good, with its folder."""
+"""Days for which a deleted run can be restored before it is removed for good, with its folder."""
 
 TRACKERS: dict[str, Address] = _trackers()
-"""TVM RPC trackers whose devices may measure; no other address is ever connected to."""
+"""The TVM RPC trackers whose devices may be measured on. No other address is ever connected to."""
 DEVICE_PATIENCE_S: float = env.float("TUNEBOARD_DEVICE_PATIENCE", 60.0, validate=validate.Range(min=1))
-"""A run that measures elsewhere ends when it had no device for so many seconds."""
+"""Seconds without any device after which a run on remote devices ends."""
 REMOTE_RUNS: int = env.int("TUNEBOARD_REMOTE_RUNS", 2, validate=validate.Range(min=1, max=64))
-"""Runs at once, in this machine's worker, that measure elsewhere: their searches and builds share its cores."""
+"""How many runs on remote devices this machine's worker tunes at once: they share its cores for search and builds."""
 
 
 def _webhooks(values: list[str]) -> None:
-    """Checks that each is an address to post to."""
+    """Check that each value is an HTTP(S) URL."""
     for value in values:
         if not re.fullmatch(r"https?://[^\s/]\S*", value.strip()):
             raise ValidationError(f"{value!r}: write it like https://chat.example/hooks/tune")
 
 
 def _webhook_secret(value: str) -> None:
-    """Checks the form that Standard Webhooks gives secrets."""
+    """Check that the secret has the form that Standard Webhooks prescribes."""
     try:
         length = len(base64.b64decode(value.removeprefix("whsec_"), validate=True))
     except ValueError:
@@ -119,17 +120,17 @@ def _webhook_secret(value: str) -> None:
 
 _addresses: list[str] = env.list("TUNEBOARD_WEBHOOKS", [], validate=_webhooks)
 WEBHOOKS: list[str] = [address.strip() for address in _addresses]
-"""Addresses that are told when a run or compilation has ended."""
+"""URLs to notify when a run or compilation ends."""
 WEBHOOK_SECRET: str = env.str("TUNEBOARD_WEBHOOK_SECRET", "", validate=_webhook_secret)
-"""Signs what they are told."""
+"""Key for signing these notifications."""
 SITE_URL: str = env.str(
     "TUNEBOARD_URL", "", validate=validate.Regexp(r"$|https?://[^\s/]\S*$", error="write it like https://tune.example")
 ).rstrip("/")
-"""Where users find the site, for links in what others are told; empty when that isn't known."""
+"""The site's public URL, for links in notifications; empty if unknown."""
 
 
 def _kept_secret_key() -> str:
-    """A key made once and kept readable by its owner only, so that sessions outlive a restart."""
+    """A key generated once and readable by its owner only, so that sessions outlive a restart."""
     path = VAR / "secret_key"
     try:
         with open(path, "x", opener=_private) as file:
@@ -148,21 +149,21 @@ DEBUG: bool = env.bool("DEBUG", False)
 ALLOWED_HOSTS: list[str] = env.list(
     "ALLOWED_HOSTS",
     ["localhost", "127.0.0.1", "[::1]"],
-    validate=_some(r"[^\s/:]+$|\[[^\s/]+\]$", "tune.example, without scheme and port"),
+    validate=_some(r"[^\s/:]+$|\[[^\s/]+\]$", "tune.example, without scheme or port"),
 )
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
 HTTPS: bool = env.bool("TUNEBOARD_HTTPS", False)
-"""Served behind a proxy that speaks HTTPS to the browser: secure cookies, and its forwarded scheme is believed."""
+"""A proxy in front of the site terminates HTTPS: cookies are secure, and its X-Forwarded-Proto header is trusted."""
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-# HSTS and the redirect from HTTP are that proxy's business: it alone knows what else its domain serves.
+# HSTS and the redirect to HTTPS are up to that proxy, which knows what else its domain serves.
 SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W008"]
 SESSION_COOKIE_NAME = "tuneboard_session"
 CSRF_COOKIE_NAME = "tuneboard_csrf"
 
 REDIS_URL: str = env.str("REDIS_URL", valkey.url(VAR), validate=_redis_url)
-"""Broker and channel layer. The default is the embedded Valkey that `up` starts."""
+"""The broker and channel layer; by default the embedded Valkey that `up` starts."""
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -177,7 +178,7 @@ INSTALLED_APPS = [
     "sesame",
     "tuning",
     "dashboard",
-    # A checkout has the benchmarks' commands; an image, which has no tests, hasn't.
+    # The benchmark commands. The Docker image contains no tests.
     *(["tests.benchmarks"] if (BASE_DIR / "tests" / "benchmarks").is_dir() else []),
 ]
 
@@ -205,7 +206,7 @@ ASGI_APPLICATION = "dashboard.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        # Ninja isn't an app (dashboard.assets.finders says why).
+        # Ninja isn't an installed app (dashboard.assets.finders says why).
         "DIRS": [BASE_DIR / "templates", folder_of("ninja") / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
@@ -224,24 +225,26 @@ CONNECTION_TIMEOUT_S = 3.0
 
 
 def _database() -> dict[str, Any]:
-    """The one database, with what SQLite needs so that web and worker can write side by side."""
+    """The database: SQLite tuned for several writing processes, or PostgreSQL, pooled if TUNEBOARD_CONNECTIONS says so."""
     config: dict[str, Any] = dict(env.dj_db_url("DATABASE_URL", f"sqlite:///{VAR / 'tuneboard.sqlite3'}"))
-    kept = env.int("TUNEBOARD_CONNECTIONS", 0, validate=validate.Range(min=0, max=1000))
+    connections = env.int("TUNEBOARD_CONNECTIONS", 0, validate=validate.Range(min=0, max=1000))
     if config["ENGINE"] == "django.db.backends.sqlite3":
         config["OPTIONS"] = {
-            # Writers queue for the lock at BEGIN rather than fail when they upgrade a read.
+            # Wait for the write lock at BEGIN. A transaction that starts by reading would fail instead.
             "transaction_mode": "IMMEDIATE",
             "timeout": 30,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
         }
     else:
         config["CONN_HEALTH_CHECKS"] = True
-        if kept:
+        if connections:
             config["ENGINE"] = "dashboard.database"
-            config["POOL"] = {"size": kept, "timeout_s": CONNECTION_TIMEOUT_S}
+            config["POOL"] = {"size": connections, "timeout_s": CONNECTION_TIMEOUT_S}
     return config
 
 
+# Django prefers psycopg 3 wherever it is installed: in an environment of an earlier version, or the user's own.
+sys.modules["psycopg"] = None  # type: ignore[assignment]
 DATABASES = {"default": _database()}
 
 CHANNEL_LAYERS = {
@@ -255,7 +258,7 @@ CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-# For ever: a worker that gave up would take the run along that it is tuning.
+# Retry forever: a worker that gave up would end the run it is tuning.
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
@@ -266,7 +269,7 @@ LOGIN_REDIRECT_URL = "run_list"
 LOGOUT_REDIRECT_URL = "sign_in"
 SESAME_ONE_TIME = True
 SESAME_MAX_AGE: int = env.int("TUNEBOARD_LOGIN_URL_AGE", 3600, validate=validate.Range(min=60))
-"""Seconds for which an unused login URL works."""
+"""Seconds for which an unused login URL is valid."""
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
@@ -284,9 +287,9 @@ CONTENT_SECURITY_POLICY = {
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 FILE_UPLOAD_TEMP_DIR = VAR
-"""Where bodies lie while they come in: a machine's /tmp may be small, and in its memory."""
+"""Not /tmp, which may be small or in memory."""
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
-"""Bytes of a request's body; what is larger is refused unread (413)."""
+"""Maximum bytes of a request body; larger ones get a 413 without being read."""
 
 STATIC_URL = "static/"
 STATIC_ROOT = VAR / "static"
@@ -299,7 +302,7 @@ STATICFILES_FINDERS = [
 ]
 STORAGES: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    # Names with a hash of the content: cached for good, and never stale after an update.
+    # File names contain a hash of the content, so that browsers can cache them forever.
     "staticfiles": {"BACKEND": "dashboard.assets.storage.HashedModules"},
 }
 
@@ -318,7 +321,7 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": env.log_level("LOG_LEVEL", logging.INFO)},
     "loggers": {
         "django.request": {"level": "ERROR"},
-        # Scanners try any Host: they get a 400, and no traceback for it.
+        # Scanners try any Host. They get a 400, which needs no traceback.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
     },
 }

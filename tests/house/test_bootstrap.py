@@ -150,7 +150,7 @@ def test_it_says_that_the_folder_cannot_be_written(project: Project) -> None:
     (project.root / ".venv").write_text("a file where the folder should be")
     status, _, err = project.call("up")
     assert status == 1
-    assert ".venv can't be made" in err
+    assert ".venv can't be created" in err
     assert "Traceback" not in err
 
 

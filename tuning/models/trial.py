@@ -1,4 +1,4 @@
-"""A run's trials and their errors: numbers, each text once, and what is set once on insert for quick curves."""
+"""A run's trials and their errors. Trials are numbers only; each distinct error text of a run is stored once."""
 
 from __future__ import annotations
 
@@ -16,47 +16,46 @@ from .shapes import ErrorDict, TrialColumns
 from .task import Task
 
 VALID, FAILED = Q(error_kind__isnull=True), Q(error_kind__isnull=False)
-"""By the error's kind and not by the latency, from which SQLite would infer that an index of valid trials serves a read of
-improvements: it would walk all valid ones in the order of latency."""
+"""Conditions on the error kind rather than the latency: given a condition on the latency, SQLite reads improvements through
+the index of valid trials by latency, that is, all valid trials."""
 MAX_NUMBER = 2**31 - 1
-"""The largest trial or task number that the columns hold."""
+"""The largest trial or task number that fits the columns."""
 FEW = 20_000
-"""Rows that are sorted for a page in a few milliseconds."""
-COARSE = 1
-"""The level of detail from which on trials are indexed by it: a run that is read whole is read by number."""
-DRAWN = ("task", "at_s", "latency_s", "nth")
-"""What curves show of a trial is in the index: of a million trials each would else be on a page of its own."""
+"""As many rows as can be sorted for a page within a few milliseconds."""
+LEAST_INDEXED_LOD = 1
+"""Trials of a finer level of detail aren't in that index: a read of all trials goes by number."""
+CURVE_COLUMNS = ("task", "at_s", "latency_s", "nth")
+"""Included in the indexes that curves read: in a run of a million trials, each row would be on a different page."""
 
 
 @models.PositiveIntegerField.register_lookup
 class OneOf(models.Lookup):
-    """As `in`, of thousands of numbers as one parameter: Django prepares each of them by itself, which takes longer than to find it."""
+    """Like `in`, with thousands of numbers in one parameter: Django prepares each item of `in`, which takes longer than finding the row."""
 
     lookup_name = "one_of"
 
     def get_prep_lookup(self) -> list[int]:
-        """As every database's client takes it."""
         return list(self.rhs)
 
     def as_sql(self, compiler: Any, connection: Any) -> Any:
-        """PostgreSQL's."""
+        # An array literal: psycopg2 would write a list as ARRAY[…], which PostgreSQL parses number by number.
         left, parameters = self.process_lhs(compiler, connection)
         return f"{left} = ANY(%s)", [*parameters, "{" + ",".join(map(str, self.rhs)) + "}"]
 
     def as_sqlite(self, compiler: Any, connection: Any) -> Any:
-        """SQLite has no arrays, but knows JSON."""
+        # SQLite has no arrays, but reads JSON.
         left, parameters = self.process_lhs(compiler, connection)
         numbers = msgspec.json.encode(self.rhs).decode()
         return f"{left} IN (SELECT value FROM json_each(%s))", [*parameters, numbers]  # noqa: S608 - a column
 
 
 class TrialError(models.Model):
-    """An error text of a run, stored once however many trials met it."""
+    """An error of a run, stored once for all trials that failed with it."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="errors")
     kind = models.CharField(max_length=20)
     digest = models.CharField(max_length=64)
-    """Of kind and text, less what differs from trial to trial (addresses, temporary paths)."""
+    """Of the kind and text, without what differs from trial to trial (addresses, temporary paths)."""
     text = models.TextField()
     count = models.PositiveIntegerField(default=0)
     first_trial = models.PositiveIntegerField()
@@ -83,7 +82,7 @@ class TrialError(models.Model):
 
 
 class TrialRow(NamedTuple):
-    """A trial's columns, as they are stored: an instance of the model takes many times as long to make."""
+    """The columns of a trial. Making a model instance takes many times as long."""
 
     run_id: int
     task_id: int
@@ -99,10 +98,10 @@ class TrialRow(NamedTuple):
 
 
 class TrialQuerySet(models.QuerySet["Trial"]):
-    """Reads of trials, none of which holds all trials of a run at once; and how they are written."""
+    """Writes trials in bulk, and reads them without ever holding all trials of a run."""
 
     def insert(self, rows: Sequence[TrialRow]) -> None:
-        """Write rows in the fastest way that the database has."""
+        """Write the rows in the database's fastest way."""
         table, columns = self.model._meta.db_table, ",".join(TrialRow._fields)  # noqa: SLF001 - documented by Django
         connection = connections[self.db]
         with connection.cursor() as cursor:
@@ -112,18 +111,14 @@ class TrialQuerySet(models.QuerySet["Trial"]):
                 places = ",".join(["%s"] * len(TrialRow._fields))
                 cursor.executemany(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)  # noqa: S608 - our own names
 
-    def rows(self) -> Iterator[TrialRow]:
-        """Them as they are stored."""
-        return map(TrialRow._make, self.values_list(*TrialRow._fields).iterator())
-
     def after(self, number: int, limit: int) -> TrialQuerySet:
-        """The next `limit` trials of a run by number."""
+        """The next `limit` trials after that number, in order."""
         return self.filter(number__gt=number).order_by("number")[:limit]
 
     def piecewise(self, *columns: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
-        """All of them by number, at most `size` rows of number and `columns` at a time.
+        """Lists of at most `size` rows in order; a row is the trial's number followed by `columns`.
 
-        Each piece is a query of its own: however slowly they are taken, no snapshot is held open meanwhile.
+        Each list is a query of its own, so a slow reader holds no database snapshot open.
         """
         number = 0
         while rows := list(self.after(number, size).values_list("number", *columns)):
@@ -131,35 +126,34 @@ class TrialQuerySet(models.QuerySet["Trial"]):
             number = rows[-1][0]
 
     def failed(self) -> TrialQuerySet:
-        """Those without a latency."""
         return self.filter(FAILED)
 
     def valid(self) -> TrialQuerySet:
-        """Those with a latency."""
         return self.filter(VALID)
 
     def between(self, least: float | None, most: float | None) -> TrialQuerySet:
-        """Those of these latencies in seconds, both ends included."""
+        """Trials with a latency in this range, in seconds, both ends included."""
         return self.filter(**_between("latency_s", least, most))
 
     def gathered(self, least: float | None, most: float | None) -> TrialQuerySet | None:
-        """Valid ones of these latencies, gathered by latency, to be sorted in any way; None when they are too many for that."""
+        """Valid trials in this range, read by latency and then sorted in any order; None if they are too many to sort."""
         found = self.valid().between(least, most)
         if found.order_by("latency_s")[FEW : FEW + 1].exists():
             return None
         return self.filter(number__in=found.order_by().values("number"))
 
     def passing(self, least: float | None, most: float | None) -> TrialQuerySet:
-        """Valid ones of these latencies, for who reads in another order than theirs and finds the next ones near.
+        """Valid trials in this range, checked one by one while reading in another order.
 
-        The sum keeps a database from the index by latency: it may guess that they are few, and sort half a million for one page.
+        The addition keeps the database off the index by latency: if it underestimates the range, it sorts half a
+        million rows for one page.
         """
         return self.valid().alias(measured_s=F("latency_s") + 0.0).filter(**_between("measured_s", least, most))
 
     def task_by_task(self, run: Run) -> TrialQuerySet:
-        """The run's, to be read by task and number: its tasks' keys are a range of that index.
+        """The run's trials through the index by task and number, of which the keys of its tasks are a range.
 
-        The sum keeps a database from gathering all of the run's trials and sorting them.
+        The addition keeps the database from reading all of the run's trials and sorting them.
         """
         keys = run.tasks.aggregate(first=Min("pk"), last=Max("pk"))
         if keys["first"] is None:
@@ -168,54 +162,54 @@ class TrialQuerySet(models.QuerySet["Trial"]):
         return self.filter(task__gte=keys["first"], task__lte=keys["last"]).alias(of=of).filter(of=run.pk)
 
     def numbered(self, numbers: range) -> TrialQuerySet:
-        """Those of these numbers, told by an index that is about something else: the sum keeps it from the one by number."""
+        """Trials in this range of numbers, read through another index: the addition keeps the database off the one by number."""
         return self.alias(place=F("number") + 0).filter(place__range=(numbers.start, numbers.stop - 1))
 
     def every(self, step: int) -> TrialQuerySet:
-        """Those whose number is a multiple of `step`."""
+        """Trials whose number is a multiple of `step`."""
         return self if step == 1 else self.alias(rest=F("number") % step).filter(rest=0)
 
     def improvements(self) -> TrialQuerySet:
-        """The trials that were their task's best when measured: exact best-so-far curves from few rows."""
+        """Trials that were their task's best when measured: the exact best-so-far curves, from few rows."""
         return self.filter(improved=True).order_by("number")
 
     def thinned(self, level: int) -> TrialQuerySet:
-        """Every 2^level-th trial: an index range whose cost doesn't depend on the run's size."""
+        """Every 2^level-th trial. It is a range of an index, so the cost depends on the result's size, not the run's."""
         found = self.filter(lod__gte=level).order_by("number")
-        # The index's own condition. It stands last: of two bounds SQLite seeks by the first.
-        return found.filter(lod__gte=COARSE) if level >= COARSE else found
+        # SQLite uses the partial index only if the query repeats its condition, and seeks by the first of two bounds.
+        return found.filter(lod__gte=LEAST_INDEXED_LOD) if level >= LEAST_INDEXED_LOD else found
 
     def spread(self, count: int, points: int) -> TrialQuerySet:
-        """Of a run's first `count` trials `points`, evenly: a whole level of detail, and of the next finer one what is missing.
+        """About `points` of a run's first `count` trials, evenly spread: a whole level of detail and a part of the next finer one.
 
-        Whatever the run's size, that is a range of the index with less than twice `points` rows.
+        Whatever the run's size, this reads a range of the index with fewer than twice `points` rows.
         """
         level = (count // (points + 1)).bit_length()
         if level == 0:
             return self.order_by("number")
         missing, finer = points - (count >> level), (count >> (level - 1)) - (count >> level)
-        # The finer ones are counted from 0 by the bits above their last one.
+        # The bits above the lowest set one number the trials of the finer level from 0.
         turn = F("number").bitrightshift(level) * missing % finer
         return self.thinned(level - 1).alias(turn=turn).filter(Q(lod__gte=level) | Q(turn__lt=missing))
 
 
 class Trial(models.Model):
-    """One candidate schedule, built and measured once. Numbers only: its trace is in the run's record file."""
+    """One candidate schedule, built and measured once. Its trace is in the run's record file."""
 
-    # No index of their own: those below begin with them.
+    # No index of their own: the composite ones below start with them.
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="trials", db_index=False)
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="trial_set", db_index=False)
     number = models.PositiveIntegerField()
     nth = models.PositiveIntegerField()
-    """Counts the trials of its task, from 1."""
+    """Number among the trials of its task, from 1."""
     latency_s = models.FloatField(null=True)
     error = models.ForeignKey(TrialError, on_delete=models.RESTRICT, null=True, related_name="trials", db_index=False)
     error_kind = models.CharField(max_length=20, null=True)
     short = models.BooleanField(default=False, db_default=False)
-    """Measured in a few short laps only, being clearly slower than its task's best."""
+    """Measured briefly, because it was clearly slower than its task's best."""
     at_s = models.FloatField()
     lod = models.PositiveSmallIntegerField()
-    """Number of trailing zero bits of `number`."""
+    """Level of detail: the number of trailing zero bits of `number`."""
     improved = models.BooleanField()
 
     objects = TrialQuerySet.as_manager()
@@ -232,10 +226,16 @@ class Trial(models.Model):
             models.CheckConstraint(condition=Q(short=False) | Q(improved=False), name="trial_short_never_improves"),
         )
         indexes = (
-            models.Index(fields=("run", "lod", "number", *DRAWN), condition=Q(lod__gte=COARSE), name="trial_levels"),
+            models.Index(
+                fields=("run", "lod", "number", *CURVE_COLUMNS),
+                condition=Q(lod__gte=LEAST_INDEXED_LOD),
+                name="trial_levels",
+            ),
             models.Index(fields=("run", "number"), condition=Q(improved=True), name="trial_improvements"),
-            # With `improved` itself: SQLite reads it all the same.
-            models.Index(fields=("run", "number", *DRAWN, "improved"), condition=Q(improved=True), name="trial_bests"),
+            # It includes `improved`, which SQLite reads although the condition fixes it.
+            models.Index(
+                fields=("run", "number", *CURVE_COLUMNS, "improved"), condition=Q(improved=True), name="trial_bests"
+            ),
             models.Index(fields=("task", "number")),
             models.Index(fields=("run", "latency_s", "number"), condition=VALID, name="trial_latencies"),
             models.Index(fields=("task", "latency_s", "number"), condition=VALID, name="trial_latencies_of_task"),
@@ -250,7 +250,7 @@ class Trial(models.Model):
 
 
 def _as_csv(rows: Iterable[TrialRow]) -> io.StringIO:
-    """The rows for COPY, which reads an empty field as NULL: no text column of a trial is ever an empty string."""
+    """For COPY, which reads an empty field as NULL. An empty string would become NULL, too, but no error kind is empty."""
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerows(rows)
     buffer.seek(0)
@@ -263,7 +263,7 @@ def _between(column: str, least: float | None, most: float | None) -> dict[str, 
 
 
 def trial_columns(trials: Iterable[TrialRow], index_of: Mapping[int, int], after: int) -> TrialColumns:
-    """The trials as columns; `index_of` gives the task's index by its key, `after` is `last` when there are none."""
+    """The trials as columns. `index_of` maps a task's key to its index; `after` becomes `last` if there are no trials."""
     rows = list(trials)
     return {
         "number": [row.number for row in rows],
@@ -279,10 +279,10 @@ def trial_columns(trials: Iterable[TrialRow], index_of: Mapping[int, int], after
 
 
 def level_of_detail(number: int) -> int:
-    """Number of trailing zero bits of a trial's number (from 1)."""
+    """The number of trailing zero bits of a trial's number (from 1)."""
     return (number & -number).bit_length() - 1
 
 
 def step_for(trials: int, points: int) -> int:
-    """The least power of two such that every step-th of so many trials makes at most `points`."""
+    """The smallest power of two such that taking every step-th trial gives at most `points`."""
     return 1 << max(0, (-(-trials // points) - 1).bit_length()) if trials else 1

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import psycopg2
@@ -18,7 +19,7 @@ from django.db import OperationalError, connection
 from dashboard.database import pool as pools
 from dashboard.database.base import DatabaseWrapper
 from dashboard.http.downloads import Streamed
-from tests.live import LiveSite
+from tests.live import LiveSite, environment
 from tuning.models import Run
 
 RUNS = "/runs"
@@ -69,6 +70,16 @@ def together(database: Any, depth: int) -> Any:
     return in_a_request(
         database, lambda cursor: [backend(cursor), *(together(database, depth - 1) if depth > 1 else [])]
     )
+
+
+def test_django_uses_psycopg2_though_psycopg_3_is_installed(tmp_path: Path) -> None:
+    (tmp_path / "psycopg.py").write_text("__version__ = '3.3.9'\n")
+    script = "import django; django.setup(); from django.db import connection; print(connection.Database.__name__)"
+    env = environment(tmp_path / "var", "postgres://nobody@localhost/nothing") | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, cwd=settings.BASE_DIR, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "psycopg2\n"
 
 
 @needs_postgresql
