@@ -36,7 +36,7 @@ class LaunchForm(forms.Form):
     """What to tune, for what, and how. `launch` of the services judges the values; this form shows what it says."""
 
     network = forms.CharField(required=False)
-    name = forms.CharField(label="Name", required=False, help_text="Empty: the network's name and options.")
+    name = forms.CharField(label="Name", required=False, help_text="If empty: the network's name and options.")
     target = forms.CharField(
         label="Target",
         initial="this",

@@ -9,7 +9,7 @@ from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.views.defaults import server_error as django_server_error
 
-AWAY = "The database can't be reached just now. Nothing is lost: tuning goes on. Try again in a moment.\n"
+AWAY = "The database can't be reached right now. Nothing is lost: tuning continues. Try again in a moment.\n"
 
 
 @login_not_required

@@ -45,7 +45,7 @@ def webhook_test(request: HttpRequest) -> HttpResponse:
     """Have a test sent to each address."""
     assert isinstance(request.user, User)
     attempt = partial(deliveries.send_test, request.user)
-    return act(request, attempt, "webhook_page", done="A test is on its way to each address.")
+    return act(request, attempt, "webhook_page", done="A test message is on its way to each address.")
 
 
 @require_POST
@@ -53,4 +53,6 @@ def webhook_test(request: HttpRequest) -> HttpResponse:
 def webhook_again(request: HttpRequest, pk: int) -> HttpResponse:
     """Have a message sent again that was given up."""
     delivery = get_object_or_404(Delivery, pk=pk)
-    return act(request, lambda: deliveries.send_again(delivery), "webhook_page", done="It is sent once more.")
+    return act(
+        request, lambda: deliveries.send_again(delivery), "webhook_page", done="The message is being sent again."
+    )

@@ -224,7 +224,7 @@ def test_strangers_get_a_page_that_passes_too(site: LiveSite, page: Page, path: 
         ("/runs/", "[data-role=user-menu] > summary", "[data-role=sign-out]"),
         ("/runs/", "[data-role=help]", "[data-role=shortcut-list]"),
         ("/runs/{live}/", "[data-role=downloads] > summary", "[data-figure=latency]"),
-        ("/runs/{run}/", "[data-role=compare]", "[data-role=beside-confirm]"),
+        ("/runs/{run}/", "[data-role=compare]", "[data-role=compare-confirm]"),
         ("/runs/{live}/", "[data-role=stop]", "[data-role=stop-confirm]"),
         ("/runs/{run}/", "[data-role=extend]", "[data-role=extend-confirm]"),
         ("/runs/{run}/", "[data-role=compile]", "[data-role=compile-confirm]"),

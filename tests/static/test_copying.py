@@ -36,14 +36,14 @@ def test_it_copies_what_it_names(live_site: LiveSite, signed_in: Page, runs: lis
     page = signed_in
     page.goto(f"{live_site.url}/runs/{runs[0]}/")
     page.get_by_role("button", name="Copy the run’s number").click()
-    expect(page.locator("[data-role=said]")).to_have_text("Copied")
+    expect(page.locator("[data-role=announcement]")).to_have_text("Copied")
     assert clipboard(page) == str(runs[0])
     page.get_by_role("button", name="Copy the target").click()
     expect(page.get_by_role("button", name="Copy the target")).to_have_attribute("data-copied", "yes")
     assert json.loads(clipboard(page)) == {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}
     page.goto(f"{live_site.url}/runs/{runs[0]}/tasks/1/")
     page.get_by_role("button", name="Copy the workload’s hash").click()
-    expect(page.locator("[data-role=said]")).to_have_text("Copied")
+    expect(page.locator("[data-role=announcement]")).to_have_text("Copied")
     assert clipboard(page) == "0000000000000001"
 
 
@@ -51,7 +51,7 @@ def test_it_copies_a_record_as_the_engine_wrote_it(live_site: LiveSite, signed_i
     page = signed_in
     page.goto(f"{live_site.url}/runs/{runs[0]}/tasks/0/?record=3")
     page.get_by_role("button", name="Copy record").click()
-    expect(page.locator("[data-role=said]")).to_have_text("Copied")
+    expect(page.locator("[data-role=announcement]")).to_have_text("Copied")
     assert clipboard(page) == record_text(0, 1e-3)
 
 
@@ -74,6 +74,6 @@ def test_it_copies_where_the_browser_gives_no_clipboard(live_site: LiveSite, sig
     page.goto(f"{live_site.url}/runs/{runs[0]}/")
     page.evaluate("addEventListener('copy', () => { window.copied = document.activeElement.value; })")
     page.get_by_role("button", name="Copy the run’s number").click()
-    expect(page.locator("[data-role=said]")).to_have_text("Copied")
+    expect(page.locator("[data-role=announcement]")).to_have_text("Copied")
     assert page.evaluate("window.copied") == str(runs[0])
     expect(page.get_by_role("button", name="Copy the run’s number")).to_be_focused()

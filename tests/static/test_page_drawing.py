@@ -111,7 +111,7 @@ def test_a_chart_downloads_as_html_that_opens_offline(many_tasks: Page, browser:
 
 def test_records_are_downloaded_from_the_menu(many_tasks: Page) -> None:
     open_menu(many_tasks)
-    many_tasks.get_by_label("How many of the best records").select_option("1")
+    many_tasks.get_by_label("Number of best records").select_option("1")
     with many_tasks.expect_download() as download:
         many_tasks.get_by_role("link", name="Best records as zip").click()
     assert re.fullmatch(r"mlp_znver4_run-\d+_best-1-records\.zip", download.value.suggested_filename)

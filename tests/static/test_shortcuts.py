@@ -57,7 +57,7 @@ def test_the_overlay_lists_what_works_on_this_page(live_site: LiveSite, signed_i
     press(page, "?")
     expect(overlay).to_be_visible()
     here = listed(page)
-    assert here["Stop the run, after a question"] == "s"
+    assert here["Stop the run (asks first)"] == "s"
     assert here["Runs"] == "g then r"
     assert here["Next row"] == "j or ↓"
     assert "Search or filter" not in here
@@ -66,7 +66,7 @@ def test_the_overlay_lists_what_works_on_this_page(live_site: LiveSite, signed_i
 
     page.goto(f"{live_site.url}/runs/{runs[1]}/")
     press(page, "?")
-    assert "Stop the run, after a question" not in listed(page), "it has ended"
+    assert "Stop the run (asks first)" not in listed(page), "it has ended"
     press(page, "Escape")
     expect(overlay).to_be_hidden()
 
@@ -151,7 +151,7 @@ def test_keys_can_be_turned_off(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/")
     press(page, "?")
-    page.get_by_label("Keys do this outside of fields").uncheck()
+    page.get_by_label("Enable keyboard shortcuts outside of fields").uncheck()
     page.get_by_role("button", name="Close").click()
     press(page, "g", "n", "?")
     expect(role(page, "shortcuts")).to_be_hidden()
@@ -159,7 +159,7 @@ def test_keys_can_be_turned_off(live_site: LiveSite, signed_in: Page) -> None:
     press(page, "?")
     expect(role(page, "shortcuts")).to_be_hidden()
     role(page, "help").click()
-    page.get_by_label("Keys do this outside of fields").check()
+    page.get_by_label("Enable keyboard shortcuts outside of fields").check()
     page.get_by_role("button", name="Close").click()
     press(page, "g", "n")
     page.wait_for_url(f"{live_site.url}/networks/")

@@ -62,7 +62,7 @@ def _baseline(text: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER):
-        raise Invalid({"baseline": f"“{text[:40]}” is no run's number."})
+        raise Invalid({"baseline": f"“{text[:40]}” isn't the number of a run."})
     return int(text)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
@@ -12,9 +11,11 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.html import format_html
 from django.views.decorators.http import require_GET, require_POST
+from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 from dashboard.http.paging import long_page
+from dashboard.views.queries import chosen
 from tuning.actions import curation
 from tuning.models import Run
 from tuning.reads import run_list as reads
@@ -41,11 +42,11 @@ DOWN_FIRST = ("trials_done", "trials_failed", "created_at")
 SHOWN = (("", "Current runs"), ("archived", "Archived"), ("deleted", "Deleted"))
 DONE = {
     "tag": "Tagged",
-    "untag": "Took tags off",
+    "untag": "Removed tags from",
     "pin": "Pinned",
     "unpin": "Unpinned",
     "archive": "Archived",
-    "unarchive": "Took back into the list:",
+    "unarchive": "Unarchived",
     "delete": "Deleted",
     "restore": "Restored",
     "stop": "Stopping",
@@ -68,7 +69,9 @@ def run_act(request: HttpRequest) -> HttpResponse:
     runs = undone if undo else ",".join(request.POST.getlist("runs"))
     _act(request, undo or request.POST.get("action"), runs, request.POST.get("tags", ""))
     here = QueryDict(request.POST.get("here", "").removeprefix("?"))
-    return _shown(request, here) if _wants_part(request) else redirect(_url(here))
+    return (
+        _shown(request, here) if _wants_part(request) else redirect(f"{reverse('run_list')}?{chosen(here).urlencode()}")
+    )
 
 
 @require_POST
@@ -80,7 +83,7 @@ def run_marks(request: HttpRequest, pk: int) -> HttpResponse:
     _act(request, "untag" if untag else action, [pk], untag or request.POST.get("tags", ""), quiet=action != "delete")
     run = Run.objects.filter(pk=pk).first()
     if run is None:
-        return redirect("run_list")
+        return HttpResponseClientRedirect(reverse("run_list")) if request.htmx else redirect("run_list")  # type: ignore[attr-defined]
     return render(request, "runs/_marks.html", {"run": run}) if _wants_part(request) else redirect("run_page", pk=pk)
 
 
@@ -112,7 +115,7 @@ def _tell_done(request: HttpRequest, action: str, keys: list[int]) -> None:
 def _shown(request: HttpRequest, asked: QueryDict) -> HttpResponse:
     part = _wants_part(request)
     wanted = _wanted(asked)
-    context = {"asked": asked, "wanted": wanted, "wrong": {}, "rows": [], "part": part, **_links(asked)}
+    context = {"asked": asked, "wanted": wanted, "wrong": {}, "rows": [], "part": part, "query": chosen(asked)}
     try:
         context |= _found(wanted, asked)
     except Invalid as invalid:
@@ -123,7 +126,7 @@ def _shown(request: HttpRequest, asked: QueryDict) -> HttpResponse:
         "any_run": bool(context["rows"]) or Run.everything.exists(),
         "running": sum(status in Run.LIVE for status in statuses),
         "waiting": bool(statuses),
-        "heads": [_head(asked, wanted.order, *column) for column in COLUMNS],
+        "heads": [_head(wanted.order, *column) for column in COLUMNS],
         **({} if part else _choices()),
     }
     template, status = "runs/_list.html" if part else "runs/list.html", 422 if context["wrong"] else 200
@@ -137,19 +140,10 @@ def _found(wanted: Wanted, asked: QueryDict) -> dict[str, Any]:
     places = Run.objects.places() if any(run.status == Run.Status.QUEUED for run in rows) else {}
     return {
         "rows": [(run, places.get(run.pk)) for run in rows],
-        "next": _url(asked, cursor=following) if following else None,
-        "statuses": [(value, number, _url(asked, status=value, cursor=None)) for value, number in statuses],
+        "next": following,
+        "statuses": statuses,
         "total": sum(number for _, number in statuses),
         "kept_days": settings.KEEP_DELETED_DAYS,
-    }
-
-
-def _links(asked: QueryDict) -> dict[str, Any]:
-    return {
-        "here": _url(asked),
-        "query": _url(asked).partition("?")[2],
-        "all": _url(asked, status=None, cursor=None),
-        "first": _url(asked, cursor=None) if asked.get("cursor") else None,
     }
 
 
@@ -184,26 +178,17 @@ def _rows(wanted: Wanted, cursor: str | None) -> tuple[list[Run], str | None]:
     return [*pinned, *others], following
 
 
-def _head(asked: QueryDict, order: str, column: str, title: str, kind: str) -> dict[str, Any]:
-    """A column's title, and the list in its order, or in the opposite one."""
+def _head(order: str, column: str, title: str, kind: str) -> dict[str, Any]:
+    """A table head; `order` is that of its link, the opposite one where the list is ordered by this column."""
     same, down = order.lstrip("-") == column, order.startswith("-")
     turned = not down if same else column in DOWN_FIRST
-    url = _url(asked, order=f"{'-' * turned}{column}", cursor=None)
     return {
         "id": column,
         "title": title,
         "kind": kind,
-        "url": url,
+        "order": f"{'-' * turned}{column}",
         "sorted": ("descending" if down else "ascending") if same else "",
     }
-
-
-def _url(asked: QueryDict, **changes: Any) -> str:
-    """The list with these changes of its query, of which None takes a name away."""
-    query = {name: [value for value in values if value] for name, values in asked.lists()}
-    query |= {name: [value] if value else [] for name, value in changes.items()}
-    text = urlencode({name: values for name, values in query.items() if values}, doseq=True)
-    return f"{reverse('run_list')}?{text}".rstrip("?")
 
 
 def _wants_part(request: HttpRequest) -> bool:

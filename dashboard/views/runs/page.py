@@ -22,11 +22,12 @@ from tuning.actions.editing import NOTES_BYTES
 from tuning.actions.orders import NAME_LENGTH
 from tuning.models import Run, Task
 from tuning.reads import console
+from tuning.reads.comparing import MOST
 from tuning.reads.curves import curves
 from tuning.validation import Invalid
 
-BESIDE = 20
-"""Runs of the same network that a run's page offers to compare it with."""
+COMPARABLE = 20
+"""How many runs of the same network the page offers for a comparison."""
 
 may_change = permission_required(CHANGE, raise_exception=True)
 
@@ -39,6 +40,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     shown = run.to_dict(tasks=tasks)
     context = {
         "run": run,
+        "doing": phases.DOING,
         "phase": phases.sentence(shown),
         "coverage": phases.coverage(shown),
         "warm_start": phases.warm_start(shown),
@@ -54,7 +56,8 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "extension": ExtensionForm(),
         "name_length": NAME_LENGTH,
         "notes_bytes": NOTES_BYTES,
-        "beside": Run.objects.beside(run).select_related("network").defer("notes", "error")[:BESIDE],
+        "comparable": Run.objects.beside(run).select_related("network").defer("notes", "error")[:COMPARABLE],
+        "most_compared": MOST,
         **compilations_of(run),
         "downloads": downloads.menu(run),
     }

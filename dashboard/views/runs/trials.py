@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import Any, cast, get_args
-from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -12,6 +11,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard.http.paging import page
 from dashboard.presentation import charts, downloads
+from dashboard.views.queries import chosen
 from tuning.models import KEEP_BEST, MAX_NUMBER, Record, Run, TrialRow
 from tuning.reads import exploring
 from tuning.reads.exploring import Order, Wanted
@@ -51,14 +51,12 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
         "rows": [(row, tasks[row.task_id], errors.get(row.error_id)) for row in rows],
         "asked": request.GET,
         "only": [(value, title) for value, (title, _) in ONLY.items()],
-        "heads": [_head(request, order, *column) for column in COLUMNS],
+        "heads": [_head(order, *column) for column in COLUMNS],
         "wrong": wrong,
-        "next": _url(request, cursor=following, trial=None) if following else None,
-        "first": _url(request, cursor=None, **{"from": None, "trial": None}),
+        "query": chosen(request.GET),
+        "next": following,
         "begun": bool(request.GET.get("cursor") or request.GET.get("from")),
         "detail": _detail(request, run),
-        "close": _url(request, trial=None),
-        "query": _url(request, trial=None)[1:],
         "scatter": {"figure": charts.scatter_figure(plotted), "foremost": charts.foremost(plotted)},
         "file": downloads.stem(run),
         "kept": KEEP_BEST,
@@ -76,7 +74,7 @@ def _wanted(request: HttpRequest) -> Wanted:
         raise Invalid({"order": f"Must be one of {', '.join(get_args(Order))}."})
     start = _number(request, "from")
     if start is not None and order not in ("number", "at_s"):
-        raise Invalid({"from": "A trial's number is looked for in the order of numbers or times."})
+        raise Invalid({"from": "Jumping to a trial works only in the order of trials or times."})
     return Wanted(
         order=cast("Order", order),
         after=max(0, (start or 1) - 1),
@@ -126,19 +124,12 @@ def _detail(request: HttpRequest, run: Run) -> dict[str, Any] | None:
     }
 
 
-def _head(request: HttpRequest, order: str, column: str, title: str) -> dict[str, Any]:
-    """A column's title, and the page in its order, or in the opposite one."""
+def _head(order: str, column: str, title: str) -> dict[str, Any]:
+    """A table head; `order` is that of its link, the opposite one where the table is ordered by this column."""
     same, down = order.lstrip("-") == column, order.startswith("-")
-    url = _url(request, order=f"-{column}" if same and not down else column, cursor=None, trial=None, **{"from": None})
     return {
         "title": title,
         "column": column,
-        "url": url,
+        "order": f"-{column}" if same and not down else column,
         "sorted": ("descending" if down else "ascending") if same else "",
     }
-
-
-def _url(request: HttpRequest, **changes: Any) -> str:
-    """This page with these changes of its query, of which None takes a name away."""
-    query = {**request.GET.dict(), **changes}
-    return f"?{urlencode({name: value for name, value in query.items() if value not in (None, '')})}"

@@ -69,7 +69,7 @@ class TestThePage:
     def test_what_was_not_looked_at_is_not_recorded(self) -> None:
         network = networks.stored("mlp", {"batch": 1, "dtype": "float32"})
         page = client_of("viewer").get(f"/networks/{network.pk}/")
-        assertContains(page, "not recorded before the tasks are extracted")
+        assertContains(page, "known once the tasks are extracted")
 
     def test_tasks_stand_with_their_shares_shapes_and_tensorir(self) -> None:
         extraction = make_extraction(make_network())

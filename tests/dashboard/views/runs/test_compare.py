@@ -44,7 +44,7 @@ def test_it_shows_runs_beside_the_baseline(viewer: Client) -> None:
     assertContains(page, "+35.7\u00a0%")
     assertContains(page, "+2.500\u00a0ms")
     assertContains(page, f'href="/runs/{slow.pk}/tasks/1/"')
-    assertContains(page, "Nothing: the same network, target, options and versions.")
+    assertContains(page, "None: network, target, options and versions are the same.")
     other_way = viewer.get(address(fast, slow, baseline=slow.pk))
     assertContains(other_way, "−26.3\u00a0%")
     assertContains(other_way, "trial 2<")
@@ -93,7 +93,7 @@ def test_it_lists_what_does_not_match_and_what_does_not_compare(viewer: Client) 
     assertContains(page, f"Different networks: mlp batch=1 (run {one.pk}), convnet (run {other.pk}).")
     assert [lone["name"] for lone in page.context["comparison"]["unmatched"]] == ["fused_matmul1", "fused_conv2d"]
     assertContains(page, "In one run only")
-    assertContains(page, "other work</span>")
+    assertContains(page, "not comparable</span>")
     assertNotContains(page, 'data-role="unmatched" hidden')
 
 

@@ -57,7 +57,10 @@ def test_two_ticks_and_a_click_compare_three_runs(live_site: LiveSite, signed_in
     keys: list[int] = json.loads(live_site.manage("shell", "-v", "0", "--no-imports", "-c", SEED))
     page.goto(f"{live_site.url}/runs/{keys[0]}/")
     page.locator("[data-role=compare]").click()
-    confirm, boxes = page.locator("[data-role=beside-confirm]"), page.locator("[data-role=beside-form] [type=checkbox]")
+    confirm, boxes = (
+        page.locator("[data-role=compare-confirm]"),
+        page.locator("[data-role=compare-form] [type=checkbox]"),
+    )
     expect(confirm).to_be_disabled()
     for box in boxes.all():
         box.check()
