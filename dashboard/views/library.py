@@ -1,4 +1,4 @@
-"""The tuning library: the best known of every workload, and all that was measured of one."""
+"""The library: the best record of every workload, and all results of one workload."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ COLUMNS = (
 )
 FIGURES = ("flop", "latency", "gflops")
 DOWN_FIRST = ("gflops", "flop", "run")
-"""Looked at from the largest on."""
+"""Sorted in descending order at first."""
 
 
 @require_GET
 def library_page(request: HttpRequest) -> HttpResponse:
-    """The best known of the workloads that the URL's `q`, `network` and `target` ask for, by `order`, from `offset` on."""
+    """The workloads selected by the URL's `q`, `network` and `target`, sorted by `order`, from `offset` on."""
     wanted, offset = _wanted(request), _offset(request)
     entries = wanted.entries(offset, PAGE + 1)
     context = {
@@ -55,7 +55,7 @@ def library_page(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def workload_page(request: HttpRequest, shash: str) -> HttpResponse:
-    """One workload: its function, and what runs measured of it on each target."""
+    """One workload: its function and what runs have measured for each target."""
     workload = library.workload(shash)
     if workload is None:
         raise Http404
@@ -79,7 +79,7 @@ def _offset(request: HttpRequest) -> int:
 
 
 def _head(wanted: library.Wanted, column: str, title: str, help_text: str) -> dict[str, Any]:
-    """A table head; `order` is that of its link, the opposite one where the table is ordered by this column."""
+    """A column head. Its link sorts by `order`, which reverses the current order if it is by this column."""
     same = wanted.order.lstrip("-") == column
     down = not wanted.order.startswith("-") if same else column in DOWN_FIRST
     order = f"{'-' * down}{column}" if column else ""

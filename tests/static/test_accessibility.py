@@ -100,7 +100,7 @@ NO_PAGES = {
     "run_figures": "JSON for charts",
     "run_console": "JSON for the log",
     "run_act": "acts",
-    "run_marks": "acts",
+    "run_curation": "acts",
     "run_notes": "part of run_page",
     "notes_preview": "part of run_page",
     "run_stop": "acts",

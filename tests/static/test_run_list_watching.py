@@ -74,6 +74,21 @@ def test_ticked_runs_are_tagged_and_deleted_and_come_back(
     assert page.url == f"{live_site.url}/runs/"
 
 
+def test_enter_adds_the_tag_although_there_is_something_to_undo(
+    live_site: LiveSite, signed_in: Page, runs: list[int]
+) -> None:
+    page, (first, second, _) = signed_in, runs
+    page.goto(f"{live_site.url}/runs/")
+    page.locator(f"#select-{first}").check()
+    role(page, "bulk").get_by_role("button", name="Archive").click()
+    expect(role(page, "undo")).to_be_focused()
+    page.locator(f"#select-{second}").check()
+    page.get_by_label("Tags to add or remove").fill("good")
+    page.keyboard.press("Enter")
+    expect(row(page, second).locator(".tag.own")).to_have_text("good")
+    expect(row(page, first)).to_have_count(0)
+
+
 def test_a_run_is_marked_on_its_page_without_loading_it_anew(
     live_site: LiveSite, signed_in: Page, runs: list[int]
 ) -> None:
@@ -86,8 +101,12 @@ def test_a_run_is_marked_on_its_page_without_loading_it_anew(
     expect(role(page, "add-tag")).to_be_focused()
     page.get_by_label("Remove the tag one").click()
     expect(role(page, "tag")).to_have_text(["two"])
+    role(page, "add-tag").fill("three")
+    page.keyboard.press("Enter")
+    expect(role(page, "tag")).to_have_text(["three", "two"])
     role(page, "pin").click()
     expect(role(page, "pin")).to_have_text("Unpin")
+    expect(role(page, "pin")).to_be_focused()
     assert page.evaluate("window.same") is True
     role(page, "delete").click()
     page.wait_for_url(f"{live_site.url}/runs/")

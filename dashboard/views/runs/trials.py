@@ -1,4 +1,4 @@
-"""All trials of a run, in pages; what is chosen, and the trial that is looked at, stand in the URL."""
+"""The trials of a run in pages. The URL holds filters, order and the opened trial."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS = (("number", "Trial"), ("task", "Task"), ("latency_s", "Latency"), ("at
 
 @require_GET
 def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """The trials that the query wants; with a word of what is wrong in it, and status 422, when it makes no sense."""
+    """The trials selected by the query; status 422 and a message if the query is invalid."""
     run = get_object_or_404(Run.objects.select_related("network"), pk=pk)
     tasks = {task.pk: task for task in run.tasks.defer("tensorir").order_by("index")}
     plotted = [task for task in tasks.values() if request.GET.get("task", "") in ("", str(task.index))]
@@ -65,7 +65,7 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _wanted(request: HttpRequest) -> Wanted:
-    """Raises `Invalid` that names the parameter at fault."""
+    """Raises `Invalid` for invalid parameters."""
     asked = request.GET
     only, order = asked.get("only", ""), asked.get("order", "number")
     if only not in ONLY:
@@ -108,7 +108,7 @@ def _seconds(request: HttpRequest, name: str) -> float | None:
 
 
 def _detail(request: HttpRequest, run: Run) -> dict[str, Any] | None:
-    """The trial that the URL asks to look at. Raises `Http404` when the run has no such trial."""
+    """The trial opened by the URL. Raises `Http404` if the run has no such trial."""
     text = request.GET.get("trial", "")
     if not text:
         return None
@@ -125,7 +125,7 @@ def _detail(request: HttpRequest, run: Run) -> dict[str, Any] | None:
 
 
 def _head(order: str, column: str, title: str) -> dict[str, Any]:
-    """A table head; `order` is that of its link, the opposite one where the table is ordered by this column."""
+    """A column head. Its link sorts by `order`, which reverses the current order if it is by this column."""
     same, down = order.lstrip("-") == column, order.startswith("-")
     return {
         "title": title,

@@ -76,7 +76,7 @@ document.addEventListener("click", (event) => {
 
 document.addEventListener("htmx:afterSettle", ({ target }) => {
   // The button that was pressed may be gone, and the focus with it.
-  if (target.matches("[data-role=marks]") && document.activeElement === document.body) role("add-tag").focus();
+  if (target.matches("[data-role=curation]") && document.activeElement === document.body) role("add-tag").focus();
 });
 
 // --- comparison with other runs

@@ -55,8 +55,8 @@ def test_runs_of_one_name_are_told_apart_by_what_differs(viewer: Client) -> None
     drawn_at_random = measured(name="net", options={"strategy": "replay-trace", "overlap": True, "seed": 2})
     page = viewer.get(address(searched, drawn_at_random))
     for strategy in ("evolutionary", "replay-trace"):
-        assertContains(page, f'data-role="own" title="strategy {strategy}">strategy {strategy}</small>')
-    assertNotContains(viewer.get(address(searched, measured(options=searched.options))), 'data-role="own"')
+        assertContains(page, f'data-role="settings" title="strategy {strategy}">strategy {strategy}</small>')
+    assertNotContains(viewer.get(address(searched, measured(options=searched.options))), 'data-role="settings"')
 
 
 def test_it_escapes_what_users_named(viewer: Client) -> None:
