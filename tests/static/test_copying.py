@@ -1,4 +1,4 @@
-"""Buttons that copy: a text of their own, the code beside them, the address of a view; with and without a clipboard."""
+"""Copy buttons for texts, snippets and addresses, with and without the clipboard API."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def clipboard(page: Page) -> str:
     return text
 
 
-def test_it_copies_what_it_names(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+def test_a_copy_button_copies_its_text(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/{runs[0]}/")
     page.get_by_role("button", name="Copy the run’s number").click()
@@ -55,9 +55,7 @@ def test_it_copies_a_record_as_the_engine_wrote_it(live_site: LiveSite, signed_i
     assert clipboard(page) == record_text(0, 1e-3)
 
 
-def test_it_copies_the_address_of_a_comparison_as_it_is_looked_at(
-    live_site: LiveSite, signed_in: Page, runs: list[int]
-) -> None:
+def test_the_copied_link_has_the_current_view(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/compare/?runs={runs[0]},{runs[1]}")
     page.locator("#x-time").click()
@@ -68,7 +66,7 @@ def test_it_copies_the_address_of_a_comparison_as_it_is_looked_at(
     expect(page.get_by_role("button", name="Copy link")).to_be_visible()
 
 
-def test_it_copies_where_the_browser_gives_no_clipboard(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+def test_it_copies_without_the_clipboard_api(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page = signed_in
     page.add_init_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
     page.goto(f"{live_site.url}/runs/{runs[0]}/")

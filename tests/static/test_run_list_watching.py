@@ -1,4 +1,4 @@
-"""The list of runs in a real browser: searched, ordered and changed without leaving it."""
+"""The list of runs in a browser: search, sorting and bulk actions without leaving the page."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ def row(page: Page, key: int) -> Any:
     return page.locator(f"tr[data-run='{key}']")
 
 
-def test_a_search_keeps_its_focus_and_stands_in_the_address(
-    live_site: LiveSite, signed_in: Page, runs: list[int]
-) -> None:
+def test_a_search_keeps_the_focus_and_is_in_the_address(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/")
     role(page, "search").press_sequentially("nowhere")
@@ -47,9 +45,7 @@ def test_a_search_keeps_its_focus_and_stands_in_the_address(
     expect(page.locator("th[aria-sort=ascending]")).to_have_text("Run")
 
 
-def test_ticked_runs_are_tagged_and_deleted_and_come_back(
-    live_site: LiveSite, signed_in: Page, runs: list[int]
-) -> None:
+def test_selected_runs_are_tagged_deleted_and_restored(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page, (first, second, third) = signed_in, runs
     page.goto(f"{live_site.url}/runs/")
     expect(role(page, "bulk")).to_be_hidden()
@@ -74,9 +70,7 @@ def test_ticked_runs_are_tagged_and_deleted_and_come_back(
     assert page.url == f"{live_site.url}/runs/"
 
 
-def test_enter_adds_the_tag_although_there_is_something_to_undo(
-    live_site: LiveSite, signed_in: Page, runs: list[int]
-) -> None:
+def test_enter_adds_the_tag_even_with_an_undo_button(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page, (first, second, _) = signed_in, runs
     page.goto(f"{live_site.url}/runs/")
     page.locator(f"#select-{first}").check()
@@ -89,7 +83,7 @@ def test_enter_adds_the_tag_although_there_is_something_to_undo(
     expect(row(page, first)).to_have_count(0)
 
 
-def test_a_run_is_marked_on_its_page_without_loading_it_anew(
+def test_a_run_is_tagged_and_pinned_without_reloading_its_page(
     live_site: LiveSite, signed_in: Page, runs: list[int]
 ) -> None:
     page = signed_in
@@ -116,7 +110,7 @@ def test_a_run_is_marked_on_its_page_without_loading_it_anew(
     expect(role(page, "message")).to_have_text("Restored run " + str(runs[0]) + ".")
 
 
-def test_filters_are_folded_away_on_a_phone(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+def test_filters_are_collapsed_on_a_phone(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page = signed_in
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(f"{live_site.url}/runs/")
