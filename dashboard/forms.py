@@ -1,4 +1,4 @@
-"""The launch form, made of what `tuning.actions.runs` says can be chosen: no bound, default or choice is repeated here."""
+"""The forms, built from the options that `tuning.actions` declares: bounds, defaults and choices aren't repeated here."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tuning.reads.network_list import NetworkDict
 from tuning.validation import OptionDict, Type
 
 OPTION = "network_options.{network}.{option}"
-"""A network's option in the form: networks may have options of one name."""
+"""Field name of a network's option: several networks may have an option of the same name."""
 PLAIN = ("trials_per_batch", "seed")
-"""Options that most users set; the others are folded away."""
+"""Options that most users set; the others are collapsed."""
 CHOSEN_FOR_YOU = ("seed", "build_workers")
-"""Options that have a value all the same when none is given."""
+"""Options that get a value even if none is given."""
 
 
 class NetworkChoice(TypedDict):
-    """A network as the form shows it, with the fields of its options."""
+    """A network in the form, with the fields of its options."""
 
     network: NetworkDict
     chosen: bool
@@ -33,16 +33,16 @@ class NetworkChoice(TypedDict):
 
 
 class LaunchForm(forms.Form):
-    """What to tune, for what, and how. `launch` of the services judges the values; this form shows what it says."""
+    """What to tune, for which target, and how. `runs.launch` validates the values; this form shows its errors."""
 
     network = forms.CharField(required=False)
-    name = forms.CharField(label="Name", required=False, help_text="Empty: the network's name and options.")
+    name = forms.CharField(label="Name", required=False, help_text="If empty: the network's name and options.")
     target = forms.CharField(
         label="Target",
         initial="this",
         required=False,
-        help_text="<code>this</code> is this machine’s CPU by its name and cores. Or a tag of TVM, as "
-        "<code>nvidia/nvidia-a100</code>, or a target’s JSON.",
+        help_text="<code>this</code> for this machine’s CPU, a tag of TVM such as "
+        "<code>nvidia/nvidia-a100</code>, or a target as JSON.",
         widget=forms.TextInput(attrs={"list": "target-tags"}),
     )
 
@@ -61,7 +61,7 @@ class LaunchForm(forms.Form):
             field.widget.attrs |= {"autocomplete": "off", "spellcheck": "false", "aria-describedby": f"about_{name}"}
 
     def order(self) -> dict[str, Any]:
-        """What was entered, as `services.launch` takes it."""
+        """The input as `runs.launch` takes it."""
         network = self.data.get("network", "")
         options = (*launching.budget_options(), *self.options)
         names = ("name", "target", "device", *(option["name"] for option in options))
@@ -72,7 +72,7 @@ class LaunchForm(forms.Form):
         }
 
     def refuse(self, wrong: Mapping[str, str]) -> None:
-        """Put what `services.launch` refused beside the fields at fault."""
+        """Adds the errors of `runs.launch` to their fields."""
         self.full_clean()
         prefix = f"network_options.{self.data.get('network', '')}."
         for name, message in wrong.items():
@@ -84,16 +84,14 @@ class LaunchForm(forms.Form):
             self.fields[field].widget.attrs["aria-describedby"] = f"{self[field].auto_id}_error about_{field}"
 
     def families(self) -> list[tuple[str, list[NetworkChoice]]]:
-        """The networks by their families, each with the bound fields of its options."""
+        """The networks by family, with the bound fields of their options."""
         families = groupby(self.networks, key=itemgetter("family"))
         return [(family, [self._choice(network) for network in networks]) for family, networks in families]
 
     def plain(self) -> list[BoundField]:
-        """The fields that most users set."""
         return [self[name] for name in (*(option["name"] for option in launching.budget_options()), *PLAIN)]
 
     def advanced(self) -> list[BoundField]:
-        """All other options."""
         return [self[option["name"]] for option in self.options if option["name"] not in PLAIN]
 
     def advanced_changed(self) -> bool:
@@ -145,18 +143,18 @@ class ExtractForm(forms.Form):
             label="Target",
             initial="this",
             required=False,
-            help_text="<code>this</code> machine, a tag of TVM, or a target’s JSON; its device needn’t be here.",
+            help_text="<code>this</code> for this machine, a tag of TVM, or a target as JSON. The device needn’t exist here.",
         )
         for name, field in self.fields.items():
             field.widget.attrs |= {"autocomplete": "off", "spellcheck": "false", "aria-describedby": f"about_{name}"}
 
     def request(self, network: str) -> dict[str, Any]:
-        """What was entered, as `services.extract_tasks` takes it."""
+        """The input as `networks.extract_tasks` takes it."""
         options = {name: self.data.get(name, "") for name in self.fields if name != "target"}
         return {"network": network, "network_options": options, "target": self.data.get("target", "")}
 
     def refuse(self, wrong: Mapping[str, str]) -> None:
-        """Put what `services.extract_tasks` refused beside the fields at fault."""
+        """Adds the errors of `networks.extract_tasks` to their fields."""
         self.full_clean()
         for name, message in wrong.items():
             field = name.removeprefix("network_options.")
@@ -164,7 +162,7 @@ class ExtractForm(forms.Form):
 
 
 def _field(option: OptionDict) -> forms.Field:
-    """Never required and always text: the services judge, so that form, API and shell agree."""
+    """Always optional text: `tuning.actions` validates, so that form, API and shell agree."""
     return forms.CharField(
         label=option["title"],
         help_text=option["description"],

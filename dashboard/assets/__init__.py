@@ -1,1 +1,1 @@
-"""Where the browser's files come from, and how they are named."""
+"""Static files: where they come from and how they are named."""

@@ -1,4 +1,4 @@
-"""Finds the browser's files in wheels that are no apps, so that page and package are of one version."""
+"""Static files from wheels that aren't Django apps, so that pages and packages have the same version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .wheels import folder_of
 
 
 class WheelFinder(BaseFinder):
-    """Some files of one folder, under the package's name."""
+    """Files of one folder that match a pattern, under the package's name."""
 
     package: ClassVar[str]
     folder: ClassVar[str]
@@ -26,11 +26,10 @@ class WheelFinder(BaseFinder):
         self.storage.prefix = self.package  # type: ignore[attr-defined]
 
     def check(self, **_options: Any) -> list[Any]:
-        """Nothing to configure."""
         return []
 
     def find(self, path: str, find_all: bool = False, **_options: Any) -> Any:  # noqa: FBT001, FBT002  Django's signature
-        """The file's path; an empty list for any other."""
+        """The path of one of the files; an empty list for others."""
         prefix, _, name = path.partition("/")
         if prefix != self.package or not fnmatchcase(name, self.pattern) or not (self.path / name).is_file():
             return []
@@ -38,19 +37,18 @@ class WheelFinder(BaseFinder):
         return [found] if find_all else found
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterator[tuple[str, FileSystemStorage]]:
-        """The files, for collectstatic."""
         for name in sorted(path.name for path in self.path.glob(self.pattern)):
             if not matches_patterns(name, ignore_patterns or ()):
                 yield name, self.storage
 
 
 class PlotlyFinder(WheelFinder):
-    """Of the wheel's scripts this one only: the others are of no use here, and larger."""
+    """Only this script of the wheel: the others are larger and unused."""
 
     package, folder, pattern = "plotly", "package_data", "plotly.min.js"
 
 
 class NinjaFinder(WheelFinder):
-    """What the API's page needs. As an app of Django's Ninja would be loaded by every process, with Pydantic 25 MB."""
+    """The files of the API's page. If Ninja were an app, every process would load it and Pydantic, 25 MB."""
 
     package, folder, pattern = "ninja", "static/ninja", "[fs]*"  # favicons and Swagger, not Redoc

@@ -1,4 +1,4 @@
-"""Installed packages as folders."""
+"""Folders of installed packages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def folder_of(package: str) -> Path:
-    """Where an installed package lies. It isn't loaded for that."""
+    """The folder of an installed package, without loading it."""
     spec = find_spec(package)
     assert spec is not None
     assert spec.origin is not None

@@ -1,4 +1,4 @@
-"""Filters and tags of the templates: figures, ages, names."""
+"""Template filters: quantities, times, labels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ register = template.Library()
 
 
 def _of_nothing(show: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Inside <template> there is no row yet, for which Django gives an empty string."""
+    """Inside <template> there is no row yet, and Django passes an empty string."""
     return lambda value: show(None if value == "" else value)
 
 
@@ -61,7 +61,7 @@ register.filter("options_label", networks.options_label)
 
 @register.filter
 def ago(time: datetime | str | None) -> str | SafeString:
-    """How long ago, or when, as the user wants it (`static/js/site/times.js`); of a time in ISO 8601, too."""
+    """How long ago, or date and time, as the user prefers (`static/js/site/times.js`). Also takes ISO 8601."""
     if not time:
         return units.UNKNOWN
     time = _read(time)
@@ -71,7 +71,7 @@ def ago(time: datetime | str | None) -> str | SafeString:
 
 @register.filter
 def moment(time: datetime | str | None) -> str | SafeString:
-    """A time to the second, in the browser's zone."""
+    """A time to the second in the browser's zone. Also takes ISO 8601."""
     if not time:
         return units.UNKNOWN
     time = _read(time)
@@ -85,64 +85,60 @@ def _read(time: datetime | str) -> datetime:
 
 @register.filter
 def first_line(text: str | None) -> str:
-    """What stands before the first line break."""
     return (text or "").strip().partition("\n")[0]
 
 
 @register.filter
 def tvmscript(text: str) -> SafeString:
-    """TVMScript, which is Python, with its parts marked by classes."""
+    """TVMScript, which is Python, with syntax highlighting."""
     html: str = highlight(text, PythonLexer(), HtmlFormatter(nowrap=True))
     return mark_safe(html)  # noqa: S308 - Pygments has escaped it
 
 
 @register.filter
 def highlighted(text: str, language: str) -> SafeString:
-    """A program with its parts marked by classes."""
+    """Source code with syntax highlighting."""
     html: str = highlight(text, get_lexer_by_name(language), HtmlFormatter(nowrap=True))
     return mark_safe(html)  # noqa: S308 - Pygments has escaped it
 
 
 @register.filter
 def bytes_label(size: int | None) -> str:
-    """A file's size; Django's units are powers of 1024."""
+    """A file size; Django's units are powers of 1024."""
     return units.UNKNOWN if size is None else filesizeformat(size)
 
 
 @register.filter
 def pretty_json(value: Any) -> str:
-    """JSON for reading."""
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 @register.filter
 def role(user: User) -> str:
-    """The user's role in a word."""
     return role_of(user) or "no role"
 
 
 @register.filter
 def after_first_line(text: str | None) -> str:
-    """All but the first line."""
     return (text or "").strip().partition("\n")[2]
 
 
 @register.filter
 def last_line(text: str | None) -> str:
-    """Of a traceback, the line that says what happened."""
+    """The line of a traceback that says what happened."""
     return (text or "").strip().rpartition("\n")[2]
 
 
 @register.filter
 def where(error: TrialError) -> str:
-    """Which trials and tasks met the error."""
+    """The trials and tasks that failed with the error."""
     tasks = ", ".join(str(index) for index in error.tasks)
     return f"trials {error.first_trial} to {error.last_trial} · {'task' if len(error.tasks) == 1 else 'tasks'} {tasks}"
 
 
 @register.filter
 def tone(ratio: float | None) -> str:
-    """The class of a latency that is less or more than the one it is compared with, as far as `units.difference` shows it."""
+    """CSS class of a better or worse latency; none if `units.difference` shows no difference."""
     if ratio is None or abs(ratio - 1) < 0.0005:
         return ""
     return "good" if ratio < 1 else "bad"
@@ -150,5 +146,5 @@ def tone(ratio: float | None) -> str:
 
 @register.filter
 def failed_share(run: Run) -> float | None:
-    """Failed trials as a share of those done; None before the first."""
+    """Share of failed trials; None before the first trial."""
     return run.trials_failed / run.trials_done if run.trials_done else None

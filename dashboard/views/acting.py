@@ -1,4 +1,4 @@
-"""What a button of a page does, and the way back to that page."""
+"""Actions of buttons, which lead back to their page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tuning.validation import Conflict
 
 
 def act(request: HttpRequest, action: Callable[[], Any], page: str, *, done: str = "", **of: Any) -> HttpResponse:
-    """Show the page again when the action is done, with a word about it, or with the reason why it can't be."""
+    """Runs the action and redirects to the page, with the message `done` or the reason of a `Conflict`."""
     try:
         action()
     except Conflict as conflict:

@@ -1,4 +1,4 @@
-"""Libraries made of runs: compile, watch, prove, take away."""
+"""Compilations: start, watch, benchmark, cancel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ may_change = permission_required(CHANGE_COMPILATION, raise_exception=True)
 @require_POST
 @permission_required(COMPILE, raise_exception=True)
 def compile_run(request: HttpRequest, pk: int) -> HttpResponse:
-    """Queue a compilation of the run, and show it."""
+    """Queues a compilation of the run and shows it."""
     run = get_object_or_404(Run.objects.select_related("network"), pk=pk)
     given = {option["name"]: request.POST.get(option["name"], "") for option in compilations.compile_options()}
     try:
@@ -46,7 +46,7 @@ def compile_run(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """All about one compilation; the page's script keeps it so."""
+    """One compilation; its script keeps the page up to date."""
     compilation = _compilation(pk)
     shown = compilation.to_dict()
     context = {
@@ -73,27 +73,26 @@ def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def compilation_figures(_request: HttpRequest, pk: int) -> JsonResponse:
-    """The Plotly figure of its benchmarks, one after another."""
+    """The Plotly figure of its benchmarks over time."""
     return JsonResponse({"history": charts.benchmark_figure(_compilation(pk).to_dict()["benchmarks"])})
 
 
 @require_POST
 @may_change
 def compilation_cancel(request: HttpRequest, pk: int) -> HttpResponse:
-    """End it, and show it."""
     return act(request, lambda: compilations.cancel(_compilation(pk)), "compilation_page", pk=pk)
 
 
 @require_POST
 @may_change
 def compilation_benchmark(request: HttpRequest, pk: int) -> HttpResponse:
-    """Prove and benchmark its library once more, and show it."""
+    """Verifies and benchmarks the library once more."""
     proof = partial(compilations.benchmark, _compilation(pk), _user(request))
     return act(request, proof, "compilation_page", pk=pk)
 
 
 def compilations_of(run: Run) -> dict[str, Any]:
-    """What the run's page shows of its compilations, and how another can be made."""
+    """The template context of the run page: its compilations, and the choices for another one."""
     made = [(one, one.to_dict()) for one in Compilation.objects.shown().filter(run=run)[:LISTED]]
     choices = [(value, *about, artifacts.compile_trouble(run, value)) for value, about in words.SOURCES.items()]
     possible = [value for value, _, _, trouble in choices if trouble is None]
@@ -109,7 +108,7 @@ def compilations_of(run: Run) -> dict[str, Any]:
 
 
 def _steps(compilation: Compilation) -> list[dict[str, str]]:
-    """What it goes through, and how far it is."""
+    """The steps of the compilation, with their states."""
     done = {"build": compilation.is_published, "prove": compilation.verified is not None}
     return [{"title": title, **_state(compilation, stage, done=done[stage])} for stage, title in words.STEPS]
 
@@ -123,7 +122,7 @@ def _state(compilation: Compilation, stage: str, *, done: bool) -> dict[str, str
 
 
 def _sides(benchmark: BenchmarkDict) -> list[dict[str, Any]]:
-    """The rows of the benchmark's table; `factor` is the time by that of the tuned library."""
+    """The rows of the benchmark's table; `factor` is the time relative to the tuned library's."""
     rows = (
         ("tuned", "Tuned", benchmark["tuned"]),
         ("untuned", "Untuned", benchmark["untuned"]),
@@ -142,7 +141,7 @@ def _sides(benchmark: BenchmarkDict) -> list[dict[str, Any]]:
 
 
 def _functions(compilation: Compilation) -> list[dict[str, Any]]:
-    """Those without a record first: they are what one looks for. `task` is that of the record, if that is kept still."""
+    """All functions, those without a record first. `task` is the task of the record if that is still kept."""
     untuned = [{"function": name} for name in compilation.untuned]
     used = sorted(compilation.used, key=lambda one: -one["latency_s"])
     kept = Record.objects.filter(
@@ -153,7 +152,7 @@ def _functions(compilation: Compilation) -> list[dict[str, Any]]:
 
 
 def _taken(compilation: Compilation) -> dict[str, Any]:
-    """How to use the library; or, in words, that its files are gone."""
+    """Programs that use the library, or a message that its files are gone."""
     if not compilation.is_published:
         return {}
     try:

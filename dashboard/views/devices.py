@@ -1,4 +1,4 @@
-"""Where runs measure: this machine's devices and those of trackers."""
+"""The devices page: this machine's devices and those of trackers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tuning.reads import device_status
 
 @require_GET
 def device_page(request: HttpRequest) -> HttpResponse:
-    """The devices; only their part of the page when htmx asks."""
+    """The devices; htmx gets only the part that it refreshes."""
     part = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
     return render(
         request, "devices/_devices.html" if part else "devices/page.html", {"devices": device_status.devices()}
@@ -21,5 +21,5 @@ def device_page(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def device_figures(_request: HttpRequest) -> JsonResponse:
-    """A Plotly figure for each tracker, by its name: the last hour."""
+    """A Plotly figure of the last hour for each tracker, by name."""
     return JsonResponse({one["name"]: charts.tracker_figure(one) for one in device_status.devices()["trackers"]})

@@ -1,4 +1,4 @@
-"""What users see of a failure that no view foresaw. Django has logged it by then."""
+"""The page for unexpected errors, which Django has already logged."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from django.views.defaults import server_error as django_server_error
 
 from dashboard.http.outages import DATABASE_OUTAGE
 
-AWAY = "The database can't be reached just now. Nothing is lost: tuning goes on. Try again in a moment.\n"
+UNREACHABLE = "The database can't be reached right now. Nothing is lost: tuning continues. Try again in a moment.\n"
 
 
 @login_not_required
 def server_error(request: HttpRequest) -> HttpResponse:
-    """503 in words when the database is away, which passes; 500.html else."""
+    """503 as plain text if the database can't be reached, otherwise 500.html."""
     if isinstance(sys.exc_info()[1], DATABASE_OUTAGE):
-        return HttpResponse(AWAY, status=503, content_type="text/plain; charset=utf-8", headers={"Retry-After": "5"})
+        return HttpResponse(
+            UNREACHABLE, status=503, content_type="text/plain; charset=utf-8", headers={"Retry-After": "5"}
+        )
     return django_server_error(request)

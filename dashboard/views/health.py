@@ -1,4 +1,4 @@
-"""Liveness. The one answer that strangers get: it says nothing but whether this process serves and has its database."""
+"""The health check. Open to anonymous users: it says only whether this process serves and reaches its database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 @never_cache
 @require_safe
 def health(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
-    """`{"status": "ok"}`, or 503 in words."""
+    """`{"status": "ok"}`, or 503 with the reason."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")

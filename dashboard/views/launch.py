@@ -25,7 +25,7 @@ from tuning.validation import Invalid
 @require_http_methods(["GET", "POST"])
 @permission_required(LAUNCH, raise_exception=True)
 def launch(request: HttpRequest) -> HttpResponse:
-    """Show the form, filled with what the URL says; on POST, launch the run and show its page, or the form with what is wrong (422)."""
+    """Shows the form with initial values from the URL. On POST it launches the run and shows its page, or shows the form with errors (422)."""
     form = LaunchForm(request.POST if request.method == "POST" else None, initial=request.GET.dict())
     if form.is_bound and (run := _launched(request, form)):
         messages.success(request, f"Launched as run {run.pk}.")
@@ -36,7 +36,7 @@ def launch(request: HttpRequest) -> HttpResponse:
 @require_POST
 @permission_required(LAUNCH, raise_exception=True)
 def check(request: HttpRequest) -> JsonResponse:
-    """What the form as it is filled in would be warned of, by the names of its fields; and what its target is."""
+    """Warnings about the form's current values, by field name, and a label of its target."""
     form = LaunchForm(request.POST)
     checked = advice.check(form.order())
     return JsonResponse({"warnings": checked["warnings"], "target": checked["target"]})
@@ -45,7 +45,7 @@ def check(request: HttpRequest) -> JsonResponse:
 @require_GET
 @permission_required(LAUNCH, raise_exception=True)
 def target_tags(_request: HttpRequest) -> JsonResponse:
-    """The tags that TVM knows, for the form to offer."""
+    """The target tags that TVM knows."""
     try:
         return JsonResponse({"tags": targets.tags()})
     except Invalid as invalid:
@@ -65,7 +65,7 @@ def _launched(request: HttpRequest, form: LaunchForm) -> Run | None:
 
 
 def _devices() -> list[tuple[str, int]]:
-    """Each device that a run may be given, and how many runs it does or has waiting."""
+    """All devices, each with the number of its running and queued runs."""
     busy = Run.objects.filter(Q(status__in=Run.LIVE) | Q(status=Run.Status.QUEUED)).values_list("device", flat=True)
     runs = Counter(busy)
     return [(device, runs[device]) for device in (*settings.DEVICES, *device_status.choices())]

@@ -1,9 +1,8 @@
-"""The tuning library: the best known of every workload, and all that was measured of one."""
+"""The library: the best record of every workload, and all results of one workload."""
 
 from __future__ import annotations
 
 from typing import Any, get_args
-from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -12,6 +11,8 @@ from django.views.decorators.http import require_GET
 from tuning.models import Task
 from tuning.reads import library
 
+from .queries import chosen
+
 PAGE = 50
 COLUMNS = (
     ("name", "Workload", ""),
@@ -19,18 +20,18 @@ COLUMNS = (
     ("", "Target", ""),
     ("flop", "FLOP", "Floating-point operations of one execution"),
     ("latency", "Best latency", ""),
-    ("gflops", "GFLOPS", "Of the best"),
-    ("", "Compared", "Runs that measured it, and how far the slowest of their bests is from the best"),
-    ("run", "From", "The run and trial that measured the best"),
+    ("gflops", "GFLOPS", "Of the best record"),
+    ("", "Compared", "Runs that measured it, and how much slower than the best the slowest of their best latencies is"),
+    ("run", "From", "The run and trial with the best latency"),
 )
 FIGURES = ("flop", "latency", "gflops")
 DOWN_FIRST = ("gflops", "flop", "run")
-"""Looked at from the largest on."""
+"""Sorted in descending order at first."""
 
 
 @require_GET
 def library_page(request: HttpRequest) -> HttpResponse:
-    """The best known of the workloads that the URL's `q`, `network` and `target` ask for, by `order`, from `offset` on."""
+    """The workloads selected by the URL's `q`, `network` and `target`, sorted by `order`, from `offset` on."""
     wanted, offset = _wanted(request), _offset(request)
     entries = wanted.entries(offset, PAGE + 1)
     context = {
@@ -39,9 +40,11 @@ def library_page(request: HttpRequest) -> HttpResponse:
         "total": wanted.count(),
         "first": offset + 1,
         "last": offset + len(entries[:PAGE]),
-        "newer": _url(request, offset=max(0, offset - PAGE) or None) if offset else None,
-        "older": _url(request, offset=offset + PAGE) if len(entries) > PAGE else None,
-        "heads": [_head(request, wanted, *column) for column in COLUMNS],
+        "query": chosen(request.GET),
+        "offset": offset,
+        "newer": max(0, offset - PAGE) or None,
+        "older": offset + PAGE if len(entries) > PAGE else None,
+        "heads": [_head(wanted, *column) for column in COLUMNS],
         "networks": library.networks(),
         "targets": library.targets(),
         "any": bool(entries) or Task.objects.kept().measured().exists(),
@@ -52,7 +55,7 @@ def library_page(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def workload_page(request: HttpRequest, shash: str) -> HttpResponse:
-    """One workload: its function, and what runs measured of it on each target."""
+    """One workload: its function and what runs have measured for each target."""
     workload = library.workload(shash)
     if workload is None:
         raise Http404
@@ -75,18 +78,10 @@ def _offset(request: HttpRequest) -> int:
     return min(int(offset), 10**9) if offset.isascii() and offset.isdecimal() else 0
 
 
-def _head(
-    request: HttpRequest, wanted: library.LibraryFilter, column: str, title: str, help_text: str
-) -> dict[str, Any]:
-    """One of the table's heads; one that orders leads to the page in that order, or the other way round."""
+def _head(wanted: library.LibraryFilter, column: str, title: str, help_text: str) -> dict[str, Any]:
+    """A column head. Its link sorts by `order`, which reverses the current order if it is by this column."""
     same = wanted.order.lstrip("-") == column
     down = not wanted.order.startswith("-") if same else column in DOWN_FIRST
-    sort = {"url": _url(request, order=f"{'-' * down}{column}", offset=None)} if column else {}
+    order = f"{'-' * down}{column}" if column else ""
     sorted_by = ("descending" if wanted.order.startswith("-") else "ascending") if same else ""
-    return {"title": title, "help": help_text, "sorted": sorted_by, "figure": column in FIGURES, **sort}
-
-
-def _url(request: HttpRequest, **changes: Any) -> str:
-    """This page with these changes of its query, of which None takes a name away."""
-    query = {**request.GET.dict(), **changes}
-    return f"?{urlencode({name: value for name, value in query.items() if value not in (None, '')})}"
+    return {"title": title, "help": help_text, "sorted": sorted_by, "figure": column in FIGURES, "order": order}

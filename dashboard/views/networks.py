@@ -1,4 +1,4 @@
-"""Networks: the list with the upload, the page of one, and the extraction of its tasks."""
+"""Networks: the list with the upload form, the page of one network, and task extraction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RUNS = 10
 
 @require_GET
 def network_list(request: HttpRequest) -> HttpResponse:
-    """Models of one's own, with the form that takes another, and the built-in networks by family."""
+    """Uploaded models, the upload form, and the built-in networks by family."""
     context = {
         "uploaded": Network.objects.uploaded().with_runs().select_related("uploaded_by"),
         "families": [(family, list(them)) for family, them in groupby(builtin_networks(), itemgetter("family"))],
@@ -41,7 +41,7 @@ def network_list(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 def builtin_page(request: HttpRequest, name: str) -> HttpResponse:
-    """A built-in network: choose its options and have its tasks extracted."""
+    """A built-in network. On POST it has tasks extracted for the given options."""
     if request.method == "POST" and not request.user.has_perm(UPLOAD):
         raise PermissionDenied
     network = _builtin(name)
@@ -55,14 +55,14 @@ def builtin_page(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_GET
 def network_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """All about one network, and its tasks for the target that was asked for last, or for `extraction`."""
+    """One network with its tasks for the latest target, or those of `extraction`."""
     return _page(request, _network(pk))
 
 
 @require_POST
 @permission_required(UPLOAD, raise_exception=True)
 def network_extract(request: HttpRequest, pk: int) -> HttpResponse:
-    """Have the network's tasks extracted for a target, and show it."""
+    """Starts the extraction of tasks for a target and shows it."""
     network = _network(pk)
     form = ExtractForm([], request.POST)
     given = {"network": network.name, "network_options": network.options, "target": request.POST.get("target", "")}
@@ -78,7 +78,7 @@ def network_extract(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @permission_required(DELETE_NETWORK, raise_exception=True)
 def network_delete(request: HttpRequest, pk: int) -> HttpResponse:
-    """Delete one's own model, of which no run was made."""
+    """Deletes an uploaded model that no run uses."""
     network = _network(pk)
     try:
         networks.delete(network)
@@ -91,11 +91,11 @@ def network_delete(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_GET
 def extraction_panel(request: HttpRequest, pk: int) -> HttpResponse:
-    """The state of one extraction, for a page that waits for it."""
+    """The state of one extraction, which the page polls."""
     extraction = get_object_or_404(Extraction.objects.select_related("network"), pk=pk)
     response = render(request, "networks/_extraction.html", _tasks_of(extraction))
     if not extraction.is_waiting:
-        # What else the page shows of the network is known now, too.
+        # Other parts of the page are known now, too.
         response.headers["HX-Refresh"] = "true"
     return response
 
@@ -118,12 +118,12 @@ def _page(request: HttpRequest, network: Network, form: ExtractForm | None = Non
 
 
 def _next_target(shown: Extraction | None) -> str:
-    """What to ask for next: a failed one again."""
+    """The default target of the form: that of a failed extraction, to try again."""
     return json.dumps(shown.target) if shown and shown.status == Extraction.Status.FAILED else "this"
 
 
 def _tasks_of(extraction: Extraction) -> dict[str, Any]:
-    """Its rows, with the share of each task in the network's operations; `bar` is relative to the largest."""
+    """The extraction's tasks. `share` is of the network's operations; `bar` is relative to the largest task."""
     tasks = list(extraction.tasks.all())
     total, largest = sum(task.total_flop for task in tasks), max((task.total_flop for task in tasks), default=0)
     rows = [
@@ -139,7 +139,7 @@ def _tasks_of(extraction: Extraction) -> dict[str, Any]:
 
 
 def _launch_values(network: Network) -> dict[str, Any]:
-    """Fields of the launch form that stand for this network."""
+    """Values of the launch form for this network."""
     options = {OPTION.format(network=network.name, option=name): value for name, value in network.options.items()}
     return {"network": network.name, **options}
 

@@ -1,4 +1,4 @@
-"""Signing in and out. There is no default password: the first way in is the URL that `up` prints."""
+"""Signing in and out. There is no default password: the first sign-in is by the URL that `up` prints."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ sign_out = login_not_required(LogoutView.as_view(http_method_names=["post"]))
 
 @method_decorator([login_not_required, never_cache], name="dispatch")
 class OneTimeLogin(SesameLoginView):  # type: ignore[misc]
-    """Signs in by a URL that works once, for a while. HEAD is no visit: link checkers would use it up."""
+    """Signs in by a URL that works once and expires. HEAD isn't allowed: link checkers would use the URL up."""
 
     http_method_names = ("get",)
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        """Go to `next` if it is a page of this site, or else to the runs."""
+        """Redirects to `next` if that is on this site, otherwise to the runs."""
         user = _claimed(request)
         if user is not None:
             login(request, user)
@@ -35,12 +35,11 @@ class OneTimeLogin(SesameLoginView):  # type: ignore[misc]
         return response
 
     def login_failed(self) -> HttpResponse:
-        """Say what to do."""
         return render(self.request, "login_refused.html", status=403)
 
 
 def _claimed(request: HttpRequest) -> User | None:
-    """The URL's user. Of two visits at the same time only one gets it: sesame's tokens end with `last_login`."""
+    """The URL's user, for one of two simultaneous visits only: a token is invalid once `last_login` has changed."""
     from sesame.utils import get_user
 
     user: User | None = get_user(request, update_last_login=False)

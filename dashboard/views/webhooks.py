@@ -1,4 +1,4 @@
-"""What other sites were told of ended runs, for admins: the addresses are secrets."""
+"""The webhooks page. Only for admins: the addresses are secrets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ may_manage = permission_required(MANAGE_WEBHOOKS, raise_exception=True)
 @require_GET
 @may_manage
 def webhook_page(request: HttpRequest) -> HttpResponse:
-    """The addresses, and what became of the latest messages."""
+    """The addresses and the latest deliveries."""
     deliveries = list(Delivery.objects.all()[:SHOWN])
     context = {
         "addresses": settings.WEBHOOKS,
@@ -42,15 +42,16 @@ def webhook_page(request: HttpRequest) -> HttpResponse:
 @require_POST
 @may_manage
 def webhook_test(request: HttpRequest) -> HttpResponse:
-    """Have a test sent to each address."""
     assert isinstance(request.user, User)
     attempt = partial(deliveries.send_test, request.user)
-    return act(request, attempt, "webhook_page", done="A test is on its way to each address.")
+    return act(request, attempt, "webhook_page", done="A test message is on its way to each address.")
 
 
 @require_POST
 @may_manage
 def webhook_again(request: HttpRequest, pk: int) -> HttpResponse:
-    """Have a message sent again that was given up."""
+    """Sends a message again whose delivery was given up."""
     delivery = get_object_or_404(Delivery, pk=pk)
-    return act(request, lambda: deliveries.send_again(delivery), "webhook_page", done="It is sent once more.")
+    return act(
+        request, lambda: deliveries.send_again(delivery), "webhook_page", done="The message is being sent again."
+    )

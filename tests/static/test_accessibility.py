@@ -1,4 +1,4 @@
-"""Every page, for who can't see it, has no mouse, or holds a phone: audited by axe in light and dark, measured at 360 px."""
+"""Accessibility of every page: audited by axe in light and dark, and measured at 360 px."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ NO_PAGES = {
     "run_figures": "JSON for charts",
     "run_console": "JSON for the log",
     "run_act": "acts",
-    "run_marks": "acts",
+    "run_curation": "acts",
     "run_notes": "part of run_page",
     "notes_preview": "part of run_page",
     "run_stop": "acts",
@@ -188,7 +188,7 @@ def audit_in_both_themes(page: Page, what: str) -> None:
         audit(page, f"{what}, {scheme}")
 
 
-def test_every_page_is_looked_at_here() -> None:
+def test_every_page_is_audited() -> None:
     names = [entry.name for entry in urlpatterns if isinstance(entry, URLPattern)]
     assert [name for name in names if name not in PAGES and name not in NO_PAGES] == []
     assert [name for name in PAGES if name and name not in names] == []
@@ -209,7 +209,7 @@ def test_it_passes_the_audit_and_fits_a_phone_and_its_fingers(
 
 
 @pytest.mark.parametrize("path", ["/sign-in/", "/login/?sesame=wrong"])
-def test_strangers_get_a_page_that_passes_too(site: LiveSite, page: Page, path: str) -> None:
+def test_the_sign_in_page_passes_the_audit(site: LiveSite, page: Page, path: str) -> None:
     visit(page, site, path)
     audit_in_both_themes(page, path)
     page.set_viewport_size(PHONE)
@@ -224,7 +224,7 @@ def test_strangers_get_a_page_that_passes_too(site: LiveSite, page: Page, path: 
         ("/runs/", "[data-role=user-menu] > summary", "[data-role=sign-out]"),
         ("/runs/", "[data-role=help]", "[data-role=shortcut-list]"),
         ("/runs/{live}/", "[data-role=downloads] > summary", "[data-figure=latency]"),
-        ("/runs/{run}/", "[data-role=compare]", "[data-role=beside-confirm]"),
+        ("/runs/{run}/", "[data-role=compare]", "[data-role=compare-confirm]"),
         ("/runs/{live}/", "[data-role=stop]", "[data-role=stop-confirm]"),
         ("/runs/{run}/", "[data-role=extend]", "[data-role=extend-confirm]"),
         ("/runs/{run}/", "[data-role=compile]", "[data-role=compile-confirm]"),
@@ -235,7 +235,7 @@ def test_strangers_get_a_page_that_passes_too(site: LiveSite, page: Page, path: 
         ("/networks/{network}/", ".task-code summary", ".task-code pre"),
     ],
 )
-def test_what_opens_passes_too(
+def test_dialogs_and_menus_pass_the_audit(
     site: LiveSite, world: dict[str, int], admin: Page, opened: tuple[str, str, str]
 ) -> None:
     path, opener, shown = opened
@@ -245,7 +245,7 @@ def test_what_opens_passes_too(
     audit_in_both_themes(admin, f"{opener} on {path}")
 
 
-def test_the_head_folds_on_a_phone(site: LiveSite, world: dict[str, int], admin: Page) -> None:
+def test_the_navigation_collapses_on_a_phone(site: LiveSite, world: dict[str, int], admin: Page) -> None:
     visit(admin, site, "/runs/")
     admin.set_viewport_size(PHONE)
     networks = admin.get_by_role("navigation", name="Main").get_by_role("link", name="Networks")
@@ -260,7 +260,7 @@ def test_the_head_folds_on_a_phone(site: LiveSite, world: dict[str, int], admin:
     admin.wait_for_url("**/networks/")
 
 
-def test_the_keyboard_skips_the_head(site: LiveSite, world: dict[str, int], admin: Page) -> None:
+def test_the_keyboard_can_skip_the_navigation(site: LiveSite, world: dict[str, int], admin: Page) -> None:
     visit(admin, site, "/runs/")
     admin.keyboard.press("Tab")
     expect(admin.get_by_role("link", name="Skip to content")).to_be_focused()
@@ -269,7 +269,7 @@ def test_the_keyboard_skips_the_head(site: LiveSite, world: dict[str, int], admi
     expect(admin.locator("#main")).to_be_focused()
 
 
-def test_a_chart_says_in_words_what_it_shows(site: LiveSite, world: dict[str, int], admin: Page) -> None:
+def test_a_chart_has_a_description(site: LiveSite, world: dict[str, int], admin: Page) -> None:
     visit(admin, site, f"/runs/{world['live']}/")
     words = admin.locator("[data-role=chart-latency] + .sr")
     expect(words).to_contain_text("Best latency of each task: Latency against Trial. At the end: 0 fused_matmul0 1.000")

@@ -1,4 +1,4 @@
-"""The compare page in a real browser: chosen in the list, live while a run goes on, its state in the address."""
+"""The compare page in a browser: runs selected in the list, live updates, the view in the address."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def last_points(page: Page) -> list[float]:
     return found
 
 
-def test_ticked_runs_are_compared_while_they_go_on(live_site: LiveSite, signed_in: Page) -> None:
+def test_selected_runs_are_compared_while_they_run(live_site: LiveSite, signed_in: Page) -> None:
     page, token = signed_in, live_site.token()
     first = launch(live_site, token, trials=8, seed=1)
     second = launch(live_site, token, trials=32, seed=2)
@@ -69,7 +69,7 @@ def test_ticked_runs_are_compared_while_they_go_on(live_site: LiveSite, signed_i
     expect(page.locator("#x-trials")).to_be_focused()
 
 
-def test_a_view_is_an_address(live_site: LiveSite, signed_in: Page) -> None:
+def test_each_view_has_an_address(live_site: LiveSite, signed_in: Page) -> None:
     page, token = signed_in, live_site.token()
     keys = [launch(live_site, token, trials=8, seed=seed) for seed in (1, 2)]
     live_site.wait_for(

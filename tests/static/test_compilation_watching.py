@@ -1,4 +1,4 @@
-"""A compilation's page in a real browser: it follows what is told, catches up, and hands out what can be copied."""
+"""A compilation's page in a browser: live updates, catching up, copying."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tuning.notify.announce import announce_compilation
 from tuning.models import Benchmark, Compilation, Run
 later = timezone.now() + datetime.timedelta(days=1)
 """
-"""What is told to the site's database. Leases end a day later, so that nobody takes the job for dead."""
+"""Code that changes the site's database. Leases end a day later, so that the sweep leaves the job alone."""
 RUNNING = """
 run = measured_run(device="elsewhere", heartbeat_at=later)
 run.move("running", to="finished")
@@ -100,7 +100,7 @@ def test_it_follows_a_compilation_to_its_end(live_site: LiveSite, following: tup
     expect(page.locator(".chart-box .main-svg").first).to_be_visible()
 
 
-def test_a_snippet_is_copied_as_it_stands(live_site: LiveSite, following: tuple[Page, int]) -> None:
+def test_a_snippet_is_copied_verbatim(live_site: LiveSite, following: tuple[Page, int]) -> None:
     page, key = following
     tell(live_site, PROVEN.format(key=key) + f"announce_compilation({key})")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])

@@ -1,4 +1,4 @@
-"""Buttons that copy: a text of their own, the code beside them, the address of a view; with and without a clipboard."""
+"""Copy buttons for texts, snippets and addresses, with and without the clipboard API."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def clipboard(page: Page) -> str:
     return text
 
 
-def test_it_copies_what_it_names(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+def test_a_copy_button_copies_its_text(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/{runs[0]}/")
     page.get_by_role("button", name="Copy the run’s number").click()
-    expect(page.locator("[data-role=said]")).to_have_text("Copied")
+    expect(page.locator("[data-role=announcement]")).to_have_text("Copied")
     assert clipboard(page) == str(runs[0])
     page.get_by_role("button", name="Copy the target").click()
     expect(page.get_by_role("button", name="Copy the target")).to_have_attribute("data-copied", "yes")
     assert json.loads(clipboard(page)) == {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}
     page.goto(f"{live_site.url}/runs/{runs[0]}/tasks/1/")
     page.get_by_role("button", name="Copy the workload’s hash").click()
-    expect(page.locator("[data-role=said]")).to_have_text("Copied")
+    expect(page.locator("[data-role=announcement]")).to_have_text("Copied")
     assert clipboard(page) == "0000000000000001"
 
 
@@ -51,13 +51,11 @@ def test_it_copies_a_record_as_the_engine_wrote_it(live_site: LiveSite, signed_i
     page = signed_in
     page.goto(f"{live_site.url}/runs/{runs[0]}/tasks/0/?record=3")
     page.get_by_role("button", name="Copy record").click()
-    expect(page.locator("[data-role=said]")).to_have_text("Copied")
+    expect(page.locator("[data-role=announcement]")).to_have_text("Copied")
     assert clipboard(page) == record_text(0, 1e-3)
 
 
-def test_it_copies_the_address_of_a_comparison_as_it_is_looked_at(
-    live_site: LiveSite, signed_in: Page, runs: list[int]
-) -> None:
+def test_the_copied_link_has_the_current_view(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/compare/?runs={runs[0]},{runs[1]}")
     page.locator("#x-time").click()
@@ -68,12 +66,12 @@ def test_it_copies_the_address_of_a_comparison_as_it_is_looked_at(
     expect(page.get_by_role("button", name="Copy link")).to_be_visible()
 
 
-def test_it_copies_where_the_browser_gives_no_clipboard(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+def test_it_copies_without_the_clipboard_api(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page = signed_in
     page.add_init_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
     page.goto(f"{live_site.url}/runs/{runs[0]}/")
     page.evaluate("addEventListener('copy', () => { window.copied = document.activeElement.value; })")
     page.get_by_role("button", name="Copy the run’s number").click()
-    expect(page.locator("[data-role=said]")).to_have_text("Copied")
+    expect(page.locator("[data-role=announcement]")).to_have_text("Copied")
     assert page.evaluate("window.copied") == str(runs[0])
     expect(page.get_by_role("button", name="Copy the run’s number")).to_be_focused()

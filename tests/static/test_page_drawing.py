@@ -1,4 +1,4 @@
-"""What only a browser shows: the look of charts, their download, and where the focus is."""
+"""What only a browser can test: the look of charts, their download, and the focus."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def foremost(page: Page) -> list[int]:
     return [task for task, shown in enumerate(traces(page, "trace.showlegend")) if shown]
 
 
-def test_of_many_tasks_those_stand_out_that_the_estimate_owes_most_to(many_tasks: Page) -> None:
+def test_with_many_tasks_those_that_contribute_most_are_highlighted(many_tasks: Page) -> None:
     chosen = list(range(charts.SERIES))
     assert foremost(many_tasks) == chosen
     colours = traces(many_tasks, "trace.line.color")
@@ -59,7 +59,7 @@ def test_of_many_tasks_those_stand_out_that_the_estimate_owes_most_to(many_tasks
     assert many_tasks.locator("[data-role=tasks-table] tr[data-other]").count() == TASKS - charts.SERIES
 
 
-def test_a_row_brings_its_curve_forward(many_tasks: Page) -> None:
+def test_pointing_at_a_row_highlights_its_curve(many_tasks: Page) -> None:
     last = TASKS - 1
     plain = traces(many_tasks, "trace.line.color")
     many_tasks.locator(f"tr[data-task='{last}'] a").focus()
@@ -71,7 +71,7 @@ def test_a_row_brings_its_curve_forward(many_tasks: Page) -> None:
     assert traces(many_tasks, "trace.line.color") == plain
 
 
-def test_a_chart_downloads_as_a_large_png_and_goes_nowhere_else(many_tasks: Page) -> None:
+def test_a_chart_downloads_as_a_large_png_and_is_sent_nowhere(many_tasks: Page) -> None:
     for name in ("latency", "estimate", "allocation"):
         chart = many_tasks.locator(f"[data-role=chart-{name}]")
         chart.hover()
@@ -111,7 +111,7 @@ def test_a_chart_downloads_as_html_that_opens_offline(many_tasks: Page, browser:
 
 def test_records_are_downloaded_from_the_menu(many_tasks: Page) -> None:
     open_menu(many_tasks)
-    many_tasks.get_by_label("How many of the best records").select_option("1")
+    many_tasks.get_by_label("Number of best records").select_option("1")
     with many_tasks.expect_download() as download:
         many_tasks.get_by_role("link", name="Best records as zip").click()
     assert re.fullmatch(r"mlp_znver4_run-\d+_best-1-records\.zip", download.value.suggested_filename)
@@ -124,7 +124,7 @@ def test_records_are_downloaded_from_the_menu(many_tasks: Page) -> None:
     expect(many_tasks.get_by_role("link", name="Best records as zip")).to_be_hidden()
 
 
-def test_the_first_wrong_field_has_the_focus_and_says_why(live_site: LiveSite, signed_in: Page) -> None:
+def test_the_first_invalid_field_has_the_focus_and_its_error(live_site: LiveSite, signed_in: Page) -> None:
     signed_in.goto(f"{live_site.url}/runs/new/")
     signed_in.get_by_text("Advanced").click()
     signed_in.get_by_label("Repeat", exact=True).fill("0")
@@ -137,7 +137,7 @@ def test_the_first_wrong_field_has_the_focus_and_says_why(live_site: LiveSite, s
     expect(field).to_have_accessible_description(re.compile(re.escape(message.inner_text())))
 
 
-def test_the_page_of_devices_asks_again_and_again(live_site: LiveSite, signed_in: Page) -> None:
+def test_the_devices_page_polls(live_site: LiveSite, signed_in: Page) -> None:
     said: list[str] = []
     signed_in.on("console", lambda message: said.append(message.text))
     signed_in.goto(f"{live_site.url}/devices/")

@@ -1,4 +1,4 @@
-"""The list of runs in a real browser: searched, ordered and changed without leaving it."""
+"""The list of runs in a browser: search, sorting and bulk actions without leaving the page."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ def row(page: Page, key: int) -> Any:
 
 
 @pytest.mark.both_databases
-def test_a_search_keeps_its_focus_and_stands_in_the_address(
-    live_site: LiveSite, signed_in: Page, runs: list[int]
-) -> None:
+def test_a_search_keeps_the_focus_and_is_in_the_address(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/")
     role(page, "search").press_sequentially("nowhere")
@@ -49,9 +47,7 @@ def test_a_search_keeps_its_focus_and_stands_in_the_address(
 
 
 @pytest.mark.both_databases
-def test_ticked_runs_are_tagged_and_deleted_and_come_back(
-    live_site: LiveSite, signed_in: Page, runs: list[int]
-) -> None:
+def test_selected_runs_are_tagged_deleted_and_restored(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page, (first, second, third) = signed_in, runs
     page.goto(f"{live_site.url}/runs/")
     expect(role(page, "bulk")).to_be_hidden()
@@ -77,7 +73,20 @@ def test_ticked_runs_are_tagged_and_deleted_and_come_back(
 
 
 @pytest.mark.both_databases
-def test_a_run_is_marked_on_its_page_without_loading_it_anew(
+def test_enter_adds_the_tag_even_with_an_undo_button(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+    page, (first, second, _) = signed_in, runs
+    page.goto(f"{live_site.url}/runs/")
+    page.locator(f"#select-{first}").check()
+    role(page, "bulk").get_by_role("button", name="Archive").click()
+    expect(role(page, "undo")).to_be_focused()
+    page.locator(f"#select-{second}").check()
+    page.get_by_label("Tags to add or remove").fill("good")
+    page.keyboard.press("Enter")
+    expect(row(page, second).locator(".tag.own")).to_have_text("good")
+    expect(row(page, first)).to_have_count(0)
+
+
+def test_a_run_is_tagged_and_pinned_without_reloading_its_page(
     live_site: LiveSite, signed_in: Page, runs: list[int]
 ) -> None:
     page = signed_in
@@ -89,8 +98,12 @@ def test_a_run_is_marked_on_its_page_without_loading_it_anew(
     expect(role(page, "add-tag")).to_be_focused()
     page.get_by_label("Remove the tag one").click()
     expect(role(page, "tag")).to_have_text(["two"])
+    role(page, "add-tag").fill("three")
+    page.keyboard.press("Enter")
+    expect(role(page, "tag")).to_have_text(["three", "two"])
     role(page, "pin").click()
     expect(role(page, "pin")).to_have_text("Unpin")
+    expect(role(page, "pin")).to_be_focused()
     assert page.evaluate("window.same") is True
     role(page, "delete").click()
     page.wait_for_url(f"{live_site.url}/runs/")
@@ -100,7 +113,7 @@ def test_a_run_is_marked_on_its_page_without_loading_it_anew(
     expect(role(page, "message")).to_have_text("Restored run " + str(runs[0]) + ".")
 
 
-def test_filters_are_folded_away_on_a_phone(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+def test_filters_are_collapsed_on_a_phone(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page = signed_in
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(f"{live_site.url}/runs/")

@@ -1,4 +1,4 @@
-"""The keyboard in a real browser: every key of the overlay does what it says, and none disturbs who types."""
+"""Keyboard shortcuts in a browser: each does what the overlay says, and none interferes with typing."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def listed(page: Page) -> dict[str, str]:
     return dict(rows)
 
 
-def test_the_overlay_lists_what_works_on_this_page(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+def test_the_overlay_lists_the_shortcuts_of_the_page(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page, overlay = signed_in, role(signed_in, "shortcuts")
     page.goto(f"{live_site.url}/runs/{runs[0]}/")
     press(page, "?")
     expect(overlay).to_be_visible()
     here = listed(page)
-    assert here["Stop the run, after a question"] == "s"
+    assert here["Stop the run (asks first)"] == "s"
     assert here["Runs"] == "g then r"
     assert here["Next row"] == "j or ↓"
     assert "Search or filter" not in here
@@ -66,7 +66,7 @@ def test_the_overlay_lists_what_works_on_this_page(live_site: LiveSite, signed_i
 
     page.goto(f"{live_site.url}/runs/{runs[1]}/")
     press(page, "?")
-    assert "Stop the run, after a question" not in listed(page), "it has ended"
+    assert "Stop the run (asks first)" not in listed(page), "it has ended"
     press(page, "Escape")
     expect(overlay).to_be_hidden()
 
@@ -76,7 +76,7 @@ def test_the_overlay_lists_what_works_on_this_page(live_site: LiveSite, signed_i
     assert "Extend the run" not in listed(page)
 
 
-def test_two_keys_go_to_a_page(live_site: LiveSite, signed_in: Page) -> None:
+def test_key_sequences_open_pages(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/")
     for keys, path in (("gn", "networks"), ("gl", "library"), ("gd", "devices"), ("gr", "runs"), ("n", "runs/new")):
@@ -88,7 +88,9 @@ def test_two_keys_go_to_a_page(live_site: LiveSite, signed_in: Page) -> None:
     assert page.url == f"{live_site.url}/runs/new/", "g and then r only"
 
 
-def test_rows_are_walked_selected_compared_and_opened(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+def test_keys_move_through_rows_select_compare_and_open_them(
+    live_site: LiveSite, signed_in: Page, runs: list[int]
+) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/?q=of+the+keys")
     press(page, "ArrowDown")
@@ -109,7 +111,7 @@ def test_rows_are_walked_selected_compared_and_opened(live_site: LiveSite, signe
     page.wait_for_url(f"{live_site.url}/runs/{runs[1]}/")
 
 
-def test_typing_and_the_browsers_own_keys_stay_what_they_are(live_site: LiveSite, signed_in: Page) -> None:
+def test_shortcuts_leave_typing_and_browser_keys_alone(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/networks/")
     name = page.get_by_label("Name")
@@ -123,7 +125,7 @@ def test_typing_and_the_browsers_own_keys_stay_what_they_are(live_site: LiveSite
     assert page.evaluate("document.documentElement.dataset.theme") is None
 
 
-def test_the_slash_goes_to_the_search(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+def test_slash_focuses_the_search(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     signed_in.goto(f"{live_site.url}/runs/")
     press(signed_in, "/")
     expect(role(signed_in, "search")).to_be_focused()
@@ -132,7 +134,7 @@ def test_the_slash_goes_to_the_search(live_site: LiveSite, signed_in: Page, runs
     expect(signed_in.locator(f"tr[data-run='{runs[1]}']")).to_be_visible()
 
 
-def test_a_run_is_stopped_only_after_the_question(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+def test_stopping_a_run_asks_first(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/{runs[0]}/")
     press(page, "s")
@@ -151,7 +153,7 @@ def test_keys_can_be_turned_off(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/")
     press(page, "?")
-    page.get_by_label("Keys do this outside of fields").uncheck()
+    page.get_by_label("Enable keyboard shortcuts outside of fields").uncheck()
     page.get_by_role("button", name="Close").click()
     press(page, "g", "n", "?")
     expect(role(page, "shortcuts")).to_be_hidden()
@@ -159,13 +161,13 @@ def test_keys_can_be_turned_off(live_site: LiveSite, signed_in: Page) -> None:
     press(page, "?")
     expect(role(page, "shortcuts")).to_be_hidden()
     role(page, "help").click()
-    page.get_by_label("Keys do this outside of fields").check()
+    page.get_by_label("Enable keyboard shortcuts outside of fields").check()
     page.get_by_role("button", name="Close").click()
     press(page, "g", "n")
     page.wait_for_url(f"{live_site.url}/networks/")
 
 
-def test_the_theme_goes_round_and_is_kept(live_site: LiveSite, signed_in: Page) -> None:
+def test_a_key_cycles_through_themes(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/networks/")
     for theme in ("light", "dark", None):

@@ -1,4 +1,4 @@
-"""What a tab in the background tells: how far its run is, how many run, and, to who asked for it, that one has ended."""
+"""Background tabs: progress and number of runs in the title, and notifications when a run ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BACKGROUND = """
         close() { this.closed = true; }
     };
 """
-"""A tab in the background, as headless browsers know none: hidden, without frames. Notifications are only noted."""
+"""Simulates a background tab, which headless browsers don't have: hidden and without frames. Records notifications."""
 BEGIN = """
 import datetime
 from django.utils import timezone
@@ -87,7 +87,9 @@ def test_title_and_icon_follow_a_run_to_its_end(live_site: LiveSite, watched: tu
     expect(page).to_have_title("Failed · Task 0 of watched · Tuneboard", timeout=LONG_MS)
 
 
-def test_what_a_tab_missed_is_drawn_thinned_once_it_is_seen(live_site: LiveSite, watched: tuple[Page, str]) -> None:
+def test_trials_missed_by_a_hidden_tab_are_drawn_thinned_when_it_is_shown(
+    live_site: LiveSite, watched: tuple[Page, str]
+) -> None:
     page, key = watched
     before = page.evaluate(f"{DRAWN}.length")
     done = 0
@@ -101,7 +103,7 @@ def test_what_a_tab_missed_is_drawn_thinned_once_it_is_seen(live_site: LiveSite,
     assert page.evaluate(f"[{DRAWN}.at(-1), {DRAWN}.length < 2500]") == [done, True]
 
 
-def test_a_notification_tells_of_the_end_to_who_asked_for_it(live_site: LiveSite, watched: tuple[Page, str]) -> None:
+def test_a_user_who_asked_for_it_is_notified_of_the_end(live_site: LiveSite, watched: tuple[Page, str]) -> None:
     page, key = watched
     bell = role(page, "notify")
     expect(bell).to_have_text("Notify me")
@@ -118,7 +120,7 @@ def test_a_notification_tells_of_the_end_to_who_asked_for_it(live_site: LiveSite
     expect(bell).to_be_hidden()
 
 
-def test_nobody_is_told_who_did_not_ask_or_looks(live_site: LiveSite, watched: tuple[Page, str]) -> None:
+def test_no_notification_without_asking_or_while_looking(live_site: LiveSite, watched: tuple[Page, str]) -> None:
     page, key = watched
     shell(live_site, END, key=key, status="stopped", error=None)
     expect(page).to_have_title("Stopped · watched · Tuneboard", timeout=LONG_MS)
@@ -145,7 +147,9 @@ def test_nobody_is_told_who_did_not_ask_or_looks(live_site: LiveSite, watched: t
         ),
     ],
 )
-def test_the_button_says_why_there_is_none(live_site: LiveSite, signed_in: Page, prepare: str, words: str) -> None:
+def test_the_button_says_why_notifications_are_unsupported(
+    live_site: LiveSite, signed_in: Page, prepare: str, words: str
+) -> None:
     key = shell(live_site, NEW)
     signed_in.add_init_script(BACKGROUND + prepare)
     signed_in.goto(f"{live_site.url}/runs/{key}/")
@@ -156,7 +160,7 @@ def test_the_button_says_why_there_is_none(live_site: LiveSite, signed_in: Page,
     expect(bell).to_have_attribute("aria-pressed", "false")
 
 
-def test_who_refuses_is_told_how_to_allow_it(live_site: LiveSite, watched: tuple[Page, str]) -> None:
+def test_a_user_who_refused_is_told_how_to_allow_notifications(live_site: LiveSite, watched: tuple[Page, str]) -> None:
     page, _ = watched
     page.evaluate("window.answer = 'denied'")
     role(page, "notify").click()
@@ -164,7 +168,7 @@ def test_who_refuses_is_told_how_to_allow_it(live_site: LiveSite, watched: tuple
     expect(role(page, "notify")).to_have_attribute("title", re.compile("settings"))
 
 
-def test_the_list_says_how_many_run(live_site: LiveSite, watched: tuple[Page, str]) -> None:
+def test_the_title_of_the_list_counts_running_runs(live_site: LiveSite, watched: tuple[Page, str]) -> None:
     page, key = watched
     # The title counts all runs, also what tests before this one have left behind.
     shell(live_site, "Run.objects.live().exclude(device='in a tab').update(status='stopped')", key=key)
@@ -178,7 +182,7 @@ def test_the_list_says_how_many_run(live_site: LiveSite, watched: tuple[Page, st
     assert icon(page).endswith(".svg")
 
 
-def test_a_compilation_tells_too(live_site: LiveSite, watched: tuple[Page, str]) -> None:
+def test_a_compilation_shows_its_progress_in_the_tab(live_site: LiveSite, watched: tuple[Page, str]) -> None:
     page, key = watched
     built = "verified max_abs_error max_rel_error tolerance finished_at sha256 size"
     code = """run = Run.objects.get(pk={key}); Run.objects.filter(pk={key}).update(status="finished")

@@ -1,4 +1,4 @@
-"""Times on pages: relative or absolute as the user wants it, and never older than they say."""
+"""Times on pages: relative or absolute as the user prefers, and kept up to date."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tests.live import LiveSite
 BRIEF = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d$")
 
 
-def test_it_writes_an_age_with_its_moment() -> None:
+def test_an_age_has_its_exact_time_as_title() -> None:
     time = datetime.now(timezone.utc) - timedelta(minutes=3, seconds=5)
     html = f'<time datetime="{time.isoformat()}" title="{time:%Y-%m-%d %H:%M:%S} UTC">3\u00a0min ago</time>'
     assert ago(time) == ago(time.isoformat()) == f"<local-time>{html}</local-time>"
 
 
-def test_it_writes_a_moment_to_the_second() -> None:
+def test_an_exact_time_has_seconds() -> None:
     time = datetime(2026, 11, 21, 13, 3, 12, tzinfo=timezone.utc)
     html = '<time datetime="2026-11-21T13:03:12+00:00">2026-11-21 13:03:12 UTC</time>'
     assert moment(time) == f"<local-time exact>{html}</local-time>"
 
 
 @pytest.mark.parametrize("show", [ago, moment])
-def test_it_invents_no_time(show: Any) -> None:
+def test_a_missing_time_is_not_invented(show: Any) -> None:
     assert show(None) == "–"
 
 
@@ -43,7 +43,7 @@ def shown(live_site: LiveSite, signed_in: Page) -> Any:
 
 
 @pytest.mark.browser
-def test_a_time_goes_on_by_itself_and_after_sleep(signed_in: Page, shown: Any) -> None:
+def test_ages_are_updated_over_time_and_after_sleep(signed_in: Page, shown: Any) -> None:
     expect(shown).to_have_text("just now")
     signed_in.clock.run_for(65_000)
     expect(shown).to_have_text("1 min ago")
@@ -55,7 +55,7 @@ def test_a_time_goes_on_by_itself_and_after_sleep(signed_in: Page, shown: Any) -
 
 
 @pytest.mark.browser
-def test_times_are_absolute_everywhere_for_who_wants_it(live_site: LiveSite, signed_in: Page, shown: Any) -> None:
+def test_a_user_can_have_absolute_times_everywhere(live_site: LiveSite, signed_in: Page, shown: Any) -> None:
     signed_in.keyboard.press("a")
     expect(shown).to_have_text(BRIEF)
     expect(shown).to_have_attribute("title", re.compile(r"\d\d:\d\d:\d\d \S+, just now$"))
@@ -67,7 +67,7 @@ def test_times_are_absolute_everywhere_for_who_wants_it(live_site: LiveSite, sig
 
 
 @pytest.mark.browser
-def test_a_time_is_the_browsers_own(live_site: LiveSite, browser: Any) -> None:
+def test_times_are_in_the_browsers_zone(live_site: LiveSite, browser: Any) -> None:
     context = browser.new_context(timezone_id="Asia/Tokyo")
     page = context.new_page()
     context.add_cookies(live_site.cookies)

@@ -1,4 +1,4 @@
-"""A person's way through the product in a real browser, with real tuning: launch, watch, stop, resume, reconnect."""
+"""A user's way through the product in a browser with real tuning: launch, watch, stop, resume, reconnect."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def wait_for_points(page: Page, count: int) -> None:
     )
 
 
-def test_a_stranger_sees_only_the_sign_in_page(live_site: LiveSite, page: Page) -> None:
+def test_anonymous_users_see_only_the_sign_in_page(live_site: LiveSite, page: Page) -> None:
     page.goto(f"{live_site.url}/runs/1/")
     assert "/sign-in/" in page.url
     expect(page.get_by_text("login_url")).to_be_visible()
@@ -131,7 +131,7 @@ def test_a_run_is_stopped_and_resumed_to_its_full_budget(live_site: LiveSite, si
 
 
 @pytest.mark.both_databases
-def test_a_page_that_lost_the_web_process_says_so_and_catches_up(live_site: LiveSite, signed_in: Page) -> None:
+def test_a_page_that_lost_its_connection_says_so_and_catches_up(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     key = launch(page, live_site, **{"Trials": "400", "Trials per batch": "16"})
     wait_for_trials(page, 3)
@@ -150,7 +150,7 @@ def test_a_page_that_lost_the_web_process_says_so_and_catches_up(live_site: Live
     assert columns["number"] == list(range(1, done + 1))
 
 
-def test_zoom_and_hidden_traces_outlive_new_trials(live_site: LiveSite, signed_in: Page) -> None:
+def test_new_trials_keep_zoom_and_hidden_traces(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     launch(page, live_site, **{"Trials": "400", "Trials per batch": "16"})
     wait_for_trials(page, 3)
@@ -168,7 +168,7 @@ def test_zoom_and_hidden_traces_outlive_new_trials(live_site: LiveSite, signed_i
     wait_for_status(page, "stopped")
 
 
-def test_a_form_with_mistakes_says_so_beside_the_fields(live_site: LiveSite, signed_in: Page) -> None:
+def test_a_form_shows_errors_next_to_its_fields(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/new/")
     page.get_by_label("Trials", exact=True).fill("0")

@@ -1,4 +1,4 @@
-"""Name and notes in a real browser: written in place, seen by others at once, and never lost."""
+"""Editing name and notes in a browser: in place, visible to others at once, never lost."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_others_see_name_and_notes_at_once(live_site: LiveSite, opened: Page, ke
     expect(opened).to_have_title("Done · renamed elsewhere · Tuneboard")
 
 
-def test_of_two_who_write_at_once_the_second_sees_both_texts(
+def test_on_an_edit_conflict_the_second_author_sees_both_texts(
     live_site: LiveSite, opened: Page, key: int, operator: str
 ) -> None:
     page = opened
@@ -126,7 +126,9 @@ def test_of_two_who_write_at_once_the_second_sees_both_texts(
     assert stored(live_site, key, operator)["notes"] == "mine and theirs"
 
 
-def test_who_renames_meanwhile_is_in_nobodys_way(live_site: LiveSite, opened: Page, key: int, operator: str) -> None:
+def test_renaming_does_not_conflict_with_editing_notes(
+    live_site: LiveSite, opened: Page, key: int, operator: str
+) -> None:
     page = opened
     text = start_writing(page)
     text.fill("mine")
@@ -138,7 +140,7 @@ def test_who_renames_meanwhile_is_in_nobodys_way(live_site: LiveSite, opened: Pa
     assert (run["name"], run["notes"], run["revision"]) == ("another name", "mine", 3)
 
 
-def test_escape_discards_nothing_unasked(opened: Page) -> None:
+def test_escape_asks_before_it_discards_notes(opened: Page) -> None:
     page = opened
     text = start_writing(page)
     text.fill("half a thought")
@@ -185,9 +187,7 @@ def test_a_run_is_renamed_in_place(live_site: LiveSite, opened: Page, key: int, 
     assert stored(live_site, key, operator)["name"] == "a better name"
 
 
-def test_ten_megabytes_are_refused_with_words_over_a_real_connection(
-    live_site: LiveSite, key: int, operator: str
-) -> None:
+def test_ten_megabytes_are_refused_with_a_message(live_site: LiveSite, key: int, operator: str) -> None:
     status, answer = live_site.api("PATCH", f"/runs/{key}", {"revision": 1, "notes": "x" * 10_000_000}, token=operator)
     assert status == 413
     assert "64 KiB (65,536 bytes)" in answer["error"]["fields"]["notes"]

@@ -1,4 +1,4 @@
-"""A zoom on a live chart is the user's: whatever comes, the ranges stay, and new points come into them."""
+"""Zooming live charts: the ranges stay while new points arrive."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def zoom_in(page: Page) -> dict[str, list[Any]]:
     return zooms
 
 
-def test_it_outlives_thousands_of_trials_and_figures_read_anew(live_site: LiveSite, signed_in: Page) -> None:
+def test_a_zoom_survives_thousands_of_trials_and_reloaded_figures(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/figures/" in request.url else None)
@@ -76,7 +76,7 @@ def test_it_outlives_thousands_of_trials_and_figures_read_anew(live_site: LiveSi
         assert ranges(page, "latency") == [None, None]
 
 
-def test_it_outlives_a_lost_connection_and_a_hidden_tab(new_site: LiveSite, page: Page) -> None:
+def test_a_zoom_survives_a_lost_connection_and_a_hidden_tab(new_site: LiveSite, page: Page) -> None:
     site = new_site
     site.start()
     page.context.add_cookies(site.cookies)
@@ -104,7 +104,7 @@ def hide(page: Page, *, hidden: bool) -> None:
     )
 
 
-def test_it_is_found_again_with_its_axis_and_in_another_scale(live_site: LiveSite, signed_in: Page) -> None:
+def test_each_axis_and_scale_gets_its_zoom_back(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     with Recording(live_site, trials=1000, batch=50, pause_s=0.05) as live:
         page.goto(f"{live_site.url}/runs/{live.run}/")
@@ -137,7 +137,7 @@ def whole_range(page: Page) -> list[float]:
     return found
 
 
-def test_a_box_that_is_being_drawn_is_not_disturbed(live_site: LiveSite, signed_in: Page) -> None:
+def test_new_trials_do_not_disturb_dragging_a_zoom_box(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     with Recording(live_site, trials=2000, batch=20, pause_s=0.05) as live:
         page.goto(f"{live_site.url}/runs/{live.run}/")

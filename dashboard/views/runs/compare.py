@@ -1,4 +1,4 @@
-"""Runs side by side; all of the page's state is in its URL."""
+"""Runs side by side. The URL holds the page's whole state."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ CHOICES = (
     ("scale", "Scale", (("log", "Log"), ("linear", "Linear"))),
     ("values", "Values", (("absolute", "Absolute"), ("relative", "Relative"))),
 )
-TELLING = 3
-"""Of the settings that differ, so many stand under a run's name."""
-SAID_ELSEWHERE = ("network", "target", "options.seed")
-"""Or, as the seed, telling nothing."""
+SETTINGS_SHOWN = 3
+"""How many differing settings are listed below a run's name."""
+NOT_LISTED = ("network", "target", "options.seed")
+"""Settings that the page shows elsewhere; the seed explains nothing."""
 SORTS = (("total", "Contribution to the total"), ("difference", "Largest difference"))
 
 
 @require_GET
 def compare_page(request: HttpRequest) -> HttpResponse:
-    """The runs that the URL's `runs` names beside its `baseline`; `x`, `scale`, `values` and `sort` are how to look at them."""
+    """Compares the URL's `runs` with its `baseline`; `x`, `scale`, `values` and `sort` choose the view."""
     named = request.GET.getlist("runs")
     text = ",".join(named)
     if len(named) > 1:
-        # As the list's form sends them; the address that is shared has them in one.
+        # The list's form sends one parameter per run; shared addresses have a single one.
         query = request.GET.copy()
         query["runs"] = text
         return redirect(f"{request.path}?{query.urlencode(safe=',')}")
@@ -62,12 +62,12 @@ def _baseline(text: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER):
-        raise Invalid({"baseline": f"“{text[:40]}” is no run's number."})
+        raise Invalid({"baseline": f"“{text[:40]}” isn't the number of a run."})
     return int(text)
 
 
 def _refused(request: HttpRequest, text: str, invalid: Invalid) -> HttpResponse:
-    """What is wrong, and what can be compared of what was asked for."""
+    """What is wrong, and a link to those of the runs that can be compared."""
     rest = usable(text)
     context = {
         "wrong": " ".join(invalid.fields.values()),
@@ -79,12 +79,13 @@ def _refused(request: HttpRequest, text: str, invalid: Invalid) -> HttpResponse:
 
 def _context(comparison: ComparisonDict, view: View) -> dict[str, Any]:
     tasks = shown.ordered(comparison, view)
-    options = [(option["name"], _told(option)) for option in comparison["options"]]
+    options = [(option["name"], _option_texts(option)) for option in comparison["options"]]
     return {
         "comparison": comparison,
         "view": view,
         "runs": [
-            {**_run(run, place, view), "own": _own(options, place)} for place, run in enumerate(comparison["runs"])
+            {**_run(run, place, view), "settings": _distinctive(options, place)}
+            for place, run in enumerate(comparison["runs"])
         ],
         "tasks": [
             (number, task, _weights(task["cells"]), list(zip(view.runs, task["cells"], strict=True)))
@@ -111,19 +112,20 @@ def _run(run: ComparedRunDict, place: int, view: View) -> dict[str, Any]:
     }
 
 
-def _own(options: list[tuple[str, list[str]]], place: int) -> list[str]:
-    """The settings by which runs of one name can be told apart."""
-    told = [(name, values[place]) for name, values in options if name not in SAID_ELSEWHERE]
-    telling = [(name, value) for name, value in told if not name.startswith(("network_options.", "versions."))]
-    return [f"{name.removeprefix('options.')} {value}" for name, value in telling[:TELLING]]
+def _distinctive(options: list[tuple[str, list[str]]], place: int) -> list[str]:
+    """The settings that tell apart runs with the same name."""
+    elsewhere = ("network_options.", "versions.")
+    listed = [(name, values[place]) for name, values in options if name not in NOT_LISTED]
+    settings = [(name, value) for name, value in listed if not name.startswith(elsewhere)]
+    return [f"{name.removeprefix('options.')} {value}" for name, value in settings[:SETTINGS_SHOWN]]
 
 
-def _told(option: DifferentOptionDict) -> list[str]:
+def _option_texts(option: DifferentOptionDict) -> list[str]:
     values = zip(option["values"], option["recorded"], strict=True)
-    return [_words(option["name"], value) if recorded else "not recorded" for value, recorded in values]
+    return [_option_text(option["name"], value) if recorded else "not recorded" for value, recorded in values]
 
 
-def _words(name: str, value: Any) -> str:
+def _option_text(name: str, value: Any) -> str:
     if name == "target":
         return target_label(value)
     if isinstance(value, bool):
@@ -142,6 +144,7 @@ def _choice(view: View, name: str, label: str, options: Any) -> dict[str, Any]:
 
 
 def _links(view: View, name: str, options: Any) -> list[dict[str, Any]]:
+    """`{% querystring %}` doesn't fit: the runs are one parameter, and defaults are left out of the URL."""
     return [
         {
             "id": f"{name}-{value}",

@@ -1,9 +1,8 @@
-"""The list of runs: what it shows stands in its URL, and what is ticked can be changed without leaving it."""
+"""The list of runs and its bulk actions. The URL holds its filters and order."""
 
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
@@ -12,9 +11,11 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.html import format_html
 from django.views.decorators.http import require_GET, require_POST
+from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 from dashboard.http.paging import long_page
+from dashboard.views.queries import chosen
 from tuning.actions import curation
 from tuning.models import Run
 from tuning.reads import run_list as reads
@@ -27,7 +28,7 @@ from .page import may_change
 
 PAGE = 30
 HEAVY = ("options", "versions", "warm_start")
-"""Columns that the list doesn't show."""
+"""Large columns that the list doesn't need."""
 COLUMNS = (
     ("name", "Run", ""),
     ("status", "Status", ""),
@@ -37,69 +38,77 @@ COLUMNS = (
     ("created_at", "Launched", "r"),
 )
 DOWN_FIRST = ("trials_done", "trials_failed", "created_at")
-"""Looked at from the largest on."""
+"""Sorted in descending order at first."""
 SHOWN = (("", "Current runs"), ("archived", "Archived"), ("deleted", "Deleted"))
 DONE = {
     "tag": "Tagged",
-    "untag": "Took tags off",
+    "untag": "Removed tags from",
     "pin": "Pinned",
     "unpin": "Unpinned",
     "archive": "Archived",
-    "unarchive": "Took back into the list:",
+    "unarchive": "Unarchived",
     "delete": "Deleted",
     "restore": "Restored",
     "stop": "Stopping",
 }
 UNDONE_BY = {"archive": "unarchive", "delete": "restore", "unarchive": "archive"}
-"""What takes runs from the list is undone by one click."""
+"""Actions that remove runs from the list, and the actions that undo them."""
 
 
 @require_GET
 def run_list(request: HttpRequest) -> HttpResponse:
-    """The runs that the query wants; with a word of what is wrong in it, and status 422, when it makes no sense."""
+    """The runs selected by the query; status 422 and a message if the query is invalid."""
     return _shown(request, request.GET)
 
 
 @require_POST
 @may_change
 def run_act(request: HttpRequest) -> HttpResponse:
-    """Do `action` to `runs`, or what `undo` says (`restore:1,2`), and show the page again from which it was asked."""
+    """Applies `action` to `runs`, or `undo` (such as `restore:1,2`), and shows the list again."""
     undo, _, undone = request.POST.get("undo", "").partition(":")
     runs = undone if undo else ",".join(request.POST.getlist("runs"))
     _act(request, undo or request.POST.get("action"), runs, request.POST.get("tags", ""))
     here = QueryDict(request.POST.get("here", "").removeprefix("?"))
-    return _shown(request, here) if _wants_part(request) else redirect(_url(here))
+    return (
+        _shown(request, here) if _wants_part(request) else redirect(f"{reverse('run_list')}?{chosen(here).urlencode()}")
+    )
 
 
 @require_POST
 @may_change
-def run_marks(request: HttpRequest, pk: int) -> HttpResponse:
-    """Mark one run as its page asks, and show that again; or the list, once the run is deleted."""
+def run_curation(request: HttpRequest, pk: int) -> HttpResponse:
+    """Changes tags, pin or archive of one run and shows its page again, or the list if the run was deleted."""
     get_object_or_404(Run, pk=pk)
     untag, action = request.POST.get("untag"), request.POST.get("action")
-    _act(request, "untag" if untag else action, [pk], untag or request.POST.get("tags", ""), quiet=action != "delete")
+    _act(
+        request,
+        "untag" if untag else action,
+        [pk],
+        untag or request.POST.get("tags", ""),
+        report_success=action == "delete",
+    )
     run = Run.objects.filter(pk=pk).first()
     if run is None:
-        return redirect("run_list")
-    return render(request, "runs/_marks.html", {"run": run}) if _wants_part(request) else redirect("run_page", pk=pk)
+        return HttpResponseClientRedirect(reverse("run_list")) if request.htmx else redirect("run_list")  # type: ignore[attr-defined]
+    return render(request, "runs/_curation.html", {"run": run}) if _wants_part(request) else redirect("run_page", pk=pk)
 
 
-def _act(request: HttpRequest, action: Any, runs: Any, tags: str, *, quiet: bool = False) -> None:
-    """Tells what was done and what wasn't; when `quiet`, only the latter."""
+def _act(request: HttpRequest, action: Any, runs: Any, tags: str, *, report_success: bool = True) -> None:
+    """Applies an action and reports what was done and what was refused; only the latter if not `report_success`."""
     try:
         outcome = curation.act(action, runs, tags)
     except Invalid as invalid:
         messages.error(request, " ".join(invalid.fields.values()))
         return
-    if outcome["done"] and not quiet:
-        _tell_done(request, outcome["action"], outcome["done"])
+    if outcome["done"] and report_success:
+        _report_success(request, outcome["action"], outcome["done"])
     for reason in dict.fromkeys(outcome["refused"].values()):
         keys = [key for key, why in outcome["refused"].items() if why == reason]
         messages.error(request, f"Not {numbered(keys)}: {reason}")
 
 
-def _tell_done(request: HttpRequest, action: str, keys: list[int]) -> None:
-    """With a button of the list's form that undoes it, where that is one step."""
+def _report_success(request: HttpRequest, action: str, keys: list[int]) -> None:
+    """Adds a message, with an Undo button where the action can be undone."""
     runs = f"run {keys[0]}" if len(keys) == 1 else f"{len(keys)} runs"
     undo = format_html(
         ' <button class="ghost" type="submit" form="bulk" name="undo" value="{}:{}" data-role="undo" id="undo">Undo</button>',
@@ -112,7 +121,7 @@ def _tell_done(request: HttpRequest, action: str, keys: list[int]) -> None:
 def _shown(request: HttpRequest, asked: QueryDict) -> HttpResponse:
     part = _wants_part(request)
     wanted = _wanted(asked)
-    context = {"asked": asked, "wanted": wanted, "wrong": {}, "rows": [], "part": part, **_links(asked)}
+    context = {"asked": asked, "wanted": wanted, "wrong": {}, "rows": [], "part": part, "query": chosen(asked)}
     try:
         context |= _found(wanted, asked)
     except Invalid as invalid:
@@ -123,7 +132,7 @@ def _shown(request: HttpRequest, asked: QueryDict) -> HttpResponse:
         "any_run": bool(context["rows"]) or Run.everything.exists(),
         "running": sum(status in Run.LIVE for status in statuses),
         "waiting": bool(statuses),
-        "heads": [_head(asked, wanted.order, *column) for column in COLUMNS],
+        "heads": [_head(wanted.order, *column) for column in COLUMNS],
         **({} if part else _choices()),
     }
     template, status = "runs/_list.html" if part else "runs/list.html", 422 if context["wrong"] else 200
@@ -131,30 +140,21 @@ def _shown(request: HttpRequest, asked: QueryDict) -> HttpResponse:
 
 
 def _found(wanted: RunFilter, asked: QueryDict) -> dict[str, Any]:
-    """Raises `Invalid` that names the parameters at fault."""
+    """Raises `Invalid` for invalid parameters."""
     rows, following = _rows(wanted, asked.get("cursor") or None)
     statuses = wanted.counts()
     places = Run.objects.places() if any(run.status == Run.Status.QUEUED for run in rows) else {}
     return {
         "rows": [(run, places.get(run.pk)) for run in rows],
-        "next": _url(asked, cursor=following) if following else None,
-        "statuses": [(value, number, _url(asked, status=value, cursor=None)) for value, number in statuses],
+        "next": following,
+        "statuses": statuses,
         "total": sum(number for _, number in statuses),
         "kept_days": settings.KEEP_DELETED_DAYS,
     }
 
 
-def _links(asked: QueryDict) -> dict[str, Any]:
-    return {
-        "here": _url(asked),
-        "query": _url(asked).partition("?")[2],
-        "all": _url(asked, status=None, cursor=None),
-        "first": _url(asked, cursor=None) if asked.get("cursor") else None,
-    }
-
-
 def _choices() -> dict[str, Any]:
-    """What can be filtered by, and what is said once; the part of the page that htmx replaces has no need of it."""
+    """Context of the whole page only: the choices of its filters."""
     return {
         "fewest": FEWEST,
         "most": MOST,
@@ -173,7 +173,7 @@ def _wanted(asked: QueryDict) -> RunFilter:
 
 
 def _rows(wanted: RunFilter, cursor: str | None) -> tuple[list[Run], str | None]:
-    """A page of the list, the first with the pinned runs before all others, and the cursor of the next one."""
+    """A page of the list and the cursor of the next page. The first page starts with the pinned runs."""
     found, whole = wanted.runs(), Run.everything.listed().defer(*HEAVY)
     if wanted.show != "current":
         return long_page(found, whole, wanted.order, cursor, PAGE)
@@ -184,29 +184,20 @@ def _rows(wanted: RunFilter, cursor: str | None) -> tuple[list[Run], str | None]
     return [*pinned, *others], following
 
 
-def _head(asked: QueryDict, order: str, column: str, title: str, kind: str) -> dict[str, Any]:
-    """A column's title, and the list in its order, or in the opposite one."""
+def _head(order: str, column: str, title: str, kind: str) -> dict[str, Any]:
+    """A column head. Its link sorts by `order`, which reverses the current order if it is by this column."""
     same, down = order.lstrip("-") == column, order.startswith("-")
     turned = not down if same else column in DOWN_FIRST
-    url = _url(asked, order=f"{'-' * turned}{column}", cursor=None)
     return {
         "id": column,
         "title": title,
         "kind": kind,
-        "url": url,
+        "order": f"{'-' * turned}{column}",
         "sorted": ("descending" if down else "ascending") if same else "",
     }
 
 
-def _url(asked: QueryDict, **changes: Any) -> str:
-    """The list with these changes of its query, of which None takes a name away."""
-    query = {name: [value for value in values if value] for name, values in asked.lists()}
-    query |= {name: [value] if value else [] for name, value in changes.items()}
-    text = urlencode({name: values for name, values in query.items() if values}, doseq=True)
-    return f"{reverse('run_list')}?{text}".rstrip("?")
-
-
 def _wants_part(request: HttpRequest) -> bool:
-    """Asked by a script for the part that changes; a restored history entry needs the whole page."""
+    """Whether htmx asks for the list alone; a restored history entry needs the whole page."""
     htmx: HtmxDetails = request.htmx  # type: ignore[attr-defined]
     return bool(htmx) and not htmx.history_restore_request

@@ -1,4 +1,4 @@
-"""A run's notes: as they are shown, and as they would be."""
+"""A run's notes and their preview."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tuning.validation import Invalid
 
 @require_GET
 def run_notes(request: HttpRequest, pk: int) -> HttpResponse:
-    """The part of the run's page that shows them."""
+    """The part of the run's page that shows the notes."""
     run = get_object_or_404(Run.objects.select_related("edited_by"), pk=pk)
     return render(request, "runs/_notes.html", {"run": run})
 
@@ -24,7 +24,7 @@ def run_notes(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 @permission_required(CHANGE, raise_exception=True)
 def notes_preview(request: HttpRequest) -> HttpResponse:
-    """The posted `notes` as HTML; nothing is stored. 422 says in words what is wrong with them."""
+    """Renders the posted `notes` as HTML without storing them. Status 422 with a message if they are invalid."""
     try:
         text = notes_text(request.POST.get("notes", ""))
     except Invalid as invalid:

@@ -22,23 +22,25 @@ from tuning.actions.editing import NOTES_BYTES
 from tuning.actions.launching import NAME_LENGTH
 from tuning.models import Run, Task
 from tuning.reads import console
+from tuning.reads.comparing import MOST
 from tuning.reads.curves import curves
 from tuning.validation import Invalid
 
-BESIDE = 20
-"""Runs of the same network that a run's page offers to compare it with."""
+COMPARABLE = 20
+"""How many runs of the same network the page offers for a comparison."""
 
 may_change = permission_required(CHANGE, raise_exception=True)
 
 
 @require_GET
 def run_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """All about one run; live.js keeps it so."""
+    """One run; scripts keep the page up to date."""
     run = _run(pk)
     tasks = list(run.tasks.defer("tensorir"))
     shown = run.to_dict(tasks=tasks)
     context = {
         "run": run,
+        "doing": phases.DOING,
         "phase": phases.sentence(shown),
         "coverage": phases.coverage(shown),
         "warm_start": phases.warm_start(shown),
@@ -54,7 +56,8 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "extension": ExtensionForm(),
         "name_length": NAME_LENGTH,
         "notes_bytes": NOTES_BYTES,
-        "beside": Run.objects.others_of_network(run).select_related("network").defer("notes", "error")[:BESIDE],
+        "comparable": Run.objects.others_of_network(run).select_related("network").defer("notes", "error")[:COMPARABLE],
+        "most_compared": MOST,
         **compilations_of(run),
         "downloads": downloads.menu(run),
     }
@@ -78,21 +81,21 @@ def run_console(request: HttpRequest, pk: int) -> JsonResponse:
 @require_POST
 @may_change
 def run_stop(request: HttpRequest, pk: int) -> HttpResponse:
-    """Stop the run, and show it."""
+    """Stops the run and shows it."""
     return act(request, lambda: runs.stop(_run(pk)), "run_page", pk=pk)
 
 
 @require_POST
 @may_change
 def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
-    """Queue the run again for the rest of its budget, and show it."""
+    """Queues the run for the rest of its budget and shows it."""
     return act(request, lambda: runs.resume(_run(pk)), "run_page", pk=pk)
 
 
 @require_POST
 @may_change
 def run_extend(request: HttpRequest, pk: int) -> HttpResponse:
-    """Give the run more trials or time, and show it."""
+    """Gives the run more trials or time and shows it."""
     given = {option["name"]: request.POST.get(option["name"], "") for option in launching.extension_options()}
     try:
         return act(request, lambda: runs.extend(_run(pk), given), "run_page", pk=pk)
@@ -102,7 +105,7 @@ def run_extend(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def task_rows(run: Run, tasks: list[Task]) -> list[dict[str, Any]]:
-    """The table's rows; a share of the estimate is known only when the estimate is, `bar` is relative to the largest."""
+    """The rows of the task table. `share` is of the estimate, if known; `bar` is relative to the largest share."""
     total = run.estimated_latency_s
     shares = [task.weighted_latency_s / total if total and task.weighted_latency_s else None for task in tasks]
     largest = max((share for share in shares if share), default=None)
@@ -119,7 +122,7 @@ def task_rows(run: Run, tasks: list[Task]) -> list[dict[str, Any]]:
 
 
 def remaining(run: Run, speed: float | None) -> float | None:
-    """Seconds until the budget is spent at the recent speed, or the time is up."""
+    """Seconds until the budget is spent at the recent speed, or the time limit is reached."""
     if not speed:
         return None
     spent_s = (run.trials_budget - run.trials_done) / speed

@@ -1,4 +1,4 @@
-"""The page of one task, and what its best records do."""
+"""The page of one task and its best records."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tuning.reads.showing import Shown
 
 POINTS = 4000
 BEFORE = "before"
-"""What a record's function is compared with when it is the task's own."""
+"""Compares a record's function with the one before any schedule."""
 
 
 @require_GET
 def task_page(request: HttpRequest, pk: int, index: int) -> HttpResponse:
-    """The task, its own curve and its best records, of which `record` names one to open; htmx gets only the latter.
+    """The task, its curve and its best records; `record` opens one of them. htmx gets only the records.
 
-    `record` is a trial's number; `diff` is what it is compared with, `before` or another trial's number; `of=schedule`
-    compares the schedules rather than the TensorIR.
+    `record` is the number of a trial. `diff` selects what to compare it with: `before` or the number of another trial.
+    `of=schedule` compares the schedules instead of the TensorIR.
     """
     task = _task(pk, index)
     asked = {name: request.GET[name] for name in ("record", "diff", "of") if request.GET.get(name)}
@@ -49,7 +49,7 @@ def task_figures(_request: HttpRequest, pk: int, index: int) -> JsonResponse:
 
 
 def _trials(task: Task) -> list[charts.TrialRow]:
-    """About POINTS trials by number, and among them every improvement."""
+    """About POINTS trials, including all improvements, by number."""
     columns = ("number", "at_s", "latency_s", "short", "improved")
     trials = task.run.trials.filter(task=task, number__lte=task.run.trials_done)
     level = max(0, (-(-task.trials // POINTS) - 1).bit_length()) if task.trials else 0
@@ -58,13 +58,13 @@ def _trials(task: Task) -> list[charts.TrialRow]:
 
 
 def _rows(task: Task) -> list[dict[str, Any]]:
-    """The best records, each with how much slower it is than the first, as a share."""
+    """The best records; `gap` is how much slower each is than the first."""
     records = list(task.records.defer("text"))
     return [{"record": record, "gap": record.latency_s / records[0].latency_s - 1} for record in records]
 
 
 def _opened(task: Task, record: str, diff: str = "", of: str = "") -> dict[str, Any]:
-    """The chosen record and what it does, as far as that is known, beside what it is compared with."""
+    """The context of the opened record, and of its comparison: what is known so far, or the error."""
     known = {str(one.trial): one for one in task.records.all()}
     wanted = [name for name in (record, diff) if name and (name != BEFORE or name == record)]
     if lost := [name for name in wanted if name not in known]:
@@ -82,7 +82,7 @@ def _opened(task: Task, record: str, diff: str = "", of: str = "") -> dict[str, 
 
 
 def _compared(task: Task, of: str, shown: Shown, other: Shown | None = None) -> dict[str, Any]:
-    """A record beside another one, or the function that its schedule gives beside the one before any."""
+    """A record compared with another one, or with the function before any schedule."""
     before, after = other.tensorir if other else task.tensorir, shown.tensorir
     if other and of == "schedule":
         before, after = other.code, shown.code

@@ -1,10 +1,9 @@
-"""All trials of a run, in pages; what is chosen, and the trial that is looked at, stand in the URL."""
+"""The trials of a run in pages. The URL holds filters, order and the opened trial."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, cast, get_args
-from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -12,6 +11,7 @@ from django.views.decorators.http import require_GET
 
 from dashboard.http.paging import page
 from dashboard.presentation import charts, downloads
+from dashboard.views.queries import chosen
 from tuning.models import KEEP_BEST, MAX_NUMBER, Record, Run, TrialRow
 from tuning.reads import exploring
 from tuning.reads.exploring import TrialFilter, TrialOrder
@@ -30,7 +30,7 @@ COLUMNS = (("number", "Trial"), ("task", "Task"), ("latency_s", "Latency"), ("at
 
 @require_GET
 def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
-    """The trials that the query wants; with a word of what is wrong in it, and status 422, when it makes no sense."""
+    """The trials selected by the query; status 422 and a message if the query is invalid."""
     run = get_object_or_404(Run.objects.select_related("network"), pk=pk)
     tasks = {task.pk: task for task in run.tasks.defer("tensorir").order_by("index")}
     plotted = [task for task in tasks.values() if request.GET.get("task", "") in ("", str(task.index))]
@@ -51,14 +51,12 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
         "rows": [(row, tasks[row.task_id], errors.get(row.error_id)) for row in rows],
         "asked": request.GET,
         "only": [(value, title) for value, (title, _) in ONLY.items()],
-        "heads": [_head(request, order, *column) for column in COLUMNS],
+        "heads": [_head(order, *column) for column in COLUMNS],
         "wrong": wrong,
-        "next": _url(request, cursor=following, trial=None) if following else None,
-        "first": _url(request, cursor=None, **{"from": None, "trial": None}),
+        "query": chosen(request.GET),
+        "next": following,
         "begun": bool(request.GET.get("cursor") or request.GET.get("from")),
         "detail": _detail(request, run),
-        "close": _url(request, trial=None),
-        "query": _url(request, trial=None)[1:],
         "scatter": {"figure": charts.scatter_figure(plotted), "foremost": charts.foremost(plotted)},
         "file": downloads.stem(run),
         "kept": KEEP_BEST,
@@ -67,7 +65,7 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _wanted(request: HttpRequest) -> TrialFilter:
-    """Raises `Invalid` that names the parameter at fault."""
+    """Raises `Invalid` for invalid parameters."""
     asked = request.GET
     only, order = asked.get("only", ""), asked.get("order", "number")
     if only not in ONLY:
@@ -76,7 +74,7 @@ def _wanted(request: HttpRequest) -> TrialFilter:
         raise Invalid({"order": f"Must be one of {', '.join(get_args(TrialOrder))}."})
     start = _number(request, "from")
     if start is not None and order not in ("number", "at_s"):
-        raise Invalid({"from": "A trial's number is looked for in the order of numbers or times."})
+        raise Invalid({"from": "Jumping to a trial works only in the order of trials or times."})
     return TrialFilter(
         order=cast("TrialOrder", order),
         after=max(0, (start or 1) - 1),
@@ -110,7 +108,7 @@ def _seconds(request: HttpRequest, name: str) -> float | None:
 
 
 def _detail(request: HttpRequest, run: Run) -> dict[str, Any] | None:
-    """The trial that the URL asks to look at. Raises `Http404` when the run has no such trial."""
+    """The trial opened by the URL. Raises `Http404` if the run has no such trial."""
     text = request.GET.get("trial", "")
     if not text:
         return None
@@ -126,19 +124,12 @@ def _detail(request: HttpRequest, run: Run) -> dict[str, Any] | None:
     }
 
 
-def _head(request: HttpRequest, order: str, column: str, title: str) -> dict[str, Any]:
-    """A column's title, and the page in its order, or in the opposite one."""
+def _head(order: str, column: str, title: str) -> dict[str, Any]:
+    """A column head. Its link sorts by `order`, which reverses the current order if it is by this column."""
     same, down = order.lstrip("-") == column, order.startswith("-")
-    url = _url(request, order=f"-{column}" if same and not down else column, cursor=None, trial=None, **{"from": None})
     return {
         "title": title,
         "column": column,
-        "url": url,
+        "order": f"-{column}" if same and not down else column,
         "sorted": ("descending" if down else "ascending") if same else "",
     }
-
-
-def _url(request: HttpRequest, **changes: Any) -> str:
-    """This page with these changes of its query, of which None takes a name away."""
-    query = {**request.GET.dict(), **changes}
-    return f"?{urlencode({name: value for name, value in query.items() if value not in (None, '')})}"

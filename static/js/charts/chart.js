@@ -1,13 +1,13 @@
-// Draws figures of dashboard/presentation/charts.py with Plotly and lets them grow. Colours come from app.css, so that charts,
-// table and theme agree.
+// Draws the figures of dashboard/presentation/charts.py with Plotly and extends them. Colors come from app.css, so that
+// charts and tables agree in both themes.
+import { colors } from "../common/constants.js";
 import { duration, latency } from "../common/units.js";
 
-export const SERIES = 8;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 const TICKS = 7;
 const DOUBLE_CLICK_MS = 320;
 
-/** Adds a point to those of its trace in `more`, as `Chart.extend` takes them. */
+/** Adds a point of a trace to `more`, the argument of `Chart.extend`. */
 export function gather(more, trace, number, at, y) {
   if (!more.has(trace)) more.set(trace, { number: [], at_s: [], y: [] });
   const points = more.get(trace);
@@ -18,8 +18,8 @@ export function gather(more, trace, number, at, y) {
 
 export class Chart {
   /**
-   * `element` takes the plot, `empty` the words while there is nothing to draw, `file` names its downloads.
-   * `on` hears what the user does: zoom(), legend(), click(trial's number).
+   * `element` holds the plot, `empty` the text shown without points; `file` is the name of downloads.
+   * Callbacks in `on`: zoom(), legend(), click(number of the trial).
    */
   constructor(element, empty, { file, legend = true, on = {} }) {
     Object.assign(this, { element, empty, file, legend, on, axis: "number", scale: null, figure: null, foremost: null, words: description(element) });
@@ -32,29 +32,29 @@ export class Chart {
   get blank() { return !this.drawn || this.points === 0; }
   get points() { return this.figure.data.reduce((sum, { y }) => sum + y.length - (y[0] === null), 0); }
 
-  /** What the user looks at, in values of the axes; null where that is all. */
+  /** The zoomed range of each axis, in values; null if it isn't zoomed. */
   get zoom() {
     this.#remember();
     return { x: this.zooms.get(this.seen.x) ?? null, y: this.zooms.get(this.seen.y) ?? null };
   }
 
-  /** Look at these values of the axes, or at all of one. */
+  /** Zooms to these ranges of values; null shows the whole axis. */
   async look({ x = null, y = null }) {
     const axis = (name, range) => (range ? { [`${name}.range`]: range } : { [`${name}.autorange`]: true });
     await Plotly.relayout(this.element, { ...axis("xaxis", x), ...axis("yaxis", onAxis(y, this.element.layout.yaxis.type)) });
   }
 
-  /** Draw a whole figure; zoom and legend choice of an earlier one are kept. */
+  /** Draws a whole figure; keeps the zoom and the traces hidden in the legend. */
   async draw(figure) {
     await this.held;
     if (this.axis === "time") figure.data.forEach(swap);
-    // By these Plotly knows them again, and which of them the legend hides.
+    // By these ids Plotly recognizes traces that are hidden in the legend.
     figure.data.forEach((trace, index) => { trace.uid = `trace${index}`; });
     this.figure = figure;
     await this.#react();
   }
 
-  /** Give one trace other points, {number, at_s, y}, and an axis of its values. */
+  /** Replaces the points of one trace, {number, at_s, y}, and its vertical axis. */
   async put(index, { number, at_s, y }, yaxis = "y") {
     if (!this.drawn) return;
     const [x, customdata] = this.axis === "time" ? [at_s, number] : [number, at_s];
@@ -62,21 +62,21 @@ export class Chart {
     await this.#react();
   }
 
-  /** Of many tasks, those (at most SERIES) that have a colour each and stand in the legend; all do with null. */
-  async emphasise(foremost) {
+  /** Of many tasks, those (at most as many as there are colors) that have a color each and stand in the legend; all do with null. */
+  async emphasize(foremost) {
     if (String(foremost) === String(this.foremost)) return;
     this.foremost = foremost;
     if (this.drawn) await this.#react();
   }
 
-  /** Words for a chart without points; hidden as soon as it has some. */
+  /** The text shown while the chart has no points. */
   explain(text) {
     this.empty.textContent = text;
     this.empty.hidden = !this.blank;
     this.element.classList.toggle("blank", !this.empty.hidden);
   }
 
-  /** Plot against `number` of trials or `time`. */
+  /** Plots against the trials' `number` or `time`. */
   async against(axis) {
     if (axis === this.axis) return;
     this.axis = axis;
@@ -95,13 +95,13 @@ export class Chart {
   }
 
   /**
-   * Append points, and hold every step line's last value up to `end`.
+   * Appends points, and extends the last value of step lines up to `end`.
    * `more` maps a trace's index to {number, at_s, y}; `end` is [number, at_s].
    */
   async extend(more, end) {
     const { figure } = this;
     await this.held;
-    // Another figure has these points already.
+    // A figure drawn meanwhile has these points already.
     if (!this.drawn || figure !== this.figure) return;
     const update = { x: [], y: [], customdata: [] };
     const indices = [];
@@ -120,7 +120,7 @@ export class Chart {
     this.#describe();
   }
 
-  /** Bring one task's curve forward and make the others faint; all are plain again with null. */
+  /** Makes all curves but one task's faint; null resets them. */
   async highlight(task) {
     if (!this.drawn) return;
     this.task = task;
@@ -144,7 +144,7 @@ export class Chart {
     return more;
   }
 
-  /** A box is measured against the axes that it was begun on: until it is drawn, the plot stays as it is. */
+  /** Pauses drawing while a zoom box is dragged: Plotly measures it against the axes at its start. */
   #hold() {
     this.held ??= new Promise((done) => {
       const release = () => setTimeout(() => { this.held = null; done(); });
@@ -152,7 +152,7 @@ export class Chart {
     });
   }
 
-  /** Plotly keeps what the user chose in the layout; a zoom belongs to an axis as it was seen, and is found again with it. */
+  /** Stores the current zoom under the axes shown, so that each axis gets its own zoom back. */
   #remember() {
     if (!this.seen || !this.element.layout) return;
     const { xaxis, yaxis } = this.element.layout;
@@ -168,7 +168,7 @@ export class Chart {
     paint(data, this);
     dress(layout);
     this.#ticks(layout, this.#lastTime());
-    // With a new one, be it the same, Plotly would begin anew, and forget what the legend hides.
+    // With a new config object Plotly would start over and forget which traces the legend hides.
     this.config ??= this.#config();
     await Plotly.react(this.element, data, layout, this.config);
     this.#describe();
@@ -184,16 +184,16 @@ export class Chart {
       clearTimeout(clicked);
       clicked = setTimeout(() => this.on.click?.(this.axis === "time" ? point.customdata : point.x), DOUBLE_CLICK_MS);
     });
-    // Its halves are clicks on whatever is near.
+    // A double click also counts as clicks on the nearest point.
     this.element.on("plotly_doubleclick", () => setTimeout(() => clearTimeout(clicked)));
   }
 
-  /** What is drawn, and where each curve of the legend has come to, for who can't see it. */
+  /** Describes the chart and the last value of each curve for screen readers. */
   #describe() {
     const { layout, data } = this.figure;
     const written = layout.yaxis.ticksuffix === "s" ? latency : (value) => `${Number(value.toPrecision(4))}${layout.yaxis.ticksuffix ?? ""}`;
     const curves = data.filter((trace) => trace.type === "scatter" && trace.mode !== "markers" && !trace.yaxis && trace.showlegend !== false && Number.isFinite(trace.y.at(-1)));
-    const ends = curves.slice(0, SERIES).map((trace) => `${trace.name} ${written(trace.y.at(-1))}`);
+    const ends = curves.slice(0, colors).map((trace) => `${trace.name} ${written(trace.y.at(-1))}`);
     const what = `${layout.meta.title}: ${layout.yaxis.title.text} against ${this.element.layout.xaxis.title.text}.`;
     this.words.textContent = ends.length ? `${what} At the end: ${ends.join("; ")}.` : what;
     for (const drawing of this.element.querySelectorAll("svg.main-svg")) drawing.setAttribute("aria-hidden", "true");
@@ -203,7 +203,7 @@ export class Chart {
     const { layout } = this.figure;
     const wide = this.element.clientWidth >= 620;
     const type = this.scale ?? layout.yaxis.type;
-    // Room for their labels is found by drawing them twice, which takes as long as all the rest. Those of numbers fit beside the plot, and needn't be measured; names may not.
+    // To find room for labels, Plotly draws them twice, which takes as long as all the rest. Numbers always fit; names may not.
     const named = this.figure.data.some((trace) => trace.type !== "scatter");
     const labels = { automargin: named, ...(named ? {} : { ticklabeloverflow: "allow" }) };
     this.seen = { x: `${this.axis} ${layout.xaxis.title.text}`, y: layout.yaxis.title.text };
@@ -217,9 +217,9 @@ export class Chart {
       hovermode: "closest",
       dragmode: "zoom",
       showlegend: layout.showlegend ?? (this.legend && wide && this.figure.data.length > 1),
-      // Beside the plot, below the buttons; above the plot where there is no room beside it.
+      // Right of the plot, below the buttons; above the plot on narrow screens.
       legend: { ...(wide ? { x: 1.01, y: 0.95 } : { orientation: "h", x: 0, y: 1, yanchor: "bottom" }), font: { size: 11 }, itemwidth: 30, tracegroupgap: 0, uirevision: "kept" },
-      // Ranges are ours to keep: Plotly's own memory of them ends with each change of an axis.
+      // We keep the ranges ourselves: Plotly forgets them when an axis changes.
       xaxis: { ...layout.xaxis, ...x, uirevision: this.seen.x, title: { text: this.axis === "time" ? "Time since the start" : layout.xaxis.title.text, standoff: 8 }, ...labels },
       yaxis: { ...layout.yaxis, ...y, type, uirevision: `${type} ${this.seen.y}`, ...labels, title: { ...layout.yaxis.title, standoff: 8 } },
     };
@@ -229,7 +229,7 @@ export class Chart {
     return {
       displaylogo: false,
       responsive: false,
-      // Nobody's measurements leave for Plotly's cloud by a slip of the mouse.
+      // A slip of the mouse must not send measurements to Plotly's cloud.
       modeBarButtonsToRemove: ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "toImage"],
       modeBarButtonsToAdd: [
         { name: "png", title: "Download as PNG", icon: Plotly.Icons.camera, click: () => this.download("png") },
@@ -238,7 +238,7 @@ export class Chart {
     };
   }
 
-  /** As it is seen, in a file that says by itself what it shows: a PNG, or HTML that opens offline. */
+  /** Saves the chart as it is shown, with its title: as PNG, or as HTML that opens offline. */
   download(kind) {
     const { layout, data } = this.element;
     const title = { text: layout.meta.title, x: 0.02, xanchor: "left", font: { size: 17 } };
@@ -274,14 +274,14 @@ export class Chart {
   }
 }
 
-/** The place for words that say what is drawn in the element. */
+/** The element for the chart's description. */
 function description(element) {
   const words = Object.assign(document.createElement("p"), { className: "sr" });
   element.after(words);
   return words;
 }
 
-/** A range of values as Plotly has it on an axis, which is logarithms on a logarithmic one; null where that can't be. */
+/** A range of values in Plotly's terms: logarithms on a logarithmic axis; null if there are none. */
 function onAxis(range, type) {
   if (!range || type !== "log") return range ?? null;
   return range[0] > 0 && range[1] > 0 ? range.map(Math.log10) : null;
@@ -299,7 +299,7 @@ function swap(trace) {
     : trace.hovertemplate.replace("trial %{x} · %{customdata:.1f} s", "trial %{customdata} · %{x:.1f} s");
 }
 
-/** The figure and all of Plotly, which the page has in its cache, as one file. */
+/** Saves the figure and Plotly's script, which the browser has cached, as one file. */
 async function saveAsHtml(figure, file) {
   const plotly = await fetch(document.querySelector("script[src*='plotly']").src);
   if (!plotly.ok) throw new Error(`${plotly.status} for Plotly`);
@@ -336,13 +336,13 @@ function clock(seconds) {
   return duration(seconds).replace(/ 0+.(min|s|h)$/u, "");
 }
 
-/** Colours the traces; among many tasks the foremost stand out, and one that is pointed at before all. */
+/** Colors the traces; among many tasks the foremost stand out, and most of all the one that is pointed at. */
 function paint(data, { foremost, task: pointed = null }) {
   for (const trace of data) {
     const { task, role, dash } = trace.meta;
     const place = task === undefined ? 0 : foremost?.indexOf(task) ?? task;
     const grey = place < 0 && task !== pointed;
-    const own = colour(task === undefined ? `--chart-${role}` : grey ? "--chart-other" : `--series-${(place < 0 ? task : place) % SERIES}`);
+    const own = color(task === undefined ? `--chart-${role}` : grey ? "--chart-other" : `--series-${(place < 0 ? task : place) % colors}`);
     trace.opacity = pointed === null || task === pointed ? 1 : 0.12;
     trace.showlegend = !(place < 0) && role !== "picked";
     trace.zorder = place < 0 ? 0 : 1;
@@ -352,18 +352,18 @@ function paint(data, { foremost, task: pointed = null }) {
 }
 
 function dress(layout) {
-  const ink = { text: colour("--text-2"), grid: colour("--grid"), line: colour("--line-2"), panel: colour("--panel") };
+  const ink = { text: color("--text-2"), grid: color("--grid"), line: color("--line-2"), panel: color("--panel") };
   const axis = { gridcolor: ink.grid, linecolor: ink.line, zeroline: false, tickcolor: ink.line, showline: true, ticks: "outside", ticklen: 4 };
   Object.assign(layout, { paper_bgcolor: ink.panel, plot_bgcolor: ink.panel, font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: ink.text } });
-  Object.assign(layout, { hoverlabel: { bgcolor: colour("--raised"), bordercolor: ink.line, font: { color: colour("--text"), size: 12 }, namelength: -1 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: ink.text, activecolor: colour("--accent") } });
+  Object.assign(layout, { hoverlabel: { bgcolor: color("--raised"), bordercolor: ink.line, font: { color: color("--text"), size: 12 }, namelength: -1 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: ink.text, activecolor: color("--accent") } });
   for (const name of ["xaxis", "yaxis"]) Object.assign(layout[name], axis);
 }
 
 const probe = document.createElement("i");
 probe.hidden = true;
 
-/** What a CSS variable is in the theme that is seen, as rgb(…). */
-function colour(variable) {
+/** The value of a CSS variable in the current theme, as rgb(…). */
+function color(variable) {
   if (!probe.isConnected) document.body.append(probe);
   probe.style.color = `var(${variable})`;
   return getComputedStyle(probe).color;

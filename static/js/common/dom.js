@@ -1,4 +1,4 @@
-// What the modules of all pages share: elements by role or cell, text that is touched only when it changes, the page read anew.
+// Elements by role or cell, and text that is written only when it changes.
 
 export const role = (name, root = document) => root.querySelector(`[data-role=${name}]`);
 export const cell = (row, name) => row.querySelector(`[data-cell=${name}]`);
@@ -21,14 +21,4 @@ function write(element, shown) {
 /** A copy of a template's one element. */
 export function copyOf(name) {
   return role(name).content.firstElementChild.cloneNode(true);
-}
-
-/** The page of a URL as the server draws it now; null when it doesn't answer. */
-export async function reread(url) {
-  const response = await fetch(url).catch(() => null);
-  return response?.ok ? pageOf(response) : null;
-}
-
-export async function pageOf(response) {
-  return new DOMParser().parseFromString(await response.text(), "text/html");
 }

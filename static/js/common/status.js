@@ -1,7 +1,8 @@
-// What the status of a run or a compilation says, as tuning/models has it.
+// What the status of a run or a compilation says.
+import { statuses } from "./constants.js";
 
-/** A worker is at it. */
-export const isLive = (status) => ["running", "stopping", "cancelling"].includes(status);
+/** Whether a worker is working on it. */
+export const isLive = (status) => statuses.live.includes(status);
 
-/** It hasn't ended. */
-export const goesOn = (status) => status === "queued" || isLive(status);
+/** Whether it is queued or live. */
+export const isOngoing = (status) => statuses.ongoing.includes(status);

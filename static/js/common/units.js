@@ -1,4 +1,4 @@
-// Quantities as text: the twin of dashboard/presentation/units.py. tests/data/units.json holds both to the same answers.
+// Quantities as text, the twin of dashboard/presentation/units.py. tests/data/units.json has the cases for both.
 
 export const UNKNOWN = "–";
 const SPACE = "\u00a0";
@@ -38,14 +38,14 @@ export function age(seconds) {
   return "just now";
 }
 
-/** Trials a second over the times of the latest trials, oldest first; null when they tell nothing. */
+/** Trials a second from the times of the latest trials, oldest first; null if there are too few. */
 export function recent_speed(times) {
   if (times.length < 2 || times.at(-1) <= times[0]) return null;
   return (times.length - 1) / (times.at(-1) - times[0]);
 }
 
 function scaled(value, units) {
-  // Rounded before the unit is chosen: 999.99 µs is 1.000 ms.
+  // Rounded before the unit is chosen, so that 999.99 µs becomes 1.000 ms.
   const rounded = Number(value.toPrecision(4));
   const [size, unit] = units.find(([least]) => Math.abs(rounded) >= least) ?? units.at(-1);
   return `${digits(rounded / size, 4)}${unit ? SPACE : ""}${unit}`;
@@ -56,7 +56,7 @@ function digits(value, wanted) {
   return grouped(value, Math.max(wanted - whole, 0));
 }
 
-// Making a formatter takes a hundred times as long as using it.
+// Creating a formatter takes a hundred times as long as using it.
 const formatters = [];
 
 function grouped(value, decimals) {

@@ -1,20 +1,23 @@
-// A console log that grows at its end, and stays there unless it is scrolled up.
+// A console log that follows its end unless it is scrolled up.
 
 const EVERY_MS = 2000;
 const LIMIT = 300000;
 
-/** Have the page's log follow `url`, which gives {text, end} `?after=` a byte, while `isLive` says so and once more after that; `heard` is told of more. */
-export function follow(url, isLive, heard = () => {}) {
+/**
+ * Appends to the page's log what `url` returns as {text, end} for `?after=` a byte offset, as long as isLive() and once
+ * after that. Calls `onText` when there was something new.
+ */
+export function follow(url, isLive, onText = () => {}) {
   const log = document.querySelector("[data-role=console]");
   const state = document.querySelector("[data-role=console-state]");
-  const said = state.textContent;
+  const description = state.textContent;
   let following = true;
   let wasLive = true;
 
   const toEnd = () => { if (following) log.scrollTop = log.scrollHeight; };
   log.addEventListener("scroll", () => {
     following = log.scrollHeight - log.scrollTop - log.clientHeight < 24;
-    state.textContent = following ? said : "scrolled up: not following";
+    state.textContent = following ? description : "scrolled up: not following";
   });
 
   async function read() {
@@ -26,13 +29,13 @@ export function follow(url, isLive, heard = () => {}) {
     log.textContent = whole.length > LIMIT ? whole.slice(whole.indexOf("\n", whole.length - LIMIT) + 1) : whole;
     log.dataset.end = piece.end;
     toEnd();
-    heard();
+    onText();
   }
 
   setInterval(() => {
     if (document.hidden) return;
     const live = isLive();
-    // Once more after the end, for what was said last.
+    // Once more after the end, for the last lines.
     if (live || wasLive) read();
     wasLive = live;
   }, EVERY_MS);

@@ -1,20 +1,20 @@
-// Follows one thing until it ends: for the tab, for screen readers, and by a notification for who isn't looking.
-import { say } from "../site/announce.js";
-import { goesOn } from "../common/status.js";
-import { tell } from "../site/tab.js";
+// Reports the progress of one run or compilation: in the tab, to screen readers, and by a notification when it ends unseen.
+import { announce } from "../site/announce.js";
+import { isOngoing } from "../common/status.js";
+import { showProgress } from "../site/tab.js";
 
 const button = document.querySelector("[data-role=notify]");
 let before = null;
 
 /**
- * Hears each state of it: `title` names it, `status` is one of a run's or a compilation's, `share` is how far it is
- * (0 to 1, or null), `outcome` a sentence for its end.
+ * To be called with each state: `title` names the run or compilation, `share` is its progress (0 to 1, or null),
+ * `outcome` a sentence about its end.
  */
-export function heard({ title, status, share, outcome }) {
-  tell(title, status, share);
-  if (button) button.hidden = !goesOn(status);
-  if (before !== null && before !== status) say(`${title}: ${status}`);
-  if (goesOn(before) && !goesOn(status)) notify(`${title}: ${status}`, outcome);
+export function report({ title, status, share, outcome }) {
+  showProgress(title, status, share);
+  if (button) button.hidden = !isOngoing(status);
+  if (before !== null && before !== status) announce(`${title}: ${status}`);
+  if (isOngoing(before) && !isOngoing(status)) notify(`${title}: ${status}`, outcome);
   before = status;
 }
 
@@ -23,9 +23,9 @@ export function heard({ title, status, share, outcome }) {
 const KEPT = "notify";
 const STATES = {
   off: ["Notify me", "When it ends while this tab is in the background"],
-  on: ["Will notify", "When it ends while this tab is in the background; press to turn it off"],
-  denied: ["Notifications blocked", "Allow notifications of this site in the browser’s settings first"],
-  unsupported: ["No notifications", "Browsers give them to sites with HTTPS and on localhost only, and Android’s to none like this"],
+  on: ["Will notify", "When it ends while this tab is in the background; press to turn this off"],
+  denied: ["Notifications blocked", "Allow notifications from this site in the browser’s settings first"],
+  unsupported: ["No notifications", "Browsers allow notifications only over HTTPS and on localhost, and not at all on Android"],
 };
 let wanted = stored();
 
@@ -39,7 +39,7 @@ function want(now) {
 }
 
 function state() {
-  // Android's browsers have the name, but let only service workers notify.
+  // Browsers on Android define Notification, but allow only service workers to use it.
   if (!("Notification" in window) || !window.isSecureContext || navigator.userAgent.includes("Android")) return "unsupported";
   if (Notification.permission === "denied") return "denied";
   return wanted && Notification.permission === "granted" ? "on" : "off";
@@ -52,7 +52,7 @@ function show() {
   button.title = title;
   button.querySelector("span").textContent = label;
   button.setAttribute("aria-pressed", String(now === "on"));
-  // Not `disabled`: who can't press it shall still reach it, and hear why.
+  // Not `disabled`, so that keyboard and screen reader users can reach it and learn why it doesn't work.
   button.setAttribute("aria-disabled", String(["denied", "unsupported"].includes(now)));
 }
 
@@ -63,19 +63,19 @@ async function press() {
     await Notification.requestPermission();
   }
   show();
-  say(`${STATES[state()][0]}. ${STATES[state()][1]}`);
+  announce(`${STATES[state()][0]}. ${STATES[state()][1]}`);
 }
 
 function notify(title, body) {
   if (!button || state() !== "on" || (!document.hidden && document.hasFocus())) return;
-  // With a tag, two tabs of the same page give one notification.
+  // The tag makes two tabs of the same page show one notification.
   const shown = new Notification(title, { body, tag: location.pathname, icon: document.querySelector(".brand img").src });
   shown.addEventListener("click", () => { window.focus(); shown.close(); });
 }
 
 if (button) {
   button.addEventListener("click", press);
-  // Allowed or blocked in the settings, or turned off in another tab meanwhile.
+  // Permission or choice may have changed in the settings or in another tab.
   addEventListener("focus", () => { wanted = stored(); show(); });
   show();
 }

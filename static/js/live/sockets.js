@@ -1,4 +1,4 @@
-// Follows what goes on: the socket hints at what is new, the API tells the truth.
+// Follows runs and compilations: the socket hints at what is new, the API has the truth.
 
 const PAGE = 1000;
 const FAR_BEHIND = 5000;
@@ -6,11 +6,11 @@ const QUIET_MS = 15000;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 10000;
 
-/** Keeps a socket open. Subclasses `receive` its messages in order, and `catchUp` with the API after a gap. */
+/** Keeps a socket open. Subclasses `receive` its messages in order, and `catchUp` by the API after a gap. */
 class Live {
-  /** `on.connection(up)` hears whether the socket is open. */
+  /** `on.connection(up)` is called when the socket opens or closes. */
   constructor({ socket, api, on }) {
-    Object.assign(this, { socketPath: socket, api, on, wait: FIRST_WAIT_MS, work: Promise.resolve(), heard: 0 });
+    Object.assign(this, { socketPath: socket, api, on, wait: FIRST_WAIT_MS, work: Promise.resolve(), heardAt: 0 });
   }
 
   start() {
@@ -20,16 +20,16 @@ class Live {
     setInterval(() => this.#checkQuiet(), QUIET_MS);
   }
 
-  /** Run a step between two messages. */
+  /** Runs a step between two messages. */
   inOrder(step) {
     return (this.work = this.work.then(step).catch((error) => {
       console.error(error);
-      // What was missed is fetched after the reconnect.
+      // Whatever was missed is fetched after reconnecting.
       this.socket?.close();
     }));
   }
 
-  /** The state that a socket begins with has arrived. */
+  /** To be called when the socket's initial state has arrived. */
   connected() {
     this.wait = FIRST_WAIT_MS;
     this.on.connection(true);
@@ -48,7 +48,7 @@ class Live {
     const socket = new WebSocket(`${scheme}//${location.host}${this.socketPath}`);
     this.socket = socket;
     socket.addEventListener("message", ({ data }) => {
-      this.heard = Date.now();
+      this.heardAt = Date.now();
       this.inOrder(() => (socket === this.socket ? this.receive(JSON.parse(data)) : null));
     });
     socket.addEventListener("close", () => this.#lost(socket));
@@ -67,13 +67,13 @@ class Live {
     else this.inOrder(() => this.catchUp());
   }
 
-  // An announcement may get lost without a socket being lost.
+  // A message may get lost although the socket stays open.
   #checkQuiet() {
-    if (this.socket?.readyState === WebSocket.OPEN && !document.hidden && Date.now() - this.heard >= QUIET_MS) this.inOrder(() => this.catchUp());
+    if (this.socket?.readyState === WebSocket.OPEN && !document.hidden && Date.now() - this.heardAt >= QUIET_MS) this.inOrder(() => this.catchUp());
   }
 }
 
-/** Follows a compilation: `on.compilation(state)` gets it whole each time. */
+/** Follows a compilation: `on.compilation(state)` is called with each new state. */
 export class LiveCompilation extends Live {
   async receive({ type, compilation }) {
     await this.on.compilation(compilation);
@@ -85,21 +85,21 @@ export class LiveCompilation extends Live {
   }
 }
 
-/** Follows a run: every trial is handed on exactly once and in order, whatever was lost on the way. */
+/** Follows a run: passes on every trial exactly once and in order, whatever was lost on the way. */
 export class LiveRun extends Live {
   /**
-   * `last` is the number of the last trial that the page shows. `on` has
-   *   trials(columns)   new trials, from last + 1 on, none missing and none twice
-   *   run(run, tasks)   the run as it is now, and those of its tasks that changed
-   *   reload()          the page is far behind: draw anew, and give the new last number
-   *   connection(up)    whether the socket is open
+   * `last` is the number of the last trial on the page. Callbacks in `on`:
+   *   trials(columns)   new trials from last + 1 on, without gaps or duplicates
+   *   run(run, tasks)   the current state of the run and of the tasks that changed
+   *   reload()          the page is far behind: redraw it, and return the new last number
+   *   connection(up)    the socket was opened or closed
    */
   constructor({ last, ...rest }) {
     super(rest);
     this.last = last;
   }
 
-  /** Have the page drawn anew, between two messages. */
+  /** Has the page redrawn, between two messages. */
   reload() {
     return this.inOrder(async () => {
       this.last = await this.on.reload();
@@ -120,7 +120,7 @@ export class LiveRun extends Live {
 
   async #delta({ after, trials, run, tasks }) {
     if (after > this.last) return this.catchUp(after);
-    this.#hand(trials);
+    this.#pass(trials);
     this.on.run(run, tasks);
   }
 
@@ -130,12 +130,12 @@ export class LiveRun extends Live {
     for (;;) {
       const columns = await this.get(`/trials?after=${this.last}&limit=${PAGE}`);
       if (!columns.number.length) break;
-      this.#hand(columns);
+      this.#pass(columns);
     }
     this.on.run(run, run.tasks);
   }
 
-  #hand(columns) {
+  #pass(columns) {
     const fresh = newer(columns, this.last);
     if (!fresh.number.length) return;
     this.last = fresh.number.at(-1);
@@ -143,7 +143,7 @@ export class LiveRun extends Live {
   }
 }
 
-/** The rows of the columns whose number is above `last`. */
+/** The rows of the columns with a number above `last`. */
 export function newer(columns, last) {
   const from = columns.number.findIndex((number) => number > last);
   const cut = (column) => (Array.isArray(column) ? (from < 0 ? [] : column.slice(from)) : column);

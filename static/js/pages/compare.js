@@ -1,11 +1,13 @@
-// Runs side by side. The page is asked for again, whole, when its view changes or a run that goes on has something new.
+// Runs side by side. Links to other views, and news of live runs, refresh the parts of the page that differ.
 import { Chart } from "../charts/chart.js";
 import { LiveRun } from "../live/sockets.js";
-import { pageOf, role } from "../common/dom.js";
-import { goesOn } from "../common/status.js";
+import { role } from "../common/dom.js";
+import { isOngoing } from "../common/status.js";
+import { Refresher } from "../site/refresh.js";
 
-const EVERY_MS = 1000;
 const article = role("comparison");
+const refresher = new Refresher(article);
+refresher.restoreOnBack();
 
 // --- charts
 
@@ -17,14 +19,21 @@ for (const name of ["estimate", "tasks", "allocation", "speed"]) {
 
 const drawn = {};
 
-async function draw(page) {
-  const figures = JSON.parse(page.getElementById("figures").textContent);
+let drawing = Promise.resolve();
+
+/** Draws one set of figures after another. */
+function draw() {
+  return (drawing = drawing.then(drawFigures));
+}
+
+async function drawFigures() {
+  const figures = JSON.parse(document.getElementById("figures").textContent);
   const byTime = new URLSearchParams(location.search).get("x") === "time";
   for (const [name, chart] of Object.entries(charts)) {
     const axis = byTime && ["estimate", "speed"].includes(name) ? "time" : "number";
-    const told = JSON.stringify([axis, figures[name], figures.empty[name]]);
-    if (drawn[name] === told) continue;
-    drawn[name] = told;
+    const key = JSON.stringify([axis, figures[name], figures.empty[name]]);
+    if (drawn[name] === key) continue;
+    drawn[name] = key;
     chart.axis = axis;
     await chart.draw(figures[name]);
     chart.explain(figures.empty[name]);
@@ -43,66 +52,17 @@ for (const kind of ["mouseover", "focusin"]) {
 article.addEventListener("focusout", () => pointAt(null));
 role("compared-runs").closest(".table-wrap").addEventListener("mouseleave", () => pointAt(null));
 
-// --- the page anew
-
-let refreshing = null;
-let again = false;
-
-/** Without overlapping; what comes meanwhile is in the next one. */
-function refresh() {
-  again = true;
-  refreshing ??= (async () => {
-    while (again && !document.hidden) {
-      again = false;
-      const started = performance.now();
-      await read().catch((error) => console.error(error));
-      // Large comparisons take long to make: neither server nor page shall do nothing else.
-      await new Promise((done) => setTimeout(done, Math.max(EVERY_MS, 3 * (performance.now() - started))));
-    }
-    refreshing = null;
-  })();
-  return refreshing;
-}
-document.addEventListener("visibilitychange", () => { if (!document.hidden && again) refresh(); });
-
-async function read() {
-  const asked = location.href;
-  const response = await fetch(asked);
-  // Signed out, or a run was deleted: the server says what can be done.
-  if (response.redirected || (response.status >= 400 && response.status < 500)) return location.reload();
-  if (!response.ok) throw new Error(`${response.status} for the comparison`);
-  const page = await pageOf(response);
-  if (asked !== location.href) return null;
-  const focused = document.activeElement?.id;
-  for (const part of page.querySelectorAll("[data-part]")) {
-    const before = document.querySelector(`[data-part=${part.dataset.part}]`);
-    if (before.outerHTML !== part.outerHTML) before.replaceWith(part);
-  }
-  if (focused && document.activeElement?.id !== focused) document.getElementById(focused)?.focus();
-  follow();
-  return draw(page);
-}
-
-document.addEventListener("click", (event) => {
-  const link = event.target.closest("a[data-view]");
-  if (!link || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
-  event.preventDefault();
-  history.pushState(null, "", link.href);
-  read().catch(() => location.reload());
-});
-addEventListener("popstate", () => read().catch(() => location.reload()));
-
 // --- live
 
 const followed = new Map();
 
 function follow() {
   for (const row of role("compared-runs").tBodies[0].rows) {
-    if (goesOn(row.dataset.status) && !followed.has(row.dataset.run)) followed.set(row.dataset.run, start(row));
+    if (isOngoing(row.dataset.status) && !followed.has(row.dataset.run)) followed.set(row.dataset.run, start(row));
   }
 }
 
-/** Its deltas only say that there is something new. */
+/** Its deltas only say that there is something new; the server makes the comparison. */
 function start(row) {
   const { run } = row.dataset;
   let seen = `${row.dataset.status} ${row.dataset.last}`;
@@ -114,15 +74,15 @@ function start(row) {
       trials: () => {},
       run: (now) => {
         const is = `${now.status} ${now.trials_done}`;
-        if (is !== seen) refresh();
+        if (is !== seen) refresher.ask();
         seen = is;
       },
       reload: async () => (await live.get("")).trials_done,
       connection: (up) => {
         live.up = up;
         role("connection").hidden = [...followed.values()].every((one) => one.up !== false);
-        // Its run may have been deleted.
-        if (!up) refresh();
+        // The run may have been deleted.
+        if (!up) refresher.ask();
       },
     },
   });
@@ -130,5 +90,9 @@ function start(row) {
   return live;
 }
 
-await draw(document);
+article.addEventListener("htmx:afterOnLoad", () => {
+  follow();
+  draw();
+});
+await draw();
 follow();

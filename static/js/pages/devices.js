@@ -1,4 +1,4 @@
-// The page of devices: htmx asks for the tables again, and this for the charts of the last hour.
+// The devices page: htmx refreshes the tables, this module the charts of the last hour.
 import { Chart } from "../charts/chart.js";
 import "../site/htmx.js";
 
@@ -18,7 +18,7 @@ async function draw() {
   for (const [tracker, figure] of Object.entries(await response.json())) {
     const chart = charts.get(tracker);
     await chart?.draw(figure);
-    chart?.explain("Not recorded: no device was registered within the last hour, or nobody asked.");
+    chart?.explain("Nothing recorded: no device was registered within the last hour, or the tracker wasn’t asked.");
   }
 }
 

@@ -1,4 +1,4 @@
-// Says that something is going on while the target is checked, and prevents a second launch by a second click.
+// Shows that the target is being checked, and prevents a second launch by a double click.
 const form = document.querySelector("[data-role=launch-form]");
 const button = form.querySelector("[data-role=launch-submit]");
 const label = button.textContent;
@@ -7,7 +7,7 @@ form.addEventListener("submit", () => {
   button.disabled = true;
   button.textContent = button.dataset.busy;
 });
-// A page that comes back from the browser's cache is ready for another launch.
+// The page may come back from the browser's cache, for another launch.
 addEventListener("pageshow", () => {
   button.disabled = false;
   button.textContent = label;
@@ -15,7 +15,7 @@ addEventListener("pageshow", () => {
 const wrong = form.querySelector("[aria-invalid=true]");
 wrong?.focus();
 
-// --- the target: this machine, a tag of TVM, or JSON, all of them text of one field
+// --- target: this machine, a tag of TVM or JSON, all text of one field
 
 const EXAMPLE = '{"kind": "llvm", "mcpu": "…", "num-cores": 4}';
 const role = (name) => form.querySelector(`[data-role=${name}]`);
@@ -26,7 +26,7 @@ const written = { tag: "", json: "" };
 const kindOf = (value) => (value === "this" || value === "" ? "this" : value.trimStart().startsWith("{") ? "json" : "tag");
 
 function showKind(kind) {
-  for (const one of kinds.children) one.setAttribute("aria-pressed", String(one.dataset.target === kind));
+  for (const button of kinds.children) button.setAttribute("aria-pressed", String(button.dataset.target === kind));
   input.placeholder = kind === "json" ? EXAMPLE : "nvidia/nvidia-a100";
   if (kind === "json") input.removeAttribute("list"); else input.setAttribute("list", "target-tags");
   input.classList.toggle("mono", kind === "json");
@@ -55,7 +55,7 @@ kinds.addEventListener("click", ({ target }) => {
 });
 showKind(kindOf(input.value));
 
-// --- warnings: what may be launched, but is hardly meant
+// --- warnings about values that are valid but unusual
 
 const CHECK_AFTER_MS = 500;
 let timer = null;
@@ -69,7 +69,7 @@ function checkSoon() {
 async function check() {
   asked?.abort();
   asked = new AbortController();
-  // Aborted it fails, be it while the answer is still being read.
+  // An abort may also interrupt the reading of the response.
   const answer = await fetch(form.dataset.check, { method: "POST", body: new FormData(form), signal: asked.signal })
     .then((response) => (response.ok ? response.json() : null)).catch(() => null);
   if (!answer) return;
@@ -89,7 +89,7 @@ function warn(field, words) {
 }
 
 form.addEventListener("input", ({ target }) => {
-  // TVM is asked about whole targets only, not at each letter.
+  // TVM is asked only about complete targets, not after each letter.
   if (target !== input) return checkSoon();
   role("target-label").textContent = "";
   showKind(kindOf(input.value));

@@ -1,14 +1,13 @@
-// The page of a network: which of its tasks go into a run, what share of the operations they are, and the dialog that deletes it.
+// A network's page: choosing the tasks of a run, their share of the operations, and the dialog that deletes the network.
 import "../site/htmx.js";
 import { role } from "../common/dom.js";
 import * as units from "../common/units.js";
-
 
 function boxes() {
   return [...document.querySelectorAll("[data-role=extracted] tbody input[type=checkbox]")];
 }
 
-function tell() {
+function showChoice() {
   const form = role("choose-tasks");
   if (!form || !role("choice")) return;
   const all = boxes();
@@ -17,7 +16,7 @@ function tell() {
   const total = Number(form.dataset.total);
   const share = total ? units.percent(flop / total) : "–";
   role("choice").textContent = chosen.length === all.length ? `All ${all.length} tasks, all of the FLOP.` : `${chosen.length} of ${all.length} tasks, ${share} of the FLOP.`;
-  // All of them is what a run does anyway.
+  // All tasks is a run's default.
   role("chosen").value = chosen.length === all.length ? "" : chosen.map((box) => box.value).join(", ");
   role("launch-chosen").disabled = chosen.length === 0;
   const every = role("all-tasks");
@@ -27,10 +26,10 @@ function tell() {
 
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-role=all-tasks]")) for (const box of boxes()) box.checked = event.target.checked;
-  if (event.target.closest("[data-role=extracted]")) tell();
+  if (event.target.closest("[data-role=extracted]")) showChoice();
 });
-// Browsers restore the boxes of a page that is come back to.
-addEventListener("pageshow", tell);
+// Browsers restore checkboxes when one comes back to a page.
+addEventListener("pageshow", showChoice);
 
 const form = role("extract-form");
 form?.addEventListener("submit", () => {

@@ -1,5 +1,5 @@
-// Uploads a model: shows how far it is, says beside each field what is wrong, and asks for dimensions left open. The
-// file stays chosen meanwhile, which a form that loads a new page couldn't do.
+// Uploads a model: shows the progress, puts errors next to their fields, and asks for open dimensions. The file stays
+// selected meanwhile, as it wouldn't if the form loaded a new page.
 import { role } from "../common/dom.js";
 
 const form = role("upload");
@@ -12,11 +12,11 @@ if (form) {
     clear();
     const [file] = form.elements.file.files;
     if (!file) return complain("file", "Choose a file.");
-    // The server refuses it too, but by then much of it has been sent.
-    if (file.size > form.dataset.limitMb * 2 ** 20) return complain("file", `Larger than the ${form.dataset.limitMb} MiB that are taken.`);
+    // The server would refuse it too, but only after most of it has been sent.
+    if (file.size > form.dataset.limitMb * 2 ** 20) return complain("file", `Larger than the ${form.dataset.limitMb} MiB allowed.`);
     send();
   });
-  // Another file has other dimensions.
+  // Another file may have other dimensions.
   form.elements.file.addEventListener("change", () => { clear(); fields.replaceChildren(); dims.hidden = true; });
 
   function send() {
@@ -29,14 +29,14 @@ if (form) {
     request.open("POST", form.dataset.api);
     request.setRequestHeader("X-CSRFToken", form.elements.csrfmiddlewaretoken.value);
     request.upload.addEventListener("progress", ({ loaded, total }) => { state.textContent = loaded < total ? `Sending: ${Math.round((loaded / total) * 100)} %` : "Reading the model and finding its tasks…"; });
-    request.addEventListener("load", () => answered(request));
-    request.addEventListener("error", () => done("The connection was lost. Reload this page to see whether the model was taken."));
+    request.addEventListener("load", () => receive(request));
+    request.addEventListener("error", () => done("The connection was lost. Reload this page to see whether the model was uploaded."));
     busy(true);
     state.textContent = "Sending…";
     request.send(body);
   }
 
-  function answered(request) {
+  function receive(request) {
     let answer = {};
     try { answer = JSON.parse(request.responseText); } catch { /* a proxy's own page */ }
     if (request.status === 200 || request.status === 201) {
@@ -44,7 +44,7 @@ if (form) {
       return;
     }
     const wrong = Object.entries(answer.error?.fields ?? {});
-    done(wrong.length ? "" : answer.error?.message ?? `The server answers ${request.status}. Reload this page to see whether the model was taken.`);
+    done(wrong.length ? "" : answer.error?.message ?? `The server answered with status ${request.status}. Reload this page to see whether the model was uploaded.`);
     for (const [field, message] of wrong) field.startsWith("dims.") ? complainOfDim(field.slice(5), message) : complain(field, message);
     form.querySelector("[aria-invalid=true]")?.focus();
   }

@@ -1,23 +1,23 @@
-// The page of a run: hands what live.js tells to its parts, at most once a frame.
+// A run's page: passes each update to the parts of the page, at most once a frame.
 import * as curves from "../run/curves.js";
 import * as downloads from "../run/downloads.js";
 import * as failures from "../run/errors.js";
 import * as heading from "../run/heading.js";
 import { LiveRun } from "../live/sockets.js";
 import { follow } from "../live/console.js";
-import { reread, role } from "../common/dom.js";
+import { role } from "../common/dom.js";
 import { isLive } from "../common/status.js";
 import * as table from "../run/tasks.js";
 import { remember, viewed } from "../common/address.js";
-import { heard } from "../live/notifications.js";
-import * as written from "../run/editing.js";
+import { report } from "../live/notifications.js";
+import * as editing from "../run/editing.js";
+import { Refresher } from "../site/refresh.js";
 
 const ELAPSED_EVERY_MS = 1000;
 const COMPILING_EVERY_MS = 3000;
-const MOST_BESIDE = 7;
 const article = role("run");
 
-// --- what is known
+// --- state
 
 let run = null;
 let runAt = 0;
@@ -49,28 +49,22 @@ function showElapsed() {
 }
 setInterval(() => document.hidden || showElapsed(), ELAPSED_EVERY_MS);
 
-// --- parts that the server draws: times and versions, compilations and whether there can be one
+// --- parts rendered by the server: times and versions, compilations and the button that starts one
 
-let partsShown = null;
+const refresher = new Refresher(article);
+let partsKey = null;
 const hasRecord = () => (tasks.size ? [...tasks.values()].some((task) => task.best_latency_s !== null) : null);
 
-async function refreshParts() {
-  const wanted = `${run.status} ${run.tasks_total} ${hasRecord()}`;
-  if (partsShown === wanted) return;
-  const isAsDrawn = partsShown === null && wanted === `${article.dataset.status} ${table.count()} ${hasRecord()}`;
-  partsShown = wanted;
-  if (!isAsDrawn) await rereadParts();
+function refreshParts() {
+  const key = `${run.status} ${run.tasks_total} ${hasRecord()}`;
+  if (partsKey === key) return;
+  const isAsDrawn = partsKey === null && key === `${article.dataset.status} ${table.count()} ${hasRecord()}`;
+  partsKey = key;
+  if (!isAsDrawn) refresher.ask();
 }
 
-async function rereadParts() {
-  const page = await reread(location.pathname);
-  for (const part of page?.querySelectorAll("[data-part]") ?? []) {
-    const before = document.querySelector(`[data-part=${part.dataset.part}]`);
-    if (before && !before.querySelector("dialog[open]") && before.outerHTML !== part.outerHTML) before.replaceWith(part);
-  }
-}
 setInterval(() => {
-  if (!document.hidden && document.querySelector("[data-part=compilations]").dataset.waiting === "yes") rereadParts();
+  if (document.getElementById("compilations").dataset.waiting === "yes") refresher.ask();
 }, COMPILING_EVERY_MS);
 
 document.addEventListener("click", (event) => {
@@ -78,13 +72,20 @@ document.addEventListener("click", (event) => {
   if (event.target.closest("[data-role=compile-cancel]")) role("compile-dialog").close();
 });
 
-// --- other runs to compare it with
+// --- tags, pin and archive
 
-role("beside-form").addEventListener("change", ({ currentTarget }) => {
+document.addEventListener("htmx:afterSettle", ({ target }) => {
+  // The button that was pressed may be gone, and the focus with it.
+  if (target.matches("[data-role=curation]") && document.activeElement === document.body) role("add-tag").focus();
+});
+
+// --- comparison with other runs
+
+role("compare-form").addEventListener("change", ({ currentTarget }) => {
   const chosen = currentTarget.querySelectorAll(":checked").length;
-  const confirm = role("beside-confirm");
+  const confirm = role("compare-confirm");
   confirm.textContent = chosen ? `Compare ${chosen + 1} runs` : "Compare";
-  confirm.disabled = chosen < 1 || chosen > MOST_BESIDE;
+  confirm.disabled = chosen < 1 || chosen > Number(currentTarget.dataset.most);
 });
 
 // --- live
@@ -95,21 +96,21 @@ const live = new LiveRun({
   last: 0,
   on: {
     trials: (columns) => { curves.collect(columns); if (run) showSoon(); },
-    run: hear,
+    run: update,
     reload: curves.load,
     connection: (up) => { role("connection").hidden = up; },
   },
 });
 
-function hear(now, changed = []) {
+function update(now, changed = []) {
   run = now;
   runAt = performance.now();
-  written.follow(run);
-  // Not with the next frame: a tab in the background has none.
-  heard({ title: run.name, status: run.status, share: run.trials_done / run.trials_budget, outcome: heading.outcome(run) });
+  editing.follow(run);
+  // At once: a background tab has no frames.
+  report({ title: run.name, status: run.status, share: run.trials_done / run.trials_budget, outcome: heading.outcome(run) });
   for (const task of changed) tasks.set(task.index, task);
   showSoon();
-  // Curves need their task's trace: a run's tasks come all at once.
+  // Each task needs a trace. A run's tasks arrive all at once.
   if (run.tasks_total !== curves.count() && tasks.size === run.tasks_total) redraw();
 }
 
@@ -121,7 +122,7 @@ async function redraw() {
   redrawing = false;
 }
 
-// --- from here on
+// --- start
 
 downloads.offer(curves.charts);
 follow(article.dataset.console, isRunning, () => downloads.enable({ console: true }));

@@ -1,28 +1,28 @@
-// The list of runs: htmx asks for it again while something is going on, and this keeps that unnoticeable.
+// The list of runs, which htmx polls: keeps selections and focus while the list is replaced.
 import "../site/htmx.js";
 import { role } from "../common/dom.js";
 
 let shown = null;
 
-// Something is being selected: the next poll will do. Where nobody looks the tab still tells how many run.
-const UNSEEN_MS = 30_000;
+// No polls while text is selected. A hidden tab polls rarely, for the number of running runs in its title.
+const HIDDEN_MS = 30_000;
 let asked = 0;
 document.addEventListener("htmx:beforeRequest", (event) => {
   if (event.detail.elt.id !== "runs") return;
-  if (String(getSelection()) || (document.hidden && Date.now() - asked < UNSEEN_MS)) event.preventDefault();
+  if (String(getSelection()) || (document.hidden && Date.now() - asked < HIDDEN_MS)) event.preventDefault();
   else asked = Date.now();
 });
 document.addEventListener("htmx:beforeSwap", (event) => {
   if (event.detail.target.id !== "runs") return;
-  // A filter that makes no sense is answered with the list that says so.
+  // Invalid filters are answered with a list that says what is wrong.
   if (event.detail.xhr.status === 422) event.detail.shouldSwap = true;
   else if (event.detail.xhr.status !== 200) return;
-  // The same answer again: leave the page as it is.
+  // Nothing has changed.
   if (event.detail.serverResponse === shown) event.detail.shouldSwap = false;
   shown = event.detail.serverResponse;
 });
 
-// An address says only what is chosen.
+// Fields left empty don't go into the address.
 document.addEventListener("htmx:configRequest", ({ detail: { elt, parameters } }) => {
   if (elt.id !== "filters") return;
   for (const name of new Set(parameters.keys())) parameters[name] = parameters.getAll(name).filter(Boolean);
@@ -33,12 +33,12 @@ toggle?.addEventListener("click", () => {
   toggle.setAttribute("aria-expanded", open);
 });
 
-// Ticked runs stay so when the list is replaced, filtered or paged.
+// Runs stay selected when the list is replaced, filtered or paged.
 const chosen = new Set();
 const compare = document.querySelector("[data-role=compare-form]");
 const bulk = document.querySelector("[data-role=bulk]");
 const [fewest, most] = compare ? [Number(compare.dataset.fewest), Number(compare.dataset.most)] : [];
-// What leaves its runs where they are leaves them ticked, too.
+// Actions after which the runs are still listed, and stay selected.
 const STAYING = ["tag", "untag", "pin", "unpin"];
 const boxes = () => [...document.querySelectorAll("#runs input[name=runs]")];
 const runs = (number) => `${number} ${number === 1 ? "run" : "runs"}`;
@@ -88,19 +88,16 @@ if (compare) {
   showChosen();
 }
 
-// Changes of the ticked runs, on whichever page they stand.
-document.addEventListener("htmx:configRequest", ({ detail: { elt, parameters, triggeringEvent } }) => {
+// Bulk actions on the selected runs, of all pages.
+document.addEventListener("htmx:configRequest", ({ detail: { elt, parameters } }) => {
   if (elt !== bulk) return;
-  const { submitter } = triggeringEvent;
   parameters.runs = [...chosen].join(",");
   parameters.here = location.search;
-  // Buttons outside of the form are unknown to htmx.
-  if (submitter?.name) parameters[submitter.name] = submitter.value;
 });
 document.addEventListener("htmx:afterRequest", ({ detail }) => {
   if (detail.elt !== bulk || !detail.successful) return;
   const asked = detail.requestConfig.parameters;
-  // Said by the page that was loaded; what is so now is said beside the list.
+  // Outdated: messages of this action are shown above the list.
   for (const old of document.querySelectorAll("main > [data-role=message]")) old.remove();
   if (asked.undo || !STAYING.includes(asked.action)) chosen.clear();
   bulk.elements.tags.value = "";

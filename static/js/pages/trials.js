@@ -1,22 +1,35 @@
-// The page of a run's trials: a scatter that shows more of what one looks closer at, and links that change the page in place.
+// The page of a run's trials: a scatter that shows more detail when zoomed in, and links that refresh table and detail in place.
 import { Chart, gather } from "../charts/chart.js";
+import { failedHeight } from "../common/constants.js";
 import { LiveRun } from "../live/sockets.js";
-import { pageOf, reread, role, text } from "../common/dom.js";
-import { goesOn } from "../common/status.js";
+import { role, text } from "../common/dom.js";
+import { isOngoing } from "../common/status.js";
+import { Refresher } from "../site/refresh.js";
 import * as units from "../common/units.js";
 
 const WAIT_MS = 150;
 const DRAW_EVERY_MS = 250;
-const FAILED_HEIGHT = 0.02;
 const MOST_NEW = 2000;
 const MOST_TIMES = 8192;
 const article = role("trials");
 const state = new URLSearchParams(location.search);
 
-// --- the scatter: what the API gives of the window that is looked at, and what has come since
+// --- the scatter: the API's sample of the visible window, and the trials that have arrived since
 
-let { figure, foremost } = JSON.parse(document.getElementById("figure").textContent);
-let traceOf = new Map(figure.data.map(({ meta }, index) => [meta.task ?? meta.role, index]));
+let figureText = "";
+let figure, foremost, traceOf;
+
+/** Reads the empty figure that the server put into the page; returns whether it has changed. */
+function readFigure() {
+  const text = document.getElementById("figure").textContent;
+  if (text === figureText) return false;
+  figureText = text;
+  ({ figure, foremost } = JSON.parse(text));
+  traceOf = new Map(figure.data.map(({ meta }, index) => [meta.task ?? meta.role, index]));
+  return true;
+}
+readFigure();
+
 const PICKED = -1;
 const chart = new Chart(role("chart-scatter"), role("empty-scatter"), {
   file: `${article.dataset.file}_trials`,
@@ -24,7 +37,7 @@ const chart = new Chart(role("chart-scatter"), role("empty-scatter"), {
 });
 role("chart-scatter").dataset.about = `run ${article.dataset.run} · ${article.dataset.name}`;
 
-/** Columns `number` and `at_s` of all of the run, to tell trials by their time; one in `step`. */
+/** Columns `number` and `at_s` of every `step`-th trial of the run, to find trials by time. */
 let times = { number: [], at_s: [], step: 1 };
 let shown = { total: 0, exact: true, shown: 0, step: 1, first: 1, last: Infinity, least: 0, most: Infinity, tasks: null, zoomed: false };
 let waiting = new Map();
@@ -34,7 +47,7 @@ let drawing = false;
 let timer = null;
 let asked = null;
 
-/** Of which trials the plot shows an axis: by their numbers, or the trials whose times enclose what is seen. */
+/** The range of trial numbers for a range of the horizontal axis. */
 function numbersOf([low, high]) {
   if (chart.axis === "number") return [Math.max(1, Math.ceil(low)), Math.max(1, Math.floor(high))];
   const before = times.at_s.findLastIndex((at) => at < low);
@@ -42,7 +55,7 @@ function numbersOf([low, high]) {
   return [before < 0 ? 1 : times.number[before], after < 0 ? null : times.number[after]];
 }
 
-/** The tasks that the legend leaves visible; null when that is all of them. */
+/** The tasks not hidden in the legend; null for all. */
 function visibleTasks() {
   const all = figure.data.filter(({ meta }) => meta.task !== undefined).map(({ meta }) => meta.task);
   const data = role("chart-scatter").data ?? [];
@@ -68,7 +81,7 @@ function queryOf({ first, last, least, most, tasks }) {
   return query;
 }
 
-/** Ask for what is looked at now, once the user has paused; the answer to an older question is of no use. */
+/** Fetches the visible window once the user has paused, and aborts an older request. */
 function refine() {
   clearTimeout(timer);
   asked?.abort();
@@ -83,7 +96,7 @@ async function load() {
   if (columns) await show(view, columns);
 }
 
-/** The window's columns; null when something else is asked for meanwhile, or there is no answer. */
+/** The window's columns; null if the request was aborted or failed. */
 async function ask(view, signal) {
   try {
     const response = await fetch(`${article.dataset.api}/scatter?${queryOf(view)}`, { headers: { Accept: "application/json" }, signal });
@@ -103,7 +116,7 @@ async function show(view, columns) {
   if (!view.zoomed) times = { number: columns.number, at_s: columns.at_s, step };
   [waiting, fresh] = [new Map(), 0];
   end = [last, Math.max(end[1], columns.at_s.at(-1) ?? 0)];
-  // A trace without a point would leave the legend, and couldn't be shown again.
+  // A trace without a point would disappear from the legend.
   const data = figure.data.map((trace) => ({ ...trace, x: [null], y: [null], customdata: [null] }));
   for (const [index, points] of sorted(columns)) Object.assign(data[index], { x: points.number, y: points.y, customdata: points.at_s });
   Object.assign(data.at(PICKED), picked());
@@ -111,18 +124,18 @@ async function show(view, columns) {
   explain();
 }
 
-/** By trace, the points of columns for which `wanted` says so. */
+/** The points of the wanted rows, by trace. */
 function sorted(columns, wanted = () => true, into = new Map()) {
   columns.number.forEach((number, row) => {
     const latency = columns.latency_s[row];
     const index = traceOf.get(latency === null ? "failed" : columns.task[row]);
     if (index === undefined || !wanted(row)) return;
-    gather(into, index, number, columns.at_s[row], latency ?? FAILED_HEIGHT);
+    gather(into, index, number, columns.at_s[row], latency ?? failedHeight);
   });
   return into;
 }
 
-/** What has come of a live run: those in the window, thinned as the others are, without what is rare. */
+/** Collects new trials of a live run: those in the window, thinned like the others. */
 function collect(columns) {
   const inside = (row) => {
     const [number, latency] = [columns.number[row], columns.latency_s[row]];
@@ -138,7 +151,7 @@ function collect(columns) {
     if (kept(row)) [shown.shown, fresh] = [shown.shown + 1, fresh + 1];
   });
   sorted(columns, (row) => inside(row) && kept(row), waiting);
-  // Thinned anew, so that the page doesn't grow with the run.
+  // Fetched again, thinned, so that the page doesn't grow with the run.
   if (fresh > MOST_NEW) {
     fresh = 0;
     refine();
@@ -162,7 +175,7 @@ async function grow() {
   waiting = new Map();
   await chart.extend(more, end);
   explain();
-  // Large charts take long to draw: the page must stay quick.
+  // Large charts take long to draw, and the page must stay responsive.
   setTimeout(() => { drawing = false; if (waiting.size) grow(); }, Math.max(DRAW_EVERY_MS, 3 * (performance.now() - started)));
 }
 document.addEventListener("visibilitychange", () => { if (waiting.size) grow(); });
@@ -187,7 +200,7 @@ function put(name, value) {
   history.replaceState(null, "", withView(location.href));
 }
 
-/** An address of this page with the view of the scatter as it is now. */
+/** An address of this page with the current view of the scatter. */
 function withView(href) {
   const url = new URL(href, location.href);
   for (const name of ["x", "zoom"]) {
@@ -229,59 +242,47 @@ document.querySelector(".trial-filters").addEventListener("formdata", ({ formDat
 
 // --- table and detail, in place
 
-/** The trial in the detail as a point: {x, y, customdata, yaxis} */
+/** The selected trial as a point: {x, y, customdata, yaxis} */
 function picked() {
   const one = role("trial")?.dataset;
-  // Not empty: of axes without any trace Plotly doesn't know where they lie.
+  // Not empty: Plotly can't place an axis that has no trace.
   if (!one) return { x: [null], y: [null], customdata: [null], yaxis: "y" };
   const failed = one.latency === "";
-  return { x: [Number(one.trial)], customdata: [Number(one.at)], y: [failed ? FAILED_HEIGHT : Number(one.latency)], yaxis: failed ? "y2" : "y" };
+  return { x: [Number(one.trial)], customdata: [Number(one.at)], y: [failed ? failedHeight : Number(one.latency)], yaxis: failed ? "y2" : "y" };
 }
 
 function open(number) {
   const url = new URL(location.href);
   url.searchParams.set("trial", number);
   url.hash = "trial";
-  follow(url.href);
+  htmx.ajax("GET", url.href, { source: "#trial-table", push: "true" }).catch(() => {});
 }
 
-/** Go there without leaving the page; as a browser would when that can't be. */
-function follow(href) {
-  history.pushState(null, "", withView(href));
-  return visit().catch(() => location.reload());
-}
+// Links, back and forward change the table and the trial, and keep the view of the scatter.
+article.addEventListener("htmx:configRequest", ({ target, detail }) => { if (target !== article) detail.path = withView(detail.path); });
+addEventListener("popstate", () => history.replaceState(history.state, "", withView(location.href)), { capture: true });
+const refresher = new Refresher(article);
+refresher.restoreOnBack();
 
-async function visit() {
-  const address = location.href;
-  const response = await fetch(address);
-  if (response.redirected || !response.ok) return location.reload();
-  const page = await pageOf(response);
-  if (address !== location.href) return null;
-  const focused = document.activeElement?.id;
-  for (const part of page.querySelectorAll("[data-part]")) document.querySelector(`[data-part=${part.dataset.part}]`).replaceWith(part);
-  focus(focused);
+// htmx would scroll the trial to the top of the window.
+article.addEventListener("htmx:beforeSwap", ({ detail }) => { detail.pathInfo.anchor = null; });
+article.addEventListener("htmx:afterOnLoad", async ({ detail }) => {
+  if (detail.requestConfig.elt !== article) focus();
+  if (readFigure()) {
+    await chart.emphasize(foremost);
+    return refine();
+  }
   const { x, y, customdata, yaxis } = picked();
   return chart.put(PICKED, { number: x, at_s: customdata, y }, yaxis);
-}
+});
 
-/** On what was asked for; else where the focus was, or on the rows that came. */
-function focus(id) {
+/** Focuses the trial that was asked for, or the table if the link that had the focus is gone. */
+function focus() {
   const trial = location.hash === "#trial" ? role("trial") : null;
-  const place = trial ?? (id && document.getElementById(id)) ?? null;
-  if (trial) trial.scrollIntoView({ block: "nearest" });
-  (place || document.querySelector("[data-part=table]")).focus({ preventScroll: Boolean(trial) });
+  trial?.scrollIntoView({ block: "nearest" });
+  if (trial) trial.focus({ preventScroll: true });
+  else if (document.activeElement === document.body) document.getElementById("trial-table").focus();
 }
-
-article.addEventListener("click", (event) => {
-  const link = event.target.closest("a[data-view]");
-  if (!link || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
-  event.preventDefault();
-  follow(link.href);
-});
-addEventListener("popstate", () => {
-  history.replaceState(null, "", withView(location.href));
-  visit().catch(() => location.reload());
-});
 
 // --- live
 
@@ -297,26 +298,19 @@ const live = new LiveRun({
       text("status", run.status);
       text("trials-done", units.count(run.trials_done));
       text("trials-failed", units.count(run.trials_failed));
-      // The figure has a trace for each task: they come all at once.
-      if (run.tasks_total !== Number(article.dataset.tasks) && goesOn(run.status)) renew(run.tasks_total);
+      // The figure needs a trace for each task. A run's tasks arrive all at once.
+      if (run.tasks_total !== Number(article.dataset.tasks) && isOngoing(run.status)) {
+        article.dataset.tasks = run.tasks_total;
+        refresher.ask();
+      }
     },
     reload: async () => { await load(); return live.last; },
     connection: (up) => { role("connection").hidden = up; },
   },
 });
 
-async function renew(tasks) {
-  article.dataset.tasks = tasks;
-  const page = await reread(location.href);
-  if (!page) return;
-  ({ figure, foremost } = JSON.parse(page.getElementById("figure").textContent));
-  traceOf = new Map(figure.data.map(({ meta }, index) => [meta.task ?? meta.role, index]));
-  await chart.emphasise(foremost);
-  refine();
-}
-
 await showAxis(state.get("x") === "time" ? "time" : "number");
-await chart.emphasise(foremost);
+await chart.emphasize(foremost);
 await load();
 if (chart.drawn) {
   const zoom = zoomOfAddress();

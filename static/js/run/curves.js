@@ -1,11 +1,11 @@
-// The three charts of a run's page. They grow by what has come, and never in two steps at once.
+// The three charts of a run's page. They grow with new trials, one step at a time.
 import { Chart, gather } from "../charts/chart.js";
+import { recentTrials } from "../common/constants.js";
 import { role } from "../common/dom.js";
 import { isLive } from "../common/status.js";
-import { colour } from "./tasks.js";
+import { color } from "./tasks.js";
 import * as units from "../common/units.js";
 
-const RECENT = 32;
 const FRAME_MS = 16;
 const UNNOTICED_MS = 100;
 const HOLD_MS = 1000;
@@ -21,29 +21,29 @@ for (const name of ["latency", "estimate", "allocation"]) {
 const all = Object.entries(charts);
 const ofTasks = [charts.latency, charts.allocation];
 
-// --- drawn anew
+// --- drawing
 
-/** The seconds of the latest trials; by task its weight and best latency; where the curves end. */
+/** Times of the latest trials in seconds; weight and best latency by task; the point at which the curves end. */
 let recent = [];
 let weights = [];
 let best = [];
 let lastPoint = [Number(article.dataset.last), 0];
 let foremost = null;
 let waiting = emptyUpdates();
-/** Trials drawn since then; whether some were left out. */
+/** Trials drawn since the figures were loaded; whether some were left out. */
 let grown = 0;
 let isBehind = false;
 
-/** Draws them as the server knows them; gives the number of the last trial in them. */
+/** Draws the server's figures; returns the number of their last trial. */
 export async function load() {
   const response = await fetch(article.dataset.figures);
   if (!response.ok) throw new Error(`${response.status} for the figures`);
   const figures = await response.json();
-  await alone(() => show(figures));
+  await inTurn(() => show(figures));
   return figures.last;
 }
 
-/** How many tasks have a curve. */
+/** Number of tasks with a curve. */
 export const count = () => weights.length;
 
 async function show(figures) {
@@ -54,24 +54,24 @@ async function show(figures) {
   waiting = emptyUpdates();
   [grown, isBehind] = [0, false];
   foremost = figures.foremost;
-  emphasise();
+  emphasize();
   for (const [name, chart] of all) {
     await chart.draw(figures[name]);
     await painted();
     markFirst();
   }
   explain();
-  tellDrawn(figures.last);
+  dispatchDrawn(figures.last);
 }
 
 let busy = Promise.resolve();
 
-/** The charts are changed by one step at a time. */
-function alone(step) {
+/** Runs one change of the charts after another. */
+function inTurn(step) {
   return (busy = busy.catch(() => {}).then(step));
 }
 
-/** What was drawn is seen; soon after it where nothing is painted, as in a tab behind others. */
+/** Resolves after the next paint, or soon if nothing is painted, as in a background tab. */
 function painted() {
   return new Promise((done) => {
     requestAnimationFrame(() => setTimeout(done));
@@ -79,42 +79,42 @@ function painted() {
   });
 }
 
-/** On the browser's own timeline, where `manage.py bench_web` reads it too. */
+/** Marks the browser's timeline, which `manage.py bench_web` reads. */
 function markFirst() {
   if (!performance.getEntriesByName("first-chart").length) performance.mark("first-chart");
 }
 
-/** For who measures: the charts have all trials up to this one, and the next frame shows them. */
-function tellDrawn(last) {
+/** For benchmarks: the next frame shows all trials up to this one. */
+function dispatchDrawn(last) {
   document.dispatchEvent(new CustomEvent("drawn", { detail: { last } }));
 }
 
-/** Why a chart is empty, as far as one is. */
+/** Says why a chart is empty. */
 export function explain() {
   const total = weights.filter((weight) => weight).length;
   const measured = best.filter((value) => value !== undefined).length;
-  const first = isLive(role("status").dataset.status) ? "The first trial is on its way." : "No trial yet.";
-  charts.latency.explain(lastPoint[0] ? "No valid trial so far." : first);
+  const first = isLive(role("status").dataset.status) ? "Waiting for the first trial." : "No trial yet.";
+  charts.latency.explain(lastPoint[0] ? "No valid trial yet." : first);
   charts.allocation.explain(first);
   charts.estimate.explain(total ? `Known once every task has a valid trial: ${measured} of ${total} measured.` : "Known once every task has a valid trial.");
 }
 
-/** Of many tasks, let those stand out that the estimate owes most to: in the charts, and by their swatch in the table. */
-async function emphasise() {
+/** With many tasks, highlights those that contribute most to the estimate, in the charts and by their swatch in the table. */
+async function emphasize() {
   if (foremost === null) return;
-  const owed = (task) => weights[task] * (best[task] ?? 0);
-  const chosen = weights.map((_, task) => task).sort((a, b) => owed(b) - owed(a)).slice(0, foremost).sort((a, b) => a - b);
-  colour(chosen);
-  for (const chart of ofTasks) await chart.emphasise(chosen);
+  const contribution = (task) => weights[task] * (best[task] ?? 0);
+  const chosen = weights.map((_, task) => task).sort((a, b) => contribution(b) - contribution(a)).slice(0, foremost).sort((a, b) => a - b);
+  color(chosen);
+  for (const chart of ofTasks) await chart.emphasize(chosen);
 }
 
-// --- what has come
+// --- new trials
 
 function emptyUpdates() {
   return { latency: new Map(), allocation: new Map(), estimate: new Map(), trials: 0 };
 }
 
-/** Keeps of these trials' columns what each chart gets, by the rules of tuning.reads.curves. */
+/** Collects what each chart gets of new trials, by the rules of tuning.reads.curves. */
 export function collect(columns) {
   columns.number.forEach((number, row) => {
     const [task, at, latency] = [columns.task[row], columns.at_s[row], columns.latency_s[row]];
@@ -129,9 +129,9 @@ export function collect(columns) {
     lastPoint = [number, at];
     waiting.trials += 1;
   });
-  recent = recent.slice(-RECENT);
+  recent = recent.slice(-recentTrials);
   if (waiting.trials < THIN_AFTER) return;
-  // A tab behind others draws nothing: what it missed is thinned by the server when it is seen again.
+  // A background tab draws nothing. When it is shown again, the server sends the figures thinned.
   waiting = emptyUpdates();
   isBehind = true;
 }
@@ -141,28 +141,28 @@ function estimate() {
   return weights.reduce((sum, weight, task) => (weight ? sum + weight * best[task] : sum), 0);
 }
 
-/** Trials a second of the latest ones; null while there are too few. */
+/** Speed of the latest trials, in trials a second; null if there are too few. */
 export const speed = () => units.recent_speed(recent);
 
 // --- growing
 
 let drawing = false;
 let again = null;
-/** When what was put off shall be drawn, and whether that is now. */
+/** When postponed changes are due, and whether they are due now. */
 let dueAt = Infinity;
 let isDue = false;
 const heldUntil = {};
-let emphasiseAt = 0;
+let emphasizeAt = 0;
 
-/** Grow by what has come; while they draw, more gathers. `reload` shall draw them anew, with as many points as a page begins with. */
+/** Draws collected trials; more are collected meanwhile. `reload` redraws the charts with as many points as on a new page. */
 export async function grow(reload) {
   if (drawing || !(waiting.trials || isBehind || isDue)) return;
   drawing = true;
   const started = performance.now();
-  if (!isBehind) await alone(extend);
+  if (!isBehind) await inTurn(extend);
   if (isBehind || grown >= THIN_AFTER) await reload();
-  // Small charts are drawn as trials come: ten times a second, which a pause would make them miss. Large ones take long, and the page must
-  // stay quick. A server that doesn't answer is left alone for a while.
+  // Small charts are drawn with each batch of trials, ten times a second. Large ones take long to draw, and the page must stay
+  // responsive. A server that doesn't answer isn't asked again at once.
   const pause = isBehind ? HOLD_MS : Math.max(FRAME_MS, performance.now() - started - UNNOTICED_MS);
   setTimeout(() => { drawing = false; grow(reload); }, pause);
   clearTimeout(again);
@@ -175,7 +175,7 @@ async function extend() {
   waiting = emptyUpdates();
   [dueAt, isDue] = [Infinity, false];
   for (const [name, chart] of all) {
-    // Nothing new but the end of its steps: that can wait, and is half of the work.
+    // Only the end of the steps has moved. That is half of the work, and can wait.
     if (!more[name].size && performance.now() < (heldUntil[name] ?? 0)) dueAt = Math.min(dueAt, heldUntil[name]);
     else {
       await chart.extend(more[name], end);
@@ -183,23 +183,23 @@ async function extend() {
     }
   }
   explain();
-  tellDrawn(end[0]);
+  dispatchDrawn(end[0]);
   grown += more.trials;
-  // Last, since new trials don't wait for it.
-  if (performance.now() >= emphasiseAt) {
-    emphasiseAt = performance.now() + HOLD_MS;
-    await emphasise();
-  } else dueAt = Math.min(dueAt, emphasiseAt);
+  // Last, so that new trials don't wait for it.
+  if (performance.now() >= emphasizeAt) {
+    emphasizeAt = performance.now() + HOLD_MS;
+    await emphasize();
+  } else dueAt = Math.min(dueAt, emphasizeAt);
 }
 
-// --- how they are looked at
+// --- view
 
-/** Let a task's curves stand out; null for none. */
+/** Highlights a task's curves; null for none. */
 export function highlight(task) {
   for (const chart of ofTasks) chart.highlight(task);
 }
 
-/** Against trial `number` or `time`. */
+/** Plots against trial `number` or `time`. */
 export function against(axis) {
   for (const button of document.querySelectorAll("[data-axis]")) button.setAttribute("aria-pressed", String(button.dataset.axis === axis));
   return Promise.all(all.map(([, chart]) => chart.against(axis)));

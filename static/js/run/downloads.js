@@ -1,7 +1,7 @@
-// The menu of downloads: links know whether there is something behind them, and charts come as they are seen.
+// The download menu: disables links without content, and saves charts as they are shown.
 const menu = document.querySelector("[data-role=downloads]");
 
-/** Gives the menu its charts, by name. */
+/** Sets the charts, by name. */
 export function offer(charts) {
   menu.addEventListener("toggle", () => {
     for (const button of menu.querySelectorAll("[data-figure]")) button.disabled = charts[button.dataset.figure].blank;
@@ -13,7 +13,7 @@ export function offer(charts) {
   menu.querySelector("[data-role=downloads-k]").addEventListener("change", link);
 }
 
-/** `ready` says of some of best, all, trials and console whether there is any. */
+/** `ready` says whether there is content for best, all, trials or console. */
 export function enable(ready) {
   for (const [what, is] of Object.entries(ready)) {
     for (const link of menu.querySelectorAll(`[data-needs=${what}]`)) {

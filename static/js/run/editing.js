@@ -1,11 +1,11 @@
-// What people write about a run, its name and notes, edited in place. Nothing that comes meanwhile touches what is being written.
-import { reread, role } from "../common/dom.js";
+// Edits a run's name and notes in place. Updates that arrive meanwhile don't touch what is being written.
+import { role } from "../common/dom.js";
 
 const article = role("run");
 const panel = role("notes");
 let shown = Number(role("notes-shown").dataset.revision);
 
-/** Show what anybody wrote; of each state of the run that arrives. */
+/** Shows edits by anybody; to be called with each state of the run. */
 export function follow(run) {
   if (run.revision < shown) return;
   if (role("name").textContent !== run.name) role("name").textContent = run.name;
@@ -13,28 +13,27 @@ export function follow(run) {
   if (run.revision === shown) return;
   shown = run.revision;
   showNotes();
-  if (base && !saving) look();
+  if (base && !saving) checkForConflict();
 }
 
-async function showNotes() {
-  const page = await reread(panel.dataset.from);
-  if (page) role("notes-shown").replaceWith(role("notes-shown", page));
+function showNotes() {
+  return htmx.ajax("GET", panel.dataset.from, { source: panel, target: "#notes-shown", swap: "outerHTML settle:0ms" }).catch(() => {});
 }
 
 // --- saving
 
-/** What came of it: the `run`; or in words the `trouble`, and what is `current` when somebody else was faster. */
+/** Returns the `run`; or the `trouble` in words, and the `current` run if somebody else has edited it first. */
 async function patch(form, values) {
   const headers = { "Content-Type": "application/json", "X-CSRFToken": form.elements.csrfmiddlewaretoken.value };
   const response = await fetch(article.dataset.api, { method: "PATCH", headers, body: JSON.stringify(values) }).catch(() => null);
-  if (!response) return { trouble: "The connection was lost. What you wrote is still here: save it again." };
+  if (!response) return { trouble: "The connection was lost. Your text is still here: save it again." };
   const answer = await response.json().catch(() => ({}));
   if (response.ok) return { run: answer };
   const { current, fields = {}, message } = answer.error ?? {};
-  return { current, trouble: Object.values(fields).join(" ") || message || `The server answers ${response.status}.` };
+  return { current, trouble: Object.values(fields).join(" ") || message || `The server answered with status ${response.status}.` };
 }
 
-/** Who edited something else meanwhile is in nobody's way. */
+/** Tries again if somebody else has edited only other fields. */
 async function save(form, from, field, value) {
   const result = await patch(form, { [field]: value, revision: from.revision });
   return result.current && result.current[field] === from[field] ? save(form, result.current, field, value) : result;
@@ -68,7 +67,7 @@ async function saveName() {
     return rename(false);
   }
   if (result.current) named = result.current;
-  role("rename-trouble").textContent = result.current ? `${result.current.edited_by ?? "Somebody"} named it “${result.current.name}” meanwhile. Rename again to have yours.` : result.trouble;
+  role("rename-trouble").textContent = result.current ? `${result.current.edited_by ?? "Somebody"} renamed it to “${result.current.name}” meanwhile. Press Rename again to use your name.` : result.trouble;
   return renaming.elements.name.focus();
 }
 
@@ -99,11 +98,11 @@ async function read() {
 }
 
 /** Somebody edited the run while the editor was open. */
-async function look() {
+async function checkForConflict() {
   const now = await read();
   if (!base || saving || !now) return;
   if (now.notes === base.notes) base = now;
-  else complain(`${now.edited_by ?? "Somebody"} saved other notes meanwhile. What you write is kept; Save shows both.`);
+  else complain(`${now.edited_by ?? "Somebody"} saved other notes meanwhile. Your text is kept; Save shows both.`);
 }
 
 async function write() {
@@ -150,7 +149,7 @@ async function saveNotes() {
   shown = base.revision;
   showTheirs(null);
   await showNotes();
-  return changed() ? complain("Saved, but for what you wrote since.") : close();
+  return changed() ? complain("Saved, except what you wrote since.") : close();
 }
 
 function refused({ current, trouble }) {
@@ -158,16 +157,16 @@ function refused({ current, trouble }) {
   if (!current) return complain(trouble);
   base = current;
   showTheirs(base.notes);
-  return complain(`${base.edited_by ?? "Somebody"} saved other notes meanwhile. Yours aren’t saved: take from theirs what you want to keep, then save.`);
+  return complain(`${base.edited_by ?? "Somebody"} saved other notes meanwhile. Yours aren’t saved yet: copy what you want to keep from theirs, then save.`);
 }
 
 function showTheirs(notes) {
   role("notes-theirs").hidden = notes === null;
   role("notes-theirs-text").value = notes ?? "";
-  role("notes-save").textContent = notes === null ? "Save" : "Save mine over it";
+  role("notes-save").textContent = notes === null ? "Save" : "Overwrite with mine";
 }
 
-/** How much of what notes may have is used, once that matters. */
+/** Shows how many of the allowed bytes are used, once more than half are. */
 function measure() {
   const [bytes, most] = [new TextEncoder().encode(text.value).length, Number(editor.dataset.most)];
   const size = role("notes-size");
@@ -187,10 +186,10 @@ async function view(name) {
 async function fill(preview) {
   const body = new FormData(editor);
   const response = await fetch(editor.dataset.preview, { method: "POST", body }).catch(() => null);
-  const said = response ? await response.text() : "The connection was lost.";
-  // The server sanitised it.
-  if (response?.ok) preview.innerHTML = said || "<p>Nothing to show.</p>";
-  else preview.textContent = said;
+  const answer = response ? await response.text() : "The connection was lost.";
+  // The server has sanitized it.
+  if (response?.ok) preview.innerHTML = answer || "<p>Nothing to show.</p>";
+  else preview.textContent = answer;
 }
 
 if (editor) {

@@ -1,4 +1,4 @@
-// The errors of a run's trials, grouped by text: asked for again when more have failed.
+// The errors of a run's trials, grouped by text. Fetched again when more trials have failed.
 import { cell, copyOf, put, role, text } from "../common/dom.js";
 import * as units from "../common/units.js";
 
@@ -10,7 +10,7 @@ let wanted = null;
 let shown = null;
 let timer = null;
 
-/** Show those of so many failed trials. */
+/** Shows the errors of `failed` trials in total. */
 export function refresh(failed) {
   wanted = failed;
   if (wanted === shown || timer !== null) return;
@@ -27,7 +27,7 @@ export function refresh(failed) {
 
 function show(errors) {
   const now = errors.map(fill);
-  // Those that stay keep their place, and stay open.
+  // Unchanged items stay in place, and stay open.
   if (now.some((item, place) => list.children[place] !== item)) list.replaceChildren(...now);
   role("errors-empty").hidden = now.length > 0;
   text("errors-count", String(now.length));

@@ -1,14 +1,12 @@
-// The head of a run's page: what it does now, its figures, what went wrong and what can be done about it.
+// The head of a run's page: its phase, figures, errors and actions.
 import * as downloads from "./downloads.js";
+import { statuses } from "../common/constants.js";
 import { copyOf, role, text } from "../common/dom.js";
 import * as units from "../common/units.js";
 
-const DOING = {
-  loading: "loading TVM and the network", extracting: "extracting tasks", design_spaces: "generating design spaces",
-  searching: "searching candidates", building: "building candidates", measuring: "measuring candidates",
-};
+const doing = JSON.parse(document.getElementById("doing").textContent);
 
-/** `speed` in trials a second is that of the latest ones; null when none is measured now. */
+/** `speed` is that of the latest trials, in trials a second; null if none is being measured. */
 export function show(run, speed) {
   showProgress(run);
   text("estimate", units.latency(run.estimated_latency_s));
@@ -28,24 +26,24 @@ export function show(run, speed) {
   showAlerts(run);
 }
 
-/** Of tuning, in seconds. */
+/** Seconds of tuning. */
 export function showElapsed(seconds) {
   text("elapsed", units.duration(seconds));
 }
 
-/** What a notification says of its end. */
+/** The text of the notification when the run has ended. */
 export function outcome(run) {
   const trials = `${units.count(run.trials_done)} of ${units.count(run.trials_budget)} trials`;
   const estimate = run.estimated_latency_s === null ? coverage(run) : `estimated latency ${units.latency(run.estimated_latency_s)}`;
   return [run.error?.trim().split("\n")[0], `${trials}, ${estimate}`].filter(Boolean).join("\n");
 }
 
-/** Of a log as of a traceback the last line says most. */
+/** The last line of a log or traceback says most. */
 export function showLastLines() {
   role("run-error-rest").scrollTop = role("run-error-rest").scrollHeight;
 }
 
-// --- in words, as dashboard.presentation.phases has them
+// --- sentences, worded as in dashboard.presentation.phases
 
 function showProgress(run) {
   role("status").dataset.status = run.status;
@@ -62,8 +60,8 @@ function phase(run) {
   if (run.status === "stopping") return "stopping after the trial being measured";
   if (run.status === "finished") return ended(run);
   if (run.status !== "running") return "";
-  const doing = DOING[run.phase] ?? run.phase ?? "starting";
-  return run.phase_task === null ? doing : `${doing} of task ${run.phase_task}`;
+  const what = doing[run.phase] ?? run.phase ?? "starting";
+  return run.phase_task === null ? what : `${what} of task ${run.phase_task}`;
 }
 
 function ended(run) {
@@ -91,7 +89,7 @@ function warmStart(run) {
 
 // --- figures
 
-/** Trials a second over all of the run; null while there are none. */
+/** Average trials per second of the whole run; null while there are none. */
 function average(run) {
   return run.trials_done && run.elapsed_s ? run.trials_done / run.elapsed_s : null;
 }
@@ -101,17 +99,17 @@ function remaining(run, speed) {
   return run.time_limit_s === null ? spent : Math.max(0, Math.min(spent, run.time_limit_s - run.elapsed_s));
 }
 
-// --- what can be done
+// --- actions
 
 function showActions(run) {
   downloads.enable({ best: run.tasks_measured > 0 && !run.synthetic, all: run.trials_done > 0 && !run.synthetic, trials: run.trials_done > 0 });
   if (!role("stop")) return;
-  offer("stop", ["queued", "running"].includes(run.status));
-  offer("extend", run.status !== "stopping" && !run.synthetic);
-  role("resume-form").hidden = !(["stopped", "failed", "interrupted"].includes(run.status) && run.trials_done < run.trials_budget);
+  offer("stop", statuses.stoppable.includes(run.status));
+  offer("extend", statuses.extendable.includes(run.status) && !run.synthetic);
+  role("resume-form").hidden = !(statuses.resumable.includes(run.status) && run.trials_done < run.trials_budget && !run.synthetic);
 }
 
-/** A button with a dialog, which closes when there is nothing to be asked any more. */
+/** Shows or hides a button; its dialog closes when the action becomes impossible. */
 function offer(name, isPossible) {
   role(name).hidden = !isPossible;
   if (!isPossible) role(`${name}-dialog`).close();
@@ -122,7 +120,7 @@ for (const name of ["stop", "extend"]) {
   role(`${name}-cancel`)?.addEventListener("click", () => role(`${name}-dialog`).close());
 }
 
-// --- what went wrong
+// --- errors
 
 function showError(run) {
   const box = role("run-error");

@@ -1,5 +1,5 @@
-// The table of a run's tasks: filled from what the run says, sorted by any column.
-import { SERIES } from "../charts/chart.js";
+// The table of a run's tasks, sortable by any column.
+import { colors } from "../common/constants.js";
 import { cell, copyOf, put, role } from "../common/dom.js";
 import * as units from "../common/units.js";
 import { remember, viewed } from "../common/address.js";
@@ -10,7 +10,6 @@ const body = table.tBodies[0];
 
 // --- rows
 
-/** Shows them, of a run that `isLive` or not. */
 export function show(tasks, run, isLive) {
   const largest = Math.max(...tasks.map((task) => shareOf(task, run) ?? 0));
   for (const task of tasks) fill(rowOf(task), task, run, largest, isLive && run.phase_task === task.index);
@@ -20,12 +19,12 @@ export function show(tasks, run, isLive) {
 
 export const count = () => body.rows.length;
 
-/** Rows have the colours of the charts: of many tasks the `chosen` ones stand out. */
-export function colour(chosen) {
+/** Gives rows the colors of the charts; with many tasks, only the `chosen` ones have one. */
+export function color(chosen) {
   for (const row of body.rows) {
     const series = chosen.indexOf(Number(row.dataset.task));
     row.toggleAttribute("data-other", series < 0);
-    row.dataset.series = series < 0 ? row.dataset.task % SERIES : series;
+    row.dataset.series = series < 0 ? row.dataset.task % colors : series;
   }
 }
 
@@ -34,7 +33,7 @@ function rowOf(task) {
   if (known) return known;
   const row = copyOf("task-template");
   row.dataset.task = task.index;
-  row.dataset.series = task.index % SERIES;
+  row.dataset.series = task.index % colors;
   cell(row, "name").href = `${location.pathname}tasks/${task.index}/`;
   body.append(row);
   return row;
@@ -67,7 +66,7 @@ function fillShare(element, share, largest) {
   element.querySelector("span").textContent = units.percent(share);
 }
 
-// --- their order
+// --- order
 
 const number = (value) => (value === "" || value === undefined ? null : Number(value));
 const sortValue = {
@@ -91,7 +90,7 @@ export function sort() {
   if (wanted.some((row, place) => row !== rows[place])) body.append(...wanted);
 }
 
-/** What isn't known stands last either way. */
+/** Unknown values come last in either direction. */
 function compare(a, b, down) {
   if (a === null || b === null) return (a === null) - (b === null);
   const order = typeof a === "string" ? a.localeCompare(b) : a - b;
@@ -101,22 +100,22 @@ function compare(a, b, down) {
 table.tHead.addEventListener("click", (event) => {
   const column = event.target.closest("th[data-sort]")?.dataset.sort;
   if (!column) return;
-  // Figures are looked at from the largest on.
+  // Figures are sorted from the largest at first.
   const down = sorted() === column ? !isDown() : !["index", "name"].includes(column);
   remember({ sort: column, dir: down ? "desc" : "asc" });
   sort();
 });
 
-// --- the one that is pointed at
+// --- the task that is pointed at
 
-/** Tells of the task under the mouse or the focus, or of null, when that rests. */
-export function onPointed(tell) {
+/** Calls `show` with the task under the mouse or the focus, or null, once the pointer rests. */
+export function onPointed(show) {
   let pointed = null;
   const point = (row) => {
     const task = row ? Number(row.dataset.task) : null;
     if (task === pointed) return;
     pointed = task;
-    setTimeout(() => { if (pointed === task) tell(task); }, SETTLE_MS);
+    setTimeout(() => { if (pointed === task) show(task); }, SETTLE_MS);
   };
   for (const kind of ["mouseover", "focusin"]) body.addEventListener(kind, (event) => point(event.target.closest("tr")));
   for (const kind of ["mouseleave", "focusout"]) body.addEventListener(kind, () => point(null));

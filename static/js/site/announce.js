@@ -1,8 +1,8 @@
-// Tells screen readers what others see.
-const place = document.querySelector("[data-role=said]");
+// Announces to screen readers what others see.
+const region = document.querySelector("[data-role=announcement]");
 
-export function say(text) {
-  // The same words again are an announcement of their own.
-  place.textContent = "";
-  requestAnimationFrame(() => { place.textContent = text; });
+export function announce(text) {
+  // Emptied first, so that a repeated text is announced again.
+  region.textContent = "";
+  requestAnimationFrame(() => { region.textContent = text; });
 }

@@ -1,6 +1,6 @@
-// Buttons that copy a text of their own (data-copy), a record (data-copy-record), the code beside them (data-role=copy)
-// or this page's address, now and in what is swapped in later.
-import { say } from "./announce.js";
+// Copy buttons: for a given text (data-copy), a record (data-copy-record), the snippet around the button (data-role=copy)
+// or the page's address. They also work in parts that are swapped in later.
+import { announce } from "./announce.js";
 
 const SHOWN_MS = 1500;
 
@@ -8,12 +8,12 @@ document.addEventListener("click", async ({ target }) => {
   const button = target.closest("[data-copy], [data-copy-record], [data-role=copy], [data-role=copy-link]");
   if (!button) return;
   const copied = await textOf(button).then(copy).then(() => true, () => false);
-  const said = copied ? "Copied" : "Not copied";
-  say(said);
+  const result = copied ? "Copied" : "Not copied";
+  announce(result);
   const label = button.querySelector("span");
   if (label) {
     button.dataset.label ??= label.textContent;
-    label.textContent = said;
+    label.textContent = result;
   }
   button.dataset.copied = copied ? "yes" : "no";
   setTimeout(() => {
@@ -28,18 +28,18 @@ async function textOf(button) {
   return button.dataset.copy ?? button.closest("[data-role=snippet]").querySelector("pre").textContent;
 }
 
-/** A record's own text is too long to stand in the page for the few who want it. */
+/** Records are too long to put each into the page. */
 async function recordAt(url) {
   const response = await fetch(url);
   if (!response.ok) throw new Error(`${response.status} for the record`);
   return (await response.json()).text;
 }
 
-/** The clipboard is there only on HTTPS and localhost; elsewhere a field is selected and copied as if by hand. */
+/** Browsers offer the clipboard only over HTTPS and on localhost; elsewhere the text is copied from a selected field. */
 async function copy(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const field = Object.assign(document.createElement("textarea"), { value: text, className: "sr" });
-  // Inside an open dialog nothing else can be selected.
+  // While a dialog is open, nothing outside of it can be selected.
   (document.querySelector("dialog[open]") ?? document.body).append(field);
   const focused = document.activeElement;
   field.select();

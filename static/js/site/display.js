@@ -1,12 +1,12 @@
-// Loaded before the first paint, so that what the user chose never flashes up late: the theme, and how times are written.
+// Applies the user's theme and time format. Loaded before the first paint, so that the page doesn't flash in another theme.
 "use strict";
 (() => {
   const root = document.documentElement;
-  // The first of each is what holds without a choice.
+  // The first of each is the default.
   const CHOICES = { theme: ["system", "light", "dark"], times: ["relative", "absolute"] };
   const stored = (name) => { try { return localStorage.getItem(name); } catch { return null; } };
   const store = (name, value) => { try { localStorage.setItem(name, value); } catch { /* private mode: for this page only */ } };
-  const tell = (name) => document.dispatchEvent(new CustomEvent(`${name}change`));
+  const notify = (name) => document.dispatchEvent(new CustomEvent(`${name}change`));
   const current = (name) => root.dataset[name] ?? CHOICES[name][0];
 
   function apply(name, value) {
@@ -22,11 +22,11 @@
 
   for (const name of Object.keys(CHOICES)) apply(name, stored(name));
   document.addEventListener("DOMContentLoaded", showChosen);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => tell("theme"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => notify("theme"));
   addEventListener("storage", ({ key, newValue }) => {
     if (!(key in CHOICES)) return;
     apply(key, newValue);
-    tell(key);
+    notify(key);
   });
 
   document.addEventListener("click", ({ target }) => {
@@ -35,7 +35,7 @@
     if (!button) return;
     store(button.dataset.choice, button.value);
     apply(button.dataset.choice, button.value);
-    tell(button.dataset.choice);
+    notify(button.dataset.choice);
   });
   document.addEventListener("keydown", (event) => {
     const menu = event.key === "Escape" && document.querySelector(".menu[open]");

@@ -1,10 +1,32 @@
-// What every page with htmx needs besides htmx.
+// What every page with htmx needs besides htmx itself.
 
-// A failure changes nothing on the page.
-document.addEventListener("htmx:beforeSwap", (event) => { if (event.detail.xhr.status !== 200) event.detail.shouldSwap = false; });
-// Signed out meanwhile: the answer is the sign-in page, which belongs to the whole window.
+// Errors leave the page as it is.
+document.addEventListener("htmx:beforeSwap", ({ detail }) => { if (detail.xhr.status !== 200) detail.shouldSwap = false; });
+
+// The session has ended: the answer is the sign-in page, which needs the whole window.
 document.addEventListener("htmx:beforeOnLoad", (event) => {
   if (!event.detail.xhr.responseURL.includes("/sign-in/")) return;
   event.preventDefault();
   location.reload();
+});
+
+// A link that fails in place is followed like any other link: browser or server then say what is wrong. A form is shown again as the server has it.
+for (const failure of ["htmx:sendError", "htmx:responseError"]) {
+  document.addEventListener(failure, ({ type, detail: { boosted, xhr, pathInfo, requestConfig } }) => {
+    if (boosted && xhr.status !== 422) location.assign(pathInfo.finalRequestPath);
+    else if (requestConfig.verb === "post" && type === "htmx:responseError") location.reload();
+  });
+}
+
+// A part that hasn't changed stays, and with it the text selected in it; so does one whose dialog is open. Messages are announced again.
+document.addEventListener("htmx:oobBeforeSwap", ({ detail }) => {
+  const { target, fragment } = detail;
+  if (target.matches("[role=status]")) return;
+  if (target.querySelector("dialog[open]") || target.isEqualNode(fragment.firstElementChild)) detail.shouldSwap = false;
+});
+
+// htmx knows only the submit buttons inside of a form.
+document.addEventListener("htmx:configRequest", ({ detail: { parameters, triggeringEvent } }) => {
+  const submitter = triggeringEvent?.submitter;
+  if (submitter?.name) parameters[submitter.name] = submitter.value;
 });

@@ -1,21 +1,21 @@
-// Every keyboard shortcut of the site. Each works where the element is that it acts on; the overlay lists just these.
-import { say } from "./announce.js";
+// All keyboard shortcuts of the site. A shortcut works, and is listed in the overlay, only where the element it acts on exists.
+import { announce } from "./announce.js";
 
-const TOGETHER_MS = 1500;
+const SEQUENCE_MS = 1500;
 const OFF = "off";
 const HEAD_PX = 48;
 
 /**
- * `keys` are ways to press it, each a key or two in turn, as KeyboardEvent.key names them; `rowKeys` are more of them
- * that count from a row on only, since they mean something elsewhere. `native` keys are the browser's own doing, and
- * only listed. `on` finds what it acts on, by default with a click.
+ * `keys` are alternatives, each one key or two in sequence, named as in KeyboardEvent.key. `rowKeys` are alternatives that
+ * work only while a row has the focus, since they mean something else elsewhere. `native` keys are handled by the browser
+ * and only listed. `on` selects the element to act on; the default action is a click.
  */
 const SHORTCUTS = [
-  { group: "Anywhere", keys: ["?"], does: "These shortcuts", on: "[data-role=shortcuts]", act: toggleHelp },
+  { group: "Anywhere", keys: ["?"], does: "Keyboard shortcuts", on: "[data-role=shortcuts]", act: toggleHelp },
   { group: "Anywhere", keys: ["/"], does: "Search or filter", on: "[data-role=search], [role=search] :is(select, input:not([type=hidden]))", act: focusField },
   { group: "Anywhere", keys: ["t"], does: "Next theme: system, light, dark", on: "[data-choice=theme]", act: () => choose("theme") },
-  { group: "Anywhere", keys: ["a"], does: "Times absolute, or relative", on: "[data-choice=times]", act: () => choose("times") },
-  { group: "Anywhere", keys: ["u"], does: "Up to the page above", on: ".crumbs a:last-of-type" },
+  { group: "Anywhere", keys: ["a"], does: "Absolute or relative times", on: "[data-choice=times]", act: () => choose("times") },
+  { group: "Anywhere", keys: ["u"], does: "Up one level", on: ".crumbs a:last-of-type" },
   { group: "Go to", keys: ["g r"], does: "Runs", on: "[data-go=runs]" },
   { group: "Go to", keys: ["g n"], does: "Networks", on: "[data-go=networks]" },
   { group: "Go to", keys: ["g l"], does: "Library", on: "[data-go=library]" },
@@ -24,30 +24,30 @@ const SHORTCUTS = [
   { group: "Go to", keys: ["g t"], does: "Trials of this run", on: "[data-go=trials]" },
   { group: "Go to", keys: ["n"], does: "Launch a run", on: "[data-go=launch]" },
   { group: "Lists", keys: ["j"], rowKeys: ["ArrowDown"], does: "Next row", on: "[data-row]", act: () => step(1), repeats: true },
-  { group: "Lists", keys: ["k"], rowKeys: ["ArrowUp"], does: "Row before", on: "[data-row]", act: () => step(-1), repeats: true },
+  { group: "Lists", keys: ["k"], rowKeys: ["ArrowUp"], does: "Previous row", on: "[data-row]", act: () => step(-1), repeats: true },
   { group: "Lists", keys: ["o"], native: ["Enter"], does: "Open the row", on: "[data-row] :is(a[href], summary)", act: () => entry(currentRow())?.click() },
-  { group: "Lists", keys: ["x"], does: "Select the row, or not", on: "[data-row] input[type=checkbox]", act: () => currentRow()?.querySelector("input[type=checkbox]")?.click() },
+  { group: "Lists", keys: ["x"], does: "Select or deselect the row", on: "[data-row] input[type=checkbox]", act: () => currentRow()?.querySelector("input[type=checkbox]")?.click() },
   { group: "Lists", keys: ["l"], does: "Next page", on: "a[rel=next]" },
-  { group: "Lists", keys: ["h"], does: "Page before", on: "a[rel=prev]" },
+  { group: "Lists", keys: ["h"], does: "Previous page", on: "a[rel=prev]" },
   { group: "This page", keys: ["c"], does: "Compare", on: "[data-role=compare]" },
-  { group: "This page", keys: ["p"], does: "Pin the run, or those selected", on: "[data-role=pin], [data-role=bulk] [value=pin]" },
-  { group: "This page", keys: ["v"], does: "Charts against trials, or time", on: "[data-axis][aria-pressed=false], [data-view][id^=x-]:not([aria-current])" },
+  { group: "This page", keys: ["p"], does: "Pin the run or the selected runs", on: "[data-role=pin], [data-role=bulk] [value=pin]" },
+  { group: "This page", keys: ["v"], does: "Charts by trials or by time", on: "[data-axis][aria-pressed=false], a[id^=x-]:not([aria-current])" },
   { group: "This page", keys: ["d"], does: "Downloads", on: "[data-role=downloads] > summary", act: openMenu },
-  { group: "This page", keys: ["w"], does: "Notify me when it ends, or not", on: "[data-role=notify]" },
+  { group: "This page", keys: ["w"], does: "Notify me when it ends: on or off", on: "[data-role=notify]" },
   { group: "This page", keys: ["i"], does: "Write notes", on: "[data-role=notes-edit]" },
   { group: "This page", keys: ["r"], does: "Rename the run", on: "[data-role=rename]" },
-  { group: "This page", keys: ["s"], does: "Stop the run, after a question", on: "[data-role=stop]" },
+  { group: "This page", keys: ["s"], does: "Stop the run (asks first)", on: "[data-role=stop]" },
   { group: "This page", keys: ["e"], does: "Extend the run", on: "[data-role=extend]" },
   { group: "This page", keys: ["b"], does: "Build a library", on: "[data-role=compile]" },
 ];
 
-// --- which of them work here
+// --- available shortcuts
 
 const usable = (element) => !element.disabled && !element.closest("[hidden]");
 const found = ({ on }) => [...document.querySelectorAll(on)].find(usable);
 const working = () => SHORTCUTS.filter(found);
 
-// --- pressing them
+// --- key presses
 
 let pressed = "";
 let timer = null;
@@ -63,11 +63,11 @@ document.addEventListener("keydown", (event) => {
     if (!event.repeat || meant.repeats) (meant.act ?? click)(found(meant));
   } else if (here.some((one) => one.keys.some((way) => way.startsWith(`${keys} `)))) {
     pressed = keys;
-    timer = setTimeout(forget, TOGETHER_MS);
+    timer = setTimeout(forget, SEQUENCE_MS);
   }
 });
 
-/** Not what is typed into a field, belongs to the browser or an open dialog, or is turned off. */
+/** Not keys typed into a field, meant for the browser or an open dialog, or while shortcuts are turned off. */
 function isOurs(event) {
   if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return false;
   if (["Shift", "CapsLock"].includes(event.key) || !switchedOn()) return false;
@@ -75,7 +75,7 @@ function isOurs(event) {
   return !document.querySelector("dialog:modal:not([data-role=shortcuts])") && (!help.open || event.key === "?");
 }
 
-/** Letters mean the same with caps lock. */
+/** Caps lock makes no difference. */
 function nameOf({ key, shiftKey }) {
   return key.length === 1 && !shiftKey ? key.toLowerCase() : key;
 }
@@ -99,12 +99,12 @@ function openMenu(summary) {
   summary.focus();
 }
 
-/** The next of the choices, of which one is pressed. */
+/** Presses the choice after the current one. */
 function choose(name) {
   const buttons = [...document.querySelectorAll(`[data-choice=${name}]`)];
   const next = buttons[(buttons.findIndex((one) => one.getAttribute("aria-pressed") === "true") + 1) % buttons.length];
   next.click();
-  say(next.textContent);
+  announce(next.textContent);
 }
 
 // --- rows
@@ -115,7 +115,7 @@ const entry = (row) => row?.querySelector(".row-link[href]") ?? row?.querySelect
 function step(by) {
   const rows = [...document.querySelectorAll("[data-row]")].filter((row) => entry(row) && row.checkVisibility());
   const at = rows.indexOf(currentRow());
-  // From nowhere into what is seen; over the ends of the list, nothing.
+  // Without a current row: the first visible one. Past either end: none.
   const next = at >= 0 ? rows[at + by] : rows.find((row) => row.getBoundingClientRect().top >= HEAD_PX) ?? rows[0];
   if (!next) return;
   entry(next).focus({ preventScroll: true });

@@ -1,4 +1,4 @@
-// What every page has.
+// The module of every page.
 import "./copy.js";
 import "./shortcuts.js";
 import "./tab.js";

@@ -1,8 +1,8 @@
-// What the tab shows while another one is looked at: how far a run is, how it ended, or how many run.
+// The tab's title and icon: the progress of a run, how it ended, or how many runs are running.
 const icon = document.querySelector("link[rel=icon]");
 const plain = icon.href;
 const ENDED = { finished: "Done", failed: "Failed", stopped: "Stopped", interrupted: "Interrupted", cancelled: "Cancelled" };
-// A tab's strip is light or dark whatever the theme: these show on both.
+// The browser's tab strip may be light or dark whatever the page's theme: these are visible on both.
 const TONES = { finished: "#1f9d61", failed: "#d8433b", stopped: "#7a8596", cancelled: "#7a8596", interrupted: "#c98a10", stopping: "#c98a10", cancelling: "#c98a10" };
 const RUNNING = "#5566e6";
 const SIGNS = {
@@ -12,15 +12,15 @@ const SIGNS = {
 };
 const SQUARE = '<path d="M11.5 11.5h9v9h-9z" fill="#fff" stroke="#fff" stroke-width="1.5" stroke-linejoin="round"/>';
 
-/** Of one thing that goes on: `share` is from 0 to 1, or null when nobody knows. */
-export function tell(title, status, share) {
+/** For the page of one run or compilation: `share` is its progress from 0 to 1, or null if unknown. */
+export function showProgress(title, status, share) {
   const percent = Math.floor(100 * (share ?? 0));
   document.title = `${ENDED[status] ?? (status === "queued" ? "Queued" : share === null ? "Running" : `${percent}%`)} · ${title} · Tuneboard`;
   draw(status in ENDED ? disc(TONES[status], SIGNS[status] ?? SQUARE) : ring(TONES[status] ?? RUNNING, status === "queued" ? 0 : percent));
 }
 
-/** Of a list in which some run. */
-function tellRunning() {
+/** For the list of runs. */
+function showRunning() {
   const list = document.querySelector("[data-running]");
   if (!list) return;
   const number = Number(list.dataset.running);
@@ -29,11 +29,11 @@ function tellRunning() {
   if (number) draw(disc(RUNNING, `<text x="16" y="22" text-anchor="middle" font-family="sans-serif" font-weight="700" font-size="17" fill="#fff">${number > 9 ? "9+" : number}</text>`));
   else if (icon.href !== plain) icon.href = plain;
 }
-tellRunning();
-document.addEventListener("htmx:afterSwap", tellRunning);
+showRunning();
+document.addEventListener("htmx:afterSwap", showRunning);
 
 function ring(tone, percent) {
-  const circle = (colour, more) => `<circle cx="16" cy="16" r="12" fill="none" stroke="${colour}" stroke-width="7" ${more}/>`;
+  const circle = (color, more) => `<circle cx="16" cy="16" r="12" fill="none" stroke="${color}" stroke-width="7" ${more}/>`;
   return circle("#8f9aab", 'stroke-opacity="0.45"') + (percent ? circle(tone, `pathLength="100" stroke-dasharray="${percent} 100" transform="rotate(-90 16 16)"`) : "");
 }
 

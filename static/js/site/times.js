@@ -1,20 +1,20 @@
-// Times as the user wants them: how long ago, which goes on by itself, or date and time of day in the browser's zone.
+// Times in the user's format: how long ago, kept up to date, or date and time in the browser's zone.
 import { age } from "../common/units.js";
 
 const EVERY_MS = 10_000;
 const DAY = { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit" };
-// Sweden writes dates as ISO 8601 does.
+// Swedish dates are written as in ISO 8601.
 const brief = new Intl.DateTimeFormat("sv-SE", DAY);
 const full = new Intl.DateTimeFormat("sv-SE", { ...DAY, second: "2-digit", timeZoneName: "short" });
 const shown = new Set();
 
 /**
- * A <time> in a tree of its own, since pages compare and replace what the server sent. What has the attribute `exact`
- * is written to the second whatever the user chose.
+ * Shows a <time> in a shadow tree, so that the server's markup stays as it was sent: refreshed parts are compared with it.
+ * With the attribute `exact` it shows the time to the second in either format.
  */
 class LocalTime extends HTMLElement {
   connectedCallback() {
-    this.time ??= this.#own();
+    this.time ??= this.#shadowTime();
     shown.add(this);
     this.show();
   }
@@ -33,7 +33,7 @@ class LocalTime extends HTMLElement {
     this.time.title = absolute ? `${exact ? "" : `${full.format(at)}, `}${ago}` : full.format(at);
   }
 
-  #own() {
+  #shadowTime() {
     const time = document.createElement("time");
     time.setAttribute("part", "time");
     time.dateTime = this.querySelector("time").dateTime;
@@ -45,7 +45,7 @@ customElements.define("local-time", LocalTime);
 
 const showAll = () => { for (const one of shown) one.show(); };
 setInterval(() => document.hidden || showAll(), EVERY_MS);
-// Timers stand still in the background and while the machine sleeps.
+// Timers are throttled in background tabs and while the machine sleeps.
 document.addEventListener("visibilitychange", showAll);
 for (const event of ["focus", "pageshow"]) addEventListener(event, showAll);
 document.addEventListener("timeschange", showAll);

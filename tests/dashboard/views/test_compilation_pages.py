@@ -1,4 +1,4 @@
-"""The pages of compilations, and what a run's page says of them."""
+"""Compilation pages, and the list of compilations on a run's page."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_run_is_compiled_from_its_page(operator: Client, told: list[int]) -> N
     assertContains(page(operator, made), "queued: starts when a worker is free")
 
 
-def test_without_a_valid_record_it_says_why_not(operator: Client) -> None:
+def test_without_a_valid_record_the_page_says_why_it_cannot_be_compiled(operator: Client) -> None:
     run = ended(latencies=[(0, None)])
     shown = operator.get(f"/runs/{run.pk}/")
     assertContains(shown, 'data-role="compile" disabled')
@@ -72,7 +72,7 @@ def test_without_a_valid_record_it_says_why_not(operator: Client) -> None:
     assertContains(operator.get(f"/runs/{run.pk}/"), "no valid record yet")
 
 
-def test_records_of_other_runs_do_where_the_run_has_none(operator: Client) -> None:
+def test_a_run_without_records_can_be_compiled_with_those_of_other_runs(operator: Client) -> None:
     ended()
     choices = operator.get(f"/runs/{ended(latencies=[(0, None)]).pk}/").context["compile_sources"]
     assert (choices["chosen"], choices["blocked"]) == ("library", None)
@@ -84,14 +84,14 @@ def test_a_run_made_by_another_tvm_says_so(operator: Client) -> None:
     assert "0.1.0" in choices["blocked"]
 
 
-def test_a_choice_that_there_is_not_is_refused(operator: Client) -> None:
+def test_an_unknown_source_of_records_is_refused(operator: Client) -> None:
     run = ended()
     answer = operator.post(f"/runs/{run.pk}/compile/", {"source": "elsewhere"}, follow=True)
     assertContains(answer, "Not compiled.")
     assert not Compilation.objects.exists()
 
 
-def test_viewers_look_and_take_away_and_change_nothing(viewer: Client) -> None:
+def test_viewers_can_look_and_download_but_change_nothing(viewer: Client) -> None:
     run = ended()
     compilation = make_compilation(run)
     publish(compilation)
@@ -113,10 +113,10 @@ def test_a_runs_page_lists_its_compilations(viewer: Client) -> None:
     assert [one for one, _ in shown.context["compilations"]] == [second, first]
     for text in ("1 of 2", "same outputs", "9.000\u00a0ms", "10.0×", "No compiler."):
         assertContains(shown, text)
-    assertNotContains(viewer.get(f"/runs/{make_run().pk}/"), 'data-part="compilations" data-waiting="yes"')
+    assertNotContains(viewer.get(f"/runs/{make_run().pk}/"), 'id="compilations" data-waiting="yes"')
 
 
-def test_a_finished_one_shows_its_proof_its_benchmark_and_what_to_take(viewer: Client) -> None:
+def test_a_finished_compilation_shows_verification_benchmark_and_downloads(viewer: Client) -> None:
     compilation = make_compilation()
     publish(compilation)
     shown = page(viewer, compilation)
@@ -133,10 +133,10 @@ def test_a_finished_one_shows_its_proof_its_benchmark_and_what_to_take(viewer: C
         "VirtualMachine",
     ):
         assertContains(shown, text)
-    assertContains(shown, 'data-part="history" hidden')
+    assertContains(shown, 'id="history" hidden')
 
 
-def test_a_functions_record_leads_to_its_schedule_as_long_as_it_is_kept(viewer: Client) -> None:
+def test_a_functions_record_links_to_its_schedule_while_it_is_kept(viewer: Client) -> None:
     compilation = make_compilation()
     link = f"/runs/{compilation.run_id}/tasks/0/?record=3#record"
     assertContains(page(viewer, compilation), link)
@@ -144,7 +144,7 @@ def test_a_functions_record_leads_to_its_schedule_as_long_as_it_is_kept(viewer: 
     assertNotContains(page(viewer, compilation), link)
 
 
-def test_what_is_not_known_yet_is_no_figure(viewer: Client) -> None:
+def test_unknown_figures_are_shown_as_such(viewer: Client) -> None:
     running = make_compilation(**UNBUILT, status="running", phase="building")
     shown = page(viewer, running)
     assertContains(shown, "building the tuned and the untuned library")
@@ -153,22 +153,22 @@ def test_what_is_not_known_yet_is_no_figure(viewer: Client) -> None:
     assertNotContains(shown, 'data-role="download-library"')
 
 
-def test_a_proof_that_waits_says_for_what(viewer: Client) -> None:
+def test_a_waiting_verification_says_what_it_waits_for(viewer: Client) -> None:
     waiting = make_compilation(**UNPROVEN, status="queued")
     assertContains(page(viewer, waiting), "queued: waiting until cpu is free")
 
 
-def test_a_failed_one_says_why_in_plain_words_with_the_logs_tail(operator: Client) -> None:
+def test_a_failed_compilation_says_why_and_shows_the_end_of_its_log(operator: Client) -> None:
     failed = make_compilation(
         **UNBUILT, status="failed", error="It ran out of memory.\nThe log's last lines:\nLLVM ERROR"
     )
     shown = page(operator, failed)
-    for text in ("It ran out of memory.", "Nothing was published, and the run is as it was.", "LLVM ERROR"):
+    for text in ("It ran out of memory.", "No library was published, and the run hasn’t changed.", "LLVM ERROR"):
         assertContains(shown, text)
     assert shown.context["nothing_made"]
 
 
-def test_its_log_is_taken_away_whole(viewer: Client) -> None:
+def test_the_whole_log_can_be_downloaded(viewer: Client) -> None:
     compilation = make_compilation()
     path = f"/api/v1/compilations/{compilation.pk}/console.log"
     assert viewer.get(path).status_code == 409
@@ -181,13 +181,13 @@ def test_its_log_is_taken_away_whole(viewer: Client) -> None:
     assert f"compilation-{compilation.pk}_console.log" in answer.headers["Content-Disposition"]
 
 
-def test_a_library_whose_files_are_gone_says_so(viewer: Client) -> None:
+def test_a_missing_library_is_reported(viewer: Client) -> None:
     shown = page(viewer, make_compilation())
     assertContains(shown, "files aren&#x27;t on this machine")
     assertNotContains(shown, "/artifact")
 
 
-def test_outputs_that_differ_are_told_in_red(viewer: Client) -> None:
+def test_differing_outputs_are_shown_as_an_error(viewer: Client) -> None:
     wrong = make_compilation(verified=False, max_abs_error=None, max_rel_error=None, error="Not finite: don't use it.")
     shown = page(viewer, wrong)
     assertContains(shown, 'data-verified="no"')
@@ -215,7 +215,7 @@ def test_repeated_benchmarks_have_a_history_and_a_chart(viewer: Client) -> None:
     rounds = {"tuned": [7e-3], "untuned": [70e-3, 72e-3], "onnxruntime": [5e-3]}
     latest = Benchmark.objects.create(compilation=compilation, rounds=rounds, onnxruntime="1.22.0")
     shown = page(viewer, compilation)
-    assertNotContains(shown, 'data-part="history" hidden')
+    assertNotContains(shown, 'id="history" hidden')
     assert shown.context["benchmarks"][0]["id"] == latest.pk
     figure = viewer.get(f"/compilations/{compilation.pk}/figures/").json()["history"]
     medians = [trace["y"] for trace in figure["data"]]
@@ -223,7 +223,7 @@ def test_repeated_benchmarks_have_a_history_and_a_chart(viewer: Client) -> None:
     assert figure["data"][1]["error_y"]["arrayminus"] == pytest.approx([10e-3, 1e-3])
 
 
-def test_pages_of_what_is_not_there_are_not_found(operator: Client) -> None:
+def test_unknown_compilations_are_not_found(operator: Client) -> None:
     assert operator.get("/compilations/9/").status_code == 404
     assert operator.post("/runs/9/compile/").status_code == 404
 
@@ -234,9 +234,7 @@ def test_names_are_escaped(viewer: Client) -> None:
     assertNotContains(page(viewer, evil), "<script>alert")
 
 
-def test_it_asks_the_same_of_the_database_however_much_there_is(
-    viewer: Client, django_assert_max_num_queries: Any
-) -> None:
+def test_the_number_of_queries_is_constant(viewer: Client, django_assert_max_num_queries: Any) -> None:
     run = ended()
     compilation = [make_compilation(run) for _ in range(8)][-1]
     publish(compilation)

@@ -1,4 +1,4 @@
-"""From a run to a library that runs elsewhere, by hand in a browser: real tuning, real compiling, a fresh process at the end."""
+"""From a run to a library that runs elsewhere, in a browser: real tuning, real compilation, and a fresh process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def save(page: Page, link: str, folder: Path) -> Path:
     return path
 
 
-def test_a_network_is_compiled_proven_and_taken_away(new_site: LiveSite, page: Page, tmp_path: Path) -> None:
+def test_a_network_is_compiled_verified_and_downloaded(new_site: LiveSite, page: Page, tmp_path: Path) -> None:
     new_site.env["TUNEBOARD_BENCHMARK_S"] = "1"
     new_site.start()
     status, run = new_site.api("POST", "/runs", LAUNCH, token=new_site.token())

@@ -85,7 +85,7 @@ def test_proofs_of_libraries_use_devices_too(viewer: Client) -> None:
     assert "empty</span>" not in page
 
 
-def test_a_tracker_that_is_down_is_said_with_since_when(viewer: Client, silent: Address) -> None:
+def test_it_says_since_when_a_tracker_is_down(viewer: Client, silent: Address) -> None:
     recorded(50, queues=queue(2, 1))
     down = recorded(40, error="refused")
     recorded(25, error="refused")
@@ -104,7 +104,7 @@ def test_a_tracker_that_is_down_is_said_with_since_when(viewer: Client, silent: 
     assert [trace["y"] for trace in figure["data"]] == [[1, None, None], [0, None, None]]
 
 
-def test_the_chart_has_a_gap_where_nobody_asked(viewer: Client, silent: Address) -> None:
+def test_the_chart_has_a_gap_where_nothing_was_recorded(viewer: Client, silent: Address) -> None:
     for ago_s in (900, 885, 30, 15):
         recorded(ago_s, queues=queue(2, 0))
     (trace, _) = viewer.get("/devices/figures/").json()["lab"]["data"]
@@ -112,7 +112,7 @@ def test_the_chart_has_a_gap_where_nobody_asked(viewer: Client, silent: Address)
     assert not trace["connectgaps"]
 
 
-def test_something_else_at_that_address_is_no_tracker(viewer: Client, settings: Any) -> None:
+def test_another_service_at_the_address_is_not_a_tracker(viewer: Client, settings: Any) -> None:
     with socket.socket() as listener:
         listener.bind((NOBODY, 0))
         listener.listen()
@@ -123,7 +123,7 @@ def test_something_else_at_that_address_is_no_tracker(viewer: Client, settings: 
 
 
 @pytest.mark.tvm
-def test_it_shows_a_trackers_queue_now_and_lately(viewer: Client, lab: RpcDevices) -> None:
+def test_it_shows_a_trackers_queue_and_its_history(viewer: Client, lab: RpcDevices) -> None:
     run = claimed(make_run(device=f"rpc:lab/{KEY}"))
     recorded(4000, queues=queue(7, 7))
     recorded(10, error="refused")
@@ -139,7 +139,7 @@ def test_it_shows_a_trackers_queue_now_and_lately(viewer: Client, lab: RpcDevice
 
 
 @pytest.mark.tvm
-def test_a_launch_names_a_device_elsewhere(lab: RpcDevices, client: Client) -> None:
+def test_a_run_is_launched_on_a_remote_device(lab: RpcDevices, client: Client) -> None:
     client.force_login(make_user())
     board = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}
     order = {"network": "matmul", "target": board, "device": f"rpc:lab/{KEY}"}
@@ -166,7 +166,7 @@ def test_a_launch_names_a_device_elsewhere(lab: RpcDevices, client: Client) -> N
         (7, "Must be 'this machine'"),
     ],
 )
-def test_a_device_that_isnt_there_is_refused(client: Client, silent: Address, device: Any, words: str) -> None:
+def test_an_unknown_device_is_refused(client: Client, silent: Address, device: Any, words: str) -> None:
     client.force_login(make_user())
     given = {"network": "matmul", "device": device}
     answer = client.post("/api/v1/runs", given, content_type="application/json")
@@ -175,7 +175,7 @@ def test_a_device_that_isnt_there_is_refused(client: Client, silent: Address, de
     assert not Run.objects.exists()
 
 
-def test_the_form_offers_trackers_only_where_one_is_allowed(client: Client, silent: Address) -> None:
+def test_the_form_offers_devices_of_configured_trackers_only(client: Client, silent: Address) -> None:
     client.force_login(make_user())
     assert 'name="device"' not in client.get("/runs/new/").content.decode()
     recorded(5, queues=queue(1, 1))

@@ -44,7 +44,7 @@ def test_it_offers_every_network_and_option(operator: Client) -> None:
         assertContains(page, f'name="{option["name"]}"')
 
 
-def test_it_launches_as_it_was_opened(operator: Client) -> None:
+def test_it_launches_with_the_defaults(operator: Client) -> None:
     answer = operator.post("/runs/new/", filled())
     run = Run.objects.get()
     assertRedirects(answer, f"/runs/{run.pk}/")
@@ -78,7 +78,7 @@ def test_it_launches_what_was_entered(operator: Client) -> None:
         ("name", "two\nlines"),
     ],
 )
-def test_it_says_beside_the_field_what_is_wrong(operator: Client, field: str, value: str) -> None:
+def test_it_shows_errors_at_their_fields(operator: Client, field: str, value: str) -> None:
     page = operator.post("/runs/new/", filled(**{field: value, "target": "kept as it was"}))
     assert page.status_code == 422
     assert list(page.context["form"].errors) == [field]
@@ -88,13 +88,13 @@ def test_it_says_beside_the_field_what_is_wrong(operator: Client, field: str, va
     assert not Run.objects.exists()
 
 
-def test_it_unfolds_what_must_be_corrected(operator: Client) -> None:
+def test_it_expands_advanced_options_with_errors(operator: Client) -> None:
     assert not LaunchForm().advanced_changed()
     page = operator.post("/runs/new/", filled(repeat="0"))
     assert page.context["form"].advanced_changed()
 
 
-def test_it_shows_a_refused_target_beside_the_target(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_shows_a_target_error_at_the_target(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_target: Any) -> targets.TargetDict:
         raise Invalid({"target": "There is no such tag."})
 
@@ -103,7 +103,7 @@ def test_it_shows_a_refused_target_beside_the_target(operator: Client, monkeypat
     assert page.context["form"].errors == {"target": ["There is no such tag."]}
 
 
-def test_it_says_how_many_runs_are_before_it(operator: Client) -> None:
+def test_it_says_how_many_runs_are_ahead(operator: Client) -> None:
     assertContains(operator.get("/runs/new/"), "is free")
     make_run()
     assertContains(operator.get("/runs/new/"), "has 1 run before it")
@@ -116,7 +116,7 @@ def test_it_is_for_operators(client: Client) -> None:
     assert not Run.objects.exists()
 
 
-def test_networks_stand_under_their_families_and_each_once() -> None:
+def test_each_network_is_listed_once_in_its_family() -> None:
     families = LaunchForm().families()
     shown = [choice["network"] for _, choices in families for choice in choices]
     assert shown == network_list.networks()
@@ -125,7 +125,7 @@ def test_networks_stand_under_their_families_and_each_once() -> None:
     assert sum(choice["chosen"] for _, choices in families for choice in choices) == 1
 
 
-def test_it_is_filled_by_its_url_and_unfolds_what_that_changes(operator: Client) -> None:
+def test_the_url_fills_the_form_and_expands_changed_options(operator: Client) -> None:
     url = "/runs/new/?network=matmul&network_options.matmul.n=64&target=nvidia%2Fnvidia-a100&tasks=0%2C+2&nonsense=1"
     form = operator.get(url).context["form"]
     assert [form[name].value() for name in ("network", "network_options.matmul.n", "target", "tasks")] == [
@@ -137,7 +137,7 @@ def test_it_is_filled_by_its_url_and_unfolds_what_that_changes(operator: Client)
     assert form.advanced_changed()
 
 
-def test_it_warns_of_what_is_filled_in(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_warns_about_unusual_values(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     warned: targets.TargetDict = {
         "target": TARGET,
         "device": "cpu",

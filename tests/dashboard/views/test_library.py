@@ -1,4 +1,4 @@
-"""The library's pages and its part of the API."""
+"""The library: pages and API."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def api(client: Client, **query: Any) -> Any:
     return client.get("/api/v1/library", query).json()
 
 
-def test_it_says_what_it_is_while_there_is_nothing(viewer: Client) -> None:
+def test_an_empty_library_explains_itself(viewer: Client) -> None:
     assertContains(viewer.get("/library/"), 'data-role="empty"')
     assert api(viewer) == {"items": [], "total": 0, "next": None}
 
@@ -76,7 +76,7 @@ def test_it_filters_by_network_target_and_text(viewer: Client) -> None:
 @pytest.mark.parametrize(
     ("order", "first"), [("name", 0), ("-name", 1), ("latency", 1), ("-gflops", 1), ("flop", 0), ("run", 0)]
 )
-def test_it_orders(viewer: Client, order: str, first: int) -> None:
+def test_it_sorts(viewer: Client, order: str, first: int) -> None:
     ended(latencies=[(0, 1e-3)])
     ended(latencies=[(1, 1e-4)])
     wanted = (FIRST, SECOND)[first]
@@ -84,7 +84,7 @@ def test_it_orders(viewer: Client, order: str, first: int) -> None:
     assert viewer.get("/library/", {"order": order}).context["rows"][0][0]["workload_hash"] == wanted
 
 
-def test_it_pages(viewer: Client) -> None:
+def test_it_has_pages(viewer: Client) -> None:
     ended()
     page = api(viewer, limit=1)
     assert (page["total"], page["next"]) == (2, 1)
@@ -97,22 +97,20 @@ def test_it_pages(viewer: Client) -> None:
 @pytest.mark.parametrize(
     "query", [{"offset": "x"}, {"offset": "9" * 40}, {"order": "no"}, {"q": "\0"}, {"target": "\0"}]
 )
-def test_it_survives_a_bad_query(viewer: Client, query: dict[str, str]) -> None:
+def test_it_tolerates_an_invalid_query(viewer: Client, query: dict[str, str]) -> None:
     ended()
     assert viewer.get("/library/", query).status_code == 200
     assert viewer.get("/api/v1/library", query).status_code == 422
 
 
-def test_it_asks_the_same_of_the_database_however_much_there_is(
-    viewer: Client, django_assert_max_num_queries: Any
-) -> None:
+def test_the_number_of_queries_is_constant(viewer: Client, django_assert_max_num_queries: Any) -> None:
     for _ in range(6):
         ended()
     with django_assert_max_num_queries(12):
         viewer.get("/library/")
 
 
-def test_it_says_of_which_tvm_a_best_is(viewer: Client) -> None:
+def test_it_says_which_tvm_measured_a_best_record(viewer: Client) -> None:
     ended(versions={"apache-tvm": "0.1.0"})
     ended(versions={}, latencies=[(0, 1e-6), (1, 1.0)], synthetic=True)
     page = viewer.get("/library/")
@@ -134,7 +132,7 @@ def test_a_workloads_page_compares_its_runs_by_target(viewer: Client) -> None:
     assertContains(page, "nvidia/nvidia-a100")
 
 
-def test_a_workload_without_a_valid_trial_has_its_page_and_no_figure(viewer: Client) -> None:
+def test_a_workload_without_a_valid_trial_has_a_page_without_results(viewer: Client) -> None:
     ended(latencies=[(1, 1e-3)])
     assertContains(viewer.get(f"/library/{FIRST}/"), "No valid trial of it yet")
     assert api(viewer)["total"] == 1

@@ -66,12 +66,12 @@ class TestThePage:
         assertContains(page, "Not extracted yet")
         assertNotContains(page, 'data-role="extract"')
 
-    def test_what_was_not_looked_at_is_not_recorded(self) -> None:
+    def test_unknown_properties_are_shown_as_such(self) -> None:
         network = networks.stored("mlp", {"batch": 1, "dtype": "float32"})
         page = client_of("viewer").get(f"/networks/{network.pk}/")
-        assertContains(page, "not recorded before the tasks are extracted")
+        assertContains(page, "known once the tasks are extracted")
 
-    def test_tasks_stand_with_their_shares_shapes_and_tensorir(self) -> None:
+    def test_tasks_have_shares_shapes_and_tensorir(self) -> None:
         extraction = make_extraction(make_network())
         page = client_of("operator").get(f"/networks/{extraction.network_id}/")
         assertContains(page, "fused_matmul0")
@@ -80,7 +80,7 @@ class TestThePage:
         assertContains(page, '<span class="nd">@T</span>', html=False)
         assertContains(page, '<input type="checkbox" checked', 3)
 
-    def test_viewers_choose_nothing(self) -> None:
+    def test_viewers_cannot_choose_tasks(self) -> None:
         extraction = make_extraction(make_network())
         page = client_of("viewer").get(f"/networks/{extraction.network_id}/")
         assertContains(page, "fused_matmul0")
@@ -93,7 +93,7 @@ class TestThePage:
         assert "<script>alert" not in page
         assert "<b>bold" not in page
 
-    def test_another_target_is_a_tab(self) -> None:
+    def test_each_target_has_a_tab(self) -> None:
         network = make_network()
         make_extraction(network)
         other = make_extraction(network, 1, target=TARGET | {"mcpu": "skylake"})
@@ -123,7 +123,7 @@ class TestExtracting:
         assertNotContains(page, "hx-get")
         assert page.headers["HX-Refresh"] == "true"
 
-    def test_a_refused_target_stands_beside_its_field(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_target_error_is_shown_at_its_field(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(_target: Any) -> Any:
             raise Invalid({"target": "There is no such tag."})
 
@@ -145,7 +145,7 @@ class TestExtracting:
         assert len(told) == 1
         assertContains(client.get("/networks/builtin/resnet-18/"), "layout=NCHW")
 
-    def test_what_is_wrong_with_an_option_stands_beside_it(self) -> None:
+    def test_an_option_error_is_shown_at_its_field(self) -> None:
         page = client_of("operator").post("/networks/builtin/resnet-18/", {"batch": "0"})
         assert page.status_code == 422
         assert list(page.context["form"].errors) == ["batch"]
@@ -157,7 +157,7 @@ class TestExtracting:
 
 @pytest.mark.django_db
 class TestDeleting:
-    def test_admins_delete_what_has_no_runs(self) -> None:
+    def test_admins_delete_networks_without_runs(self) -> None:
         admin, network = client_of("admin"), make_network()
         assertContains(admin.get(f"/networks/{network.pk}/"), 'data-role="delete"')
         assertRedirects(admin.post(f"/networks/{network.pk}/delete/"), "/networks/")

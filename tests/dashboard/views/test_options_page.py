@@ -1,4 +1,4 @@
-"""The launch form's choice of target and its warnings, and extending a run, in a real browser."""
+"""The launch form's target and warnings, and extending a run, in a browser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.static.test_watching import LONG_MS, launch, role, wait_for_status
 pytestmark = [pytest.mark.browser, pytest.mark.tvm]
 
 
-def test_a_target_is_chosen_and_warned_of(live_site: LiveSite, signed_in: Page) -> None:
+def test_a_target_can_be_chosen_and_is_warned_about(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/new/")
     expect(page.locator("#id_target")).to_have_value("this")

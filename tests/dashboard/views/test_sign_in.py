@@ -21,7 +21,7 @@ def signed_in(client: Client) -> bool:
     return "_auth_user_id" in client.session
 
 
-def test_it_sends_strangers_to_sign_in_and_back(client: Client) -> None:
+def test_anonymous_users_are_sent_to_sign_in_and_back(client: Client) -> None:
     make_user("viewer", "ada")
     away = client.get("/runs/7/?tab=errors")
     assert away.headers["Location"] == "/sign-in/?next=/runs/7/%3Ftab%3Derrors"
@@ -37,7 +37,7 @@ def test_it_shows_the_form_and_refuses_a_wrong_password(client: Client) -> None:
     assert not signed_in(client)
 
 
-def test_it_lets_nobody_in_without_a_password(client: Client) -> None:
+def test_nobody_signs_in_without_a_password(client: Client) -> None:
     one_time_login_url(make_user_without_password())
     for password in ("", "!", "None"):
         client.post("/sign-in/", {"username": "admin", "password": password})
@@ -51,7 +51,7 @@ def make_user_without_password() -> User:
 
 
 @pytest.mark.parametrize("target", ELSEWHERE)
-def test_it_goes_to_no_other_site_after_sign_in(client: Client, target: str) -> None:
+def test_it_never_redirects_to_another_site(client: Client, target: str) -> None:
     make_user("viewer", "ada")
     response = client.post("/sign-in/", {"username": "ada", "password": "correct horse", "next": target})
     assert response.headers["Location"] == "/runs/"
@@ -69,7 +69,7 @@ def test_it_signs_in_by_url_once(client: Client) -> None:
     assert not signed_in(stranger)
 
 
-def test_it_lets_one_of_two_simultaneous_visits_in(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_of_two_simultaneous_visits_signs_in(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     user = make_user("operator")
     url = one_time_login_url(user)
 
@@ -93,7 +93,7 @@ def test_it_refuses_an_expired_url(client: Client, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     "query", ["", "?sesame=", "?sesame=nonsense", "?sesame=AAAAAAAAAAAAAAAAAAAAAAAA", "?sesame=%00%ff"]
 )
-def test_it_refuses_a_made_up_url(client: Client, query: str) -> None:
+def test_it_refuses_a_forged_url(client: Client, query: str) -> None:
     make_user("admin")
     assert client.get(f"/login/{query}").status_code == 403
     assert not signed_in(client)
@@ -106,19 +106,19 @@ def test_it_refuses_a_deactivated_user(client: Client) -> None:
     assert client.get(url).status_code == 403
 
 
-def test_it_is_not_used_up_by_head(client: Client) -> None:
+def test_head_does_not_use_up_the_url(client: Client) -> None:
     url = one_time_login_url(make_user("operator"))
     assert client.head(url).status_code == 405
     assert client.get(url).status_code == 302
 
 
-def test_it_goes_on_when_a_used_url_is_visited_by_who_is_signed_in(client: Client) -> None:
+def test_a_signed_in_user_can_visit_a_used_url(client: Client) -> None:
     url = one_time_login_url(make_user("operator"))
     client.get(url)
     assert client.get(url + "&next=/runs/new/").headers["Location"] == "/runs/new/"
 
 
-def test_it_goes_to_the_next_page_of_this_site_only(client: Client) -> None:
+def test_it_redirects_only_within_this_site(client: Client) -> None:
     user = make_user("operator")
     assert client.get(one_time_login_url(user) + "&next=/runs/3/").headers["Location"] == "/runs/3/"
     for target in ELSEWHERE:
@@ -126,7 +126,7 @@ def test_it_goes_to_the_next_page_of_this_site_only(client: Client) -> None:
         assert Client().get(one_time_login_url(user) + f"&next={quote(target)}").headers["Location"] == "/runs/"
 
 
-def test_it_gives_the_url_to_no_other_page_and_no_cache(client: Client) -> None:
+def test_the_url_is_neither_cached_nor_sent_as_referrer(client: Client) -> None:
     url = one_time_login_url(make_user("operator"))
     response = client.get(url)
     assert response.headers["Referrer-Policy"] == "no-referrer"
@@ -153,7 +153,7 @@ def test_it_signs_out_by_post_only(client: Client) -> None:
     assert not signed_in(client)
 
 
-def test_it_wants_a_csrf_token_on_every_form() -> None:
+def test_every_form_needs_a_csrf_token() -> None:
     make_user("viewer", "ada")
     client = Client(enforce_csrf_checks=True)
     assert client.post("/sign-in/", {"username": "ada", "password": "correct horse"}).status_code == 403

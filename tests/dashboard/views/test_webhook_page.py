@@ -1,4 +1,4 @@
-"""Admins see what other sites were told, and have it sent again."""
+"""The webhooks page: deliveries and sending them again, for admins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def admin(client: Client) -> Client:
     return client
 
 
-def test_it_shows_what_became_of_each_message(admin: Client, settings: Any) -> None:
+def test_it_shows_the_state_of_each_delivery(admin: Client, settings: Any) -> None:
     settings.WEBHOOKS = [ADDRESS]
     run = make_run()
     runs.stop(run)
@@ -49,7 +49,7 @@ def test_it_shows_what_became_of_each_message(admin: Client, settings: Any) -> N
     assertNotContains(part, "<html")
 
 
-def test_it_sends_again_what_was_given_up(admin: Client, settings: Any, told: list[int]) -> None:
+def test_a_failed_delivery_can_be_sent_again(admin: Client, settings: Any, told: list[int]) -> None:
     settings.WEBHOOKS = [ADDRESS]
     runs.stop(make_run())
     delivery = Delivery.objects.get()
@@ -71,7 +71,7 @@ def test_it_sends_a_test(admin: Client, settings: Any, told: list[int]) -> None:
     assert len(told) == 2
 
 
-def test_it_says_how_to_name_an_address(admin: Client) -> None:
+def test_it_says_how_to_configure_an_address(admin: Client) -> None:
     page = admin.get("/webhooks/")
     assertContains(page, "TUNEBOARD_WEBHOOKS=")
     assertNotContains(page, "Send a test")

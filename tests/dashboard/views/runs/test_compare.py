@@ -1,4 +1,4 @@
-"""The compare page and its part of the API."""
+"""The compare page and its API."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ def drawn(*runs: Run, **view: Any) -> Any:
     return figures(compare(found, baseline), View(keys, **({"baseline": baseline.pk} | view)))
 
 
-def test_it_shows_runs_beside_the_baseline(viewer: Client) -> None:
+def test_it_compares_runs_with_the_baseline(viewer: Client) -> None:
     fast, slow = measured(name="the fast one"), measured(SLOW, name="the slow one")
     page = viewer.get(address(fast, slow))
     assertContains(page, "the slow one")
     assertContains(page, "+35.7\u00a0%")
     assertContains(page, "+2.500\u00a0ms")
     assertContains(page, f'href="/runs/{slow.pk}/tasks/1/"')
-    assertContains(page, "Nothing: the same network, target, options and versions.")
+    assertContains(page, "None: network, target, options and versions are the same.")
     other_way = viewer.get(address(fast, slow, baseline=slow.pk))
     assertContains(other_way, "−26.3\u00a0%")
     assertContains(other_way, "trial 2<")
 
 
-def test_runs_of_one_name_are_told_apart_by_what_differs(viewer: Client) -> None:
+def test_runs_with_the_same_name_are_told_apart_by_their_settings(viewer: Client) -> None:
     searched = measured(name="net", options={"strategy": "evolutionary", "overlap": True, "seed": 1})
     drawn_at_random = measured(name="net", options={"strategy": "replay-trace", "overlap": True, "seed": 2})
     page = viewer.get(address(searched, drawn_at_random))
     for strategy in ("evolutionary", "replay-trace"):
-        assertContains(page, f'data-role="own" title="strategy {strategy}">strategy {strategy}</small>')
-    assertNotContains(viewer.get(address(searched, measured(options=searched.options))), 'data-role="own"')
+        assertContains(page, f'data-role="settings" title="strategy {strategy}">strategy {strategy}</small>')
+    assertNotContains(viewer.get(address(searched, measured(options=searched.options))), 'data-role="settings"')
 
 
-def test_it_escapes_what_users_named(viewer: Client) -> None:
+def test_names_are_escaped(viewer: Client) -> None:
     name = "</script><script>alert(1)</script>"
     page = viewer.get(address(measured(name=name), measured(options={"seed": name})))
     assertNotContains(page, "<script>alert")
@@ -80,20 +80,20 @@ def test_its_state_is_in_its_links(viewer: Client) -> None:
         assert 'aria-current="true"' in current
 
 
-def test_it_ignores_views_that_there_are_not(viewer: Client) -> None:
+def test_it_ignores_unknown_views(viewer: Client) -> None:
     runs = measured(), measured()
     page = viewer.get(address(*runs, x="<script>", scale="cubic", sort="\0", values=""))
     assert page.context["view"] == View(tuple(run.pk for run in runs), runs[0].pk)
 
 
-def test_it_lists_what_does_not_match_and_what_does_not_compare(viewer: Client) -> None:
+def test_it_lists_unmatched_tasks_and_incomparable_runs(viewer: Client) -> None:
     one, other = measured(), measured(network=make_network("convnet"))
     other.tasks.filter(index=1).update(name="fused_conv2d", workload_hash="c")
     page = viewer.get(address(one, other))
     assertContains(page, f"Different networks: mlp batch=1 (run {one.pk}), convnet (run {other.pk}).")
     assert [lone["name"] for lone in page.context["comparison"]["unmatched"]] == ["fused_matmul1", "fused_conv2d"]
     assertContains(page, "In one run only")
-    assertContains(page, "other work</span>")
+    assertContains(page, "not comparable</span>")
     assertNotContains(page, 'data-role="unmatched" hidden')
 
 
@@ -105,7 +105,7 @@ def test_it_orders_tasks_by_their_difference(viewer: Client) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{0}", "{0},{0}", "{0},99999", "{0},x", "1,2,3,4,5,6,7,8,9", "<script>alert(1)"])
-def test_it_says_what_is_wrong_with_a_choice(viewer: Client, text: str) -> None:
+def test_it_reports_an_invalid_choice_of_runs(viewer: Client, text: str) -> None:
     run = measured()
     page = viewer.get("/compare/", {"runs": text.format(run.pk)})
     assertContains(page, 'data-role="refused"', status_code=400)
@@ -115,7 +115,7 @@ def test_it_says_what_is_wrong_with_a_choice(viewer: Client, text: str) -> None:
     assert list(answer.json()["error"]["fields"]) == ["runs"]
 
 
-def test_it_offers_what_is_left_of_a_bad_choice(viewer: Client) -> None:
+def test_it_offers_to_compare_the_valid_runs_of_a_choice(viewer: Client) -> None:
     runs = measured(), measured()
     url = address(*runs)
     gone = viewer.get(f"{url},99999")
@@ -124,7 +124,7 @@ def test_it_offers_what_is_left_of_a_bad_choice(viewer: Client) -> None:
 
 
 @pytest.mark.parametrize("baseline", ["99999", "x", "-1", "9" * 40, "\0"])
-def test_it_refuses_a_baseline_that_is_not_compared(viewer: Client, baseline: str) -> None:
+def test_it_refuses_a_baseline_that_is_not_among_the_runs(viewer: Client, baseline: str) -> None:
     runs = measured(), measured()
     page = viewer.get("/compare/", {"runs": f"{runs[0].pk},{runs[1].pk}", "baseline": baseline})
     assertContains(page, f'href="{address(*runs)}"', status_code=400)
@@ -132,7 +132,7 @@ def test_it_refuses_a_baseline_that_is_not_compared(viewer: Client, baseline: st
     assert list(answer.json()["error"]["fields"]) == ["baseline"]
 
 
-def test_it_compares_what_has_no_valid_trial(viewer: Client) -> None:
+def test_it_compares_tasks_without_a_valid_trial(viewer: Client) -> None:
     runs = measured(((0, None), (1, None))), measured(), make_run()
     page = viewer.get(address(*runs, values="relative"))
     assertContains(page, "has no valid trial: all 2 have failed")
@@ -141,7 +141,7 @@ def test_it_compares_what_has_no_valid_trial(viewer: Client) -> None:
     assert page.context["figures"]["empty"]["estimate"] == "The baseline has no estimate: choose another one."
 
 
-def test_the_lists_form_leads_to_the_address_that_is_shared(viewer: Client) -> None:
+def test_the_lists_form_redirects_to_the_shared_address(viewer: Client) -> None:
     runs = measured(), measured()
     answer = viewer.get(f"/compare/?runs={runs[0].pk}&runs={runs[1].pk}&x=time")
     assertRedirects(answer, address(*runs, x="time"))
@@ -150,7 +150,7 @@ def test_the_lists_form_leads_to_the_address_that_is_shared(viewer: Client) -> N
     assertContains(page, 'action="/compare/" id="compare"')
 
 
-def test_the_api_gives_the_figures_of_the_page(viewer: Client) -> None:
+def test_the_api_returns_the_figures_of_the_page(viewer: Client) -> None:
     runs = measured(), measured(SLOW)
     found = viewer.get("/api/v1/compare", {"runs": f"{runs[0].pk},{runs[1].pk}", "baseline": f"{runs[1].pk}"}).json()
     page = viewer.get(address(*runs, baseline=runs[1].pk)).context["comparison"]
@@ -159,7 +159,7 @@ def test_the_api_gives_the_figures_of_the_page(viewer: Client) -> None:
     assert [run["ratio"] for run in found["runs"]] == [pytest.approx(7 / 9.5), 1.0]
 
 
-def test_a_curve_is_relative_to_what_the_baseline_had_then() -> None:
+def test_a_curve_is_relative_to_the_baseline_at_the_same_point() -> None:
     fast, slow = measured(((0, 4e-3), (1, 3e-3), (0, 2e-3))), measured(((0, 2e-3), (1, 4e-3), (1, 2e-3)))
     Run.objects.filter(pk=slow.pk).update(elapsed_s=9.0)
     slow.trials.filter(number=3).update(at_s=5.0)
@@ -172,7 +172,7 @@ def test_a_curve_is_relative_to_what_the_baseline_had_then() -> None:
     assert by_time[1]["y"] == [pytest.approx(value) for value in (10 / 10, 10 / 8, 6 / 8, 6 / 8)]
 
 
-def test_bars_are_relative_to_the_baselines() -> None:
+def test_bars_are_relative_to_the_baseline() -> None:
     fast, slow = measured(), measured(SLOW)
     absolute = drawn(fast, slow)["tasks"]
     assert absolute["layout"]["yaxis"]["type"] == "log"
@@ -182,13 +182,13 @@ def test_bars_are_relative_to_the_baselines() -> None:
     assert relative["data"][1]["y"] == [pytest.approx(100 / 3), pytest.approx(50.0)]
 
 
-def test_shares_of_trials_stand_side_by_side() -> None:
+def test_shares_of_trials_are_grouped_by_task() -> None:
     traces = drawn(measured(FAST), measured(SLOW))["allocation"]["data"]
     assert [trace["y"] for trace in traces] == [[pytest.approx(1 / 3), pytest.approx(2 / 3)]] * 2
     assert traces[0]["customdata"] == [1, 2]
 
 
-def test_a_speed_begins_with_its_run() -> None:
+def test_the_speed_starts_at_zero_trials() -> None:
     begun, waiting = drawn(measured(FAST), make_run())["speed"]["data"]
     assert (begun["x"], begun["customdata"], begun["y"]) == ([0, 1, 2, 3], [0.0, 1.0, 2.0, 3.0], [1.0] * 4)
     assert waiting["x"] == waiting["y"] == []
@@ -198,13 +198,13 @@ def test_a_speed_begins_with_its_run() -> None:
     ("ratio", "words", "kind"),
     [(None, "–", ""), (1.0004, "0.0\u00a0%", ""), (0.875, "−12.5\u00a0%", "good"), (2.0, "+100.0\u00a0%", "bad")],
 )
-def test_a_difference_has_a_sign_and_a_tone(ratio: float | None, words: str, kind: str) -> None:
+def test_a_difference_has_a_sign_and_a_color(ratio: float | None, words: str, kind: str) -> None:
     assert (units.difference(ratio), tone(ratio)) == (words, kind)
     assert units.signed_latency(-1e-3) == "−1.000\u00a0ms"
     assert units.signed_latency(0.0) == "0.000\u00a0ns"
 
 
-def test_eight_runs_differ_by_more_than_colour() -> None:
+def test_eight_runs_differ_by_more_than_color() -> None:
     runs = [measured() for _ in range(8)]
     found = drawn(*runs)
     assert {(trace["meta"]["task"], trace["meta"]["dash"]) for trace in found["estimate"]["data"]} == {
@@ -213,7 +213,7 @@ def test_eight_runs_differ_by_more_than_colour() -> None:
     assert [trace["marker"]["pattern"]["shape"] for trace in found["tasks"]["data"]] == [""] * 4 + ["/"] * 4
 
 
-def test_it_says_which_runs_go_on(viewer: Client) -> None:
+def test_it_says_which_runs_are_ongoing(viewer: Client) -> None:
     going = measured_run()
     page = viewer.get(address(going, measured(device="another"))).content.decode()
     assert f'data-run="{going.pk}" data-series="0" data-place="0" data-status="running" data-last="3"' in page

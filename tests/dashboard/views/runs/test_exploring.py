@@ -1,4 +1,4 @@
-"""The page of a run's trials in a real browser: table and detail in place, and a scatter that refines."""
+"""The trials page in a browser: table and detail without reload, and a scatter that refines."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def refined(page: Page) -> Iterator[None]:
 
 
 @pytest.mark.both_databases
-def test_a_closer_look_shows_more_and_a_double_click_all(explored: Page) -> None:
+def test_zooming_in_shows_more_and_a_double_click_shows_all(explored: Page) -> None:
     page = explored
     whole = numbers(page)
     assert TRIALS / 20 < len(whole) <= 6000
@@ -101,7 +101,7 @@ def test_a_closer_look_shows_more_and_a_double_click_all(explored: Page) -> None
 
 
 @pytest.mark.both_databases
-def test_a_range_of_latencies_is_asked_for_with_failed_trials_at_the_edge(explored: Page) -> None:
+def test_zooming_latencies_keeps_failed_trials_at_the_edge(explored: Page) -> None:
     page = explored
     with refined(page):
         drag(page, (0.2, 0.8), (0.3, 0.6))
@@ -118,7 +118,7 @@ def test_a_range_of_latencies_is_asked_for_with_failed_trials_at_the_edge(explor
     assert axis(page, "yaxis")["autorange"] is True
 
 
-def test_tasks_that_the_legend_hides_are_not_asked_for(explored: Page) -> None:
+def test_tasks_hidden_in_the_legend_are_not_requested(explored: Page) -> None:
     page = explored
     with refined(page), page.expect_request(re.compile("/scatter")) as asked:
         page.locator("[data-role=chart-scatter] .legendtoggle").first.click()
@@ -171,7 +171,7 @@ def test_a_click_on_a_point_opens_its_trial_and_keeps_the_zoom(explored: Page) -
     expect(role(page, "trial")).to_have_count(0)
 
 
-def test_each_axis_has_a_zoom_of_its_own(explored: Page) -> None:
+def test_each_axis_has_its_own_zoom(explored: Page) -> None:
     page = explored
     with refined(page):
         drag(page, (0.4, 0.6), (0.2, 0.7))
@@ -198,7 +198,7 @@ def rows(page: Page) -> list[int]:
 
 
 @pytest.mark.both_databases
-def test_filters_and_a_jump_choose_the_rows(explored: Page) -> None:
+def test_filters_and_a_jump_select_the_rows(explored: Page) -> None:
     page = explored
     page.get_by_label("Task", exact=True).select_option("2")
     page.get_by_label("Outcome").select_option("failed")
@@ -216,7 +216,7 @@ def test_filters_and_a_jump_choose_the_rows(explored: Page) -> None:
 
 
 @pytest.mark.both_databases
-def test_orders_and_pages_come_in_place(explored: Page) -> None:
+def test_sorting_and_paging_do_not_reload_the_page(explored: Page) -> None:
     page = explored
     page.evaluate("window.same = true")
     page.locator("#order-task").click()
@@ -251,7 +251,7 @@ def test_a_trial_is_opened_and_closed_by_keyboard(explored: Page) -> None:
 
 
 @pytest.mark.both_databases
-def test_new_trials_come_into_the_scatter_and_leave_the_zoom_alone(live_site: LiveSite, signed_in: Page) -> None:
+def test_new_trials_are_added_to_the_scatter_and_keep_the_zoom(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     with Recording(live_site, trials=6000, batch=40, pause_s=0.05) as live:
         page.goto(f"{live_site.url}/runs/{live.run}/trials/")
@@ -283,7 +283,7 @@ def test_new_trials_come_into_the_scatter_and_leave_the_zoom_alone(live_site: Li
         expect(role(page, "scatter-shown")).to_contain_text("of 6,000 trials shown")
 
 
-def test_a_run_without_tasks_has_a_chart_without_points(live_site: LiveSite, signed_in: Page) -> None:
+def test_a_run_without_tasks_has_an_empty_chart(live_site: LiveSite, signed_in: Page) -> None:
     token = live_site.token()
     matmul = {"network": "matmul", "network_options": {"n": 64}, "trials": 8}
     first, second = (live_site.api("POST", "/runs", matmul, token=token)[1]["id"] for _ in range(2))

@@ -1,4 +1,4 @@
-"""Notes as the page shows them: what Markdown offers, and that nothing in them can do anything."""
+"""Rendering of notes: Markdown, and that it can't do harm."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def assert_harmless(text: str) -> None:
         "[x](//evil.example)",
     ],
 )
-def test_it_makes_attacks_harmless(attack: str) -> None:
+def test_attacks_are_harmless(attack: str) -> None:
     shown = html(attack)
     assert_harmless(shown)
     assert "<script" not in shown
@@ -89,11 +89,11 @@ def test_it_makes_attacks_harmless(attack: str) -> None:
 
 @profile(max_examples=150)
 @given(st.text(st.sampled_from("<>\"'&;:()[]!`*_~|#-=+/\\ \n\tajvscriptonerr=xX01."), max_size=200))
-def test_it_lets_nothing_through_whatever_is_written(text: str) -> None:
+def test_arbitrary_input_yields_safe_html(text: str) -> None:
     assert_harmless(html(text))
 
 
-def test_it_shows_html_as_it_was_written() -> None:
+def test_html_is_shown_as_text() -> None:
     assert html("a <b>bold</b> claim") == "<p>a &lt;b&gt;bold&lt;/b&gt; claim</p>\n"
 
 
@@ -104,19 +104,19 @@ def test_it_shows_tables_with_their_alignment() -> None:
     assert "style" not in shown
 
 
-def test_it_shows_what_is_to_do() -> None:
+def test_it_shows_task_lists() -> None:
     boxes = [attributes for tag, attributes in Elements(html("- [ ] tune\n- [x] launch")).found if tag == "input"]
     assert [("checked" in box, "disabled" in box) for box in boxes] == [(False, True), (True, True)]
     assert all(box["aria-label"] for box in boxes)
 
 
-def test_it_colours_code_of_a_language_that_it_knows() -> None:
+def test_it_highlights_code_of_known_languages() -> None:
     assert '<span class="k">def</span>' in html("```python\ndef f(): pass\n```")
     assert "<span" not in html("```brainfuck\n+++\n```")
     assert html("    a < b") == "<pre><code>a &lt; b\n</code></pre>\n"
 
 
-def test_headings_stand_below_those_of_the_page() -> None:
+def test_headings_are_below_those_of_the_page() -> None:
     assert [tag for tag, _ in Elements(html("# a\n\n## b\n\n###### c\n\nd\n===")).found] == ["h3", "h4", "h6", "h3"]
 
 
@@ -125,24 +125,24 @@ def test_pictures_become_links() -> None:
     assert shown == '<p><a href="https://a.example/plot.png" rel="noopener nofollow">a plot</a></p>\n'
 
 
-def test_it_links_addresses_and_no_files() -> None:
+def test_it_links_addresses_but_not_files() -> None:
     assert '<a href="https://a.example/x?y=1" ' in html("see https://a.example/x?y=1.")
     assert '<a href="/runs/7/" ' in html("[run 7](/runs/7/)")
     for plain in ("conv2d.py", "resnet.cc", "tvm.s_tir", "www.a.example", "// a.example"):
         assert "<a " not in html(plain)
 
 
-def test_it_shows_remarks() -> None:
+def test_it_shows_comments() -> None:
     assert '<div class="markdown-alert markdown-alert-warning">' in html("> [!WARNING]\n> noisy machine")
 
 
-def test_it_bears_what_is_made_to_take_long() -> None:
+def test_pathological_input_is_rendered_quickly() -> None:
     for piece in ("[", "![", "*a_ ", "> ", "`", "<", "a\n\n", "| a ", "[a](", "- ", "&#", "https://a."):
         assert_harmless(html((piece * NOTES_BYTES)[:NOTES_BYTES]))
 
 
 @pytest.mark.django_db
-def test_the_page_of_a_run_shows_them(client: Client) -> None:
+def test_the_run_page_shows_notes(client: Client) -> None:
     operator = make_user("operator", "ada")
     client.force_login(operator)
     run = edit(make_run(), {"revision": 1, "notes": "**slower** <script>"}, operator)
@@ -157,7 +157,7 @@ def test_the_page_of_a_run_shows_them(client: Client) -> None:
 
 
 @pytest.mark.django_db
-def test_viewers_read_them_and_have_nothing_to_edit_with(client: Client) -> None:
+def test_viewers_can_read_but_not_edit_notes(client: Client) -> None:
     client.force_login(make_user("viewer"))
     run = edit(make_run(), {"revision": 1, "notes": "read me"}, None)
     for path in (f"/runs/{run.pk}/", f"/runs/{run.pk}/notes/"):
@@ -168,7 +168,7 @@ def test_viewers_read_them_and_have_nothing_to_edit_with(client: Client) -> None
 
 
 @pytest.mark.django_db
-def test_the_preview_shows_what_would_be_stored_and_stores_nothing(client: Client) -> None:
+def test_the_preview_stores_nothing(client: Client) -> None:
     client.force_login(make_user("operator"))
     run = make_run()
     shown = client.post("/runs/notes/preview/", {"notes": "*a*\r\nb"})

@@ -1,4 +1,4 @@
-"""From a run's page straight to a comparison with other runs of its network."""
+"""Comparing a run with other runs of its network from its page."""
 
 from __future__ import annotations
 
@@ -45,19 +45,22 @@ def test_it_offers_the_latest_runs_of_the_network_whatever_its_options(
 
 
 @pytest.mark.django_db
-def test_it_says_when_there_is_none(viewer: Client) -> None:
+def test_it_says_when_there_is_no_other_run(viewer: Client) -> None:
     run = make_run()
     assert offered(viewer, run) == []
     assert "No other run of mlp so far." in viewer.get(f"/runs/{run.pk}/").content.decode()
 
 
 @pytest.mark.browser
-def test_two_ticks_and_a_click_compare_three_runs(live_site: LiveSite, signed_in: Page) -> None:
+def test_selecting_two_runs_compares_three(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     keys: list[int] = json.loads(live_site.manage("shell", "-v", "0", "--no-imports", "-c", SEED))
     page.goto(f"{live_site.url}/runs/{keys[0]}/")
     page.locator("[data-role=compare]").click()
-    confirm, boxes = page.locator("[data-role=beside-confirm]"), page.locator("[data-role=beside-form] [type=checkbox]")
+    confirm, boxes = (
+        page.locator("[data-role=compare-confirm]"),
+        page.locator("[data-role=compare-form] [type=checkbox]"),
+    )
     expect(confirm).to_be_disabled()
     for box in boxes.all():
         box.check()

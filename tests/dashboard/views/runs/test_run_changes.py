@@ -1,4 +1,4 @@
-"""What is done to ticked runs without leaving the list, and to one run from its page."""
+"""Bulk actions in the list of runs, and the same actions on a run's page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tags(run: Run) -> list[str]:
     return list(run.tags.values_list("name", flat=True))
 
 
-def test_it_changes_all_that_are_ticked_and_shows_the_same_page(operator: Client) -> None:
+def test_it_changes_all_selected_runs_and_shows_the_same_page(operator: Client) -> None:
     runs = [make_run(name=f"run {number}", status="stopped") for number in range(3)]
     page = act(operator, *runs[:2], action="tag", tags="good, old", here="?q=run&order=name")
     assert [tags(run) for run in runs] == [["good", "old"], ["good", "old"], []]
@@ -41,7 +41,7 @@ def test_it_changes_all_that_are_ticked_and_shows_the_same_page(operator: Client
     assert [tags(run) for run in runs] == [["good"], ["good"], []]
 
 
-def test_what_stands_in_the_way_of_one_does_not_stop_the_others(operator: Client) -> None:
+def test_one_refused_run_does_not_stop_the_others(operator: Client) -> None:
     ended, live = make_run(status="finished"), claimed(make_run())
     page = act(operator, ended, live, action="delete")
     assertContains(page, f"Deleted run {ended.pk}.")
@@ -50,7 +50,7 @@ def test_what_stands_in_the_way_of_one_does_not_stop_the_others(operator: Client
 
 
 @pytest.mark.parametrize(("action", "show"), [("delete", "deleted"), ("archive", "archived")])
-def test_what_takes_runs_away_is_undone_by_one_click(operator: Client, action: str, show: str) -> None:
+def test_archiving_and_deleting_can_be_undone(operator: Client, action: str, show: str) -> None:
     runs = [make_run(status="stopped") for _ in range(2)]
     page = act(operator, *runs, action=action)
     assert [run for run, _ in page.context["rows"]] == []
@@ -61,7 +61,7 @@ def test_what_takes_runs_away_is_undone_by_one_click(operator: Client, action: s
     assert {run.pk for run, _ in page.context["rows"]} == {run.pk for run in runs}
 
 
-def test_it_stops_pins_and_takes_back(operator: Client) -> None:
+def test_it_stops_pins_and_unarchives(operator: Client) -> None:
     waiting, archived = make_run(), make_run(status="stopped", archived=True)
     act(operator, waiting, action="stop")
     act(operator, waiting, action="pin")
@@ -85,12 +85,12 @@ def test_it_stops_pins_and_takes_back(operator: Client) -> None:
         ({}, "Must be one of"),
     ],
 )
-def test_it_says_what_makes_no_sense(operator: Client, data: Any, said: str) -> None:
+def test_it_reports_invalid_parameters(operator: Client, data: Any, said: str) -> None:
     make_run()
     assertContains(operator.post("/runs/act/", data, headers=PART), said)
 
 
-def test_without_a_script_it_goes_back_to_the_list(operator: Client) -> None:
+def test_without_scripts_it_redirects_to_the_list(operator: Client) -> None:
     run = make_run(status="stopped")
     response = act(operator, run, action="archive", here="q=mlp", headers={})
     assert response.headers["Location"] == "/runs/?q=mlp"
@@ -105,7 +105,7 @@ def test_viewers_change_nothing(client: Client) -> None:
     assertNotContains(client.get(f"/runs/{run.pk}/"), 'data-role="pin"')
 
 
-def test_a_run_is_marked_from_its_own_page(operator: Client) -> None:
+def test_a_run_is_tagged_and_pinned_from_its_page(operator: Client) -> None:
     run = make_run(status="stopped")
     change_tags(run, ["old"])
     url = f"/runs/{run.pk}/marks/"
@@ -128,7 +128,7 @@ def test_a_run_that_is_deleted_from_its_page_leads_to_the_list_with_undo(operato
     assert operator.get(f"/runs/{run.pk}/").status_code == 404
 
 
-def test_a_live_run_stays_on_its_page_and_says_why(operator: Client) -> None:
+def test_a_live_run_is_not_deleted_and_the_page_says_why(operator: Client) -> None:
     run = claimed(make_run())
     response = operator.post(f"/runs/{run.pk}/marks/", {"action": "delete"})
     assert response.headers["Location"] == f"/runs/{run.pk}/"

@@ -34,7 +34,7 @@ def operator(client: Client) -> Client:
     return client
 
 
-def test_it_shows_a_run_before_any_script_ran(operator: Client) -> None:
+def test_it_shows_a_run_without_scripts(operator: Client) -> None:
     run = measured_run()
     page = operator.get(f"/runs/{run.pk}/")
     assertContains(page, '<span data-role="estimate">7.000\u00a0ms</span>', html=True)
@@ -125,7 +125,7 @@ def test_it_says_why_it_could_not_stop(operator: Client) -> None:
 
 
 @pytest.mark.parametrize("action", ["stop", "resume", "extend"])
-def test_it_acts_on_a_post_of_an_operator_only(client: Client, action: str) -> None:
+def test_only_operators_can_change_a_run(client: Client, action: str) -> None:
     run = measured_run()
     client.force_login(make_user("viewer"))
     assert client.post(f"/runs/{run.pk}/{action}/").status_code == 403
@@ -135,7 +135,7 @@ def test_it_acts_on_a_post_of_an_operator_only(client: Client, action: str) -> N
     assert run.status == Run.Status.RUNNING
 
 
-def test_it_refuses_a_post_without_its_token(operator: Client) -> None:
+def test_it_refuses_a_post_without_a_csrf_token(operator: Client) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.cookies = operator.cookies
     refusal = strict.post(f"/runs/{make_run().pk}/stop/")
@@ -143,11 +143,11 @@ def test_it_refuses_a_post_without_its_token(operator: Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["/runs/999/", "/runs/999/figures/", "/runs/999/console/", "/runs/999/tasks/0/"])
-def test_it_has_a_page_for_what_is_not_there(operator: Client, path: str) -> None:
+def test_unknown_runs_and_tasks_are_not_found(operator: Client, path: str) -> None:
     assertContains(operator.get(path), 'data-role="error-page"', status_code=404)
 
 
-def test_it_keeps_plotly_from_inline_styles(operator: Client) -> None:
+def test_plotly_uses_no_inline_styles(operator: Client) -> None:
     """The ids by which parts/plotly.html does so are those of the pinned version."""
     found = finders.find("plotly/plotly.min.js")
     assert isinstance(found, str)
@@ -189,7 +189,7 @@ def test_it_says_why_a_run_ended_by_itself(operator: Client, reason: str, words:
     assertContains(operator.get(f"/runs/{run.pk}/"), words)
 
 
-def test_it_says_what_a_run_began_with(operator: Client) -> None:
+def test_it_says_what_a_warm_start_used(operator: Client) -> None:
     run = measured_run()
     assertNotContains(operator.get(f"/runs/{run.pk}/"), "start from records of")
     for runs, words in (([12], "run 12"), ([12, 15], "runs 12 and 15"), ([3, 12, 15], "runs 3, 12 and 15")):
@@ -197,7 +197,7 @@ def test_it_says_what_a_run_began_with(operator: Client) -> None:
         assertContains(operator.get(f"/runs/{run.pk}/"), f"2 of 2 tasks start from records of {words}")
 
 
-def test_the_estimate_of_chosen_tasks_is_called_that(operator: Client) -> None:
+def test_the_estimate_of_chosen_tasks_is_labeled(operator: Client) -> None:
     run = claimed(make_run(options={"tasks": [1]}))
     first, second = task_infos(2)
     tasks = [msgspec.structs.replace(first, chosen=False), second]
@@ -213,7 +213,7 @@ def test_the_estimate_of_chosen_tasks_is_called_that(operator: Client) -> None:
     assert figures["estimate"]["data"][0]["y"][-1] == 6e-3
 
 
-def test_it_marks_a_task_that_gains_no_more(operator: Client) -> None:
+def test_it_marks_a_task_on_a_plateau(operator: Client) -> None:
     run = measured_run()
     Recorder(run).record([Plateaued(1)])
     assertContains(operator.get(f"/runs/{run.pk}/"), " data-plateaued", 1)
@@ -225,7 +225,7 @@ def links(page: Any) -> list[tuple[str, bool]]:
     return [(url.replace("&amp;", "&").partition("/runs/")[2].partition("/")[2], bool(href)) for url, href in found]
 
 
-def test_it_offers_what_there_is_to_download(operator: Client) -> None:
+def test_it_offers_available_downloads(operator: Client) -> None:
     run = claimed(make_run())
     make_tasks(run)
     url = f"/runs/{run.pk}/"

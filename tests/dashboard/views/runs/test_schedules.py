@@ -1,4 +1,4 @@
-"""From a finished run to the schedules of its records, in a real browser and by the real process."""
+"""The schedules of a finished run's records, in a browser and with real TVM."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_record_is_opened_compared_and_linked(live_site: LiveSite, signed_in: 
     expect(role(page, "chart-task").locator(".main-svg").first).to_be_visible()
 
 
-def test_before_and_after_stand_below_each_other_on_a_phone(live_site: LiveSite, signed_in: Page, task: str) -> None:
+def test_before_and_after_are_stacked_on_a_phone(live_site: LiveSite, signed_in: Page, task: str) -> None:
     page = signed_in
     page.goto(f"{live_site.url}{task}/")
     page.goto(f"{live_site.url}{task}/?record={trials(page)[0]}&diff=before")
@@ -87,7 +87,9 @@ def test_before_and_after_stand_below_each_other_on_a_phone(live_site: LiveSite,
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
 
 
-def test_it_says_why_a_record_cannot_be_shown_and_tries_again(live_site: LiveSite, signed_in: Page, task: str) -> None:
+def test_it_says_why_a_record_cannot_be_shown_and_offers_a_retry(
+    live_site: LiveSite, signed_in: Page, task: str
+) -> None:
     page = signed_in
     number = re.search(r"\d+", task)
     assert number

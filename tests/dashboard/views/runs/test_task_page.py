@@ -35,7 +35,7 @@ def test_it_shows_the_task_and_its_records(viewer: Client) -> None:
     assertContains(page, 'href="?record=2#record"')
 
 
-def test_it_takes_no_hash_for_an_argument(viewer: Client) -> None:
+def test_the_workload_hash_is_not_listed_as_an_argument(viewer: Client) -> None:
     run = measured_run()
     rows = viewer.get(f"/runs/{run.pk}/tasks/1/").content.decode().split("function-title")[-1].split("<tbody>")[1]
     arguments, _, rest = rows.partition("</tbody>")
@@ -51,7 +51,7 @@ def test_it_says_so_when_nothing_was_measured(viewer: Client) -> None:
     assertContains(page, "No record yet")
 
 
-def test_it_draws_the_task_s_own_trials(viewer: Client) -> None:
+def test_it_draws_only_the_tasks_trials(viewer: Client) -> None:
     run = measured_run([(0, 2e-3), (1, 5e-3), (0, None), (0, 1e-3)])
     answer = viewer.get(f"/runs/{run.pk}/tasks/0/figures/").json()
     trials, _, failed, best = answer["curve"]["data"]
@@ -59,7 +59,7 @@ def test_it_draws_the_task_s_own_trials(viewer: Client) -> None:
     assert (trials["x"], failed["x"], best["x"]) == ([1, 4], [3], [1, 4])
 
 
-def test_it_thins_trials_but_no_improvement(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_thins_trials_but_keeps_improvements(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dashboard.views.runs.tasks.POINTS", 4)
     run = claimed(make_run())
     make_tasks(run, 1)
@@ -127,13 +127,13 @@ class TestAnOpenedRecord:
         assert 'data-role="packs"' not in page
         assert 'data-role="packs"' in opened(viewer, "record=1")
 
-    def test_it_is_beside_the_function_before(self, viewer: Client) -> None:
+    def test_it_is_compared_with_the_function_before(self, viewer: Client) -> None:
         page = opened(viewer, "record=2&diff=before")
         assert "Before any schedule is applied" in words(page)
         assert "def main ( ) :" in words(page), "the task's own function stands on the left"
         assert "grid" in words(page)
 
-    def test_it_is_beside_another_record(self, viewer: Client) -> None:
+    def test_it_is_compared_with_another_record(self, viewer: Client) -> None:
         text = words(opened(viewer, "record=2&diff=3"))
         assert "Trial 3 3.000 ms Trial 2 1.000 ms" in text
         assert "T . grid ( 3 )" in text
@@ -151,7 +151,9 @@ class TestAnOpenedRecord:
             assert f'href="?{query}#record"' in page
         assert 'href="?record=2&amp;diff=2#record"' not in page
 
-    def test_it_asks_again_while_it_is_being_made(self, viewer: Client, states: dict[int, showing.State]) -> None:
+    def test_the_page_polls_while_the_schedule_is_applied(
+        self, viewer: Client, states: dict[int, showing.State]
+    ) -> None:
         states[3] = Applying("Applying the schedule")
         for query in ("record=3", "record=2&diff=3"):
             page = opened(viewer, query)
@@ -171,10 +173,10 @@ class TestAnOpenedRecord:
     @pytest.mark.parametrize(
         "query", ["record=9", "record=2&diff=9", "record=before", "record=x&diff=before", f"record={'9' * 60}"]
     )
-    def test_one_that_is_not_among_the_best_is_named(self, viewer: Client, query: str) -> None:
+    def test_a_record_not_among_the_best_is_named(self, viewer: Client, query: str) -> None:
         assert "is not among this task’s best records" in words(opened(viewer, query))
 
-    def test_what_is_too_long_is_not_compared(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_long_functions_are_not_compared(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(code, "MOST_LINES", 1)
         text = words(opened(viewer, "record=2&diff=3"))
         assert "more than can be compared" in text
@@ -194,7 +196,7 @@ class TestAnOpenedRecord:
         assert "record-title" not in opened(viewer, "").replace('aria-labelledby="record-title"', "")
 
 
-def test_it_offers_what_there_is_of_the_task_alone(viewer: Client) -> None:
+def test_the_task_offers_its_own_downloads(viewer: Client) -> None:
     run = measured_run([(0, 1e-3), (0, None)])
     write_record_files(run)
     for task, ready in ((0, True), (1, False)):

@@ -1,4 +1,4 @@
-"""The page of all of a run's trials: filters, orders, pages, and one trial in full."""
+"""The trials page: filters, order, pages and trial details."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def numbers(page: Any) -> list[int]:
         ({"min": "9"}, []),
     ],
 )
-def test_it_shows_what_is_asked_for(viewer: Client, query: dict[str, str], found: list[int]) -> None:
+def test_it_shows_the_selected_trials(viewer: Client, query: dict[str, str], found: list[int]) -> None:
     assert numbers(viewer.get(f"/runs/{measured_run(LATENCIES).pk}/trials/", query)) == found
 
 
@@ -71,7 +71,7 @@ def test_it_shows_what_is_asked_for(viewer: Client, query: dict[str, str], found
         ({"cursor": "nonsense"}, "cursor"),
     ],
 )
-def test_it_says_what_makes_no_sense(viewer: Client, query: dict[str, str], name: str) -> None:
+def test_it_reports_invalid_parameters(viewer: Client, query: dict[str, str], name: str) -> None:
     page = viewer.get(f"/runs/{measured_run(LATENCIES).pk}/trials/", query)
     assertContains(page, f"<strong>{name}</strong>: ", status_code=422)
     assert numbers(page) == []
@@ -105,11 +105,11 @@ def test_it_shows_a_trial_in_full(viewer: Client) -> None:
 
 
 @pytest.mark.parametrize("number", ["7", "0", "x", "9" * 10])
-def test_it_has_404_for_a_trial_that_the_run_lacks(viewer: Client, number: str) -> None:
+def test_an_unknown_trial_is_not_found(viewer: Client, number: str) -> None:
     assert viewer.get(f"/runs/{measured_run(LATENCIES).pk}/trials/", {"trial": number}).status_code == 404
 
 
-def test_it_keeps_what_was_typed_without_running_it(viewer: Client) -> None:
+def test_input_is_escaped(viewer: Client) -> None:
     page = viewer.get(f"/runs/{measured_run(LATENCIES).pk}/trials/", {"min": '"><script>1</script>'})
     assertNotContains(page, "<script>1", status_code=422)
 
@@ -124,7 +124,7 @@ def test_a_run_without_trials_says_so(viewer: Client) -> None:
     assertContains(viewer.get(f"/runs/{make_run().pk}/trials/"), "No trial yet.")
 
 
-def test_it_asks_few_questions_whatever_the_page_shows(viewer: Client, django_assert_max_num_queries: Any) -> None:
+def test_it_needs_few_queries(viewer: Client, django_assert_max_num_queries: Any) -> None:
     run = measured_run([(n % 2, None if n % 5 == 0 else 1e-3) for n in range(60)])
     Run.objects.update(status="finished")
     with django_assert_max_num_queries(9):
@@ -137,7 +137,7 @@ def plotted(page: Any) -> Any:
     return json.loads(text)
 
 
-def test_its_scatter_has_a_trace_of_each_task(viewer: Client) -> None:
+def test_the_scatter_has_a_trace_per_task(viewer: Client) -> None:
     run = measured_run(LATENCIES)
     shown = plotted(viewer.get(f"/runs/{run.pk}/trials/"))
     assert [trace["meta"] for trace in shown["figure"]["data"]] == [
