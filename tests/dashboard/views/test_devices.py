@@ -151,7 +151,7 @@ def test_a_launch_names_a_device_elsewhere(lab: Farm, client: Client) -> None:
         "device": f"The tracker at {lab.address} has no device of key other. Keys: {KEY}."
     }
     warned = advice.check({"network": "matmul", "device": f"rpc:lab/{KEY}"})["warnings"]
-    assert "name the device's" in warned["target"]
+    assert "enter that device's target" in warned["target"]
     assert Run.objects.count() == 1
 
 
