@@ -88,7 +88,7 @@ def test_it_is_for_operators(client: Client) -> None:
     body = json.dumps({"revision": 1, "notes": "x"})
     answer = Client().patch(f"/api/v1/runs/{run.pk}", body, content_type="application/json", headers=headers)
     assert answer.status_code == 403
-    assert "names and notes" in answer.json()["error"]["message"]
+    assert "edit" in answer.json()["error"]["message"]
 
 
 def test_a_browser_needs_its_csrf_token() -> None:

@@ -138,7 +138,7 @@ def test_it_compares_tasks_without_a_valid_trial(viewer: Client) -> None:
     assertContains(page, "has no valid trial: all 2 have failed")
     assertContains(page, "has no trials yet")
     assertContains(page, "all 1 failed")
-    assert page.context["figures"]["empty"]["estimate"] == "The baseline has no estimate: choose another one."
+    assert page.context["figures"]["empty"]["estimate"] == "The baseline has no estimate: choose another baseline."
 
 
 def test_the_lists_form_redirects_to_the_shared_address(viewer: Client) -> None:
