@@ -1,1 +1,1 @@
-"""Django's PostgreSQL backend with a connection pool, for the web process."""
+"""Django's PostgreSQL backend with SQLAlchemy's connection pool, for the web process."""

@@ -16,7 +16,6 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import OperationalError, connection
 
-from dashboard.database import pool as pools
 from dashboard.database.base import DatabaseWrapper
 from dashboard.http.downloads import Streamed
 from tests.live import LiveSite, environment
@@ -146,12 +145,15 @@ def test_a_request_waits_for_a_server_that_restarts(pooled: Any, monkeypatch: py
 
 
 @needs_postgresql
-def test_a_request_fails_when_the_server_stays_away(pooled: Any) -> None:
-    pooled.settings_dict["PORT"] = 1
-    refused = [in_a_request(pooled, backend) for _ in range(3)]
+def test_requests_fail_while_the_server_stays_away(pooled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_params: Any) -> Any:
+        raise psycopg2.OperationalError("connection refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(psycopg2, "connect", refuse)
+        refused = [in_a_request(pooled, backend) for _ in range(3)]
     assert [type(one) for one in refused] == [OperationalError] * 3
-    pooled.settings_dict["PORT"] = connection.settings_dict["PORT"]
-    assert isinstance(in_a_request(pooled, backend), int), "refused requests gave their places back"
+    assert len(together(pooled, 2)) == 2, "refused requests kept no connection for themselves"
 
 
 @needs_postgresql
@@ -174,23 +176,12 @@ def test_a_transaction_left_open_ends_with_its_request(pooled: Any) -> None:
 
 
 @needs_postgresql
-def test_connections_idle_for_long_are_closed(pooled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = together(pooled, 2)
-    monkeypatch.setattr(pools, "IDLE_S", -1.0)
-    in_a_request(pooled, backend)
-    assert set(together(pooled, 2)).isdisjoint(before)
-
-
-@needs_postgresql
-def test_a_connection_in_use_when_its_pool_closes_is_closed_afterwards(pooled: Any) -> None:
-    kept: list[Any] = []
-
-    def close_pool(cursor: Any) -> None:
-        kept.append(cursor.db.connection)
-        pooled.close_pool()
-
-    in_a_request(pooled, close_pool)
-    assert kept[0].closed
+def test_connections_that_only_a_peak_needed_are_closed(pooled: Any) -> None:
+    peak = together(pooled, 2)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pid FROM pg_stat_activity WHERE pid = ANY(%s)", [peak])
+        left = {pid for (pid,) in cursor.fetchall()}
+    assert left == {in_a_request(pooled, backend)}
 
 
 FORKING = """
