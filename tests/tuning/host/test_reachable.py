@@ -1,4 +1,4 @@
-"""Database and broker away: said in one line, once, and again when they are back."""
+"""A database or broker that is down is reported in one line, once, and again when it is back."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tuning.host.reachable import broker_trouble, database_trouble, wait_for
 
 
 @pytest.mark.django_db
-def test_there_is_no_trouble_with_what_answers() -> None:
+def test_services_that_answer_are_no_trouble() -> None:
     assert database_trouble() is None
     assert broker_trouble() is None
 
 
-def test_a_broker_that_is_away_is_named_without_its_password(settings: Settings) -> None:
+def test_a_broker_that_is_down_is_named_without_its_password(settings: Settings) -> None:
     settings.REDIS_URL = "redis://me:secret@127.0.0.1:9/0"
     said = broker_trouble()
     assert said is not None
@@ -28,12 +28,12 @@ def test_a_broker_that_is_away_is_named_without_its_password(settings: Settings)
     assert "\n" not in said
 
 
-def test_a_broker_url_of_another_kind_is_said(settings: Settings) -> None:
+def test_a_broker_url_with_another_scheme_is_reported(settings: Settings) -> None:
     settings.REDIS_URL = "amqp://127.0.0.1"
     assert "can't be reached: Redis URL must specify one of" in str(broker_trouble())
 
 
-def test_each_trouble_is_said_once_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_trouble_and_its_end_are_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reachable, "PAUSE_S", 0.0)
     troubles: Iterator[str | None] = iter(["Away.", "Away.", "Refused.", None])
     said: list[str] = []
@@ -43,7 +43,7 @@ def test_each_trouble_is_said_once_and_its_end(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.django_db
 @pytest.mark.django_db(transaction=True)
-def test_the_sweep_goes_on_through_a_database_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweep_survives_a_database_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     away = OperationalError("server closed\nthe connection")
     outcomes: Iterator[OperationalError | int] = iter([away, away, 0])
 
@@ -66,8 +66,10 @@ def test_the_sweep_goes_on_through_a_database_that_is_away(monkeypatch: pytest.M
 
 
 @pytest.mark.django_db(transaction=True)
-def test_after_an_outage_supervisors_renew_their_leases_before_the_sweep_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They couldn't meanwhile: neither while the database was away nor while the machine slept."""
+def test_after_an_outage_supervisors_may_renew_their_leases_before_the_next_sweep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They couldn't while the database was down or the machine slept."""
     calls: list[None] = []
     monkeypatch.setattr(sweeping, "sweep", lambda: calls.append(None))
     sweeper = Sweeper(lambda text: None)
