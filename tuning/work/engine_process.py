@@ -110,7 +110,7 @@ class EngineProcess:
 
 def keep_warm(kind: str) -> None:
     """From now on, keep a warm parent for each engine, for targets of this kind: this process is going to tune."""
-    if not sys.platform.startswith("linux"):  # It needs SOCK_SEQPACKET and child subreapers.
+    if not sys.platform.startswith("linux"):  # It needs SOCK_SEQPACKET and waitid.
         return
     for module in ENGINES.values():
         WARM[module] = WarmParent(module, kind)

@@ -44,7 +44,7 @@ from .plan import WORKLOADS, Pair
 from .timeline import Course, Measured
 
 Best = dict[int, list[tuple[float, str]]]
-"""Of each task, its improvements: when, and the record."""
+"""By task, its improvements: the time and the record."""
 
 
 CONSOLE = "console.log"
@@ -54,7 +54,7 @@ GENEROUS: dict[str, Any] = {"memory_mb": 1 << 16, "cpu_s": 3600 * (os.cpu_count(
 
 
 class Tuned(NamedTuple):
-    """A run of ours, how it went, and what it improved on."""
+    """A run of ours, its course, and the improvements of its tasks."""
 
     run: Run
     course: Course
@@ -62,7 +62,7 @@ class Tuned(NamedTuple):
 
 
 class Broken(Exception):
-    """A side didn't do what it was asked."""
+    """A side didn't do its part."""
 
 
 def ours(pair: Pair) -> Tuned:
@@ -82,7 +82,7 @@ def ours(pair: Pair) -> Tuned:
 
 
 def go_on(tuned: Tuned, until_s: float) -> Best:
-    """Extend the run until it has taken as many seconds in all; gives all that it ever improved on."""
+    """Extend the run until it has taken so many seconds in total; return all of its improvements."""
     run, course = tuned.run, tuned.course
     more = math.ceil(until_s * course.trials_a_second)
     run.requeue(*Run.ENDED, trials_budget=run.trials_budget + more, time_limit_s=until_s)
@@ -103,7 +103,7 @@ def _supervise(run: Run) -> None:
 
 @contextmanager
 def _ending_gently() -> Iterator[threading.Event]:
-    """Ctrl-C ends the run as a worker's is ended, before it ends the benchmark."""
+    """Let Ctrl-C shut the run down like a worker's before it ends the benchmark."""
     wanted = threading.Event()
     before = signal.signal(signal.SIGINT, lambda *_: wanted.set())
     try:
@@ -115,7 +115,7 @@ def _ending_gently() -> Iterator[threading.Event]:
 
 
 def stock(pair: Pair, folder: Path) -> tuple[Course, Best]:
-    """Stock TVM on the same tasks; its files and what it prints go to the folder."""
+    """Stock TVM on the same tasks; its files and output go to the folder."""
     weights: list[int] = []
     heard: list[tuple[float, TrialMeasured]] = []
     began = time.monotonic()
@@ -168,7 +168,7 @@ def _order(pair: Pair) -> dict[str, Any]:
 
 
 def _options(pair: Pair) -> dict[str, Any]:
-    """Stock TVM knows no earlier runs, and its builders take so long to start that a busy machine would lose builds."""
+    """Without warm start, which stock TVM lacks, and with time for its builders, which start slowly on a busy machine."""
     return {"trials_per_batch": pair.batch, "seed": pair.seed, "warm_start": False, "build_timeout_s": 300.0}
 
 
@@ -187,7 +187,7 @@ def _trials_of(run: Run, first_s: float, started_again_after: float = math.inf) 
 
 
 def _records_of(run: Run, trials: list[Measured]) -> Best:
-    """Line n of the run's record file is trial n."""
+    """Read the improvements' records from the run's record file, whose line n is trial n."""
     best: Best = {task: [] for task in range(run.tasks_total)}
     improved = set(run.trials.improvements().values_list("number", flat=True))
     for number, line in enumerate(meta_schedule.entries(run.work_dir, run.trials_done), start=1):
@@ -227,11 +227,11 @@ def _cpu_s() -> float:
 
 
 class _Watcher:
-    """A member of the run's group, as a browser's consumer is; knows when the first trial came."""
+    """Joins the run's group as a browser's consumer does, and notes when the first trial arrives."""
 
     def __init__(self, run_id: int) -> None:
         self.first = 0.0
-        """On the monotonic clock; 0 before it came."""
+        """On the monotonic clock; 0 until it has arrived."""
         self._loop = asyncio.new_event_loop()
         self._joined = threading.Event()
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._watch(run_id),), daemon=True)
@@ -259,14 +259,13 @@ class _Watcher:
             self.first = time.monotonic()
 
     def close(self) -> None:
-        """Leave."""
         self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(5)
 
 
 @contextmanager
 def own_channel_layer(folder: Path) -> Iterator[None]:
-    """A Valkey for the announcements where none is configured or up."""
+    """Run a Valkey for announcements if none is configured or running."""
     from tuning.host import valkey
 
     if valkey.url(settings.VAR) != settings.REDIS_URL or valkey.answers(settings.VAR):

@@ -1,4 +1,4 @@
-"""One run at a time on a device: who gets it, who waits, and at which place."""
+"""One run at a time per device: which one gets it, and the places of those that wait."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_a_waiting_run_knows_its_place() -> None:
     assert [run.place for run in (running, first, second, third)] == [None, 1, 2, 3]
 
 
-def test_a_run_that_was_claimed_meanwhile_does_not_wait_for_itself() -> None:
+def test_a_run_that_was_claimed_meanwhile_isnt_ahead_of_itself() -> None:
     run = make_run()
     claimed(Run.objects.get(pk=run.pk))
     assert run.place == 0
 
 
-def test_a_status_changes_only_from_where_it_is() -> None:
+def test_a_status_changes_only_from_the_expected_one() -> None:
     run = make_run(status="finished")
     assert not run.move("queued", "running", to="stopped")
     assert Run.objects.get(pk=run.pk).status == "finished"

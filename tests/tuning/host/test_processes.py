@@ -1,4 +1,4 @@
-"""Child processes: kept running, told to end, and made to."""
+"""Child processes: kept running, terminated, killed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def is_up(child: Child) -> bool:
     return child.log.exists() and "up" in child.log.read_text()
 
 
-def test_it_ends_a_child_that_listens(make: Callable[[str], Child]) -> None:
+def test_a_child_that_obeys_is_terminated(make: Callable[[str], Child]) -> None:
     child = make(SLEEPS)
     child.start()
     wait_for(lambda: is_up(child))
@@ -56,7 +56,7 @@ def test_it_ends_a_child_that_listens(make: Callable[[str], Child]) -> None:
     assert child.ending == "was killed by SIGTERM"
 
 
-def test_it_kills_a_child_that_does_not_listen(make: Callable[[str], Child]) -> None:
+def test_a_child_that_ignores_sigterm_is_killed(make: Callable[[str], Child]) -> None:
     child = make(DEAF)
     child.start()
     wait_for(lambda: is_up(child))
@@ -64,7 +64,7 @@ def test_it_kills_a_child_that_does_not_listen(make: Callable[[str], Child]) -> 
     assert child.ending == "was killed by SIGKILL"
 
 
-def test_it_kills_what_a_child_leaves_behind(make: Callable[[str], Child]) -> None:
+def test_processes_that_a_child_leaves_behind_are_killed(make: Callable[[str], Child]) -> None:
     child = make(HAS_A_CHILD_OF_ITS_OWN)
     child.start()
     wait_for(lambda: is_up(child))
@@ -74,7 +74,7 @@ def test_it_kills_what_a_child_leaves_behind(make: Callable[[str], Child]) -> No
     assert not grandchild.is_running()
 
 
-def test_it_starts_a_crashed_child_again_after_a_pause_that_grows(
+def test_a_crashed_child_is_restarted_after_growing_pauses(
     make: Callable[[str], Child], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = make(ENDS_AT_ONCE)
@@ -94,7 +94,7 @@ def test_it_starts_a_crashed_child_again_after_a_pause_that_grows(
     assert child.last_lines() == "why\nwhy\nwhy\nwhy"
 
 
-def test_a_child_that_ran_well_starts_again_soon(make: Callable[[str], Child]) -> None:
+def test_a_child_that_ran_for_a_while_is_restarted_soon(make: Callable[[str], Child]) -> None:
     child = make(ENDS_AT_ONCE)
     child.start()
     wait_for(lambda: not child.running)

@@ -1,4 +1,4 @@
-"""Outages of the database and the broker: reported in one line, once, and again when they are over."""
+"""A database or broker that is down is reported in one line, once, and again when it is back."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tuning.host.reachable import broker_trouble, database_trouble, wait_for
 
 
 @pytest.mark.django_db
-def test_no_trouble_is_reported_when_both_answer() -> None:
+def test_services_that_answer_are_no_trouble() -> None:
     assert database_trouble() is None
     assert broker_trouble() is None
 
 
-def test_an_unreachable_broker_is_named_without_its_password(settings: Settings) -> None:
+def test_a_broker_that_is_down_is_named_without_its_password(settings: Settings) -> None:
     settings.REDIS_URL = "redis://me:secret@127.0.0.1:9/0"
     said = broker_trouble()
     assert said is not None
@@ -28,12 +28,12 @@ def test_an_unreachable_broker_is_named_without_its_password(settings: Settings)
     assert "\n" not in said
 
 
-def test_a_broker_url_of_another_scheme_is_reported(settings: Settings) -> None:
+def test_a_broker_url_with_another_scheme_is_reported(settings: Settings) -> None:
     settings.REDIS_URL = "amqp://127.0.0.1"
     assert "can't be reached: Redis URL must specify one of" in str(broker_trouble())
 
 
-def test_each_reason_is_reported_once_and_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_trouble_and_its_end_are_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reachable, "PAUSE_S", 0.0)
     troubles: Iterator[str | None] = iter(["Away.", "Away.", "Refused.", None])
     said: list[str] = []
@@ -42,7 +42,7 @@ def test_each_reason_is_reported_once_and_the_end(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_sweep_continues_after_an_outage_of_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweep_survives_a_database_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     away = OperationalError("server closed\nthe connection")
     outcomes: Iterator[OperationalError | int] = iter([away, away, 0])
 
@@ -65,8 +65,10 @@ def test_the_sweep_continues_after_an_outage_of_the_database(monkeypatch: pytest
 
 
 @pytest.mark.django_db(transaction=True)
-def test_after_an_outage_supervisors_renew_their_leases_before_the_sweep_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They couldn't while the database was away or the machine slept."""
+def test_after_an_outage_supervisors_may_renew_their_leases_before_the_next_sweep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They couldn't while the database was down or the machine slept."""
     calls: list[None] = []
     monkeypatch.setattr(sweeping, "sweep", lambda: calls.append(None))
     sweeper = Sweeper(lambda text: None)

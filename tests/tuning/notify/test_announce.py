@@ -1,4 +1,4 @@
-"""Announcements through the real channel layer, and that a broker that is away never stops tuning."""
+"""Announcements reach watchers through the real channel layer, and tuning goes on without a broker."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_watchers_hear_each_delta_in_order() -> None:
     assert [message["last"] for message in messages] == list(range(1, 51))
 
 
-def test_a_change_of_status_says_where_the_trials_are() -> None:
+def test_a_change_of_status_names_the_last_trial() -> None:
     run = measured_run()
     (message,) = async_to_sync(heard)(group_name(run.pk), 1, say=lambda: announce_status(run))
     assert (message["after"], message["last"], message["trials"]["number"]) == (3, 3, [])
     assert message["run"]["status"] == "running"
 
 
-def test_a_broker_that_is_away_is_told_once_and_stops_nothing(
+def test_a_broker_that_is_down_is_reported_once_and_stops_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture, settings: Any
 ) -> None:
     away = {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [f"unix://{tmp_path}/no"]}}

@@ -1,4 +1,4 @@
-"""`manage.py webhook_test` says for each address whether it took the message."""
+"""`manage.py webhook_test` reports for each address whether it accepted the message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tuning.models import Delivery
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_it_posts_a_test_and_says_what_came_of_it(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_posts_a_test_and_reports_the_outcome(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
     with receiving() as receiver:
         settings.WEBHOOKS = [receiver.url]
         call_command("webhook_test")
@@ -25,7 +25,7 @@ def test_it_posts_a_test_and_says_what_came_of_it(settings: Any, capsys: pytest.
     assert Delivery.objects.get().status == "sent"
 
 
-def test_it_fails_when_an_address_doesnt_take_it(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_fails_if_an_address_doesnt_accept_it(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
     with receiving() as receiver:
         receiver.status = 404
         settings.WEBHOOKS = [receiver.url, f"http://127.0.0.1:{free_port()}/"]
@@ -34,11 +34,9 @@ def test_it_fails_when_an_address_doesnt_take_it(settings: Any, capsys: pytest.C
     said = capsys.readouterr().out
     assert "It answered 404 Not Found" in said
     assert "can't be reached" in said
-    assert set(Delivery.objects.values_list("status", flat=True)) == {"failed"}, (
-        "what is tested by hand isn't tried again"
-    )
+    assert set(Delivery.objects.values_list("status", flat=True)) == {"failed"}, "a test by hand isn't retried"
 
 
-def test_it_says_when_there_is_no_address() -> None:
+def test_it_fails_without_an_address() -> None:
     with pytest.raises(CommandError, match="TUNEBOARD_WEBHOOKS"):
         call_command("webhook_test")

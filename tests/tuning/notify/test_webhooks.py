@@ -1,4 +1,4 @@
-"""Other sites are told of what ended, once it has: by jobs that try again, and that no run waits for."""
+"""Webhooks about runs and compilations that ended: sent by jobs that retry, and that no run waits for."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 @pytest.fixture
 def receiver(settings: Any) -> Iterator[Receiver]:
-    """A site that the settings name."""
+    """A site whose address is in the settings."""
     with receiving() as server:
         settings.WEBHOOKS = [server.url]
         settings.SITE_URL = "https://tune.example"
@@ -42,8 +42,8 @@ def receiver(settings: Any) -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The deliveries that workers were told of."""
+def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The deliveries that were enqueued."""
     found: list[int] = []
     monkeypatch.setattr(jobs, "enqueue", lambda delivery: found.append(delivery.pk))
     return found
@@ -54,13 +54,13 @@ def only() -> Delivery:
 
 
 def due(delivery: Delivery) -> Delivery:
-    """As if its time had come."""
+    """Make it due now."""
     Delivery.objects.filter(pk=delivery.pk).update(due_at=timezone.now() - timedelta(seconds=1))
     delivery.refresh_from_db()
     return delivery
 
 
-def test_it_tells_of_a_run_that_has_finished(receiver: Receiver, play: Play) -> None:
+def test_a_message_about_a_finished_run(receiver: Receiver, play: Play) -> None:
     play(HELLO, extracted(1), trial(0, 2e-3), Finished("budget"))
     run = make_run(name="first", trials_budget=1, created_by=make_user(name="ada"))
     jobs.tune(run.pk)
@@ -93,7 +93,7 @@ def test_it_tells_of_a_run_that_has_finished(receiver: Receiver, play: Play) -> 
     assert (delivery.status, delivery.attempts, delivery.answer) == ("sent", 1, "204 No Content")
 
 
-def test_it_tells_of_a_run_whose_engine_died(receiver: Receiver, play: Play) -> None:
+def test_a_message_about_a_run_whose_engine_died(receiver: Receiver, play: Play) -> None:
     play(HELLO, {"do": "exit", "status": 3})
     jobs.tune(make_run().pk)
     jobs.deliver(only().pk)
@@ -105,28 +105,28 @@ def test_it_tells_of_a_run_whose_engine_died(receiver: Receiver, play: Play) -> 
     assert "exit status 3" in message["text"]
 
 
-def test_it_tells_of_a_run_that_was_stopped_while_it_waited(receiver: Receiver) -> None:
+def test_a_message_about_a_queued_run_that_was_stopped(receiver: Receiver) -> None:
     runs.stop(make_run())
     assert only().kind == "run.stopped"
 
 
-def test_it_tells_of_a_run_whose_worker_died(
-    receiver: Receiver, told: list[int], monkeypatch: pytest.MonkeyPatch
+def test_a_message_about_a_run_whose_worker_died(
+    receiver: Receiver, enqueued: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = claimed(make_run())
     monkeypatch.setattr("tuning.models.lifecycle.LEASE", timedelta(seconds=-5))
     assert sweeping.sweep() == 1
     run.refresh_from_db()
     assert (run.status, only().kind) == ("interrupted", "run.interrupted")
-    assert told == [only().pk]
+    assert enqueued == [only().pk]
 
 
-def test_it_says_nothing_while_a_run_is_merely_asked_to_stop(receiver: Receiver) -> None:
+def test_there_is_no_message_while_a_run_is_stopping(receiver: Receiver) -> None:
     runs.stop(claimed(make_run()))
     assert not Delivery.objects.exists()
 
 
-def test_it_tells_of_a_compilation(receiver: Receiver) -> None:
+def test_a_message_about_a_compilation(receiver: Receiver) -> None:
     compilation = make_compilation(status=Compilation.Status.QUEUED, stage="build", verified=None, finished_at=None)
     compilations.cancel(compilation)
     jobs.deliver(only().pk)
@@ -136,18 +136,18 @@ def test_it_tells_of_a_compilation(receiver: Receiver) -> None:
     assert message["data"]["url"] == f"https://tune.example/compilations/{compilation.pk}/"
 
 
-def test_it_stores_nothing_where_nobody_is_to_be_told() -> None:
+def test_nothing_is_stored_without_an_address() -> None:
     runs.stop(make_run())
     assert not Delivery.objects.exists()
 
 
-def test_it_tells_of_no_end_that_was_none(receiver: Receiver) -> None:
+def test_there_is_no_message_if_the_run_didnt_end(receiver: Receiver) -> None:
     run = claimed(make_run())
     assert not run.end(Run.Status.QUEUED, to=Run.Status.STOPPED)
     assert not Delivery.objects.exists()
 
 
-def test_a_run_ends_even_if_nothing_can_be_said_of_it(
+def test_a_run_ends_even_if_its_message_cant_be_written(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(_run: Run) -> Any:
@@ -161,14 +161,14 @@ def test_a_run_ends_even_if_nothing_can_be_said_of_it(
     assert "No webhook is sent" in caplog.text
 
 
-def test_it_signs_as_standard_webhooks_do(settings: Any) -> None:
-    """The vector of their own tests."""
+def test_signatures_follow_standard_webhooks(settings: Any) -> None:
+    """A test vector from the specification."""
     settings.WEBHOOK_SECRET = SECRET
     given = webhooks.signature("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
     assert given == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_the_documents_program_knows_our_messages(receiver: Receiver, settings: Any, project_root: Path) -> None:
+def test_the_program_in_the_docs_verifies_messages(receiver: Receiver, settings: Any, project_root: Path) -> None:
     settings.WEBHOOK_SECRET = SECRET.removeprefix("whsec_")
     runs.stop(make_run())
     jobs.deliver(only().pk)
@@ -183,7 +183,7 @@ def test_the_documents_program_knows_our_messages(receiver: Receiver, settings: 
     assert headers["webhook-id"] == only().key
 
 
-def test_it_isnt_signed_without_a_secret(receiver: Receiver) -> None:
+def test_a_message_isnt_signed_without_a_secret(receiver: Receiver) -> None:
     runs.stop(make_run())
     jobs.deliver(only().pk)
     ((path, headers, _),) = receiver.got
@@ -192,7 +192,7 @@ def test_it_isnt_signed_without_a_secret(receiver: Receiver) -> None:
     assert "webhook-signature" not in headers
 
 
-def test_it_tries_again_and_then_gives_up(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
+def test_it_retries_and_then_gives_up(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
     receiver.status = 500
     runs.stop(make_run())
     for number, wait in enumerate(RETRIES, start=1):
@@ -213,7 +213,7 @@ def test_it_tries_again_and_then_gives_up(receiver: Receiver, caplog: pytest.Log
     assert (len(receiver.got), len(keys)) == (len(RETRIES) + 1, 1)
 
 
-def test_it_succeeds_at_a_later_try(receiver: Receiver) -> None:
+def test_a_retry_can_succeed(receiver: Receiver) -> None:
     receiver.status = 503
     runs.stop(make_run())
     jobs.deliver(only().pk)
@@ -222,17 +222,17 @@ def test_it_succeeds_at_a_later_try(receiver: Receiver) -> None:
     assert (only().status, only().attempts, only().answer) == ("sent", 2, "200 OK")
 
 
-def test_it_isnt_sent_before_it_is_due_nor_by_two_at_once(receiver: Receiver) -> None:
+def test_it_isnt_sent_before_it_is_due_nor_by_two_jobs_at_once(receiver: Receiver) -> None:
     runs.stop(make_run())
     assert only().claim()
     jobs.deliver(only().pk)
     assert receiver.got == []
     due(only())
     jobs.deliver(only().pk)
-    assert len(receiver.got) == 1, "who took it before has died"
+    assert len(receiver.got) == 1, "the job that claimed it first has died"
 
 
-def test_a_job_that_comes_back_too_late_changes_nothing(receiver: Receiver) -> None:
+def test_a_job_that_ends_too_late_changes_nothing(receiver: Receiver) -> None:
     runs.stop(make_run())
     late = only()
     late.claim()
@@ -241,7 +241,7 @@ def test_a_job_that_comes_back_too_late_changes_nothing(receiver: Receiver) -> N
     assert only().status == "sent"
 
 
-def test_it_says_that_nobody_listens(settings: Any) -> None:
+def test_an_address_where_nobody_listens(settings: Any) -> None:
     settings.WEBHOOKS = [f"http://127.0.0.1:{free_port()}/"]
     runs.stop(make_run())
     jobs.deliver(only().pk)
@@ -249,7 +249,7 @@ def test_it_says_that_nobody_listens(settings: Any) -> None:
     assert "can't be reached" in only().answer
 
 
-def test_it_doesnt_wait_for_an_answer_that_never_ends(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_never_ends_times_out(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhooks, "ANSWER_S", 0.4)
     receiver.trickles = True
     runs.stop(make_run())
@@ -258,7 +258,7 @@ def test_it_doesnt_wait_for_an_answer_that_never_ends(receiver: Receiver, monkey
     assert "imeout" in only().answer
 
 
-def test_it_goes_where_no_redirect_leads(receiver: Receiver) -> None:
+def test_redirects_arent_followed(receiver: Receiver) -> None:
     receiver.status = 302
     runs.stop(make_run())
     jobs.deliver(only().pk)
@@ -266,7 +266,7 @@ def test_it_goes_where_no_redirect_leads(receiver: Receiver) -> None:
     assert only().answer == "It answered 302 Found"
 
 
-def test_an_address_that_was_taken_out_is_told_nothing(receiver: Receiver, settings: Any) -> None:
+def test_nothing_is_sent_to_an_address_that_was_removed(receiver: Receiver, settings: Any) -> None:
     runs.stop(make_run())
     settings.WEBHOOKS = []
     jobs.deliver(only().pk)
@@ -275,7 +275,7 @@ def test_an_address_that_was_taken_out_is_told_nothing(receiver: Receiver, setti
     assert "TUNEBOARD_WEBHOOKS" in only().answer
 
 
-def test_the_sweep_tells_workers_of_what_is_due_and_forgets_what_is_old(receiver: Receiver, told: list[int]) -> None:
+def test_the_sweep_enqueues_due_deliveries_and_deletes_old_ones(receiver: Receiver, enqueued: list[int]) -> None:
     for _ in range(3):
         runs.stop(make_run())
     first, second, third = Delivery.objects.order_by("pk")
@@ -283,10 +283,10 @@ def test_the_sweep_tells_workers_of_what_is_due_and_forgets_what_is_old(receiver
     first.succeeded("200 OK")
     Delivery.objects.filter(pk=second.pk).update(enqueued_at=timezone.now())
     sweeping.sweep()
-    assert told == [third.pk]
+    assert enqueued == [third.pk]
     Delivery.objects.update(created_at=timezone.now() - timedelta(days=31))
     sweeping.sweep()
-    assert set(Delivery.objects.values_list("pk", flat=True)) == {second.pk, third.pk}, "what waits is kept"
+    assert set(Delivery.objects.values_list("pk", flat=True)) == {second.pk, third.pk}, "waiting ones are kept"
 
 
 def test_a_worker_sends_it(receiver: Receiver, database_env: dict[str, str], tmp_path: Path) -> None:

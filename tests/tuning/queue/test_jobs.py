@@ -1,4 +1,4 @@
-"""Queued runs and a real Celery worker: taken in turn, left alone when stopped, kept when the broker is away."""
+"""Queued runs and a real Celery worker: claimed in turn, left alone when stopped, kept while the broker is down."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ app.worker_main(sys.argv[1:])
 def worker(
     database_env: dict[str, str], play: Play, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    """Starts a worker as `up` does, with the fake engine."""
+    """Start a worker as `up` does, but with the fake engine."""
     import os
 
     env = database_env | {"FAKE_ENGINE_SCRIPT": os.environ["FAKE_ENGINE_SCRIPT"]}
@@ -67,7 +67,7 @@ def wait_for(run: Run, *statuses: str, trials: int = 0) -> Run:
     raise AssertionError(f"run {run.pk} is {run.status} with {run.trials_done} trials: {run.error}")
 
 
-def test_a_worker_takes_queued_runs_in_turn(worker: Callable[[], object], play: Play) -> None:
+def test_a_worker_claims_queued_runs_in_turn(worker: Callable[[], object], play: Play) -> None:
     play(HELLO, extracted(1), trial(0), Finished("budget"))
     runs = [make_run(trials_budget=1) for _ in range(3)]
     for run in runs:
@@ -78,7 +78,7 @@ def test_a_worker_takes_queued_runs_in_turn(worker: Callable[[], object], play: 
     assert all(run.enqueued_at for run in ended)
 
 
-def test_a_run_that_was_stopped_while_it_waited_is_left_alone(worker: Callable[[], object], play: Play) -> None:
+def test_a_queued_run_that_was_stopped_is_left_alone(worker: Callable[[], object], play: Play) -> None:
     play(HELLO, extracted(1), trial(0), Finished("budget"))
     stopped, other = make_run(trials_budget=1), make_run(trials_budget=1)
     for run in (stopped, other):
@@ -89,9 +89,7 @@ def test_a_run_that_was_stopped_while_it_waited_is_left_alone(worker: Callable[[
     assert wait_for(stopped, "stopped").trials_done == 0
 
 
-def test_a_worker_that_is_told_to_end_interrupts_its_run(
-    worker: Callable[[], subprocess.Popen[bytes]], play: Play
-) -> None:
+def test_a_worker_that_shuts_down_interrupts_its_run(worker: Callable[[], subprocess.Popen[bytes]], play: Play) -> None:
     play(HELLO, extracted(1), trial(0), {"do": "wait"})
     run = make_run()
     jobs.enqueue(run)
@@ -122,7 +120,7 @@ def test_a_run_of_a_killed_worker_is_interrupted_by_the_sweep_and_resumed(
     assert wait_for(run, "finished").trials_done == 2
 
 
-def test_a_run_stays_queued_when_the_broker_is_away(
+def test_a_run_stays_queued_while_the_broker_is_down(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(app.conf, "broker_url", f"redis+socket://{tmp_path}/nobody.sock")
@@ -135,7 +133,7 @@ def test_a_run_stays_queued_when_the_broker_is_away(
     assert [record.getMessage() for record in caplog.records if "stays queued" in record.getMessage()]
 
 
-def test_runs_elsewhere_share_a_worker_and_none_waits_there_for_a_key(
+def test_remote_runs_share_a_worker_and_dont_wait_there_for_their_device(
     play: Play, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.TRACKERS = {"lab": Address("127.0.0.1", 9)}
@@ -147,7 +145,7 @@ def test_runs_elsewhere_share_a_worker_and_none_waits_there_for_a_key(
     assert holder.claim()
     jobs.tune(second.pk)
     second.refresh_from_db()
-    assert second.status == "queued", "it went on at once"
+    assert second.status == "queued", "its job didn't wait"
     holder.move("running", to="stopped")
     jobs.tune(second.pk)
     second.refresh_from_db()
@@ -155,7 +153,7 @@ def test_runs_elsewhere_share_a_worker_and_none_waits_there_for_a_key(
     assert told == [third.pk]
 
 
-def test_a_run_whose_tracker_isnt_allowed_any_more_fails(play: Play) -> None:
+def test_a_run_fails_if_its_tracker_isnt_allowed_anymore(play: Play) -> None:
     play(HELLO, Finished("budget"))
     run = make_run(device="rpc:lab/board")
     jobs.tune(run.pk)

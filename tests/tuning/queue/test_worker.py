@@ -1,4 +1,4 @@
-"""`python -m tuning.queue.worker`: a worker without what it never needs."""
+"""`python -m tuning.queue.worker` starts a worker without the modules that it never needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ print(*sys.modules)
 """
 
 
-def test_it_loads_the_jobs_and_nothing_that_only_others_need(tmp_path: Path) -> None:
+def test_it_loads_the_jobs_and_not_the_pages(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LOADS]
     loaded = subprocess.run(command, env=environment(tmp_path), cwd=ROOT, capture_output=True, text=True, check=True)
     modules = set(loaded.stdout.split())

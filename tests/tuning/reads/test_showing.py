@@ -207,7 +207,7 @@ class TestInALimitedProcess:
     @pytest.mark.parametrize(
         ("code", "words"),
         [
-            ("import os; os.abort()", "ended by SIGABRT"),
+            ("import os; os.abort()", "killed by SIGABRT"),
             ("import time; time.sleep(60)", "longer than the 1 s"),
             ("raise MemoryError", "MiB of memory"),
         ],

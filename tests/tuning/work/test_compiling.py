@@ -1,4 +1,4 @@
-"""A compilation's jobs from claim to end, whatever happens to their process."""
+"""A compilation's jobs from claim to end, whatever happens to their processes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_it_proves_and_keeps_every_benchmark(queued: Compilation, compiler: Comp
     assert shown["benchmarks"][0]["onnxruntime"] is None
 
 
-def test_a_library_that_computes_something_else_is_told_of(queued: Compilation, compiler: Compiler) -> None:
+def test_a_library_that_computes_something_else_is_reported(queued: Compilation, compiler: Compiler) -> None:
     carried_out(queued)
     fresh(queued).library.write_bytes(b"bent")
     assert carried_out(queued) == "finished"
@@ -119,7 +119,7 @@ def test_a_crash_shows_the_last_lines_of_the_log(queued: Compilation, compiler: 
     assert "LLVM ERROR: out of registers" in str(fresh(queued).error).partition("The log's last lines:")[2]
 
 
-def test_a_full_disk_is_told_in_words(queued: Compilation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(queued: Compilation, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(28, "No space left on device")
 
@@ -128,14 +128,14 @@ def test_a_full_disk_is_told_in_words(queued: Compilation, monkeypatch: pytest.M
     assert "is full" in str(fresh(queued).error)
 
 
-def test_it_ends_what_takes_too_long(queued: Compilation, compiler: Compiler, settings: Any) -> None:
+def test_a_build_that_takes_too_long_is_killed(queued: Compilation, compiler: Compiler, settings: Any) -> None:
     settings.COMPILE_S = 1
     compiler("hang")
     assert carried_out(queued) == "failed"
     assert fresh(queued).error == "It took longer than the 1 s that it may take here (TUNEBOARD_COMPILE_S)."
 
 
-def test_it_can_be_cancelled_in_the_middle(queued: Compilation, compiler: Compiler) -> None:
+def test_a_build_can_be_cancelled(queued: Compilation, compiler: Compiler) -> None:
     compiler("hang")
     cancelling = when(lambda: fresh(queued).phase == "building", lambda: compilations.cancel(fresh(queued)))
     assert carried_out(queued) == "cancelled"
@@ -145,7 +145,7 @@ def test_it_can_be_cancelled_in_the_middle(queued: Compilation, compiler: Compil
         compilations.cancel(fresh(queued))
 
 
-def test_a_benchmark_that_fails_takes_nothing_from_a_proven_library(queued: Compilation, compiler: Compiler) -> None:
+def test_a_failed_benchmark_leaves_a_proven_library_as_it_was(queued: Compilation, compiler: Compiler) -> None:
     carried_out(queued)
     carried_out(queued)
     compilations.benchmark(fresh(queued), None)
@@ -174,7 +174,7 @@ def test_a_run_that_is_deleted_meanwhile_leaves_nothing(queued: Compilation, com
     assert not Compilation.objects.exists()
 
 
-def test_a_fault_of_our_own_is_told_too(queued: Compilation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_reported(queued: Compilation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "best_records", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         carried_out(queued)
@@ -190,7 +190,7 @@ def test_it_announces_each_phase(queued: Compilation, compiler: Compiler, monkey
     assert told == [(group, "loading"), (group, "building"), (group, None)]
 
 
-def test_kill_9_of_the_job_leaves_nothing_and_again_succeeds(
+def test_a_killed_job_leaves_nothing_and_compiling_again_succeeds(
     queued: Compilation, database_env: dict[str, str], compiler: Compiler, project_root: Path
 ) -> None:
     job = subprocess.Popen(
@@ -265,13 +265,13 @@ def test_there_is_no_estimate_without_a_record_of_every_task() -> None:
     assert (len(found), estimate) == (1, None)
 
 
-def test_records_that_are_gone_are_told_of(queued: Compilation, compiler: Compiler) -> None:
+def test_missing_records_are_reported(queued: Compilation, compiler: Compiler) -> None:
     Record.objects.all().delete()
     assert carried_out(queued) == "failed"
     assert "No run has a valid record" in str(fresh(queued).error)
 
 
-def test_files_that_are_gone_are_told_of(compiler: Compiler) -> None:
+def test_missing_files_are_reported(compiler: Compiler) -> None:
     run = measured_run()
     run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
     compilation = make_compilation(run)

@@ -1,4 +1,4 @@
-"""The few points that a run keeps of its estimate's curve."""
+"""The few points that a run stores of its estimate's curve."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_points_are_added_until_there_are_many() -> None:
 
 
 @pytest.mark.parametrize("together", [1, 7, 5000])
-def test_of_many_the_last_of_each_stretch_stay_and_the_end_is_exact(together: int) -> None:
+def test_thinning_keeps_the_last_point_of_each_stretch_and_the_exact_end(together: int) -> None:
     points = [(number, 1.0 / number) for number in range(10, 5000, 3)]
     curve: list[list[float]] = []
     for first in range(0, len(points), together):

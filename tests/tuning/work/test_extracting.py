@@ -1,4 +1,4 @@
-"""Extraction from the queue to its end, whatever happens to the job."""
+"""An extraction from claim to end, whatever happens to the job."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def queued() -> Extraction:
 
 @pytest.fixture
 def plays(monkeypatch: pytest.MonkeyPatch) -> Script:
-    """Have the inspection do this."""
+    """Replace the inspection."""
 
     def play(deed: Callable[[Any], Any]) -> None:
         monkeypatch.setattr(inspection, "inspect", lambda _network, _target, on_step: deed(on_step))
@@ -56,7 +56,7 @@ def carried_out(extraction: Extraction, shutdown: threading.Event | None = None)
     return extract(extraction, shutdown or threading.Event())
 
 
-def test_it_stores_the_tasks_and_what_the_network_is(queued: Extraction, plays: Script) -> None:
+def test_it_stores_the_tasks_and_describes_the_network(queued: Extraction, plays: Script) -> None:
     plays(found)
     assert carried_out(queued) == "finished"
     tasks = list(queued.tasks.all())
@@ -72,7 +72,7 @@ def test_it_stores_the_tasks_and_what_the_network_is(queued: Extraction, plays: 
     assert queued.finished_at
 
 
-def test_it_says_what_goes_on_and_keeps_the_lease(queued: Extraction, plays: Script) -> None:
+def test_it_reports_its_step_and_renews_the_lease(queued: Extraction, plays: Script) -> None:
     seen: list[str] = []
 
     def look(on_step: Any) -> Inspected:
@@ -88,7 +88,7 @@ def test_it_says_what_goes_on_and_keeps_the_lease(queued: Extraction, plays: Scr
     assert seen == ["running", "Describing task 1 of 2"]
 
 
-def test_it_tells_why_there_are_no_tasks(queued: Extraction, plays: Script) -> None:
+def test_it_stores_why_there_are_no_tasks(queued: Extraction, plays: Script) -> None:
     def refuse(_on_step: Any) -> Inspected:
         raise Refused("It needs more than 4 MiB.")
 
@@ -99,7 +99,7 @@ def test_it_tells_why_there_are_no_tasks(queued: Extraction, plays: Script) -> N
     assert not queued.tasks.exists()
 
 
-def test_a_fault_of_our_own_is_told_too(queued: Extraction, plays: Script) -> None:
+def test_an_internal_error_is_reported(queued: Extraction, plays: Script) -> None:
     plays(lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         carried_out(queued)
@@ -116,7 +116,7 @@ def test_at_shutdown_it_is_queued_again(queued: Extraction, plays: Script) -> No
     assert Extraction.objects.forgotten().get() == queued
 
 
-def test_who_lost_the_lease_stores_nothing(queued: Extraction, plays: Script) -> None:
+def test_a_job_that_lost_the_lease_stores_nothing(queued: Extraction, plays: Script) -> None:
     def taken(on_step: Any) -> Inspected:
         result = found(on_step)
         Extraction.objects.update(status=Status.FAILED, error="gone")
@@ -127,7 +127,7 @@ def test_who_lost_the_lease_stores_nothing(queued: Extraction, plays: Script) ->
     assert not queued.tasks.exists()
 
 
-def test_one_that_is_deleted_meanwhile_is_given_up(queued: Extraction, plays: Script) -> None:
+def test_an_extraction_that_is_deleted_meanwhile_is_given_up(queued: Extraction, plays: Script) -> None:
     def deleted(on_step: Any) -> Inspected:
         networks.delete(queued.network)
         return found(on_step)
@@ -136,12 +136,12 @@ def test_one_that_is_deleted_meanwhile_is_given_up(queued: Extraction, plays: Sc
     assert carried_out(queued) == "gone"
 
 
-def test_only_one_job_takes_it(queued: Extraction) -> None:
+def test_only_one_job_claims_it(queued: Extraction) -> None:
     assert queued.claim()
     assert not Extraction.objects.get().claim()
 
 
-def test_the_sweep_ends_abandoned_ones_and_tells_again_of_forgotten_ones(
+def test_the_sweep_ends_abandoned_extractions_and_enqueues_forgotten_ones(
     queued: Extraction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Extraction] = []
@@ -160,7 +160,7 @@ def test_the_sweep_ends_abandoned_ones_and_tells_again_of_forgotten_ones(
 
 @pytest.mark.tvm
 def test_tasks_before_a_run_are_the_tasks_of_the_run(settings: Any, tmp_path: Any) -> None:
-    """With the same numbers: these are what a user chooses by."""
+    """With the same indices, since users choose tasks by these."""
     settings.VAR = tmp_path
     network, _ = networks.upload(io.BytesIO(models.dense().SerializeToString()), "dense.onnx", None)
     before, due = networks._requested(network, "this", None)
@@ -176,7 +176,7 @@ def test_tasks_before_a_run_are_the_tasks_of_the_run(settings: Any, tmp_path: An
 
 
 @pytest.mark.tvm
-def test_a_file_that_is_gone_is_named(queued: Extraction) -> None:
+def test_a_missing_file_is_reported(queued: Extraction) -> None:
     assert carried_out(queued) == "failed"
     queued.refresh_from_db()
     assert queued.error == "The model's file can't be read: No such file or directory."
@@ -193,7 +193,7 @@ def test_a_built_in_network_is_inspected_too() -> None:
 
 
 @pytest.mark.tvm
-def test_it_needs_no_device_of_the_target() -> None:
+def test_it_doesnt_need_the_targets_device() -> None:
     network = networks.stored("mlp", {"batch": 1, "dtype": "float32"})
     made, due = networks._requested(network, "nvidia/nvidia-a100", None)
     assert due

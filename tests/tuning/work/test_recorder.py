@@ -92,14 +92,14 @@ def test_it_groups_errors_by_text() -> None:
     assert set(run.trials.values_list("number", "error__kind")) == {(1, "build"), (2, "build"), (3, "run")}
 
 
-def test_it_tells_phases_and_where_the_run_is() -> None:
+def test_it_stores_the_phase_and_its_task() -> None:
     run = claimed(make_run())
     delta = Recorder(run).record([extracted(), Phase("searching", 1)])
     assert (delta["run"]["phase"], delta["run"]["phase_task"], delta["run"]["status"]) == ("searching", 1, "running")
     assert (delta["after"], delta["last"]) == (0, 0)
 
 
-def test_it_goes_on_with_the_tasks_that_it_knows() -> None:
+def test_a_resumed_run_keeps_its_tasks() -> None:
     run = measured_run()
     Recorder(run).record([extracted(), trial(0, 0.5e-3)])
     run.refresh_from_db()
@@ -116,7 +116,7 @@ def test_it_goes_on_with_the_tasks_that_it_knows() -> None:
         ([TasksExtracted(target={}, tasks=task_infos(1))], "aren't the ones"),
     ],
 )
-def test_it_refuses_what_an_engine_may_not_say(events: list[Event], says: str) -> None:
+def test_it_refuses_events_that_break_the_protocol(events: list[Event], says: str) -> None:
     run = measured_run()
     with pytest.raises(EngineMisbehaved, match=says):
         Recorder(run).record(events)
@@ -125,7 +125,7 @@ def test_it_refuses_what_an_engine_may_not_say(events: list[Event], says: str) -
     assert run.trials_done == 3
 
 
-def test_it_writes_nothing_once_the_run_was_taken_away() -> None:
+def test_it_writes_nothing_after_the_run_was_taken_away() -> None:
     run = measured_run()
     recorder = Recorder(run)
     Run.objects.filter(pk=run.pk).update(lease="somebody else's")
@@ -135,7 +135,7 @@ def test_it_writes_nothing_once_the_run_was_taken_away() -> None:
 
 
 class _NthWriteFails:
-    """Has the nth statement that writes fail, as a lost connection would."""
+    """Make the nth statement that writes fail, as a lost connection would."""
 
     def __init__(self, nth: int) -> None:
         self.left = nth

@@ -1,4 +1,4 @@
-"""`manage.py seed_trials`: made-up runs that are like measured ones in all but their truth."""
+"""`manage.py seed_trials`: synthetic runs that look like measured ones."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_it_prints_the_id_of_a_finished_synthetic_run(small_batches: None) -> No
     assert (run.finished_at - run.started_at).total_seconds() == pytest.approx(run.elapsed_s)
 
 
-def test_its_rows_are_what_the_recorder_makes_of_such_trials(small_batches: None) -> None:
+def test_its_rows_are_the_ones_that_the_recorder_writes(small_batches: None) -> None:
     run = synthetic.seed_run(450, 5)
     best: dict[int, float] = {}
     for trial in run.trials.order_by("number"):
@@ -81,7 +81,7 @@ def test_it_makes_many_small_runs() -> None:
     assert len(ids) == 4
 
 
-def test_it_tells_how_fast_it_was() -> None:
+def test_it_reports_how_fast_it_was() -> None:
     told = json.loads(seed("--trials", "20", "--tasks", "2", "--runs", "2", "--json"))
     assert len(told["runs"]) == 2
     assert told["trials_a_second"] == pytest.approx(40 / told["seconds"])
@@ -109,7 +109,7 @@ def test_it_leaves_nothing_of_a_run_that_is_interrupted(small_batches: None, mon
     assert not any(model.objects.exists() for model in (Run, Task, Trial, TrialError))
 
 
-def test_it_waits_for_nobody_who_seeds_already() -> None:
+def test_it_refuses_to_run_twice_at_once() -> None:
     claimed(make_run(device=synthetic.NAME))
     with pytest.raises(CommandError, match="is being made"):
         seed("--trials", "3", "--tasks", "1")

@@ -1,4 +1,4 @@
-"""A run from claim to end, with a fake engine that really is a process: every way to end, and nothing lost."""
+"""A run from claim to end, with a fake engine in a real process: every way to end, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def test_it_fails_when_nothing_was_measured_at_all(play: Play) -> None:
     assert "No trial was measured" in str(tune(make_run()).error)
 
 
-def test_it_passes_on_why_the_engine_failed(play: Play) -> None:
+def test_it_stores_why_the_engine_failed(play: Play) -> None:
     play(HELLO, Failed("LLVM knows no processor m68k", field="target"))
     run = tune(make_run())
     assert (run.status, run.error) == ("failed", "LLVM knows no processor m68k")
 
 
-def test_it_tells_the_signal_and_the_last_lines_of_an_engine_that_was_killed(play: Play) -> None:
+def test_a_killed_engine_is_reported_with_the_signal_and_its_last_lines(play: Play) -> None:
     play(*BEGINNING, {"do": "print", "text": "about to crash"}, {"do": "kill"})
     run = tune(make_run())
     assert run.status == "failed"
@@ -70,7 +70,7 @@ def test_it_tells_the_signal_and_the_last_lines_of_an_engine_that_was_killed(pla
     assert run.trials_done == 2
 
 
-def test_it_tells_the_exit_status_of_an_engine_that_gave_no_reason(play: Play) -> None:
+def test_an_engine_that_gave_no_reason_is_reported_with_its_exit_status(play: Play) -> None:
     play(HELLO, {"do": "exit", "status": 3})
     assert tune(make_run()).error == "The engine ended with exit status 3 and gave no reason."
 
@@ -89,7 +89,7 @@ def test_a_killed_run_is_resumed_to_exactly_its_budget(play: Play) -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"do": "raw", "text": "Segmentation fault"}, "no event"),
+        ({"do": "raw", "text": "Segmentation fault"}, "isn't an event"),
         (Hello(version=VERSION + 1, engine="fake", pid=1, versions={}), "version"),
         (trial(9), "task 9"),
     ],
@@ -165,7 +165,7 @@ def test_a_run_that_was_taken_away_is_left_alone(play: Play, monkeypatch: pytest
     assert descendants("fake_engine") == []
 
 
-def test_it_waits_for_a_database_that_is_away_and_says_so_once(
+def test_it_waits_for_a_database_that_is_down_and_logs_that_once(
     play: Play, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervisor, "RETRY_S", 0.01)
@@ -187,7 +187,7 @@ def test_it_waits_for_a_database_that_is_away_and_says_so_once(
 
 
 @pytest.mark.parametrize("step", ["announce_status", "Recorder"])
-def test_it_waits_for_a_database_that_is_away_at_the_beginning_or_end(
+def test_it_waits_for_a_database_that_is_down_at_the_beginning_or_end(
     play: Play, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     monkeypatch.setattr(supervisor, "RETRY_S", 0.01)
@@ -203,7 +203,7 @@ def test_it_waits_for_a_database_that_is_away_at_the_beginning_or_end(
     assert tune(make_run(trials_budget=2)).status == "finished"
 
 
-def test_an_engine_that_goes_on_at_shutdown_is_killed_before_the_worker_is(
+def test_an_engine_that_ignores_a_shutdown_is_killed_before_the_worker_is(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "SHUTDOWN_GRACE_S", 0.2)
@@ -216,7 +216,7 @@ def test_an_engine_that_goes_on_at_shutdown_is_killed_before_the_worker_is(
     assert descendants("fake_engine") == []
 
 
-def test_a_fault_of_our_own_is_told_at_the_run(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_stored_with_the_run(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     play(*BEGINNING, {"do": "ignore"})
     when_recorded(monkeypatch, 2, lambda: 1 / 0)
     run = claimed(make_run())

@@ -1,4 +1,4 @@
-"""Engines forked from a warm parent: like those that are started, and nothing of one run is left to the next."""
+"""Engines forked from a warm parent behave like started ones, and nothing of one run is left for the next."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = [
 
 @pytest.fixture
 def warm(play: Play) -> Iterator[WarmParent]:
-    """This process keeps a warm parent, as a worker does, of the fake engine."""
+    """Keep a warm parent of the fake engine in this process, as a worker does."""
     engine_process.keep_warm("llvm")
     yield engine_process.WARM[FAKE]
     engine_process.WARM.pop(FAKE).stop()
@@ -104,7 +104,7 @@ def test_the_parent_keeps_nothing_of_a_run(warm: WarmParent, play: Play) -> None
     ("deed", "says"),
     [({"do": "exit", "status": 3}, "exit status 3 "), ({"do": "kill"}, "killed by SIGKILL")],
 )
-def test_it_is_told_how_an_engine_ended(warm: WarmParent, play: Play, deed: Any, says: str) -> None:
+def test_the_supervisor_learns_how_an_engine_ended(warm: WarmParent, play: Play, deed: Any, says: str) -> None:
     play(*BEGINNING, deed)
     run = tune()
     assert (run.status, run.trials_done) == ("failed", 1)
@@ -128,7 +128,7 @@ def test_a_run_outlives_its_parent_and_the_next_one_gets_another(warm: WarmParen
     assert warm.pid not in (None, first)
 
 
-def test_a_run_whose_end_nobody_saw_says_so(warm: WarmParent, play: Play) -> None:
+def test_an_unknown_exit_status_is_reported(warm: WarmParent, play: Play) -> None:
     play(*BEGINNING, {"do": "sleep", "seconds": 1.0}, {"do": "exit", "status": 7})
 
     def kill_minder() -> None:
@@ -165,7 +165,7 @@ def test_a_run_starts_without_a_parent_that_cannot_load(
     play(*BEGINNING, Finished("budget"))
     monkeypatch.setitem(engine_process.WARM, FAKE, WarmParent("tests.no_such_engine", "llvm"))
     assert tune(trials_budget=1).status == "finished"
-    assert "the run starts without" in caplog.text
+    assert "starts its engine without it" in caplog.text
 
 
 @pytest.mark.parametrize("ready", [False, True])

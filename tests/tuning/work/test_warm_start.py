@@ -1,4 +1,4 @@
-"""What a run is shown of earlier runs."""
+"""The records of earlier runs that a run begins with."""
 
 from __future__ import annotations
 
@@ -60,20 +60,20 @@ def test_other_workloads_synthetic_runs_and_the_run_itself_do_not_count() -> Non
     assert warm_start(make_run(), other).records == []
 
 
-def test_only_the_chosen_tasks_are_told_of() -> None:
+def test_only_chosen_tasks_get_records() -> None:
     ended()
     first, second = task_infos(2)
     told_of = [first, msgspec.structs.replace(second, chosen=False)]
     assert {one.task for one in warm_start(make_run(), told_of).records} == {0}
 
 
-def test_it_tells_of_so_many_at_most() -> None:
+def test_the_number_of_records_is_limited() -> None:
     for nth in range(3):
         ended(latencies=[(0, 1e-3 * (10 * nth + one + 1)) for one in range(8)])
     assert len(told(make_run(), tasks=1)) == MOST
 
 
-def test_the_engine_is_told_and_what_it_uses_is_kept(play: Play) -> None:
+def test_the_engine_gets_records_and_the_run_stores_which_it_used(play: Play) -> None:
     earlier = ended()
     used = WarmStarted([0, 1], [earlier.pk])
     play(HELLO, extracted(), {"do": "warm_start"}, used, trial(0), trial(1), Finished("budget"))
@@ -84,7 +84,7 @@ def test_the_engine_is_told_and_what_it_uses_is_kept(play: Play) -> None:
     assert run.trials_done == 2
 
 
-def test_it_is_told_nothing_when_that_is_turned_off() -> None:
+def test_the_engine_gets_no_records_if_warm_start_is_off() -> None:
     ended()
     assert _start_of(make_run(options={"warm_start": False})).expect_warm_start is False
     assert _start_of(make_run()).expect_warm_start is True

@@ -26,7 +26,7 @@ def inspect(question: Question, pipe: serving.Pipe) -> Inspected:
     target = Target(question.target or {"kind": "llvm", "num-cores": 1})
     extracted = extraction.extract(extraction.legalized(network.mod, target), target)
     if not extracted:
-        raise Refused("The network has nothing to tune: its output doesn't depend on its inputs.")
+        raise Refused("The network has no function to tune: everything in it can be computed without its inputs.")
     tasks = []
     for index, task in enumerate(extracted):
         pipe.step(f"Describing task {index + 1} of {len(extracted)}")

@@ -1,4 +1,4 @@
-"""Records applied to the network that they were found for."""
+"""Records are applied to the network that they were found for."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_tuned_network_computes_what_the_untuned_one_does(tuned: Engine) -> No
     assert len(found.mod.functions) == 2, "the weight was packed when it was compiled, by a function that went with it"
 
 
-def test_it_names_what_no_record_fits() -> None:
+def test_it_names_functions_that_no_record_fits() -> None:
     from tvm.target import Target
 
     from tuning.engines.oneshot.applying import applied
@@ -65,7 +65,7 @@ def test_it_names_what_no_record_fits() -> None:
 
 
 def test_tvms_own_pipelines_find_the_records() -> None:
-    """They look for functions by their structure, attributes included."""
+    """They look up functions by their structure, including attributes."""
     from tvm import relax
     from tvm.s_tir import meta_schedule as ms
     from tvm.target import Target
@@ -92,7 +92,7 @@ def test_only_constants_may_be_packed() -> None:
     assert "layout_free_buffers" not in legalized(gpu)["fused_conv2d_add"].attrs
 
 
-def test_what_is_constant_in_one_call_only_stays_as_it_is() -> None:
+def test_a_weight_that_is_constant_in_only_one_call_isnt_packed() -> None:
     from tvm import relax
     from tvm.target import Target
 

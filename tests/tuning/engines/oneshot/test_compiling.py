@@ -1,4 +1,4 @@
-"""Libraries that are really built, from records that were really measured."""
+"""Libraries are really built, with records that were really measured."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def made(tuned: Engine, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """A library, where it lies, and the target."""
+    """A library, its folder, and the target."""
     folder = tmp_path_factory.mktemp("libraries") / "mlp"
     target = target_of(tuned)
     return SimpleNamespace(built=build(MLP, target, best(tuned), folder), folder=folder, target=target)
@@ -63,7 +63,7 @@ def test_the_manifest_says_what_the_library_is(made: Any) -> None:
     assert manifest["library"] == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def test_it_is_right_and_faster(made: Any) -> None:
+def test_the_library_is_right_and_faster(made: Any) -> None:
     proven = prove(MLP, made.target, made.folder)
     assert proven.verified
     assert proven.max_rel_error is not None
@@ -72,14 +72,14 @@ def test_it_is_right_and_faster(made: Any) -> None:
     assert (proven.onnxruntime is None) == (proven.without_onnxruntime is not None)
 
 
-def test_it_is_compared_with_onnxruntime_where_that_is_installed(made: Any) -> None:
+def test_it_is_compared_with_onnxruntime_if_that_is_installed(made: Any) -> None:
     runtime = pytest.importorskip("onnxruntime")
     proven = prove(MLP, made.target, made.folder)
     assert proven.onnxruntime == runtime.__version__
     assert len(proven.rounds["onnxruntime"]) == len(proven.rounds["tuned"])
 
 
-def test_a_library_of_other_weights_is_found_out(made: Any, tuned: Engine, tmp_path: Path) -> None:
+def test_a_library_with_other_weights_is_detected(made: Any, tuned: Engine, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong"
     shutil.copytree(made.folder, wrong)
     data = (wrong / LIBRARY).read_bytes()
@@ -91,7 +91,7 @@ def test_a_library_of_other_weights_is_found_out(made: Any, tuned: Engine, tmp_p
     assert proven.max_rel_error is None or proven.max_rel_error > proven.tolerance.relative
 
 
-def test_the_python_program_runs_it_with_no_tuneboard_in_sight(made: Any, tmp_path: Path) -> None:
+def test_the_python_program_runs_the_library_without_tuneboard(made: Any, tmp_path: Path) -> None:
     name = program(made, tmp_path, "python", ".py")
     done = subprocess.run(
         [sys.executable, "-I", name],
@@ -118,7 +118,7 @@ def test_the_cpp_program_compiles_and_runs_as_its_comment_says(made: Any, tmp_pa
 
 
 def program(made: Any, folder: Path, language: str, suffix: str) -> str:
-    """Written beside the library as both are downloaded; gives its name."""
+    """Write it next to the library, as both are downloaded, and return its name."""
     from dashboard.presentation import snippets
     from tuning.models import Compilation, Network, Run
 
@@ -131,7 +131,7 @@ def program(made: Any, folder: Path, language: str, suffix: str) -> str:
     return f"mlp_here{suffix}"
 
 
-def test_it_names_what_has_no_record(made: Any, tuned: Engine, tmp_path: Path) -> None:
+def test_it_names_functions_without_a_record(made: Any, tuned: Engine, tmp_path: Path) -> None:
     first, *_ = best(tuned)
     built = build(MLP, made.target, [first], tmp_path / "half")
     assert [one.trial for one in built.used] == [first.trial]
@@ -145,19 +145,19 @@ def test_records_of_another_workload_are_refused(made: Any, tuned: Engine, tmp_p
 
 
 @pytest.mark.parametrize("text", ["[]", '[["1", "AAAA"], [[[], []], [1e-3], {"kind": "llvm"}, []]]'])
-def test_a_record_that_cannot_be_read_is_named(made: Any, tuned: Engine, tmp_path: Path, text: str) -> None:
+def test_an_unreadable_record_is_named(made: Any, tuned: Engine, tmp_path: Path, text: str) -> None:
     records = [*best(tuned), BestRecord(5, 23, 1e-3, text)]
     with pytest.raises(Refused, match=r"The record of trial 23 of run 5 no longer applies with this TVM: "):
         build(MLP, made.target, records, tmp_path / "unread")
 
 
-def test_a_target_that_is_not_this_machines_is_refused(tuned: Engine, tmp_path: Path) -> None:
+def test_a_target_of_another_machine_is_refused(tuned: Engine, tmp_path: Path) -> None:
     target = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}
     with pytest.raises(Refused, match=r"This machine can't build for the target. Code for aarch64-linux-gnu can't run"):
         build(MLP, target, best(tuned), tmp_path / "board")
 
 
-def test_it_ends_within_its_memory(tuned: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_memory_is_limited(tuned: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.tuning.engines import compiling
 
     monkeypatch.setitem(compiling.LIMITS, "memory_mb", 300)
@@ -198,7 +198,7 @@ def test_it_links_for_boards_without_a_compiler(monkeypatch: pytest.MonkeyPatch,
     assert library.read_bytes()[:20] == b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\xb7\x00", "a library for aarch64"
 
 
-def test_it_says_what_to_install_when_nothing_links(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_says_what_to_install_without_a_linker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linking, "_zig", lambda: None)
     monkeypatch.setenv("PATH", "")
     for name in ("CC", "CXX"):
@@ -207,14 +207,14 @@ def test_it_says_what_to_install_when_nothing_links(monkeypatch: pytest.MonkeyPa
         linking.name()
 
 
-def test_it_says_what_the_linker_says(tmp_path: Path) -> None:
+def test_the_linkers_message_is_passed_on(tmp_path: Path) -> None:
     (tmp_path / "broken.o").write_bytes(b"no object")
     with pytest.raises(Refused, match=r"can't be linked by ziglang.*broken.o:1: unknown directive"):
         linking.link(str(tmp_path / "x.so"), [str(tmp_path / "broken.o")])
 
 
 def test_functions_without_a_record_get_a_default_schedule_for_a_gpu() -> None:
-    """Without one TVM builds no kernel: nothing would bind their loops to threads."""
+    """Without a schedule that binds loops to threads, TVM builds no kernel."""
     if not shutil.which("nvcc"):
         pytest.skip("no nvcc")
     from tvm.target import Target
@@ -230,5 +230,5 @@ def test_functions_without_a_record_get_a_default_schedule_for_a_gpu() -> None:
     assert compiling._built(mod, target) is not None
 
 
-def test_nothing_but_the_three_files_is_left(made: Any) -> None:
+def test_only_the_three_files_are_left(made: Any) -> None:
     assert {path.name for path in made.folder.iterdir()} == {LIBRARY, MANIFEST, UNTUNED}

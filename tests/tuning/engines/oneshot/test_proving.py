@@ -1,4 +1,4 @@
-"""When two outputs are alike, and in which order sides are measured."""
+"""When two outputs agree, and in which order sides are measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tuning.engines.wire.compiling import Side
 ONES = np.ones((2, 3), "float32")
 
 
-def test_rounding_is_told_from_a_wrong_number() -> None:
+def test_rounding_is_distinguished_from_wrong_numbers() -> None:
     verified, error, relative, tolerance = compared([ONES * 4 + 1e-5], [ONES * 4])
     assert verified
     assert error == pytest.approx(1e-5, rel=0.1)
@@ -41,16 +41,16 @@ def test_the_worst_of_several_outputs_decides() -> None:
 
 
 @pytest.mark.parametrize(("tuned", "untuned"), [(np.nan, 1.0), (1.0, np.nan), (np.inf, -np.inf), (np.inf, 1.0)])
-def test_numbers_where_the_other_has_none_are_wrong(tuned: float, untuned: float) -> None:
+def test_a_number_where_the_other_output_isnt_finite_is_wrong(tuned: float, untuned: float) -> None:
     assert compared([ONES * tuned], [ONES * untuned])[:3] == (False, None, None)
 
 
-def test_what_is_no_number_in_both_is_alike() -> None:
+def test_outputs_agree_where_neither_is_a_number() -> None:
     both = np.array([np.nan, np.inf, 1.0], "float32")
     assert compared([both], [both.copy()])[:2] == (True, 0.0)
 
 
-def test_outputs_of_nothing_but_zeros_are_compared_as_they_are() -> None:
+def test_outputs_of_zeros_are_compared_absolutely() -> None:
     assert compared([ONES * 0], [ONES * 0])[:3] == (True, 0.0, 0.0)
     assert not compared([ONES], [ONES * 0])[0]
 
@@ -76,7 +76,7 @@ def sides(order: list[str], **seconds: float) -> dict[Side, proving.Measure]:
     return {name: side(name, each) for name, each in seconds.items()}  # type: ignore[misc]
 
 
-def test_sides_take_turns_and_fast_ones_are_executed_more_often(order: list[str]) -> None:
+def test_sides_take_turns_and_fast_ones_run_more_often(order: list[str]) -> None:
     shares: list[float] = []
     rounds = benchmarked(sides(order, tuned=0.01, untuned=2.0), 1e6, shares.append)
     assert order[:6] == ["tuned 1", "untuned 1", "tuned 10", "untuned 1", "untuned 1", "tuned 10"]
@@ -84,7 +84,7 @@ def test_sides_take_turns_and_fast_ones_are_executed_more_often(order: list[str]
     assert shares == sorted(shares)
 
 
-def test_it_ends_with_its_time_but_for_the_least_rounds(order: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_ends_in_time_but_not_before_the_least_rounds(order: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     hours = iter(range(1000))
     monkeypatch.setattr(time, "monotonic", lambda: next(hours) * 3600.0)
     rounds = benchmarked(sides(order, tuned=1.0), 60.0, lambda _: None)

@@ -1,4 +1,4 @@
-"""What a record does, by TVM itself."""
+"""A record's schedule as TVM applies it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONV = NetworkSpec("conv2d", {"size": 8, "channels": 16})
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """Of a convolution, whose weight the schedules pack and whose padding they place."""
+    """Records of a convolution: its schedules pack the weight and place the padding."""
     folder = tmp_path_factory.mktemp("conv")
     with Engine(start(folder / "work", network=CONV, trials_budget=12), folder / "console.log") as engine:
         engine.to_the_end()
@@ -36,7 +36,7 @@ def tuning_record(text: str) -> tuple[Any, Any]:
     return workload.mod, ms.database.TuningRecord.from_json(record, workload)
 
 
-def test_the_code_is_tvm_s_own_and_makes_the_tensorir(records: list[str]) -> None:
+def test_the_code_is_tvms_and_produces_the_tensorir(records: list[str]) -> None:
     from tvm import s_tir
 
     for text in records:
@@ -68,7 +68,7 @@ def test_every_decision_of_the_trace_is_there(records: list[str]) -> None:
             assert f"sch.{one.instruction}(" in shown.code
 
 
-def test_it_says_in_words_what_was_chosen(records: list[str]) -> None:
+def test_it_puts_decisions_into_words(records: list[str]) -> None:
     decisions = [one for text in records for one in show(text).decisions]
     unrolled = [one for one in decisions if one.instruction == "sample_categorical"]
     assert {(one.of, one.block) for one in unrolled} == {("meta_schedule.unroll_explicit", "root")}

@@ -46,7 +46,7 @@ def test_a_resolved_target_resolves_to_itself() -> None:
 
 
 def test_a_cpu_target_gets_this_machines_cores_unless_it_says_how_many() -> None:
-    """Without any, MetaSchedule fails only when the design spaces are made."""
+    """Without the number of cores, MetaSchedule fails later, when it makes design spaces."""
     assert answer("llvm")["target"]["num-cores"] == resolving.cores()
     assert answer({"kind": "llvm", "num-cores": 3})["target"]["num-cores"] == 3
 
@@ -70,11 +70,11 @@ def test_a_cpu_target_gets_this_machines_cores_unless_it_says_how_many() -> None
         ({"kind": "vulkan"}, "can't be tuned yet"),
     ],
 )
-def test_it_refuses_what_is_no_target(asked: Any, words: str) -> None:
+def test_it_refuses_invalid_targets(asked: Any, words: str) -> None:
     assert words in answer(asked)["error"]
 
 
-def test_it_refuses_another_machines_code() -> None:
+def test_it_refuses_targets_of_other_architectures() -> None:
     from tvm.target import codegen
 
     here = str(codegen.llvm_get_system_triple())
@@ -84,7 +84,7 @@ def test_it_refuses_another_machines_code() -> None:
 
 
 def test_it_refuses_instructions_that_the_cpu_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They would end every trial by SIGILL."""
+    """They would kill every trial by SIGILL."""
     newest = "sapphirerapids" if "x86" in sys.platform or _is_x86() else "neoverse-v2"
     oldest = "x86-64" if _is_x86() else "generic"
     monkeypatch.setattr(resolving, "_this_machine", lambda: {"kind": "llvm", "mcpu": oldest, "num-cores": 1})
@@ -92,18 +92,18 @@ def test_it_refuses_instructions_that_the_cpu_lacks(monkeypatch: pytest.MonkeyPa
     assert "error" not in answer({"kind": "llvm", "mcpu": oldest})
 
 
-def away(target: Any) -> dict[str, Any]:
+def remote(target: Any) -> dict[str, Any]:
     return answer(target, remote=True)
 
 
-def test_for_a_device_elsewhere_it_need_only_be_built_here() -> None:
+def test_this_machine_need_only_build_for_a_remote_device() -> None:
     board = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}
     assert "can't run on this machine" in answer(board)["error"] or not _is_x86()
-    assert away(board)["target"]["mcpu"] == "cortex-a72"
-    assert away("raspberry-pi/4b-aarch64")["target"]["num-cores"] == 4
-    assert 'know a CPU "cortex-z80"' in away(board | {"mcpu": "cortex-z80"})["error"]
-    assert "how many cores" in away({"kind": "llvm", "mtriple": "aarch64-linux-gnu"})["error"]
-    assert away("nvidia/nvidia-a100")["target"]["arch"] == "sm_80"
+    assert remote(board)["target"]["mcpu"] == "cortex-a72"
+    assert remote("raspberry-pi/4b-aarch64")["target"]["num-cores"] == 4
+    assert 'know a CPU "cortex-z80"' in remote(board | {"mcpu": "cortex-z80"})["error"]
+    assert "how many cores" in remote({"kind": "llvm", "mtriple": "aarch64-linux-gnu"})["error"]
+    assert remote("nvidia/nvidia-a100")["target"]["arch"] == "sm_80"
 
 
 def _is_x86() -> bool:
@@ -112,7 +112,7 @@ def _is_x86() -> bool:
     return str(codegen.llvm_get_system_triple()).startswith("x86_64")
 
 
-def test_it_tells_tuning_hints_from_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_distinguishes_tuning_hints_from_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
     if not _is_x86():
         pytest.skip("names of x86 CPUs")
     monkeypatch.setattr(resolving, "_this_machine", lambda: {"kind": "llvm", "mcpu": "znver4", "num-cores": 1})
@@ -131,15 +131,17 @@ def test_it_refuses_cuda_without_a_gpu() -> None:
 
 
 @on_x86
-def test_it_says_what_a_baseline_target_leaves_out() -> None:
+def test_it_says_which_features_a_baseline_target_doesnt_use() -> None:
     remarks = answer("llvm")
     assert "doesn't use features of this machine's CPU" in remarks["warning"]
     assert remarks["float16"] is False
     assert answer("this")["warning"] is None
-    assert away({"kind": "llvm", "num-cores": 4})["warning"] is None, "what another machine's CPU has isn't known here"
+    assert remote({"kind": "llvm", "num-cores": 4})["warning"] is None, (
+        "what another machine's CPU has isn't known here"
+    )
 
 
-def test_it_says_when_not_all_cores_are_used() -> None:
+def test_it_says_if_the_number_of_cores_differs() -> None:
     host = answer("this")["target"]
     assert f"for {host['num-cores'] + 1} of this" in answer(host | {"num-cores": host["num-cores"] + 1})["warning"]
 
@@ -151,7 +153,7 @@ def test_it_lists_the_tags_that_can_be_tuned_for() -> None:
     assert not any("vulkan" in tag for tag in known)
 
 
-def test_tags_of_nvidias_gpus_say_so() -> None:
+def test_tags_of_cuda_targets_contain_nvidia() -> None:
     """`tuning.host.targets` tells from the text whether a question needs CUDA's address space."""
     from tvm.target import Target
 
