@@ -89,6 +89,5 @@ def test_a_task_whose_batch_failed_is_picked_again_and_the_budget_ends_the_loop(
     trials = Trials(budget=6 * BATCH)
     tune(trials)
     assert trials.left == 0
-    assert trials.picked[:2] == [0, 1]
-    assert trials.picked.count(0) >= 2
+    assert trials.picked == [0, 1] * 3
     assert all(standing.measured for standing in trials.allotment.standings)
