@@ -1,8 +1,8 @@
-"""What `manage.py` does before Django: makes sure of an environment that holds what is pinned. Standard library only.
+"""What `manage.py` does before it imports Django: provides an environment with the pinned packages. Standard library only.
 
-An environment that has every pin of requirements.txt already (a container, a virtualenv of the user's own) is used
-as it is. Else `.venv` beside manage.py is made, filled and entered. A stamp in it, written last, holds the digest of
-what was installed: a call that was cut short or a changed pin is mended by the next call.
+An environment that already has every package pinned in requirements.txt (a container, the user's own virtualenv) is
+used as it is. Otherwise `.venv` next to manage.py is created, filled and entered. A stamp, written last, holds the digest
+of what was installed: the next call completes an interrupted installation or follows a changed pin.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ CAUSES = (
         r"NewConnectionError|NameResolutionError|ConnectTimeout|ReadTimeout|ProxyError|Network is unreachable|Max retries",
         "The package index can't be reached. Check the network (or pip's proxy and index settings)",
     ),
-    (r"Permission denied", "A file can't be written. Call it as the owner of this folder"),
+    (r"Permission denied", "A file can't be written. Run it as the owner of this folder"),
     (
         r"(?:No matching distribution found for|ERROR: Cannot install) (\S+)",
         r"There is no package \1 for this Python and system (README.md says which work)",
     ),
 )
-"""What pip's log says, and what its reader should do."""
+"""Patterns in pip's log, and what to do about each."""
 
 
 def main(argv: Sequence[str]) -> None:
-    """Runs a command of manage.py in an environment that can."""
+    """Runs a command of manage.py in a suitable environment."""
     if os.name != "posix":
         sys.exit("Tuneboard runs on Linux and macOS.")
     wanted = TEST if argv[1:2] == ["test"] else RUN
     if Path(sys.prefix) == VENV:
-        _mend(wanted, argv)
+        _complete(wanted, argv)
     elif not _has_pins(wanted):
         _enter(wanted, argv)
     _run(list(argv))
@@ -71,34 +71,34 @@ def _run(argv: list[str]) -> None:
 
 
 def _enter(wanted: Sequence[str], argv: Sequence[str]) -> NoReturn:
-    """Goes on inside `.venv`, made or mended when needed."""
+    """Runs the command in `.venv`, which is created or completed first if needed."""
     if not (_is_fresh(wanted) and os.access(PYTHON, os.X_OK)):
         with _alone() as lock:
-            if not (_is_fresh(wanted) and os.access(PYTHON, os.X_OK)):  # another call may have done it meanwhile
+            if not (_is_fresh(wanted) and os.access(PYTHON, os.X_OK)):  # another call may have done it
                 _make_venv()
                 _install(wanted, lock)
-    _go_on(PYTHON, argv)
+    _restart(PYTHON, argv)
 
 
-def _mend(wanted: Sequence[str], argv: Sequence[str]) -> None:
-    """The same from within `.venv`."""
+def _complete(wanted: Sequence[str], argv: Sequence[str]) -> None:
+    """Completes `.venv` from within, if needed."""
     if importlib.util.find_spec("pip") is None:
-        # The Python it was made with has been replaced: the one that is there now makes it anew.
+        # The Python that created it has been replaced: the current one creates it again.
         for stamp in VENV.glob(".installed-*"):
             stamp.unlink()
-        _go_on(Path(sys.executable).resolve(), argv)
+        _restart(Path(sys.executable).resolve(), argv)
     if not _is_fresh(wanted):
         with _alone() as lock:
             if not _is_fresh(wanted):
                 _install(wanted, lock)
 
 
-def _go_on(python: Path, argv: Sequence[str]) -> NoReturn:
-    os.execv(python, [str(python), str(ROOT / "manage.py"), *argv[1:]])  # noqa: S606 - there is no shell, on purpose
+def _restart(python: Path, argv: Sequence[str]) -> NoReturn:
+    os.execv(python, [str(python), str(ROOT / "manage.py"), *argv[1:]])  # noqa: S606 - no shell, on purpose
 
 
 def _has_pins(wanted: Sequence[str]) -> bool:
-    """Whether the environment that we are in has every package that is pinned, in its version."""
+    """Whether the current environment has every pinned package in the pinned version."""
     pins = re.findall(
         r"^([\w.-]+)(?:\[.*?\])?==([^\s;]+)", "\n".join((ROOT / name).read_text() for name in wanted), re.MULTILINE
     )
@@ -125,7 +125,7 @@ def _is_fresh(wanted: Sequence[str]) -> bool:
 
 @contextmanager
 def _alone() -> Iterator[int]:
-    """Holds the folder, so that two calls don't install at once. Gives the lock's file descriptor."""
+    """Locks the folder, so that two calls don't install at once. Yields the lock's file descriptor."""
     lock = os.open(ROOT, os.O_RDONLY)
     try:
         try:
@@ -146,16 +146,18 @@ def _make_venv() -> None:
         _give_up(
             f"This Python has no venv module with pip. On Debian and Ubuntu: apt-get install python{version}-venv",
         )
-    _say(f"Making {VENV} with Python {sys.version.split()[0]}.")
+    _say(f"Creating {VENV} with Python {sys.version.split()[0]}.")
     import venv
 
     try:
         venv.create(VENV, clear=True, symlinks=True, with_pip=True)
     except OSError as error:
-        _give_up(f"{VENV} can't be made: {error.strerror or error}. The folder must be writable, and the disk not full")
+        _give_up(
+            f"{VENV} can't be created: {error.strerror or error}. The folder must be writable, and the disk not full"
+        )
     except subprocess.CalledProcessError as error:
         _give_up(
-            f"{VENV} can't be made: {_last_line(error.output)}. The folder must be writable, and the disk not full"
+            f"{VENV} can't be created: {_last_line(error.output)}. The folder must be writable, and the disk not full"
         )
 
 
@@ -167,7 +169,7 @@ def _venv_works() -> bool:
 
 
 def _install(wanted: Sequence[str], lock: int) -> None:
-    _say(f"Installing what {' and '.join(wanted)} pin into {VENV}: once, about 2 GB, some minutes.")
+    _say(f"Installing what {' and '.join(wanted)} pin into {VENV}: only this time; about 2 GB, a few minutes.")
     log = VENV / "install.log"
     try:
         log.unlink(missing_ok=True)
@@ -185,7 +187,7 @@ def _install(wanted: Sequence[str], lock: int) -> None:
 
 
 def _pip(wanted: Sequence[str], log: Path, lock: int) -> int:
-    """Shows what pip downloads and gives its exit status. pip keeps the lock, should this process be killed."""
+    """Shows what pip downloads; returns its exit status. pip keeps the lock even if this process is killed."""
     names = [part for name in wanted for part in ("-r", str(ROOT / name))]
     options = ["--disable-pip-version-check", "--no-input", "--log", str(log), "-c", str(ROOT / LOCK)]
     command = [str(PYTHON), "-m", "pip", "install", *options, *names]
@@ -195,7 +197,7 @@ def _pip(wanted: Sequence[str], log: Path, lock: int) -> int:
             if found := re.search(r"Downloading (?:\S+/)?([^\s/-]+)-([^\s-]+)\S* (\(.*\))", line):
                 _say("Downloading {} {} {}".format(*found.groups()))
             elif line.startswith("Installing"):
-                _say("Unpacking all of them.")
+                _say("Unpacking the packages.")
     return pip.returncode
 
 
@@ -214,9 +216,9 @@ def _last_line(output: bytes | None) -> str:
 
 
 def _say(text: str) -> None:
-    print(f"tuneboard: {text}", file=sys.stderr, flush=True)  # noqa: T201 - there is no Django yet
+    print(f"tuneboard: {text}", file=sys.stderr, flush=True)  # noqa: T201 - Django isn't loaded yet
 
 
 def _give_up(reason: str, status: int = 1) -> NoReturn:
-    _say(f"{reason}; then call it again, it goes on from there.")
+    _say(f"{reason}; then run it again: it continues from there.")
     sys.exit(status)

@@ -17,7 +17,6 @@ from django.core.management import execute_from_command_line
 def serve() -> None:
     """Reads a JSON list of arguments from each line of stdin; answers with the command's status and output."""
     django.setup()
-    import dashboard.urls
     import tests.world  # noqa: F401 - what most commands of tests need
 
     for line in sys.stdin:
@@ -28,11 +27,12 @@ def serve() -> None:
 
 
 def _status(args: Sequence[str], out: IO[bytes], err: IO[bytes]) -> int:
-    if child := os.fork():
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    for stream, replaced in ((out, 1), (err, 2)):
-        os.dup2(stream.fileno(), replaced)
-    _run(args)
+    child = os.fork()
+    if child == 0:
+        os.dup2(out.fileno(), 1)
+        os.dup2(err.fileno(), 2)
+        _run(args)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _run(args: Sequence[str]) -> NoReturn:

@@ -138,7 +138,7 @@ class LiveSite:
         return self.manage("login_url", user, "--base", self.url).strip()
 
     @cached_property
-    def cookies(self) -> list[dict[str, str]]:
+    def cookies(self) -> list[Any]:
         """The cookies of a signed-in admin, as Playwright takes them."""
         jar = CookieJar()
         with urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar)).open(self.login_url()):
