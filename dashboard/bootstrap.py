@@ -200,7 +200,7 @@ def _pip(wanted: Sequence[str], log: Path, lock: int) -> int:
             if found := re.search(r"Downloading (?:\S+/)?([^\s/-]+)-([^\s-]+)\S* (\(.*\))", line):
                 _say("Downloading {} {} {}".format(*found.groups()))
             elif line.startswith("Installing"):
-                _say("Unpacking all of them.")
+                _say("Unpacking the packages.")
     return pip.returncode
 
 
@@ -219,7 +219,7 @@ def _last_line(output: bytes | None) -> str:
 
 
 def _say(text: str) -> None:
-    print(f"tuneboard: {text}", file=sys.stderr, flush=True)  # noqa: T201 - there is no Django yet
+    print(f"tuneboard: {text}", file=sys.stderr, flush=True)  # noqa: T201 - Django isn't loaded yet
 
 
 def _give_up(reason: str, status: int = 1) -> NoReturn:

@@ -29,13 +29,13 @@ def serve() -> None:
 def _status(args: Sequence[str], out: IO[bytes], err: IO[bytes]) -> int:
     child = os.fork()
     if child == 0:
-        _run(args, out, err)
+        os.dup2(out.fileno(), 1)
+        os.dup2(err.fileno(), 2)
+        _run(args)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _run(args: Sequence[str], out: IO[bytes], err: IO[bytes]) -> NoReturn:
-    for stream, replaced in ((out, 1), (err, 2)):
-        os.dup2(stream.fileno(), replaced)
+def _run(args: Sequence[str]) -> NoReturn:
     status = 1
     try:
         execute_from_command_line(["manage.py", *args])

@@ -1,4 +1,4 @@
-"""Fixtures that put the fake compiler in place of the real one."""
+"""Fixtures that replace the compiler by a fake one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Compiler = Callable[[str], None]
 
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch) -> Compiler:
-    """Builds and proves without TVM; call it to have the next processes misbehave (`tests.fake_compiler`)."""
+    """Builds and proves without TVM. Call it to make the next processes misbehave (see `tests.fake_compiler`)."""
     monkeypatch.setattr(compiling, "COMPILER", "tests.fake_compiler")
     monkeypatch.setattr(compiling, "PROVER", "tests.fake_compiler")
     monkeypatch.delenv("FAKE_COMPILER", raising=False)

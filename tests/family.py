@@ -1,4 +1,4 @@
-"""The processes that a test has started, and those that these have."""
+"""The child processes of a test, and their children."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import psutil
 
 
 def descendants(named: str) -> list[psutil.Process]:
-    """Those with the text in their command line. One that has ended has none, though nobody may have reaped it yet."""
+    """Those with the text in their command line. Zombies have no command line."""
     found = []
     for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):  # ZombieProcess is one
+        with contextlib.suppress(psutil.NoSuchProcess):  # also raised for zombies
             if named in " ".join(child.cmdline()):
                 found.append(child)
     return found

@@ -1,4 +1,4 @@
-"""Small models as their users have them: ONNX files made by `onnx.helper`, Relax modules in TVM's JSON."""
+"""Small models to upload: ONNX files made with `onnx.helper`, and Relax modules in TVM's JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def onnx_model(
     outputs: dict[str, list[Extent]],
     **constants: NDArray[Any],
 ) -> ModelProto:
-    """Float inputs and outputs of these shapes, with letters for open extents."""
+    """A model with float inputs and outputs of these shapes; a name stands for a dynamic extent."""
     graph = helper.make_graph(
         nodes,
         "graph",
@@ -32,7 +32,7 @@ def onnx_model(
 
 
 def convnet(batch: Extent = 1, channels: int = 8, size: int = 16) -> ModelProto:
-    """Convolution, batch norm, ReLU, pool, dense: 3 × size × size to 10 numbers."""
+    """Convolution, batch norm, ReLU, pooling and dense: from 3 × size × size to 10 numbers."""
     random = np.random.default_rng(0)
 
     def normal(*shape: int) -> NDArray[np.float32]:
@@ -64,13 +64,13 @@ CONVNET_PARAMETERS = 8 * 27 + 2 * 8 + 80 + 10
 
 
 def dense(rows: Extent = 4) -> ModelProto:
-    """One matrix product: the smallest thing to tune."""
+    """One matrix product: the smallest model to tune."""
     weight = np.random.default_rng(0).standard_normal((16, 8)).astype("float32")
     return onnx_model([helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": [rows, 16]}, {"y": [rows, 8]}, w=weight)
 
 
 def external(folder: Path) -> bytes:
-    """A model whose weights lie in a second file."""
+    """A model whose weights are in a second file."""
     path = folder / "model.onnx"
     onnx.save_model(
         convnet(), path, save_as_external_data=True, location="weights.bin", size_threshold=0, convert_attribute=True
@@ -79,7 +79,7 @@ def external(folder: Path) -> bytes:
 
 
 def relax_json(model: ModelProto | None = None) -> bytes:
-    """TVM's JSON of a Relax module."""
+    """A Relax module as TVM's JSON."""
     import tvm
     from tvm.relax.frontend.onnx import from_onnx
 
@@ -88,13 +88,13 @@ def relax_json(model: ModelProto | None = None) -> bytes:
 
 
 def constant() -> ModelProto:
-    """Its output is known without its input."""
+    """A model whose output doesn't depend on its input."""
     value = numpy_helper.from_array(np.ones(4, "float32"), "value")
     return onnx_model([helper.make_node("Constant", [], ["y"], value=value)], {"x": [4]}, {"y": [4]})
 
 
 def bomb() -> ModelProto:
-    """A hundred bytes that stand for 4 TiB."""
+    """A file of a hundred bytes whose output has 4 TiB."""
     shape = np.array([1 << 20, 1 << 20], "int64")
     nodes = [helper.make_node("ConstantOfShape", ["shape"], ["big"]), helper.make_node("Add", ["x", "big"], ["y"])]
     return onnx_model(nodes, {"x": [1]}, {"y": [1 << 20, 1 << 20]}, shape=shape)

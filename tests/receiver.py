@@ -1,4 +1,4 @@
-"""A site on loopback that Tuneboard tells of ended runs."""
+"""An HTTP server on loopback that receives webhook messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Receiver(ThreadingHTTPServer):
-    """Answers each message with `status`; `trickles` its answer for ever instead."""
+    """Answers each message with `status`, or with an endless body if `trickles`."""
 
     daemon_threads = True
 
@@ -21,7 +21,7 @@ class Receiver(ThreadingHTTPServer):
         self.status = 204
         self.trickles = False
         self.got: list[tuple[str, dict[str, str], bytes]] = []
-        """Path, headers with names in lower case, and body of each message."""
+        """Path, headers (names in lower case) and body of each message."""
 
     @property
     def url(self) -> str:

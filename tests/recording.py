@@ -1,4 +1,4 @@
-"""A made-up run that is recorded live on a site: its deltas come as those of a run that is tuned."""
+"""A synthetic run recorded live on a site: pages receive its deltas like those of a tuned run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.live import ROOT, LiveSite
 
 
 class Recording:
-    """A run of `trials` that begins with `go`, `batch` of them each `pause_s` seconds; it is deleted in the end."""
+    """A run of `trials` trials, recorded from `go()` on, `batch` of them every `pause_s` seconds; deleted on exit."""
 
     def __init__(self, site: LiveSite, trials: int, batch: int, pause_s: float) -> None:
         command = [sys.executable, "-m", "tests.benchmarks.web.recording", str(trials), str(batch), str(pause_s)]
@@ -26,7 +26,7 @@ class Recording:
         return self
 
     def go(self) -> None:
-        """Begin to record."""
+        """Starts recording."""
         assert self.process.stdin
         self.process.stdin.write("go\n")
         self.process.stdin.flush()

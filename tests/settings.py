@@ -1,6 +1,6 @@
-"""Tuneboard's settings, cut off from whatever the environment says: no test touches a real database or broker.
+"""Tuneboard's settings without the environment's: no test touches a real database or broker.
 
-`manage.py test` gives the second round of tests its PostgreSQL by TUNEBOARD_TEST_DATABASE_URL.
+`manage.py test` names the PostgreSQL server of its second round in TUNEBOARD_TEST_DATABASE_URL.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from dashboard.settings import *  # noqa: E402, F403
 from dashboard.settings import DATABASES, STATIC_ROOT, STORAGES  # noqa: E402
 
 IS_SQLITE = DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3"
-# A file rather than memory, so that threads and other processes see what a test wrote.
+# A file rather than memory: threads and other processes must see what a test writes.
 DATABASES["default"]["TEST"] = {"NAME": str(VAR_OF_TESTS / "test.sqlite3") if IS_SQLITE else "test_tuneboard"}
 
-# The manifest is made by collectstatic, which only the tests of the whole site run.
+# Only tests of the whole site run collectstatic, which writes the manifest.
 STORAGES = STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # WhiteNoise warns when there is none
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

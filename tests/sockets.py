@@ -1,4 +1,4 @@
-"""A WebSocket client of the ASGI application. That of `channels.testing` would bring Daphne and Twisted along."""
+"""A WebSocket client for the ASGI application; the one in `channels.testing` needs Daphne and Twisted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIMEOUT_S = 20
 
 
 class Socket:
-    """A socket as a browser opens it, with a client's cookies."""
+    """A WebSocket as a browser opens it, with the cookies of a test client."""
 
     def __init__(
         self, client: Client | None, path: str, host: str = "testserver", origin: str | None = "http://testserver"
@@ -29,33 +29,33 @@ class Socket:
         self._application = ApplicationCommunicator(application, scope | {"subprotocols": []})
 
     async def connect(self) -> bool:
-        """Whether the handshake succeeds."""
+        """Returns whether the handshake succeeded."""
         await self._application.send_input({"type": "websocket.connect"})
         answer = await self._application.receive_output(TIMEOUT_S)
         return bool(answer["type"] == "websocket.accept")
 
     async def read(self) -> dict[str, Any]:
-        """The next message, which must be JSON."""
+        """Returns the next message, which must be JSON."""
         message = await self._application.receive_output(TIMEOUT_S)
         assert message["type"] == "websocket.send", message
         decoded: dict[str, Any] = json.loads(message["text"])
         return decoded
 
     async def write(self, **frame: str | bytes) -> None:
-        """Send `text` or `bytes`."""
+        """Sends `text` or `bytes`."""
         await self._application.send_input({"type": "websocket.receive", **frame})
 
     async def closing_code(self) -> int:
-        """The code with which the server closes, as its next message."""
+        """Returns the code of the close message, which must be the server's next one."""
         message = await self._application.receive_output(TIMEOUT_S)
         assert message["type"] == "websocket.close", message
         code: int = message["code"]
-        # As the server does, for who closed without ending by itself.
+        # The ASGI server tells the application of its own close, too.
         await self._application.send_input({"type": "websocket.disconnect", "code": code})
         await self._application.wait(TIMEOUT_S)
         return code
 
     async def close(self) -> None:
-        """Close, and see the application end without an error."""
+        """Closes it and waits until the application has ended; raises its error."""
         await self._application.send_input({"type": "websocket.disconnect", "code": 1000})
         await self._application.wait(TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Deeds of another thread than the test's, at the moment that matters."""
+"""Actions in a second thread, at the moment that matters."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from django.db import connection
 
 
-def when(condition: Callable[[], bool], deed: Callable[[], Any]) -> threading.Thread:
-    """Does the deed in a thread, once the condition holds; the thread's own connection is closed then."""
+def when(condition: Callable[[], bool], action: Callable[[], Any]) -> threading.Thread:
+    """Runs the action in a thread as soon as the condition holds."""
 
     def watch() -> None:
         try:
             while not condition():
                 time.sleep(0.02)
-            deed()
+            action()
         finally:
-            connection.close()  # PostgreSQL drops no database that somebody is connected to
+            connection.close()  # PostgreSQL doesn't drop a database that has connections
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

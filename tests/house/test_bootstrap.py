@@ -1,4 +1,4 @@
-"""manage.py on a machine that has Python and nothing else, with packages of a few lines in place of the real ones."""
+"""manage.py on a machine that has only Python, with tiny packages instead of the real ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKAGES = {
 
 
 class Project:
-    """A folder with manage.py and its bootstrap, and an index of little packages."""
+    """A folder with manage.py and its bootstrap, and an index of tiny packages."""
 
     def __init__(self, folder: Path, source: Path) -> None:
         self.root = folder / "project"
@@ -58,7 +58,7 @@ class Project:
         return {**kept, **offline, **more}
 
     def start(self, *args: str, **env: str) -> subprocess.Popen[str]:
-        # The interpreter that this environment was made from: one without our packages.
+        # The interpreter that this environment was made from, which lacks our packages.
         python = Path(sys.executable).resolve()
         command: Sequence[str | Path] = [python, self.root / "manage.py", *args]
         return subprocess.Popen(

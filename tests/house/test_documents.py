@@ -1,4 +1,4 @@
-"""What the documents say is true: commands, settings, pins."""
+"""The documents are true: commands, settings, pins, links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OURS = sorted(name for name, app in get_commands().items() if app in ("dashboard
 
 
 def settings_read(root: Path) -> set[str]:
-    """Every variable that dashboard/settings.py reads by environs."""
+    """The environment variables that dashboard/settings.py reads."""
     return {
         str(node.args[0].value)
         for node in ast.walk(ast.parse((root / "dashboard/settings.py").read_text()))
@@ -42,11 +42,11 @@ def test_every_command_has_its_section(project_root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in OURS if name != "tune"])
-def test_every_option_of_a_command_is_told(project_root: Path, name: str) -> None:
+def test_every_option_of_a_command_is_documented(project_root: Path, name: str) -> None:
     text = (project_root / "docs/commands.md").read_text()
     section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     parser = load_command_class(get_commands()[name], name).create_parser("manage.py", name)
-    django_own = {
+    djangos = {
         "--version",
         "--settings",
         "--pythonpath",
@@ -55,9 +55,9 @@ def test_every_option_of_a_command_is_told(project_root: Path, name: str) -> Non
         "--force-color",
         "--skip-checks",
     }
-    told = set(re.findall(r"--[a-z-]+", section)) | django_own | {"--verbosity", "--help"}
+    documented = set(re.findall(r"--[a-z-]+", section)) | djangos | {"--verbosity", "--help"}
     options = {flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")}
-    assert options <= told
+    assert options <= documented
 
 
 def test_every_setting_has_its_row_and_every_row_its_setting(project_root: Path) -> None:

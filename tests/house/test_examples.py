@@ -1,4 +1,4 @@
-"""The scripts of docs/examples do what docs/stock_tvm.md says, with TVM alone: they run where there is no Tuneboard."""
+"""The scripts of docs/examples do what docs/stock_tvm.md says, with TVM alone and without Tuneboard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TRIALS = 12
 
 
 def alone(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    """Python with the installed packages, but elsewhere and without what PYTHONPATH names."""
+    """Runs Python with the installed packages but without PYTHONPATH, in another folder."""
     return subprocess.run(
         [sys.executable, "-I", *args], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -40,7 +40,7 @@ def figures(folder: Path, script: str, *args: str) -> Any:
 
 @pytest.fixture
 def tuned(tmp_path: Path) -> Run:
-    """An uploaded network of four tasks, tuned a little; its file and records lie in the folder."""
+    """A briefly tuned uploaded network of four tasks; its file and records are in `tmp_path`."""
     (tmp_path / "net.onnx").write_bytes(convnet().SerializeToString())
     with (tmp_path / "net.onnx").open("rb") as file:
         networks.upload(file, "net.onnx", make_user("operator"))

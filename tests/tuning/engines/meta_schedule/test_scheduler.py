@@ -92,6 +92,5 @@ def test_a_task_whose_batch_failed_is_picked_again_until_the_budget_is_spent() -
     trials = Trials(total=6 * BATCH)
     tune(trials)
     assert trials.left == 0
-    assert trials.picked[:2] == [0, 1]
-    assert trials.picked.count(0) >= 2
+    assert trials.picked == [0, 1] * 3
     assert all(progress.measured for progress in trials.budget.progress)
