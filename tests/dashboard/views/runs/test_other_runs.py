@@ -37,7 +37,7 @@ def offered(client: Client, run: Run) -> list[int]:
 def test_it_offers_the_latest_runs_of_the_network_whatever_its_options(
     viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page, "BESIDE", 2)
+    monkeypatch.setattr(page, "COMPARABLE", 2)
     wider = Network.objects.create(name="mlp", fingerprint="wider", options={"batch": 8})
     run, *others = make_run(), make_run(), make_run(network=wider), make_run()
     make_run(network=make_network("another"))
@@ -48,7 +48,7 @@ def test_it_offers_the_latest_runs_of_the_network_whatever_its_options(
 def test_it_says_when_there_is_no_other_run(viewer: Client) -> None:
     run = make_run()
     assert offered(viewer, run) == []
-    assert "No other run of mlp so far." in viewer.get(f"/runs/{run.pk}/").content.decode()
+    assert "There is no other run of mlp yet." in viewer.get(f"/runs/{run.pk}/").content.decode()
 
 
 @pytest.mark.browser
