@@ -203,6 +203,6 @@ def test_what_was_beaten_before_every_task_had_a_record_is_not_measured_again() 
 def test_it_refuses_a_results_file_that_it_cannot_read(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text('[{"workload": "matmul"}]')
-    with pytest.raises(Broken, match=r"results\.json isn't a results' file"):
+    with pytest.raises(Broken, match=r"results\.json isn't a results file"):
         Journal(path)
     assert path.read_text() == '[{"workload": "matmul"}]'

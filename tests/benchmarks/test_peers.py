@@ -1,4 +1,4 @@
-"""`bench_web --peers`: a made-up peer with a server of its own, and the one that the tests' requirements have."""
+"""`bench_web --peers`: a fake peer with its own server, and the real one from the tests' requirements."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import psutil
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests.benchmarks.web.peers import survey, table
-from tests.benchmarks.web.peers.known import MLFLOW, OPTUNA, PEERS, Peer, Question, Request
+from tests.benchmarks.web.peers import benchmark, table
+from tests.benchmarks.web.peers.catalog import MLFLOW, OPTUNA, PEERS, Peer, Question, Request
 from tests.benchmarks.web.peers.measuring import AGAIN, JOURNAL, SQLITE, Asked, Environment, Setting, ask
 from tests.benchmarks.web.questions import UNKNOWN, Answers
 from tests.benchmarks.web.report import Findings, markdown
@@ -186,9 +186,9 @@ def test_an_environment_without_the_peer_is_not_taken_for_one(peer: Peer, enviro
 
 def test_every_question_is_asked_at_every_size_on_every_store(peer: Peer, environment: Path) -> None:
     quick = peer._replace(serve=lambda *_: ["false"])
-    plan = survey.Plan({"fake-peer": environment}, None, ENOUGH_S, [quick, MLFLOW])
+    plan = benchmark.Plan({"fake-peer": environment}, None, ENOUGH_S, [quick, MLFLOW])
     told: list[str] = []
-    asked = list(survey.ask_all(plan, [20, 10], 3, told.append))
+    asked = list(benchmark.ask_all(plan, [20, 10], 3, told.append))
     assert [(one.peer, one.store, one.trials) for one in asked] == [
         (name, store, size)
         for size in (10, 20)
@@ -236,8 +236,8 @@ def test_asking_only_peers_needs_some() -> None:
 
 def test_a_real_peer_answers() -> None:
     """optuna-dashboard is one of the tests' requirements, so that a change of its API is noticed."""
-    plan = survey.Plan({"optuna-dashboard": Path(sys.prefix)}, None, ENOUGH_S, [OPTUNA])
-    small = [survey.ask_all(plan, [size], 3, lambda _: None) for size in (20, 200)]
+    plan = benchmark.Plan({"optuna-dashboard": Path(sys.prefix)}, None, ENOUGH_S, [OPTUNA])
+    small = [benchmark.ask_all(plan, [size], 3, lambda _: None) for size in (20, 200)]
     for few, many in zip(*small, strict=True):
         assert (few.missing, many.missing) == ("", "")
         assert few.store == many.store

@@ -1,4 +1,4 @@
-"""One comparison after the other; what is measured is kept."""
+"""Compares our engine with stock TVM, and saves each comparison."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .timeline import Comparison, Course, Estimate, estimates
 
 
 class Journal:
-    """The results' file: written anew, whole, after each comparison."""
+    """The results file, rewritten after each comparison."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -25,16 +25,16 @@ class Journal:
             try:
                 self.comparisons = msgspec.json.decode(path.read_bytes(), type=list[Comparison])
             except msgspec.DecodeError as error:
-                raise Broken(f"{path} isn't a results' file of this version: {error}") from error
+                raise Broken(f"{path} isn't a results file of this version: {error}") from error
 
     def has(self, pair: Pair) -> bool:
-        """Whether the comparison was made already."""
+        """Whether this pair has been compared."""
         return pair.key in {
             Pair(one.workload, one.batch, len(one.stock.trials), one.seed).key for one in self.comparisons
         }
 
     def add(self, comparison: Comparison) -> None:
-        """Keep it, whatever happens next."""
+        """Adds the comparison and saves the file."""
         self.comparisons.append(comparison)
         new = self.path.with_suffix(".new")
         new.write_bytes(msgspec.json.encode(self.comparisons))
@@ -42,9 +42,9 @@ class Journal:
 
 
 def compare(pair: Pair, folder: Path, say: Callable[[str], None]) -> Comparison:
-    """Both sides in turn (odd seeds: ours first), then their best records side by side, those included that they improved on.
+    """Tunes with both engines in turn (ours first for odd seeds), then measures every record that was once best again, together.
 
-    Where stock TVM ends better by more than 5 %, ours goes on for as long as stock TVM took: quality costs time, not trials.
+    If stock TVM's result is better by more than 5 %, ours continues until it has taken as long as stock TVM.
     """
     if pair.seed % 2:
         tuned = _ours(pair, say)
@@ -56,7 +56,7 @@ def compare(pair: Pair, folder: Path, say: Callable[[str], None]) -> Comparison:
     comparison = Comparison(pair.workload, pair.batch, pair.seed, tuned.course, stock_course, *again)
     if not comparison.has_time_left:
         return comparison
-    say("  ours goes on, since stock TVM's is better")
+    say("  ours continues, since stock TVM's result is better")
     return _with_more(comparison, *_together(tuned, sides.go_on(tuned, stock_course.wall_s), stock_best))
 
 
@@ -73,14 +73,14 @@ def _stock(pair: Pair, folder: Path, say: Callable[[str], None]) -> tuple[Course
 
 
 def _with_more(comparison: Comparison, ours: list[Estimate], stock: list[Estimate]) -> Comparison:
-    """The comparison with all measured once more: at equal trials, and what came later."""
+    """The comparison with new estimates: at equal trials, and from the continuation."""
     end = comparison.ours.trials[-1].at_s
     now, later = ([one for one in ours if (one[0] <= end) is then] for then in (True, False))
     return msgspec.structs.replace(comparison, ours_estimates=now, stock_estimates=stock, later=later)
 
 
 def _together(tuned: sides.Tuned, *sides_best: Best) -> list[list[Estimate]]:
-    """The estimates of each side, from latencies that one process measured in turn."""
+    """The estimates of each side, from latencies measured in turn by one process."""
     weights, target = tuned.course.weights, tuned.run.target
     found = [counting(best) for best in sides_best]
     texts = sorted({text for best in found for _, _, text in best})
@@ -89,9 +89,9 @@ def _together(tuned: sides.Tuned, *sides_best: Best) -> list[list[Estimate]]:
 
 
 def counting(best: Best) -> list[tuple[float, int, str]]:
-    """When, of which task, and the record of what a side's estimates are made of, in turn.
+    """(time, task, record) of every best that a side's estimates use, ordered by time.
 
-    What was beaten before every task had a record never counts, and may be very slow to measure.
+    A record that was beaten before every task had one isn't used, and may be very slow to measure.
     """
     since = max((found[0][0] if found else math.inf for found in best.values()), default=math.inf)
     counting = [

@@ -9,14 +9,14 @@ import msgspec
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """A network to tune, and how many trials it gets at each of its batch sizes."""
+    """A network to tune, with its budget of trials for each batch size."""
 
     name: str
     network: str
     options: dict[str, Any]
     trials: dict[int, int]
     seconds_a_trial: dict[int, float]
-    """Of both sides together on two cores, roughly: to say beforehand how long a plan takes."""
+    """A rough figure for both sides together on two cores, to predict a plan's duration."""
 
 
 CONV2D = {"batch": 1, "size": 56, "channels": 64, "layout": "NHWC"}
@@ -25,7 +25,7 @@ WORKLOADS = {
     for workload in (
         Workload("matmul", "matmul", {"n": 128}, {64: 128, 16: 64}, {64: 0.9, 16: 2.5}),
         Workload("conv2d", "conv2d", CONV2D, {64: 128, 16: 64}, {64: 1.2, 16: 3.6}),
-        # 20 tasks: fewer trials than 20 batches leave some of them without any in stock TVM.
+        # 20 tasks: with fewer than 20 batches stock TVM leaves some without trials.
         Workload("resnet-18", "resnet-18", {}, {16: 320}, {16: 3.8}),
     )
 }
@@ -42,12 +42,12 @@ class Pair(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """What tells it from others."""
+        """Identifies the pair."""
         return f"{self.workload} ×{self.batch} of {self.trials}, seed {self.seed}"
 
     @property
     def seconds(self) -> float:
-        """About how long it takes on two cores."""
+        """Roughly how long it takes on two cores."""
         known = WORKLOADS[self.workload].seconds_a_trial
         nearest = min(known, key=lambda batch: abs(batch - self.batch))
         return (
@@ -58,9 +58,9 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 def pairs(workloads: Sequence[str], batches: Sequence[int], repeats: int, trials: int | None) -> Iterator[Pair]:
-    """All comparisons, a whole round of them for each repeat, so that an interrupted plan has something of each.
+    """All pairs, repeat by repeat, so that an interrupted plan has some results of each workload.
 
-    A workload sits out at batch sizes that aren't its own, unless the trials are given.
+    A workload is only compared at its own batch sizes, unless `trials` is given.
     """
     for seed in range(1, repeats + 1):
         for name in workloads:

@@ -1,4 +1,4 @@
-"""The benchmark's table."""
+"""The tables of bench_engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GOALS = {
     "time_to_quality": ("Time to quality", "≤ 0.5"),
     "streaming": ("Streaming's share", "≤ 0.01"),
 }
-"""Title and goal of each figure."""
+"""The title and goal of each figure."""
 LACKING = {
     "latency_at_equal_time": "stock had no estimate yet in {lacking} of {total}",
     "time_to_quality": "not reached in {lacking} of {total}",
@@ -25,7 +25,7 @@ LACKING = {
 
 
 def rows(comparisons: Sequence[Comparison], cores: int) -> list[list[str]]:
-    """The header, then a row for each workload and batch size: medians, and from least to most over the repeats."""
+    """The header, then a row for each workload and batch size: medians and ranges over the repeats."""
     header = ["Workload", "Batch", "Repeats", *(title for title, _ in GOALS.values())]
     groups: dict[tuple[str, int], list[dict[str, float | None]]] = {}
     for one in comparisons:
@@ -46,13 +46,13 @@ def rows(comparisons: Sequence[Comparison], cores: int) -> list[list[str]]:
 
 
 def time_to_quality(comparisons: Iterable[Comparison], cores: int) -> float | None:
-    """The geometric mean over all comparisons; None when one of them never reached the quality."""
+    """The geometric mean over all comparisons; None if one of them never reached the quality."""
     found = [one.figures(cores)["time_to_quality"] for one in comparisons]
     return geometric_mean([each for each in found if each is not None]) if found and None not in found else None
 
 
 def markdown(comparisons: Sequence[Comparison], cores: int) -> str:
-    """The table and what is said of it, as a document shows it."""
+    """The tables as Markdown."""
     table = rows(comparisons, cores)
     lines = ["| " + " | ".join(row) + " |" for row in table]
     lines.insert(1, "|" + " --- |" * len(table[0]))
@@ -62,7 +62,7 @@ def markdown(comparisons: Sequence[Comparison], cores: int) -> str:
 
 
 def _absolute(comparisons: Iterable[Comparison]) -> list[str]:
-    """What stands behind the ratios, one line for each comparison."""
+    """The absolute figures, one line for each comparison."""
     lines = [
         "| Workload | Batch | Seed | Trials | Ours (s) | Stock (s) | Ours, first trial (s) | Stock's | Ours (ms) | Stock (ms) |"
     ]

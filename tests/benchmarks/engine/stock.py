@@ -1,7 +1,7 @@
-"""Stock TVM for the benchmark: `tune_tasks` with `LocalBuilder` and `LocalRunner`, said in the engine's protocol.
+"""Stock TVM for the benchmark: `tune_tasks` with `LocalBuilder` and `LocalRunner`, speaking the engines' protocol.
 
-`python -m tests.benchmarks.engine.stock --events-fd FD` reads a `Start` and ends after its budget. Nothing of it is ours but the
-clock: TVM reports only whole batches, so its runner is handed one input at a time to tell when each measurement ended.
+`python -m tests.benchmarks.engine.stock --events-fd FD` reads a `Start` and ends when the budget is spent. Only the clock is
+ours: TVM reports whole batches, so its runner gets one input at a time to tell when each measurement ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tuning.logs import meta_schedule
 
 
 def main() -> None:
-    """Run one stock tuning from its first event to its last."""
+    """Runs one tuning."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.engine.stock")
     parser.add_argument("--events-fd", type=int, required=True, help="an open pipe that events are written to")
     events = EventWriter(parser.parse_args().events_fd)
@@ -68,22 +68,22 @@ def _runner(options: Options) -> Any:
 
 @derived_object
 class TimedRunner(ms.runner.PyRunner):  # type: ignore[misc]
-    """TVM's runner, which measures one input after the other anyway."""
+    """Passes inputs to TVM's runner one by one, which it measures in sequence anyway."""
 
     def __init__(self, inner: Any, began: float) -> None:
         super().__init__()
         self._inner = inner
         self._began = began
         self.ended: list[float] = []
-        """Seconds since the process was told what to do, of each measurement of the batch."""
+        """When each measurement of the batch ended, in seconds since the process got its `Start`."""
 
     def run(self, runner_inputs: Any) -> list[Any]:
-        """A future for each input."""
+        """Returns a future for each input."""
         self.ended = []
         return [self._timed(given) for given in runner_inputs]
 
     def now(self) -> float:
-        """Seconds since the process was told what to do."""
+        """Seconds since the process got its `Start`."""
         return time.monotonic() - self._began
 
     def _timed(self, given: Any) -> Any:
@@ -94,7 +94,7 @@ class TimedRunner(ms.runner.PyRunner):  # type: ignore[misc]
 
 @derived_object
 class Reporter(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
-    """Reports the trials of a batch, when TVM does."""
+    """Sends the trials of a batch as events when TVM reports it."""
 
     def __init__(self, index: dict[str, int], runner: TimedRunner, events: EventWriter, work_dir: Path) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class Reporter(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
         builder_results: Any,
         runner_results: Any,
     ) -> None:
-        """One event for each candidate of the batch; TVM wrote their records before."""
+        """Sends an event for each candidate; TVM has written their records before."""
         task = self._index[str(task_scheduler.tasks_[task_id].ctx.task_name)]
         moments = iter(self._runner.ended)
         texts = meta_schedule.last_records(self._work_dir, len(measure_candidates))

@@ -1,4 +1,4 @@
-"""How a tuning went, of either side, and the figures that follow from it. No Django here."""
+"""The timeline of a tuning, and the figures computed from those of both sides. Doesn't use Django."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import msgspec
 from tuning.estimate import RunningEstimate
 
 Improvement = tuple[float, int, float]
-"""When, of which task, and the latency in seconds."""
+"""(time, task, latency), times in seconds."""
 Estimate = tuple[float, float]
-"""When, and Σ best × weight in seconds."""
+"""(time, Σ best × weight), both in seconds."""
 
 
 class Measured(msgspec.Struct, frozen=True, array_like=True):
-    """One trial: when it ended, in seconds since the tuning was started, its task, and its latency."""
+    """One trial; `at_s` is when it ended, in seconds since the tuning started."""
 
     at_s: float
     task: int
@@ -25,14 +25,14 @@ class Measured(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Course(msgspec.Struct, frozen=True):
-    """One tuning, from the start of its process; `first_s` is when its first trial was measured and, of ours, seen."""
+    """One tuning, from the start of its process; `first_s` is when the first trial was measured (of ours: displayed)."""
 
     weights: list[int]
     trials: list[Measured]
     wall_s: float
     first_s: float
     streaming_s: float | None = None
-    """CPU seconds of supervisor, recorder, announcements and one watcher; ours only."""
+    """CPU seconds of supervisor, recorder, announcements and one watcher; only ours has them."""
 
     @property
     def trials_a_second(self) -> float:
@@ -40,7 +40,7 @@ class Course(msgspec.Struct, frozen=True):
         return len(self.trials) / max(trial.at_s for trial in self.trials)
 
     def improvements(self) -> Iterable[Improvement]:
-        """The trials that were their task's best when measured."""
+        """Trials that were the best of their task when measured."""
         best: dict[int, float] = {}
         for trial in self.trials:
             if trial.latency_s is None or trial.short or trial.latency_s >= best.get(trial.task, math.inf):
@@ -49,12 +49,12 @@ class Course(msgspec.Struct, frozen=True):
             yield trial.at_s, trial.task, trial.latency_s
 
     def final_estimate_s(self) -> float | None:
-        """Σ best × weight in seconds as it was measured then; None when a task has no valid trial."""
+        """The final Σ best × weight in seconds; None if a task has no valid trial."""
         return next((estimate for _, estimate in reversed(estimates(self.improvements(), self.weights))), None)
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """One pair's outcome. The estimates are of the bests that each side had, but all measured side by side at the end."""
+    """The result of one pair. The estimates use latencies of both sides' best records measured together at the end."""
 
     workload: str
     batch: int
@@ -64,26 +64,26 @@ class Comparison(msgspec.Struct, frozen=True):
     ours_estimates: list[Estimate]
     stock_estimates: list[Estimate]
     later: list[Estimate] = []
-    """Ours with more trials than stock TVM had, in no more time."""
+    """Our estimates from the continuation: more trials than stock TVM, in no more time."""
 
     @property
     def ours_s(self) -> float | None:
-        """Ours at the end; None when a task had no valid trial."""
+        """Our final estimate; None if a task had no valid trial."""
         return _last(self.ours_estimates)
 
     @property
     def stock_s(self) -> float | None:
-        """Stock TVM's at the end."""
+        """Stock TVM's final estimate."""
         return _last(self.stock_estimates)
 
     @property
     def stock_then_s(self) -> float | None:
-        """Stock TVM's when ours was done; None when a task had no valid trial yet."""
+        """Stock TVM's estimate when ours was done; None if a task had no valid trial by then."""
         done = self.ours.trials[-1].at_s
         return _last([(at_s, estimate) for at_s, estimate in self.stock_estimates if at_s <= done])
 
     def figures(self, cores: int) -> dict[str, float | None]:
-        """Ours divided by stock TVM's, but `streaming`: the share of the machine that watching costs."""
+        """Ours divided by stock TVM's; `streaming` is the share of the machine's CPU time that watching costs."""
         return {
             "trials_a_second": self.ours.trials_a_second / self.stock.trials_a_second,
             "first_trial": self.ours.first_s / self.stock.first_s,
@@ -95,11 +95,11 @@ class Comparison(msgspec.Struct, frozen=True):
 
     @property
     def has_time_left(self) -> bool:
-        """Ours isn't as good yet, and stock TVM took longer."""
+        """Whether ours isn't as good yet although stock TVM took longer."""
         return self.stock_s is not None and self._time_to_quality() is None and self.ours.wall_s < self.stock.wall_s
 
     def _time_to_quality(self) -> float | None:
-        """Until the estimate is within 5 % of what stock TVM reaches at the end of its budget."""
+        """Time until the estimate is within 5 % of stock TVM's final one, as a ratio."""
         if self.stock_s is None:
             return None
         ours = [*self.ours_estimates, *self.later]
@@ -107,7 +107,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def estimates(improvements: Iterable[Improvement], weights: Sequence[int]) -> list[Estimate]:
-    """Σ best × weight in seconds after each improvement, from the one on at which every task has one."""
+    """Σ best × weight in seconds after each improvement, once every task has a latency."""
     running = RunningEstimate(dict(enumerate(weights)))
     found = [(at_s, running.improve(task, latency_s)) for at_s, task, latency_s in improvements]
     return [(at_s, estimate) for at_s, estimate in found if estimate is not None]
@@ -118,7 +118,7 @@ def _last(found: Sequence[Estimate]) -> float | None:
 
 
 def _reached(found: Iterable[Estimate], latency_s: float) -> float | None:
-    """When the estimate was at most this; None when it never was."""
+    """When the estimate was first at most this; None if it never was."""
     return next((at_s for at_s, estimate in found if estimate <= latency_s), None)
 
 

@@ -1,4 +1,4 @@
-"""Headless Chromium by Playwright, which is one of the tests' requirements: a site needs neither."""
+"""Headless Chromium, driven by Playwright (from the tests' requirements)."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ ARGS = [
 WINDOW = {"width": 1440, "height": 900}
 PATIENCE_S = 120.0
 EACH_S = 0.1
-"""Between two looks, which shall not disturb what is looked at."""
+"""Between two polls, which must not disturb what is measured."""
 
 
 class NoBrowser(Exception):
-    """Says what isn't installed."""
+    """Its text says what isn't installed."""
 
 
 def executable() -> str:
-    """Debian's Chromium; raises `NoBrowser`."""
+    """The path of Debian's Chromium. Raises `NoBrowser`."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
         raise NoBrowser("there is no `chromium` on PATH; on Debian: apt-get install chromium")
@@ -51,7 +51,7 @@ def executable() -> str:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A browser without any visitor yet. Raises `NoBrowser`. Meanwhile this thread has an event loop."""
+    """A browser without contexts. Raises `NoBrowser`. Playwright keeps an event loop in this thread meanwhile."""
     path = executable()
     try:
         from playwright.sync_api import sync_playwright
@@ -66,10 +66,10 @@ def browser() -> Iterator[Browser]:
 
 
 class Unattended:
-    """A browser with a profile of its own, to which nothing is attached while it loads a page.
+    """A browser with a fresh profile and no debugger attached while it loads a page.
 
-    With a debugger, Playwright's too, V8 works out the source position of every exception that scripts throw and catch: for
-    that it reads Plotly's bundle three times more.
+    With a debugger such as Playwright, V8 computes the source position of every exception that scripts throw and catch,
+    which makes it read Plotly's bundle three more times.
     """
 
     def __init__(self, kind: BrowserType, port: int) -> None:
@@ -77,12 +77,12 @@ class Unattended:
         self._url = f"http://127.0.0.1:{port}"
 
     def add_cookies(self, cookies: list[Any]) -> None:
-        """As if they had been set before."""
+        """Sets these cookies."""
         with closing(self._kind.connect_over_cdp(self._url)) as attached:
             attached.contexts[0].add_cookies(cookies)
 
     def load(self, url: str, title: str, expression: str, arg: Any) -> Any:
-        """Open the page, wait until its title begins so, and only then look: gives what the expression does. Raises `Broken`."""
+        """Opens the page, waits until its title starts with `title`, then evaluates the expression. Raises `Broken`."""
         target = self._ask(f"new?{urllib.parse.quote(url, safe='')}", "PUT")["id"]
         self._wait_for_title(target, title)
         with closing(self._kind.connect_over_cdp(self._url)) as attached:
@@ -106,7 +106,7 @@ class Unattended:
 
 @contextmanager
 def unattended(kind: BrowserType) -> Iterator[Unattended]:
-    """One with nothing in its cache. Raises `Broken`."""
+    """A browser with an empty cache. Raises `Broken`."""
     with tempfile.TemporaryDirectory(prefix="tuneboard-chromium-", ignore_cleanup_errors=True) as profile:
         size = "--window-size={width},{height}".format(**WINDOW)
         own = ["--remote-debugging-port=0", f"--user-data-dir={profile}", size, "about:blank"]
@@ -119,7 +119,7 @@ def unattended(kind: BrowserType) -> Iterator[Unattended]:
 
 
 def _port(file: Path) -> int:
-    """Chromium writes the port that it got, and a path, once it listens."""
+    """Chromium writes its port and a path to this file once it listens."""
     deadline = time.monotonic() + PATIENCE_S
     while not file.exists() or "\n" not in file.read_text():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""How long until a browser has drawn: a run's page, and a trial of a run that is watched."""
+"""How long a browser takes to draw a run's page, and new trials of a run it watches."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 MARK = "first-chart"
-"""What static/js/run/curves.js marks on the browser's timeline when its first chart has been painted."""
+"""The performance mark that static/js/run/curves.js sets when the first chart has been painted."""
 DRAWN = "Done"
-"""What the title of an ended run's page begins with once its charts are drawn and its socket has told its state."""
+"""The title of a finished run's page starts with this once charts are drawn and the socket has sent the state."""
 PACE_S = 0.1
-"""A supervisor's: it hands on what was measured since it did so last."""
+"""The supervisor's interval: it passes on what was measured since."""
 PATIENCE_MS = chromium.PATIENCE_S * 1e3
 SETTLE_MS = 1000
-"""After which a socket has got the state that it begins with."""
+"""After this a socket has received the initial state."""
 COUNTED = """name => ({
   ms: performance.getEntriesByName(name)[0].startTime,
   bytes: [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
     .reduce((sum, one) => sum + one.transferSize, 0),
 })"""
-"""From the request of the HTML, and what came over the wire until now."""
+"""Milliseconds since the HTML was requested, and bytes transferred so far."""
 WATCH = """() => {
   window.frames_drawn = [];
   document.addEventListener("drawn", ({ detail }) => requestAnimationFrame(() => {
@@ -40,20 +40,20 @@ WATCH = """() => {
     port2.postMessage(null);
   }));
 }"""
-"""A frame is painted between the callbacks that ask for it and the next message."""
+"""A frame is painted after its animation callbacks and before the next message is handled."""
 
 
 class Frame(NamedTuple):
-    """The number of the last trial in it, and seconds since 1970 when it had been painted."""
+    """The number of its last trial, and when it had been painted in seconds since 1970."""
 
     last: int
     at: float
 
 
 def page_loads(browser: Browser, site: Site, run: int, times: int) -> list[Answers]:
-    """From the request of the run page's HTML to its first chart painted: with nothing in the cache, once more, and a third time.
+    """From the request for the run page until its first chart is painted: with an empty cache, a second and a third time.
 
-    Browsers keep compiled scripts from the third visit on. The bytes are all that came over the wire for it.
+    Browsers keep compiled scripts from the third visit on. `size` is the number of bytes transferred.
     """
     visits = [Answers(name, [], 0) for name in ("cold", "warm", "third")]
     for _ in range(times):
@@ -68,9 +68,9 @@ def page_loads(browser: Browser, site: Site, run: int, times: int) -> list[Answe
 
 
 def live(browser: Browser, site: Site, trials: int, a_second: int) -> Answers:
-    """From each trial's measurement, `a_second` of them, to the frame in which its point was painted.
+    """From the measurement of each trial, `a_second` per second, to the frame that shows it.
 
-    A trial waits for the supervisor's pace, is recorded, announced, forwarded, and drawn. Raises `Broken`.
+    That includes the supervisor's interval, recording, announcing, forwarding and drawing. Raises `Broken`.
     """
     batch = max(1, round(a_second * PACE_S))
     with recorder(site, trials, batch, PACE_S, spread=True) as process, closing(_visitor(browser, site)) as visitor:
@@ -90,13 +90,13 @@ def live(browser: Browser, site: Site, trials: int, a_second: int) -> Answers:
 
 
 def delays(frames: list[Frame], measured: list[tuple[int, float]]) -> list[float]:
-    """Milliseconds of each (number, seconds since 1970): until the first frame that has it. Frames are in order."""
+    """Milliseconds from each measured trial (number, seconds since 1970) to the first frame that has it. Frames are ordered."""
     lasts = [frame.last for frame in frames]
     return [(frames[bisect_left(lasts, number)].at - at) * 1e3 for number, at in measured]
 
 
 def _visitor(browser: Browser, site: Site) -> BrowserContext:
-    """A fresh profile, signed in."""
+    """A signed-in context with a fresh profile."""
     visitor = browser.new_context(viewport=chromium.WINDOW)  # type: ignore[arg-type]  # a dict of ints is one
     visitor.add_cookies(_cookies(site))
     return visitor
@@ -125,4 +125,4 @@ def _frames(page: Page, trials: int) -> list[Frame]:
         frames = [Frame(*each) for each in page.evaluate("window.frames_drawn")]
         if frames and frames[-1].last >= trials:
             return frames
-    raise Broken(f"The page of a run drew no frame with its trial {trials}.")
+    raise Broken(f"The run's page didn't draw trial {trials}.")

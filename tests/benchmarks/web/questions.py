@@ -1,4 +1,4 @@
-"""What is asked over HTTP, and how long the answers took."""
+"""The HTTP requests to measure, and how long the answers take."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RANDOM_WINDOWS = 8
 
 
 class Question(NamedTuple):
-    """A path and its parameters. A paged one is asked for one page after the other, and begins again at the end."""
+    """A path and its parameters. If paged, each request gets the next page, starting over at the end."""
 
     name: str
     path: str
@@ -35,30 +35,30 @@ class Question(NamedTuple):
 
 
 class Answers(msgspec.Struct):
-    """Milliseconds of each answer in the order of asking, and the bytes of the largest body, as it was sent."""
+    """Milliseconds of each answer in order, and the bytes of the largest body as sent."""
 
     name: str
     ms: list[float]
     size: int
 
     def at(self, share: float) -> float:
-        """The percentile, by the nearest rank."""
+        """The percentile by nearest rank."""
         ordered = sorted(self.ms)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def slowest(answers: Sequence[Answers]) -> Answers:
-    """By the p95."""
+    """The answers with the highest p95."""
     return max(answers, key=lambda each: each.at(0.95))
 
 
 def of_curves(run: int) -> list[Question]:
-    """What the charts of a run are drawn from."""
+    """The data of a run's charts."""
     return [Question("curves", f"/api/v1/runs/{run}/curves", {}), Question("figures", f"/runs/{run}/figures/", {})]
 
 
 def of_trials(run: int, latencies: Sequence[float]) -> list[Question]:
-    """Pages of trials; `latencies` are some of the run's, which tell the ranges."""
+    """Pages of trials; the ranges are taken from `latencies`, a sample of the run's."""
     ordered = sorted(latencies)
     some, most = ordered[len(ordered) // 20], ordered[len(ordered) * 3 // 4]
     filters: dict[str, dict[str, str | float]] = {
@@ -83,7 +83,7 @@ def of_trials(run: int, latencies: Sequence[float]) -> list[Question]:
 
 
 def of_scatter(run: int, trials: int, latencies: Sequence[float]) -> list[Question]:
-    """Windows of the scatter: by number, by latency, of a task, and some at random; `latencies` are some of the run's."""
+    """Windows of the scatter: by number, by latency, by task, and random ones. `latencies` is a sample of the run's."""
     ordered = sorted(latencies)
     fast, middle, slow = (ordered[int(len(ordered) * share)] for share in (0.05, 0.5, 0.75))
     tenth = _part(trials, 0.6, 0.1)
@@ -115,7 +115,7 @@ def _part(trials: int, begin: float, share: float) -> dict[str, str | float]:
 
 
 def of_runs() -> list[Question]:
-    """Pages of the run list, in the API and as HTML: every order, and filters that most, few and no runs pass."""
+    """Pages of the run list, from the API and as HTML: every order, and filters that match most, few and no runs."""
     today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     filters: dict[str, dict[str, str | float]] = {
         "with a word": {"q": "synthetic 16"},
@@ -143,18 +143,18 @@ def of_runs() -> list[Question]:
 
 
 class Asker:
-    """A browser's one connection, which stays open."""
+    """One persistent connection, like a browser's."""
 
     def __init__(self, site: Site) -> None:
         self.headers = {"Cookie": site.cookie, "Accept-Encoding": "gzip"}
         self.connection = http.client.HTTPConnection(urlsplit(site.url).netloc, timeout=120)
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection."""
         self.connection.close()
 
     def ask(self, question: Question, times: int) -> Answers:
-        """The answers to so many requests, the first few for warming up not counted. Raises `Broken` for an error."""
+        """Sends the request `times` times after a warm-up. Raises `Broken` for an error."""
         answers, cursor = Answers(question.name, [], 0), None
         for number in range(WARM_UP + times):
             began = time.perf_counter()
@@ -167,12 +167,12 @@ class Asker:
         return answers
 
     def latencies(self, run: int) -> list[float]:
-        """Some valid ones of the run, from all of its length."""
+        """A sample of the run's valid latencies, from start to end."""
         _, body = self._get(Question("", f"/api/v1/runs/{run}/curves", {"points": 500}), None)
         return [latency for task in json.loads(body)["tasks"] for latency in task["scatter"]["latency_s"]]
 
     def columns(self, run: int, *names: str) -> list[tuple[Any, ...]]:
-        """These columns of all of the run's trials, by number."""
+        """These columns of all trials of the run, ordered by number."""
         rows: list[tuple[Any, ...]] = []
         while True:
             after: dict[str, str | float] = {"after": len(rows), "limit": 1000}
@@ -182,7 +182,7 @@ class Asker:
             rows += zip(*(columns[name] for name in names), strict=True)
 
     def _get(self, question: Question, cursor: Any) -> tuple[int, bytes]:
-        """Bytes on the wire, and the body as it was before it was compressed."""
+        """Returns the bytes transferred and the decompressed body."""
         parameters = question.parameters | ({"cursor": cursor} if cursor else {})
         path = f"{question.path}?{urlencode(parameters)}" if parameters else question.path
         self.connection.request("GET", path, headers=self.headers)

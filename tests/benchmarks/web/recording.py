@@ -1,8 +1,9 @@
-"""`python -m tests.benchmarks.web.recording TRIALS BATCH PAUSE [spread]`: the live path of a made-up run, in the database of the environment.
+"""`python -m tests.benchmarks.web.recording TRIALS BATCH PAUSE [spread]`: records a synthetic run live.
 
-Records batch by batch and announces each, as a supervisor does; PAUSE is seconds from one batch's beginning to the next's. Prints the run's id, waits for a
-line, and prints what it measured. `at_s` of each trial is when it was handed to the recorder, in seconds since 1970, as browsers tell it too; with `spread`, when
-it would have been measured: a batch's trials one after the other since the batch before.
+Records and announces batch by batch, as a supervisor does; PAUSE is the number of seconds between the starts of two
+batches. Prints the run's id, waits for a line, and prints what it measured. A trial's `at_s` is when it was passed to
+the recorder, in seconds since 1970, which browsers can compare with their clock. With `spread` the trials of a batch are
+spread over the time since the previous batch.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ TASKS = 24
 
 
 def main(trials: int, batch: int, pause_s: float, *, spread: bool) -> None:
-    """Prints `seconds` that recording and announcing took without pauses, and the trials a second that this makes."""
+    """Prints the seconds spent recording and announcing, without pauses, and the trials per second."""
     from tuning.notify.announce import announce
     from tuning.work.synthetic import unfinished
 
     with unfinished(trials, TASKS, name="Synthetic: live") as (recorder, events):
         _say(recorder.run.pk)
-        while not select.select([sys.stdin], [], [], 1.0)[0]:  # Hundreds of watchers take a while to join.
+        while not select.select([sys.stdin], [], [], 1.0)[0]:  # Hundreds of watchers take a while to connect.
             recorder.run.renew(elapsed_s=0.0)
         sys.stdin.readline()
         busy_s = 0.0
@@ -40,11 +41,11 @@ def main(trials: int, batch: int, pause_s: float, *, spread: bool) -> None:
             busy_s += taken_s
             time.sleep(max(0.0, pause_s - taken_s))
         _say({"seconds": busy_s, "trials_a_second": trials / busy_s})
-        sys.stdin.readline()  # Whoever watches may still be reading.
+        sys.stdin.readline()  # Watchers may still be reading.
 
 
 def _stamped(measured: list[TrialMeasured], now: float, apart_s: float) -> list[TrialMeasured]:
-    """The last one as of now, those before it so many seconds apart."""
+    """Stamps the last one with `now` and the others `apart_s` seconds apart."""
     earliest = now - apart_s * (len(measured) - 1)
     return [msgspec.structs.replace(one, at_s=earliest + apart_s * place) for place, one in enumerate(measured)]
 

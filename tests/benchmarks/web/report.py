@@ -1,4 +1,4 @@
-"""What was measured of a site, beside the goals."""
+"""The table of bench_web: measurements and goals."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from .watching import Watched
 
 
 class Seeded(msgspec.Struct):
-    """A made-up run: the recorder's bulk path wrote its trials."""
+    """A synthetic run, written by the recorder's bulk path."""
 
     trials: int
     trials_a_second: float
 
 
 class Findings(msgspec.Struct):
-    """Of one database. What wasn't asked is empty or None."""
+    """The measurements on one database. What wasn't measured is empty or None."""
 
     database: str
     seeded: list[Seeded] = []
     live_trials_a_second: float | None = None
     curves: dict[int, list[Answers]] = {}
-    """By the number of the run's trials."""
+    """By the run's number of trials."""
     scatter: dict[int, list[Answers]] = {}
     pages: dict[int, list[Answers]] = {}
     runs: int = 0
     run_list: list[Answers] = []
     loads: dict[int, list[Answers]] = {}
-    """Of the run page in a browser, cold, warm and a third time, by the number of the run's trials."""
+    """Loads of the run page in a browser, cold, warm and a third time, by the run's number of trials."""
     watched: Watched | None = None
     drawn: Answers | None = None
-    """Of each trial of a run that a browser watched."""
+    """Of each trial of the run that a browser watched."""
     peers: list[Asked] = []
     web_bytes: int | None = None
     idle_bytes: int | None = None
 
 
 def rows(found: Sequence[Findings]) -> list[list[str]]:
-    """The header, then what was measured, its goal, and the figures of each database."""
+    """The header, then for each measurement its goal and the figures of each database."""
     lines = [
         ("Curve data of a run: p50, p95, p99 (ms)", "p95 ≤ 100", _curve_times),
         ("… compressed (kB)", "≤ 100", _curve_sizes),
@@ -70,7 +70,7 @@ def rows(found: Sequence[Findings]) -> list[list[str]]:
 
 
 def figures(one: Findings) -> dict[str, Any]:
-    """Plain values, with percentiles in the place of single times."""
+    """Plain values, with percentiles instead of single times."""
     told: dict[str, Any] = msgspec.to_builtins(one)
     told["curves"] = {size: [_summary(each) for each in answers] for size, answers in one.curves.items()}
     told["scatter"] = {size: [_summary(each) for each in answers] for size, answers in one.scatter.items()}

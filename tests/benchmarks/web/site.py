@@ -1,4 +1,4 @@
-"""The whole site on a scratch folder and database, as `manage.py up` starts it."""
+"""The whole site with a temporary folder and database, as `manage.py up` starts it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tuning.engines.wire.lifeline import die_with
 START_S = 180
 STOP_S = 60
 OURS = ("TUNEBOARD_", "DATABASE_URL", "REDIS_URL", "ALLOWED_HOSTS")
-"""Settings of the user's own site, which a scratch one doesn't take."""
+"""Prefixes of settings for the user's own site, which this one ignores."""
 
 
 class Site:
-    """`up` on a folder and database of its own; raises `Broken` with what it said when it doesn't do as asked."""
+    """`up` with its own folder and database. Raises `Broken` with its output on failure."""
 
     def __init__(self, folder: Path, database_url: str | None) -> None:
         self.output = folder / "up.txt"
@@ -41,7 +41,7 @@ class Site:
         self.url, self.cookie = "", ""
 
     def manage(self, *args: str) -> str:
-        """A command of manage.py on this site; gives its stdout."""
+        """Runs a command of manage.py on this site; returns its stdout."""
         command = [sys.executable, "manage.py", *args]
         done = subprocess.run(command, env=self.env, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -50,7 +50,7 @@ class Site:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """It serves meanwhile, and `cookie` is a session of its admin."""
+        """Serves until the block ends; `cookie` is a session of the admin."""
         ours = os.getpid()
         with self.output.open("wb") as output:
             process = subprocess.Popen(
@@ -81,12 +81,12 @@ class Site:
             time.sleep(0.2)
 
     def web_memory(self) -> int:
-        """Bytes of the web process in memory (RSS)."""
+        """Memory of the web process in bytes (RSS)."""
         processes = [one for one in self._family() if "dashboard.serve" in " ".join(one.cmdline())]
         return sum(int(one.memory_info().rss) for one in processes)
 
     def whole_memory(self) -> int:
-        """Bytes of all that `up` started and of itself; what processes share is counted once (PSS)."""
+        """Memory of `up` and all its processes in bytes; shared pages count once (PSS)."""
         return sum(int(one.memory_full_info().pss) for one in self._family())
 
     def _family(self) -> list[psutil.Process]:
@@ -94,7 +94,7 @@ class Site:
 
 
 def _signed_in(login_url: str) -> str:
-    """The cookies of who visits the URL, as a header has them."""
+    """Visits the URL; returns the cookies as a header value."""
     jar = http.cookiejar.CookieJar()
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
     with opener.open(login_url, timeout=60):

@@ -1,4 +1,4 @@
-"""Many watchers of one run, and whether each saw every trial, and when."""
+"""Many watchers of one run: whether each got every trial, and how soon."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tests.benchmarks.engine.sides import Broken
 from .site import Site
 
 TOGETHER = 25
-"""Handshakes at a time."""
+"""Concurrent handshakes."""
 PATIENCE_S = 60.0
 
 
 class Columns(msgspec.Struct):
-    """As much of a delta's trials as is looked at."""
+    """The columns of a delta that are read here."""
 
     number: list[int]
     at_s: list[float]
 
 
 class Message(msgspec.Struct):
-    """As much of a delta or state as is looked at."""
+    """The fields of a delta or state that are read here."""
 
     type: str
     last: int
@@ -38,24 +38,24 @@ class Message(msgspec.Struct):
 
 
 class Watched(msgspec.Struct):
-    """What the watchers saw: `ms` from handing a trial to the recorder until it was read from a socket."""
+    """What the watchers received; `ms` counts from passing a trial to the recorder until a socket delivers it."""
 
     sockets: int
     trials: int
     missed: int
-    """Trials that a watcher never got, over all of them."""
+    """Missing trials, summed over all watchers."""
     ms: list[float]
 
 
 class Recorded(msgspec.Struct):
-    """What the recorder's process measured."""
+    """Measured by the recorder's process."""
 
     seconds: float
     trials_a_second: float
 
 
 def record_live(site: Site, trials: int, batch: int) -> Recorded:
-    """The live path as fast as it goes, while nobody watches."""
+    """The live path at full speed, with no watchers."""
     with recorder(site, trials, batch, 0.0) as process:
         line(process)
         tell(process)
@@ -63,7 +63,7 @@ def record_live(site: Site, trials: int, batch: int) -> Recorded:
 
 
 def watch(site: Site, sockets: int, deltas: int, batch: int) -> Watched:
-    """So many sockets on a run that sends ten deltas of `batch` trials a second. Raises `Broken`."""
+    """Opens sockets on a run that sends ten deltas of `batch` trials per second. Raises `Broken`."""
     with recorder(site, deltas * batch, batch, 0.1) as process:
         run = json.loads(line(process))
         seen = asyncio.run(_watch(site, run, sockets, deltas * batch, process))
@@ -109,7 +109,7 @@ async def _read(watcher: ClientConnection, trials: int, numbers: set[int], ms: l
 
 
 def recorder(site: Site, trials: int, batch: int, pause_s: float, *, spread: bool = False) -> subprocess.Popen[str]:
-    """A process that records a made-up run live; `tell` it to begin and to end, and read its `line`s."""
+    """A process that records a synthetic run live: `tell` it to start and to end, and read each `line` it prints."""
     command = [sys.executable, "-m", "tests.benchmarks.web.recording", str(trials), str(batch), str(pause_s)]
     command += ["spread"] if spread else []
     pipe = subprocess.PIPE
@@ -117,16 +117,16 @@ def recorder(site: Site, trials: int, batch: int, pause_s: float, *, spread: boo
 
 
 def tell(process: subprocess.Popen[str]) -> None:
-    """Have the recorder go on."""
+    """Lets the recorder continue."""
     assert process.stdin
     process.stdin.write("go\n")
     process.stdin.flush()
 
 
 def line(process: subprocess.Popen[str]) -> str:
-    """What the recorder says next: JSON. Raises `Broken` when it ended."""
+    """The recorder's next line of JSON. Raises `Broken` if it has ended."""
     assert process.stdout
     said: str = process.stdout.readline()
     if not said:
-        raise Broken("The process that records ended before it was done; what it said stands above.")
+        raise Broken("The recording process ended early; its output is above.")
     return said

@@ -1,4 +1,4 @@
-"""`manage.py bench_engine`: our engine beside stock TVM, on this machine."""
+"""Compares our engine with stock TVM on this machine."""
 
 from __future__ import annotations
 
@@ -25,36 +25,38 @@ from tuning.models import Run
 
 
 class Command(MigratedCommand):
-    """Exit status: 0 when all that was planned and had time was compared, 1 when something broke, 2 for bad options."""
+    """Exits with 0 if every planned comparison that had time was made, 1 if something failed, 2 for bad options."""
 
-    help = "Tune the same tasks with Tuneboard's engine and with stock TVM, in turn, and compare. Leave the machine alone meanwhile."
+    help = "Tunes the same tasks with Tuneboard's engine and with stock TVM, in turn, and compares them. The machine should be idle otherwise."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """What to compare, how long, and how to say it."""
+        """What to compare, for how long, and the output format."""
         parser.add_argument("--workloads", nargs="+", choices=sorted(WORKLOADS), default=list(WORKLOADS))
         parser.add_argument("--batches", nargs="+", type=int, default=list(BATCHES), help="trials per batch")
-        parser.add_argument("--trials", type=int, help="of each tuning; by default as many as the workload needs")
-        parser.add_argument("--repeats", type=int, default=3, help="each with another seed")
-        parser.add_argument("--quick", action="store_true", help="64 trials of the matmul at 16 a batch, once")
-        parser.add_argument("--minutes", type=float, help="begin nothing that would end later")
-        parser.add_argument("--into", type=Path, help="the results' file; one that exists is added to")
+        parser.add_argument("--trials", type=int, help="budget of each tuning; by default that of the workload")
+        parser.add_argument("--repeats", type=int, default=3, help="repeats, each with another seed")
+        parser.add_argument(
+            "--quick", action="store_true", help="one comparison: 64 trials of the matmul in batches of 16"
+        )
+        parser.add_argument("--minutes", type=float, help="skip comparisons that would end later than this")
+        parser.add_argument("--into", type=Path, help="results file; an existing one is continued")
         parser.add_argument(
             "--onnxruntime",
             nargs="+",
             type=int,
             metavar="RUN",
-            help="compare nothing, but set these finished runs of built-in networks beside ONNX Runtime",
+            help="instead compare these finished runs of built-in networks with ONNX Runtime",
         )
-        parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
-        parser.add_argument("--markdown", action="store_true", help="print the tables as docs/benchmarks.md has them")
+        parser.add_argument("--json", action="store_true", help="print only the figures, as JSON")
+        parser.add_argument("--markdown", action="store_true", help="print the tables as in docs/benchmarks.md")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Compare, and say each result as it comes."""
+        """Makes the comparisons and prints each result."""
         if options["onnxruntime"]:
-            self._set_beside(options)
+            self._compare_with_onnxruntime(options)
             return
         began = time.monotonic()
-        # So that Valkey and the engines end with it; also where a shell started it with Ctrl-C ignored.
+        # Valkey and the engines must end with it, even if a shell started it with SIGINT ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
         planned = _planned(options)
@@ -72,11 +74,11 @@ class Command(MigratedCommand):
         except Broken as broken:
             raise CommandError(f"{broken}\nWhat was measured before is in {path}.") from broken
         except KeyboardInterrupt:
-            self._say(f"Interrupted. --into {path} goes on from here.")
+            self._say(f"Interrupted. --into {path} continues from here.")
         finally:
             self._print(journal, options)
 
-    def _set_beside(self, options: dict[str, Any]) -> None:
+    def _compare_with_onnxruntime(self, options: dict[str, Any]) -> None:
         runs = {run.pk: run for run in Run.objects.select_related("network").filter(pk__in=options["onnxruntime"])}
         if unknown := set(options["onnxruntime"]) - runs.keys():
             raise CommandError(f"--onnxruntime: there is no run {', '.join(map(str, sorted(unknown)))}", returncode=2)

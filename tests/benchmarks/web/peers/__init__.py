@@ -1,1 +1,1 @@
-"""The same questions to what else shows tuning, each in an environment of its own that the user made."""
+"""The same requests to other dashboards for tuning, each installed by the user in its own environment."""

@@ -1,7 +1,7 @@
-"""`PYTHON fill_mlflow.py steps|runs STORE TRIALS`: made-up trials as the steps of a run, or each as a run, by a Python that has MLflow.
+"""`PYTHON fill_mlflow.py steps|runs STORE TRIALS`: stores synthetic trials in MLflow, as steps of one run or as a run each.
 
-STORE is a database's URL, TRIALS a file of lines `task,latency_s,at_s`, the latency of a failed one empty. Prints the id of the run or of
-the experiment.
+Needs a Python with MLflow. STORE is a database URL, TRIALS a file of lines `task,latency_s,at_s`; failed trials have no
+latency. Prints the id of the run or of the experiment.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from sqlalchemy import Engine, event
 
 METRIC = "latency_s"
 AT_ONCE = 1000
-"""Metrics that `log_batch` takes."""
+"""The most metrics that `log_batch` accepts."""
 
 
 @event.listens_for(Engine, "connect")  # type: ignore[untyped-decorator]  # known only where the peer is installed
 def careless(connection: Any, _record: object) -> None:
-    """Who fills needn't wait for the disk: it can be filled again."""
+    """Durability isn't needed while filling."""
     if isinstance(connection, sqlite3.Connection):
         connection.execute("PRAGMA synchronous = OFF")
 
@@ -39,7 +39,7 @@ def measured(path: Path) -> Iterator[Metric]:
 
 
 def fill_steps(client: MlflowClient, experiment: str, path: Path) -> str:
-    """One run; gives its id."""
+    """Stores all trials in one run; returns its id."""
     run: str = client.create_run(experiment).info.run_id
     metrics = measured(path)
     while batch := list(islice(metrics, AT_ONCE)):
@@ -48,7 +48,7 @@ def fill_steps(client: MlflowClient, experiment: str, path: Path) -> str:
 
 
 def fill_runs(client: MlflowClient, experiment: str, path: Path) -> str:
-    """A run each; gives the experiment's id. Failed trials are runs without the metric."""
+    """Stores each trial as a run; returns the experiment's id. Failed trials are runs without the metric."""
     with path.open(newline="") as file:
         for _, latency_s, at_s in csv.reader(file):
             run = client.create_run(experiment).info.run_id
@@ -58,7 +58,7 @@ def fill_runs(client: MlflowClient, experiment: str, path: Path) -> str:
 
 
 def main(way: str, store: str, path: Path) -> None:
-    """Past the server, into its database."""
+    """Writes directly into the server's database."""
     client = MlflowClient(tracking_uri=store)
     experiment = client.create_experiment("synthetic", artifact_location=f"file://{path.parent}/artifacts")
     fill = fill_steps if way == "steps" else fill_runs

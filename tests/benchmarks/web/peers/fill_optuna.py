@@ -1,6 +1,7 @@
-"""`PYTHON fill_optuna.py study STORE TRIALS`: a study of made-up trials, by a Python that has optuna. Prints the study's id.
+"""`PYTHON fill_optuna.py study STORE TRIALS`: stores synthetic trials in a study of Optuna. Prints its id.
 
-STORE is a database's URL or the path of a journal file, TRIALS a file of lines `task,latency_s,at_s`, the latency of a failed one empty.
+Needs a Python with Optuna. STORE is a database URL or the path of a journal file, TRIALS a file of lines
+`task,latency_s,at_s`; failed trials have no latency.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ TASK = IntDistribution(0, 10_000)
 
 @event.listens_for(Engine, "connect")  # type: ignore[untyped-decorator]  # known only where the peer is installed
 def careless(connection: Any, _record: object) -> None:
-    """Who fills needn't wait for the disk: it can be filled again."""
+    """Durability isn't needed while filling."""
     if isinstance(connection, sqlite3.Connection):
         connection.execute("PRAGMA synchronous = OFF")
 
 
 class Journal(BaseJournalBackend):  # type: ignore[misc]  # known only where optuna is installed
-    """The file as `JournalFileBackend` writes it, without lock and fsync for each trial: nobody else writes, and it can be made again."""
+    """Writes the same file as `JournalFileBackend`, but without a lock and fsync for each trial."""
 
     def __init__(self, file: TextIO) -> None:
         self.file = file
@@ -40,23 +41,23 @@ class Journal(BaseJournalBackend):  # type: ignore[misc]  # known only where opt
         self.unread: list[dict[str, Any]] = []
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Writes them, and keeps them for who reads next."""
+        """Writes the logs and keeps them for `read_logs`."""
         for log in logs:
             line = json.dumps(log, separators=(",", ":"))
             self.file.write(line + "\n")
             self.unread.append(json.loads(line))
 
     def read_logs(self, log_number_from: int) -> list[dict[str, Any]]:
-        """Those that the one storage there is hasn't read yet."""
+        """Returns the logs that the storage hasn't read yet."""
         if log_number_from != self.read:
-            raise ValueError(f"log {log_number_from} is asked for, {self.read} comes next")
+            raise ValueError(f"expected a read from log {self.read}, not {log_number_from}")
         logs, self.unread = self.unread, []
         self.read += len(logs)
         return logs
 
 
 def trials(path: Path) -> Iterator[Any]:
-    """As optuna has them."""
+    """The trials as Optuna's."""
     with path.open(newline="") as file:
         for task, latency_s, _ in csv.reader(file):
             ended = {"value": float(latency_s)} if latency_s else {"state": TrialState.FAIL}
@@ -64,7 +65,7 @@ def trials(path: Path) -> Iterator[Any]:
 
 
 def fill(storage: Any, path: Path) -> int:
-    """Gives the study's id."""
+    """Creates the study; returns its id."""
     study = optuna.create_study(storage=storage, study_name=NAME, direction="minimize")
     study.add_trials(trials(path))
     (summary,) = storage.get_all_studies()
@@ -72,7 +73,7 @@ def fill(storage: Any, path: Path) -> int:
 
 
 def main(_way: str, store: str, path: Path) -> None:
-    """Into the journal file or the database."""
+    """Fills the journal file or the database."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     if "://" in store:
         key = fill(RDBStorage(store), path)

@@ -15,7 +15,7 @@ import msgspec
 
 from tuning.engines.wire.lifeline import die_with
 
-from .known import Peer, Question
+from .catalog import Peer, Question
 from .serving import NoAnswer, Server, free_port, serving
 
 AGAIN = 5
@@ -26,27 +26,27 @@ QUIET = {
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     "GIT_PYTHON_REFRESH": "quiet",
 }
-"""What MLflow needn't do here besides."""
+"""Turns off MLflow's background work."""
 
 
 class Asked(msgspec.Struct):
-    """A question to a peer with so many trials. `missing` says why there is no answer, or none after the first."""
+    """A question to a peer with this many trials. `missing` says why an answer is missing."""
 
     peer: str
     version: str | None
-    """Of the package in its environment; None: there is no such environment."""
+    """Of the package in its environment; None if it isn't installed."""
     store: str
     question: str
     trials: int
     filled_s: float | None = None
     started_s: float | None = None
-    """Until its server answered anything."""
+    """Until its server answered a request."""
     first_s: float | None = None
     again_s: list[float] = []
     size: int | None = None
-    """Bytes of the answer as it was sent."""
+    """Bytes of the answer as sent."""
     memory: int | None = None
-    """Bytes: the most that its server's processes held."""
+    """Peak memory of the server's processes in bytes."""
     missing: str = ""
 
     @property
@@ -72,7 +72,7 @@ class Environment(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Where a peer keeps its trials: a name for the table, and what makes an empty one in a folder and gives its URL or path."""
+    """Where a peer keeps its trials: a name for the table, and a function that creates one in a folder and returns its URL or path."""
 
     name: str
     made: Callable[[Path], str]
@@ -83,7 +83,7 @@ SQLITE = Store("sqlite", lambda folder: f"sqlite:///{folder / 'peer.db'}")
 
 
 class Setting(NamedTuple):
-    """A peer, its environment, one of its stores, and how many seconds filling, and each question, may take."""
+    """A peer, its environment and store, and the limit in seconds for filling and for each question."""
 
     peer: Peer
     environment: Environment
@@ -92,7 +92,7 @@ class Setting(NamedTuple):
 
 
 def ask(setting: Setting, question: Question, trials: int, made_up: Path, folder: Path) -> Asked:
-    """In an empty folder and with a server of its own, so that it asks one that has just started."""
+    """Asks a server that has just been started, in an empty folder."""
     asked = Asked(setting.peer.package, setting.environment.version, setting.store.name, question.name, trials)
     if asked.version is None:
         asked.missing = "not installed"
@@ -111,18 +111,18 @@ def ask(setting: Setting, question: Question, trials: int, made_up: Path, folder
 
 
 def _answers(server: Server, setting: Setting, question: Question, key: str, asked: Asked) -> Iterator[float]:
-    """Within the limit all together; the first one may take all of it."""
+    """Yields the seconds of each answer; the limit is for all together."""
     until = time.monotonic() + setting.limit_s
     for _ in range(1 + AGAIN):
         seconds, size = server.ask(question.request(key), until)
         asked.size = max(asked.size or 0, size)
         yield seconds
-        if time.monotonic() + seconds > until:  # Another one wouldn't come in time.
+        if time.monotonic() + seconds > until:  # Another one would exceed the limit.
             return
 
 
 def _filled(setting: Setting, question: Question, made_up: Path, folder: Path, asked: Asked) -> tuple[str, str]:
-    """What the filler printed, and the store."""
+    """Fills a store; returns the id that the filler printed, and the store."""
     store = setting.store.made(folder)
     python = setting.environment.folder / "bin/python"
     ours = os.getpid()
@@ -161,6 +161,6 @@ def _served(setting: Setting, store: str, folder: Path, asked: Asked) -> Iterato
 
 
 def _env(folder: Path) -> dict[str, str]:
-    """Nothing of ours, and no home to leave anything in."""
+    """A minimal environment, with a temporary home folder."""
     kept = {name: value for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if (value := os.environ.get(name))}
     return {**kept, **QUIET, "HOME": str(folder)}

@@ -1,4 +1,4 @@
-"""A peer's own server, which ends with all its processes when it has answered, and what it holds in memory meanwhile."""
+"""Runs a peer's server, measures its memory, and ends it with all its processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import psutil
 
 from tuning.engines.wire.lifeline import die_with
 
-from .known import Request
+from .catalog import Request
 
 STOP_S = 10.0
 SAMPLED_S = 0.25
@@ -28,20 +28,20 @@ HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip"}
 
 
 class NoAnswer(Exception):
-    """Says why there is no figure."""
+    """Its text says why there is no figure."""
 
 
 class Server:
-    """What a command serves on a port of its own, while `memory` is the most that its processes held at once (PSS, sampled)."""
+    """A server started by a command; `memory` is the sampled peak of its processes' memory (PSS)."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, said: Path) -> None:
         self.process, self.port, self.said = process, port, said
         self.memory = 0
 
     def ask(self, request: Request, until: float) -> tuple[float, int]:
-        """Seconds until the last byte of the body, and its bytes as they were sent.
+        """Returns the seconds until the last byte of the body, and its bytes as sent.
 
-        Raises `NoAnswer`, also when it isn't there at the time `until` of the monotonic clock.
+        Raises `NoAnswer`, also if it takes longer than `until` (monotonic clock).
         """
         began = time.monotonic()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_left(until))
@@ -58,12 +58,12 @@ class Server:
         body = None if request.body is None else json.dumps(request.body)
         headers = HEADERS if body is None else {**HEADERS, "Content-Type": "application/json"}
         connection.request("GET" if body is None else "POST", request.path, body, headers)
-        plug = connection.sock  # The connection forgets it when the server is to close it after the answer.
-        plug.settimeout(_left(until))
+        sock = connection.sock  # The connection drops it when the server is going to close it.
+        sock.settimeout(_left(until))
         response = connection.getresponse()
         size = 0
         while not response.isclosed():
-            plug.settimeout(_left(until))
+            sock.settimeout(_left(until))
             if not (piece := response.read1(PIECE)):
                 break
             size += len(piece)
@@ -76,7 +76,7 @@ class Server:
         return "" if status is None else f"; its server ended with status {status}: {self.said.read_text()[-500:]}"
 
     def wait(self, path: str, until: float) -> None:
-        """Until it answers. Raises `NoAnswer` when it ends instead, or isn't ready by then."""
+        """Waits until it answers. Raises `NoAnswer` if it ends or isn't ready in time."""
         while True:
             with suppress(NoAnswer):
                 self.ask(Request(path), min(until, time.monotonic() + STOP_S))
@@ -88,7 +88,7 @@ class Server:
             time.sleep(POLL_S)
 
     def sample(self, ended: threading.Event) -> None:
-        """Until then."""
+        """Samples memory until the event is set."""
         while not ended.wait(SAMPLED_S):
             with suppress(psutil.Error):
                 family = [psutil.Process(self.process.pid), *psutil.Process(self.process.pid).children(recursive=True)]
@@ -97,7 +97,7 @@ class Server:
 
 @contextmanager
 def serving(command: Sequence[str], env: dict[str, str], port: int, folder: Path) -> Iterator[Server]:
-    """It runs meanwhile in the folder, where what it says is kept; afterwards nothing of its process group does."""
+    """Runs the server in the folder, which gets its output; on exit its whole process group is ended."""
     ours = os.getpid()
     said = folder / "server.txt"
     with said.open("wb") as output:
@@ -123,7 +123,7 @@ def serving(command: Sequence[str], env: dict[str, str], port: int, folder: Path
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the leader of a session of its own and all that it started, in peace where they can."""
+    """Ends a session leader and all its descendants, by SIGTERM first."""
     family = []
     with suppress(psutil.NoSuchProcess):
         family = psutil.Process(process.pid).children(recursive=True)
@@ -141,12 +141,12 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """One of loopback that nobody listens on now."""
+    """A free port of loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def _left(until: float) -> float:
-    """Seconds; a socket's timeout must be more than none."""
+    """Seconds left; a socket's timeout must be positive."""
     return max(0.01, until - time.monotonic())

@@ -1,4 +1,4 @@
-"""What the peers answered, beside ours."""
+"""The table of the peers' answers and ours."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from tests.benchmarks.web.report import Findings
 
 WORDS = 120
-"""Letters of what a peer said instead of an answer."""
+"""Characters shown of a peer's error."""
 
 
 def rows(found: Sequence[Findings]) -> list[list[str]]:
-    """The header with the numbers of trials; ours by database; each peer's questions by store."""
+    """The header with the sizes, our rows for each database, and the peers' for each store."""
     told: dict[str, dict[int, str]] = {}
     for one in found:
         told[f"Tuneboard on {one.database}: charts of a run"] = {
@@ -48,7 +48,7 @@ def _ours(answers: Answers, memory: int | None) -> str:
 
 
 def _theirs(asked: Asked) -> str:
-    """Its first answer and the median of the others; or why there is none."""
+    """The first answer and the median of the others, or why there is none."""
     if asked.first_s is None:
         return " ".join(asked.missing.replace("|", " ").split())[:WORDS] + _memory_so_far(asked)
     times = f"first {_seconds(asked.first_s * 1e3)}"
@@ -63,7 +63,7 @@ def _memory_so_far(asked: Asked) -> str:
 
 
 def _loads(size: int | None, memory: int | None) -> list[str]:
-    """Of the wire and of the server."""
+    """Megabytes transferred, and those of the server's memory."""
     sent = [] if size is None else [f"{size / 1e6:,.2f} MB"]
     return sent if memory is None else [*sent, f"server {memory / 1e6:,.0f} MB"]
 

@@ -1,4 +1,4 @@
-"""Which peers there are, how they are filled and served, and what their pages ask for."""
+"""The peers: how to fill and serve them, and what their pages request."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 POINTS = 320
-"""What MLflow's page asks of a curve."""
+"""Points per curve that MLflow's page requests."""
 PAGE = 50
-"""Rows of a page: as many as ours has."""
+"""Rows per page, as in ours."""
 
 
 class Request(NamedTuple):
-    """What the peer's page sends; a body makes it a POST of JSON."""
+    """A request of the peer's page; with a body it is a POST of JSON."""
 
     path: str
     body: dict[str, object] | None = None
 
 
 class Question(NamedTuple):
-    """What is asked of a store that its filler filled in this `way`; `request` has the id that the filler printed."""
+    """A request to a store filled in this `way`; `request` takes the id that the filler printed."""
 
     name: str
     way: str
@@ -31,13 +31,13 @@ class Question(NamedTuple):
 class Peer(NamedTuple):
     """`package` names the peer and its distribution; `filler` is a script for the peer's own Python.
 
-    `serve` makes its command, of the environment's folder, the store's URL and a port; `ready` is a path that answers as soon as it serves.
+    `serve` takes the environment's folder, the store's URL and a port, and returns the command; `ready` is a path that answers once it serves.
     """
 
     package: str
     filler: Path
     files: bool
-    """It can keep a store in a file of its own kind too."""
+    """It also supports a journal file."""
     serve: Callable[[Path, str, int], list[str]]
     ready: str
     questions: tuple[Question, ...]
@@ -49,7 +49,7 @@ def _serve_optuna(environment: Path, store: str, port: int) -> list[str]:
 
 def _serve_mlflow(environment: Path, store: str, port: int) -> list[str]:
     command = [str(environment / "bin/mlflow"), "server", "--backend-store-uri", store]
-    # One process, as ours is: four of them, its default, answer no single request sooner.
+    # One process, like ours: its default of four doesn't answer a single request faster.
     return [*command, "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
 
 

@@ -1,4 +1,4 @@
-"""Every question to every peer, on one of our databases."""
+"""Asks every peer every question, at every size and on every store."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import NamedTuple
 from tuning.host.postgresql import new_database
 from tuning.work.synthetic import random_trials
 
-from .known import PEERS, Peer, Question
+from .catalog import PEERS, Peer, Question
 from .measuring import JOURNAL, SQLITE, Asked, Environment, Setting, Store, ask
 
 
 class Plan(NamedTuple):
-    """Where the environments are, by the peers' names (without one a peer isn't installed), and how many seconds filling, and each question, may take.
+    """`folders` has the environment of each installed peer, and `limit_s` limits filling and each question.
 
-    `url` is of a database on a PostgreSQL server, which gets others beside it; without one the peers keep files.
+    `url` names a PostgreSQL server, on which databases are created; without it the peers use files.
     """
 
     folders: Mapping[str, Path]
@@ -29,7 +29,7 @@ class Plan(NamedTuple):
 
 
 def ask_all(plan: Plan, sizes: Sequence[int], tasks: int, say: Callable[[str], None]) -> Iterator[Asked]:
-    """With the very trials that `seed_trials` records. `say` is told what begins."""
+    """Uses the same trials as `seed_trials`. `say` is called before each question."""
     with tempfile.TemporaryDirectory(prefix="tuneboard-peers-") as scratch:
         for size in sorted(sizes):
             trials = Path(scratch) / f"{size}.csv"
@@ -56,7 +56,7 @@ def _stores(peer: Peer, url: str | None) -> list[Store]:
 
 
 def _write(path: Path, size: int, tasks: int) -> None:
-    """Lines as the fillers read them."""
+    """Writes the lines that fillers read."""
     with path.open("w", newline="") as file:
         for trial in random_trials(size, tasks):
             csv.writer(file).writerow([trial.task, trial.latency_s, f"{trial.at_s:.3f}"])
