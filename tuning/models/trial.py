@@ -106,7 +106,8 @@ class TrialQuerySet(models.QuerySet["Trial"]):
         connection = connections[self.db]
         with connection.cursor() as cursor:
             if connection.vendor == "postgresql":
-                cursor.copy_expert(f"COPY {table} ({columns}) FROM STDIN (FORMAT csv)", _as_csv(rows))
+                with connection.wrap_database_errors:  # Django wraps only the standard cursor methods.
+                    cursor.copy_expert(f"COPY {table} ({columns}) FROM STDIN (FORMAT csv)", _as_csv(rows))
             else:
                 places = ",".join(["%s"] * len(TrialRow._fields))
                 cursor.executemany(f"INSERT INTO {table} ({columns}) VALUES ({places})", rows)  # noqa: S608 - our own names
