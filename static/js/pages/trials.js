@@ -40,6 +40,7 @@ role("chart-scatter").dataset.about = `run ${article.dataset.run} · ${article.d
 /** Columns `number` and `at_s` of every `step`-th trial of the run, to find trials by time. */
 let times = { number: [], at_s: [], step: 1 };
 let shown = { total: 0, exact: true, shown: 0, step: 1, first: 1, last: Infinity, least: 0, most: Infinity, tasks: null, zoomed: false };
+let drawnTrial;
 let waiting = new Map();
 let fresh = 0;
 let end = [0, 0];
@@ -120,6 +121,7 @@ async function show(view, columns) {
   const data = figure.data.map((trace) => ({ ...trace, x: [null], y: [null], customdata: [null] }));
   for (const [index, points] of sorted(columns)) Object.assign(data[index], { x: points.number, y: points.y, customdata: points.at_s });
   Object.assign(data.at(PICKED), picked());
+  drawnTrial = pickedTrial();
   await chart.draw({ data, layout: figure.layout });
   explain();
 }
@@ -242,6 +244,8 @@ document.querySelector(".trial-filters").addEventListener("formdata", ({ formDat
 
 // --- table and detail, in place
 
+const pickedTrial = () => role("trial")?.dataset.trial;
+
 /** The selected trial as a point: {x, y, customdata, yaxis} */
 function picked() {
   const one = role("trial")?.dataset;
@@ -272,6 +276,9 @@ article.addEventListener("htmx:afterOnLoad", async ({ detail }) => {
     await chart.emphasize(foremost);
     return refine();
   }
+  // Drawing the scatter again is most of the work of turning a page.
+  if (pickedTrial() === drawnTrial) return null;
+  drawnTrial = pickedTrial();
   const { x, y, customdata, yaxis } = picked();
   return chart.put(PICKED, { number: x, at_s: customdata, y }, yaxis);
 });

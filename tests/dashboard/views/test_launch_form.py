@@ -106,7 +106,7 @@ def test_it_shows_a_target_error_at_the_target(operator: Client, monkeypatch: py
 def test_it_says_how_many_runs_are_ahead(operator: Client) -> None:
     assertContains(operator.get("/runs/new/"), "is free")
     make_run()
-    assertContains(operator.get("/runs/new/"), "has 1 run before it")
+    assertContains(operator.get("/runs/new/"), "has 1 run ahead")
 
 
 def test_it_is_for_operators(client: Client) -> None:

@@ -134,7 +134,7 @@ def test_a_workloads_page_compares_its_runs_by_target(viewer: Client) -> None:
 
 def test_a_workload_without_a_valid_trial_has_a_page_without_results(viewer: Client) -> None:
     ended(latencies=[(1, 1e-3)])
-    assertContains(viewer.get(f"/library/{FIRST}/"), "No valid trial of it yet")
+    assertContains(viewer.get(f"/library/{FIRST}/"), "No valid trial yet")
     assert api(viewer)["total"] == 1
     for path in ("/library/ff/", "/api/v1/library/ff"):
         assert viewer.get(path).status_code == 404

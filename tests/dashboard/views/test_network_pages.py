@@ -111,7 +111,7 @@ class TestExtracting:
         assertRedirects(answer, f"/networks/{network.pk}/?extraction={made.pk}#tasks", fetch_redirect_response=False)
         assert told == [made.pk]
         assertContains(client.get(f"/networks/{network.pk}/"), f'hx-get="/extractions/{made.pk}/"')
-        assertContains(client.get(f"/extractions/{made.pk}/"), "Waiting for the worker")
+        assertContains(client.get(f"/extractions/{made.pk}/"), "Waiting for the extraction worker")
 
     def test_it_shows_the_step_then_the_error(self) -> None:
         client = client_of("viewer")

@@ -231,7 +231,7 @@ def test_it_offers_available_downloads(operator: Client) -> None:
     url = f"/runs/{run.pk}/"
     nothing = operator.get(url)
     assert not any(ready for _, ready in links(nothing))
-    assertContains(nothing, '<p class="missing" data-missing="best">No trial was valid', html=False)
+    assertContains(nothing, '<p class="missing" data-missing="best">There is no valid trial yet', html=False)
     record_trials(run, [(0, None)])
     some = dict(links(operator.get(url)))
     assert [name for name, ready in some.items() if not ready] == [
