@@ -205,6 +205,6 @@ def signed_in(live_site: LiveSite, page: Any) -> Any:
     return page
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def project_root() -> Path:
     return Path(settings.BASE_DIR)

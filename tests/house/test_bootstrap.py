@@ -76,6 +76,25 @@ def project(tmp_path: Path, project_root: Path) -> Project:
     return Project(tmp_path, project_root)
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Project:
+    """A project with an environment to run in: making one takes seconds."""
+    project = Project(tmp_path_factory.mktemp("template"), project_root)
+    project.publish("django", "environs")
+    status, _, err = project.call("up")
+    assert status == 0, err
+    return project
+
+
+@pytest.fixture
+def installed(template: Project, tmp_path: Path, project_root: Path) -> Project:
+    """A copy of it: a virtual environment finds its packages wherever it is."""
+    project = Project(tmp_path, project_root)
+    shutil.copytree(template.root, project.root, symlinks=True, dirs_exist_ok=True)
+    shutil.copytree(template.index, project.index, dirs_exist_ok=True)
+    return project
+
+
 def test_it_makes_an_environment_once_and_goes_on_inside_it(project: Project) -> None:
     project.publish()
     status, out, err = project.call("create_token", "ada")
@@ -84,9 +103,9 @@ def test_it_makes_an_environment_once_and_goes_on_inside_it(project: Project) ->
     assert project.call("up") == (0, "runs up\n", "")
 
 
-def test_it_adds_what_tests_need_when_asked_to_test(project: Project) -> None:
-    project.publish("django", "environs")
-    assert project.call("up")[0] == 0
+def test_it_adds_what_tests_need_when_asked_to_test(installed: Project) -> None:
+    project = installed
+    assert project.call("up") == (0, "runs up\n", "")
     project.publish("for_tests")
     status, out, err = project.call("test", "-k", "name")
     assert (status, out) == (0, "runs test -k name\n"), err
@@ -94,9 +113,8 @@ def test_it_adds_what_tests_need_when_asked_to_test(project: Project) -> None:
     assert project.call("up") == (0, "runs up\n", "")
 
 
-def test_it_follows_a_changed_pin(project: Project) -> None:
-    project.publish()
-    project.call("up")
+def test_it_follows_a_changed_pin(installed: Project) -> None:
+    project = installed
     project.pin({"django": "2.0", "environs": "1.0"}, {"for_tests": "1.0"})
     project.publish("django", version="2.0")
     status, _, err = project.call("up")
@@ -113,9 +131,8 @@ def test_it_mends_an_install_that_was_cut_short(project: Project) -> None:
     assert project.call("up")[:2] == (0, "runs up\n")
 
 
-def test_it_makes_a_broken_environment_anew(project: Project) -> None:
-    project.publish()
-    project.call("up")
+def test_it_makes_a_broken_environment_anew(installed: Project) -> None:
+    project = installed
     (project.root / ".venv/bin/python").unlink()
     (project.root / ".venv/bin/python").symlink_to("/nowhere/python3")
     assert project.call("up")[:2] == (0, "runs up\n")
