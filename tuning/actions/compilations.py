@@ -51,7 +51,7 @@ def cancel(compilation: Compilation) -> Compilation:
 
 
 def benchmark(compilation: Compilation, user: User | None, *, enqueue: bool = True) -> Compilation:
-    """Queue the library to be proven and benchmarked (again). Raises `Conflict`."""
+    """Queue the library to be verified and benchmarked (again). Raises `Conflict`."""
     check_published(compilation)
     if not compilation.requeue(*Compilation.ENDED, stage=Stage.PROVE, asked_by=user):
         compilation.refresh_from_db(fields=("status",))

@@ -29,7 +29,7 @@ def _set_shutdown(**_: Any) -> None:
 EXTRACT_QUEUE = "extract"
 """Extractions, which don't wait for a device."""
 COMPILE_QUEUE = "compile"
-"""Builds of libraries, which don't wait for a device either. Proofs do: they are in the device's queue."""
+"""Builds of libraries, which don't wait for a device either. Verification does: it is in the device's queue."""
 WEBHOOK_QUEUE = "webhook"
 """Deliveries. The workers of the two queues above share this one, since they are seldom both busy."""
 

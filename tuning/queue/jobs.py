@@ -99,7 +99,7 @@ def _tune(run: Run) -> str:
 
 
 def _compile(compilation: Compilation) -> str:
-    """A library that was built is enqueued to be proven, which is a job of the run's device."""
+    """A library that was built is enqueued to be verified, which is a job of the run's device."""
     device = compilation.device
     status = carry_out(compilation, shutdown)
     if shutdown.is_set():

@@ -41,7 +41,7 @@ NO_LIMIT_MB = 1 << 24
 def carry_out(compilation: Compilation, shutdown: threading.Event) -> str:
     """Return the status that results; at shutdown the compilation is queued again.
 
-    A library that was built is `queued` to be proven. The status is `gone` if it was deleted meanwhile, with its run.
+    A library that was built is `queued` to be verified. The status is `gone` if it was deleted meanwhile, with its run.
     """
     job = _Job(compilation, shutdown)
     job.announce()
@@ -152,7 +152,7 @@ class _Job:
         self.announced_at = time.monotonic()
 
     def _without_result(self, status: str) -> str:
-        """A failed benchmark doesn't make a library that was proven before a failure."""
+        """A failed benchmark doesn't make a library that was verified before a failure."""
         return Status.FINISHED if self.compilation.verified is not None else status
 
     def _build_question(self, records: list[BestRecord], estimate_s: float | None) -> Build:

@@ -79,8 +79,8 @@ def test_proofs_of_libraries_use_devices_too(viewer: Client) -> None:
     assert cpu["proofs"] == [{"id": proven.pk, "run": "first", "status": "running"}]
     assert cpu["queued_proofs"] == [{"id": waiting.pk, "run": "second", "status": "queued"}]
     page = viewer.get("/devices/").content.decode()
-    assert f'<a href="/compilations/{proven.pk}/" data-role="proof">Proof of a library of first</a>' in page
-    assert f'<a href="/compilations/{waiting.pk}/" data-role="proof">proof of a library of second</a>' in page
+    assert f'<a href="/compilations/{proven.pk}/" data-role="proof">Verifying a library of first</a>' in page
+    assert f'<a href="/compilations/{waiting.pk}/" data-role="proof">verifying a library of second</a>' in page
     assert "nothing</span>" not in page
     assert "empty</span>" not in page
 
