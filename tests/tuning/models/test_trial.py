@@ -32,7 +32,7 @@ def valid(run: Run, number: int, latency_s: float, *, at_s: float = 1.5, short: 
 
 def failed(run: Run, number: int, error: TrialError | None, kind: str) -> TrialRow:
     row = valid(run, number, 1.0)
-    return row._replace(latency_s=None, error_id=error and error.pk, error_kind=kind, improved=False)
+    return row._replace(latency_s=None, error_id=error.pk if error else None, error_kind=kind, improved=False)
 
 
 def stored(run: Run) -> list[TrialRow]:
