@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -24,20 +24,20 @@ def test_the_file_is_removed_afterwards(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_those_who_wait_take_turns_although_each_holder_removes_the_file(tmp_path: Path) -> None:
-    inside: list[int] = []
-    most: list[int] = []
+def test_a_file_that_its_holder_removes_before_we_lock_it_excludes_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "some.lock"
+    flock = fcntl.flock
+    removed: list[Path] = []
 
-    def take_turns() -> None:
-        for _ in range(50):
-            with lock_file(tmp_path / "some.lock"):
-                inside.append(1)
-                most.append(len(inside))
-                inside.pop()
+    def remove_first(fd: int, operation: int) -> None:
+        if not removed:
+            path.unlink()
+            removed.append(path)
+        flock(fd, operation)
 
-    threads = [threading.Thread(target=take_turns) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (len(most), max(most)) == (200, 1)
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    with lock_file(path), pytest.raises(BlockingIOError), lock_file(path, wait=False):
+        pass
+    assert removed
