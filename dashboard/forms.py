@@ -123,7 +123,7 @@ class LaunchForm(forms.Form):
 
 
 class ExtensionForm(forms.Form):
-    """How much more a run shall have."""
+    """How many more trials or seconds to give a run."""
 
     def __init__(self) -> None:
         super().__init__(use_required_attribute=False, label_suffix="")

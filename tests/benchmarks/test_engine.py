@@ -1,4 +1,4 @@
-"""The benchmark's figures from made-up courses, its plan, and one real comparison."""
+"""The benchmark's figures from made-up timelines, its plan, and one real comparison."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from django.core.management import CommandError, call_command
 from tests.benchmarks.engine import plan, report, sides
 from tests.benchmarks.engine.compare import Journal, compare, counting
 from tests.benchmarks.engine.sides import Best, Broken, Tuned
-from tests.benchmarks.engine.timeline import Comparison, Course, Estimate, Measured, estimates
+from tests.benchmarks.engine.timeline import Comparison, Estimate, Measured, Timeline, estimates
 from tests.world import measured_run
 from tuning.models import Run
 
 
-def course(*trials: tuple[float, int, float | None], short: bool = False, first_s: float = 2.0) -> Course:
+def timeline(*trials: tuple[float, int, float | None], short: bool = False, first_s: float = 2.0) -> Timeline:
     """Of two tasks with weights 1 and 2."""
     measured = [Measured(at_s, task, latency_s, short) for at_s, task, latency_s in trials]
-    return Course([1, 2], measured, wall_s=measured[-1].at_s, first_s=first_s, streaming_s=0.1)
+    return Timeline([1, 2], measured, wall_s=measured[-1].at_s, first_s=first_s, streaming_s=0.1)
 
 
-def comparison(ours: Course, stock: Course, seed: int = 1) -> Comparison:
+def comparison(ours: Timeline, stock: Timeline, seed: int = 1) -> Comparison:
     """Measured again, every latency is half of what it was."""
     again = [[(at_s, estimate / 2) for at_s, estimate in _estimates(side)] for side in (ours, stock)]
     return Comparison("matmul", 16, seed, ours, stock, *again)
 
 
-def _estimates(side: Course) -> list[Estimate]:
+def _estimates(side: Timeline) -> list[Estimate]:
     return estimates(side.improvements(), side.weights)
 
 
-FAST = course((2.0, 0, 4e-3), (3.0, 1, None), (4.0, 1, 3e-3), (5.0, 1, 1e-3))
-SLOW = course((3.0, 0, 4e-3), (4.5, 1, 8e-3), (20.0, 1, 1.75e-3), first_s=10.0)
+FAST = timeline((2.0, 0, 4e-3), (3.0, 1, None), (4.0, 1, 3e-3), (5.0, 1, 1e-3))
+SLOW = timeline((3.0, 0, 4e-3), (4.5, 1, 8e-3), (20.0, 1, 1.75e-3), first_s=10.0)
 
 
 def test_an_estimate_begins_when_every_task_has_a_valid_trial() -> None:
     assert _estimates(FAST) == [(4.0, 10e-3), (5.0, 6e-3)]
-    assert course((1.0, 0, 1e-3), (2.0, 1, None)).final_estimate_s() is None
+    assert timeline((1.0, 0, 1e-3), (2.0, 1, None)).final_estimate_s() is None
 
 
 def test_a_short_measurement_is_no_estimate() -> None:
-    assert course((1.0, 0, 1e-3), (2.0, 1, 1e-3), short=True).final_estimate_s() is None
+    assert timeline((1.0, 0, 1e-3), (2.0, 1, 1e-3), short=True).final_estimate_s() is None
 
 
 def test_it_divides_ours_by_stocks() -> None:
@@ -61,15 +61,15 @@ def test_it_divides_ours_by_stocks() -> None:
 
 
 def test_a_quality_that_is_never_reached_is_no_figure() -> None:
-    never = comparison(SLOW, FAST).figures(2) | comparison(course((1.0, 0, 1.0), (2.0, 1, 1.0)), SLOW).figures(2)
+    never = comparison(SLOW, FAST).figures(2) | comparison(timeline((1.0, 0, 1.0), (2.0, 1, 1.0)), SLOW).figures(2)
     assert never["time_to_quality"] is None
-    half = [comparison(FAST, SLOW), comparison(course((1.0, 0, 1.0), (2.0, 1, 1.0)), SLOW, seed=2)]
+    half = [comparison(FAST, SLOW), comparison(timeline((1.0, 0, 1.0), (2.0, 1, 1.0)), SLOW, seed=2)]
     assert report.time_to_quality(half, 2) is None
     assert "not reached in 1 of 2" in report.markdown(half, 2)
 
 
 def test_its_table_has_medians_and_spread() -> None:
-    slower = course((4.0, 0, 4e-3), (8.0, 1, 1e-3), first_s=4.0)
+    slower = timeline((4.0, 0, 4e-3), (8.0, 1, 1e-3), first_s=4.0)
     found = [comparison(FAST, SLOW), comparison(slower, SLOW, seed=2)]
     header, row, _ = report.rows(found, 2)
     assert row[:3] == ["matmul", "16", "2"]
@@ -149,9 +149,9 @@ def test_ours_goes_on_for_as_long_as_stock_tvm_took_where_that_was_better(
     assert until == [20.0], "ours was as good already"
 
 
-def one_task(*trials: tuple[float, float]) -> Course:
+def one_task(*trials: tuple[float, float]) -> Timeline:
     measured = [Measured(at_s, 0, latency_s, short=False) for at_s, latency_s in trials]
-    return Course([1], measured, wall_s=measured[-1].at_s, first_s=measured[0].at_s, streaming_s=0.1)
+    return Timeline([1], measured, wall_s=measured[-1].at_s, first_s=measured[0].at_s, streaming_s=0.1)
 
 
 @pytest.mark.rare
@@ -160,10 +160,10 @@ def one_task(*trials: tuple[float, float]) -> Course:
 def test_a_run_that_goes_on_has_more_trials_in_the_time_it_is_given() -> None:
     tuned = sides.ours(plan.Pair("matmul", 2, 2, 1))
     # A busy machine takes long to start the engine again.
-    best = sides.go_on(tuned, tuned.course.wall_s + 30)
-    assert tuned.run.trials_done > len(tuned.course.trials) == 2
+    best = sides.go_on(tuned, tuned.timeline.wall_s + 30)
+    assert tuned.run.trials_done > len(tuned.timeline.trials) == 2
     assert best[0][: len(tuned.best[0])] == tuned.best[0]
-    assert tuned.run.elapsed_s <= 1.5 * (tuned.course.wall_s + 30)
+    assert tuned.run.elapsed_s <= 1.5 * (tuned.timeline.wall_s + 30)
 
 
 @pytest.mark.tvm
@@ -190,7 +190,7 @@ def test_it_compares_with_stock_tvm(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_it_tells_why_a_figure_is_missing() -> None:
-    late = course((10.0, 0, 4e-3), (20.0, 1, 1e-3), first_s=10.0)
+    late = timeline((10.0, 0, 4e-3), (20.0, 1, 1e-3), first_s=10.0)
     assert "stock had no estimate yet in 1 of 1" in report.markdown([comparison(FAST, late)], 2)
 
 

@@ -108,7 +108,7 @@ def scratch(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def asking(peer: Peer, environment: Path, made_up: Path, scratch: Path) -> Callable[..., Asked]:
-    """Asks the peer, changed as wished."""
+    """Asks the peer, with changes."""
 
     def asked(question: Question, limit_s: float = ENOUGH_S, **changes: Any) -> Asked:
         changed = peer._replace(**changes)

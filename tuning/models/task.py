@@ -25,7 +25,7 @@ class Provenance(models.IntegerChoices):
     OTHER_TVM = 1, "other_tvm"
     """Or one that wasn't recorded."""
     SYNTHETIC = 2, "synthetic"
-    """It was made up."""
+    """Nothing was measured: the run is synthetic."""
 
 
 def provenance(run: str, tvm: str | None) -> Case:

@@ -62,7 +62,7 @@ export class Chart {
     await this.#react();
   }
 
-  /** Of many tasks, those (at most as many as there are colors) that have a color each and stand in the legend; all do with null. */
+  /** The tasks that get a color each and appear in the legend, at most as many as there are colors; null means all of them. */
   async emphasize(foremost) {
     if (String(foremost) === String(this.foremost)) return;
     this.foremost = foremost;

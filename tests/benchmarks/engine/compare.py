@@ -12,7 +12,7 @@ import msgspec
 from . import sides
 from .plan import Pair
 from .sides import Best, Broken
-from .timeline import Comparison, Course, Estimate, estimates
+from .timeline import Comparison, Estimate, Timeline, estimates
 
 
 class Journal:
@@ -48,28 +48,28 @@ def compare(pair: Pair, folder: Path, say: Callable[[str], None]) -> Comparison:
     """
     if pair.seed % 2:
         tuned = _ours(pair, say)
-        stock_course, stock_best = _stock(pair, folder, say)
+        stock_timeline, stock_best = _stock(pair, folder, say)
     else:
-        stock_course, stock_best = _stock(pair, folder, say)
+        stock_timeline, stock_best = _stock(pair, folder, say)
         tuned = _ours(pair, say)
     again = _together(tuned, tuned.best, stock_best)
-    comparison = Comparison(pair.workload, pair.batch, pair.seed, tuned.course, stock_course, *again)
+    comparison = Comparison(pair.workload, pair.batch, pair.seed, tuned.timeline, stock_timeline, *again)
     if not comparison.has_time_left:
         return comparison
     say("  ours continues, since stock TVM's result is better")
-    return _with_more(comparison, *_together(tuned, sides.go_on(tuned, stock_course.wall_s), stock_best))
+    return _with_more(comparison, *_together(tuned, sides.go_on(tuned, stock_timeline.wall_s), stock_best))
 
 
 def _ours(pair: Pair, say: Callable[[str], None]) -> sides.Tuned:
     tuned = sides.ours(pair)
-    say(_said("ours", tuned.course))
+    say(_said("ours", tuned.timeline))
     return tuned
 
 
-def _stock(pair: Pair, folder: Path, say: Callable[[str], None]) -> tuple[Course, Best]:
-    course, best = sides.stock(pair, folder)
-    say(_said("stock", course))
-    return course, best
+def _stock(pair: Pair, folder: Path, say: Callable[[str], None]) -> tuple[Timeline, Best]:
+    timeline, best = sides.stock(pair, folder)
+    say(_said("stock", timeline))
+    return timeline, best
 
 
 def _with_more(comparison: Comparison, ours: list[Estimate], stock: list[Estimate]) -> Comparison:
@@ -81,7 +81,7 @@ def _with_more(comparison: Comparison, ours: list[Estimate], stock: list[Estimat
 
 def _together(tuned: sides.Tuned, *sides_best: Best) -> list[list[Estimate]]:
     """The estimates of each side, from latencies measured in turn by one process."""
-    weights, target = tuned.course.weights, tuned.run.target
+    weights, target = tuned.timeline.weights, tuned.run.target
     found = [counting(best) for best in sides_best]
     texts = sorted({text for best in found for _, _, text in best})
     latency_s = dict(zip(texts, sides.measured_together(target, texts), strict=True))
@@ -103,10 +103,10 @@ def counting(best: Best) -> list[tuple[float, int, str]]:
     return sorted(counting)
 
 
-def _said(side: str, course: Course) -> str:
-    estimate_s = course.final_estimate_s()
+def _said(side: str, timeline: Timeline) -> str:
+    estimate_s = timeline.final_estimate_s()
     latency = "not every task measured" if estimate_s is None else f"{estimate_s * 1e3:.4g} ms"
     return (
-        f"  {side:5}  {len(course.trials)} trials in {course.wall_s:.0f} s, {course.trials_a_second:.2f} a second, "
-        f"the first after {course.first_s:.1f} s; estimate {latency}"
+        f"  {side:5}  {len(timeline.trials)} trials in {timeline.wall_s:.0f} s, {timeline.trials_a_second:.2f} a second, "
+        f"the first after {timeline.first_s:.1f} s; estimate {latency}"
     )

@@ -41,7 +41,7 @@ from tuning.notify.announce import group_name
 from tuning.work.supervisor import supervise
 
 from .plan import WORKLOADS, Pair
-from .timeline import Course, Measured
+from .timeline import Measured, Timeline
 
 Best = dict[int, list[tuple[float, str]]]
 """By task, its improvements: the time and the record."""
@@ -54,10 +54,10 @@ GENEROUS: dict[str, Any] = {"memory_mb": 1 << 16, "cpu_s": 3600 * (os.cpu_count(
 
 
 class Tuned(NamedTuple):
-    """A run of ours, its course, and the improvements of its tasks."""
+    """A run of ours, its timeline, and the improvements of its tasks."""
 
     run: Run
-    course: Course
+    timeline: Timeline
     best: Best
 
 
@@ -78,16 +78,16 @@ def ours(pair: Pair) -> Tuned:
     weights = list(run.tasks.order_by("index").values_list("weight", flat=True))
     first_s = watcher.first - began
     trials = _trials_of(run, first_s)
-    return Tuned(run, Course(weights, trials, wall_s, first_s, streaming_s), _records_of(run, trials))
+    return Tuned(run, Timeline(weights, trials, wall_s, first_s, streaming_s), _records_of(run, trials))
 
 
 def go_on(tuned: Tuned, until_s: float) -> Best:
     """Extend the run until it has taken so many seconds in total; return all of its improvements."""
-    run, course = tuned.run, tuned.course
-    more = math.ceil(until_s * course.trials_a_second)
+    run, timeline = tuned.run, tuned.timeline
+    more = math.ceil(until_s * timeline.trials_a_second)
     run.requeue(*Run.ENDED, trials_budget=run.trials_budget + more, time_limit_s=until_s)
     _supervise(run)
-    return _records_of(run, _trials_of(run, course.trials[0].at_s, started_again_after=len(course.trials)))
+    return _records_of(run, _trials_of(run, timeline.trials[0].at_s, started_again_after=len(timeline.trials)))
 
 
 def _supervise(run: Run) -> None:
@@ -114,7 +114,7 @@ def _ending_gently() -> Iterator[threading.Event]:
         raise KeyboardInterrupt
 
 
-def stock(pair: Pair, folder: Path) -> tuple[Course, Best]:
+def stock(pair: Pair, folder: Path) -> tuple[Timeline, Best]:
     """Stock TVM on the same tasks; its files and output go to the folder."""
     weights: list[int] = []
     heard: list[tuple[float, TrialMeasured]] = []
@@ -134,7 +134,7 @@ def stock(pair: Pair, folder: Path) -> tuple[Course, Best]:
     for _, event in heard:
         if event.record:
             best[event.task].append((late + event.at_s, event.record))
-    return Course(weights, trials, wall_s, trials[0].at_s), best
+    return Timeline(weights, trials, wall_s, trials[0].at_s), best
 
 
 def _start(pair: Pair, folder: Path) -> Start:
@@ -201,7 +201,7 @@ def _records_of(run: Run, trials: list[Measured]) -> Best:
 def _said(start: Start, folder: Path) -> Iterator[Event]:
     folder.mkdir(parents=True, exist_ok=True)
     reader, writer = os.pipe()
-    # TVM halves the logical cores of x86 otherwise: both sides shall measure with the same threads.
+    # TVM halves the logical cores of x86 otherwise: both sides must measure with the same threads.
     env = {**os.environ, "TVM_NUM_THREADS": str(cores())}
     command = [sys.executable, "-m", "tests.benchmarks.engine.stock", "--events-fd", str(writer)]
     with (folder / CONSOLE).open("ab") as log, os.fdopen(reader, "rb") as events:

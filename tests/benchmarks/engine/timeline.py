@@ -24,7 +24,7 @@ class Measured(msgspec.Struct, frozen=True, array_like=True):
     short: bool
 
 
-class Course(msgspec.Struct, frozen=True):
+class Timeline(msgspec.Struct, frozen=True):
     """One tuning, from the start of its process; `first_s` is when the first trial was measured (of ours: displayed)."""
 
     weights: list[int]
@@ -59,8 +59,8 @@ class Comparison(msgspec.Struct, frozen=True):
     workload: str
     batch: int
     seed: int
-    ours: Course
-    stock: Course
+    ours: Timeline
+    stock: Timeline
     ours_estimates: list[Estimate]
     stock_estimates: list[Estimate]
     later: list[Estimate] = []

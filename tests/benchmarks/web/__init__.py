@@ -1,1 +1,1 @@
-"""`manage.py bench_web`: the running site, with runs as large as wished, asked over HTTP and watched over sockets."""
+"""`manage.py bench_web`: the running site, with runs of any size, queried over HTTP and watched over sockets."""

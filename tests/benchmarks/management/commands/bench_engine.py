@@ -137,14 +137,14 @@ def _said(figures: dict[str, float | None]) -> str:
 def _figures(one: Any) -> dict[str, Any]:
     sides = {
         side: {
-            "trials": len(course.trials),
-            "wall_s": course.wall_s,
-            "first_s": course.first_s,
-            "trials_a_second": course.trials_a_second,
-            "estimate_s": course.final_estimate_s(),
-            "short": sum(trial.short for trial in course.trials),
+            "trials": len(timeline.trials),
+            "wall_s": timeline.wall_s,
+            "first_s": timeline.first_s,
+            "trials_a_second": timeline.trials_a_second,
+            "estimate_s": timeline.final_estimate_s(),
+            "short": sum(trial.short for trial in timeline.trials),
         }
-        for side, course in (("ours", one.ours), ("stock", one.stock))
+        for side, timeline in (("ours", one.ours), ("stock", one.stock))
     }
     measured = {"ours_s": one.ours_s, "stock_s": one.stock_s, "stock_then_s": one.stock_then_s}
     return {"workload": one.workload, "batch": one.batch, "seed": one.seed, **sides, **measured} | {
