@@ -39,7 +39,7 @@ def test_it_adds_a_model_once(tmp_path: Path) -> None:
     ("file", "options", "said"),
     [
         ("none.onnx", [], "No such file"),
-        ("net.onnx", [], "dims.rows: The model leaves it open"),
+        ("net.onnx", [], "dims.rows: The model leaves this dimension open"),
         ("net.onnx", ["--dim", "rows=many"], "dims.rows: Must be a whole number"),
         ("net.onnx", ["--dim", "rows"], "write NAME=N"),
         ("net.onnx", ["--dim", "rows=1", "--name", "mlp"], "name: A built-in"),

@@ -45,7 +45,7 @@ def test_a_record_is_opened_compared_and_linked(live_site: LiveSite, signed_in: 
     role(page, "records-table").get_by_role("link", name=f"Record of trial {best}", exact=True).click()
     expect(role(page, "schedule")).to_contain_text("def apply_trace", timeout=LONG_MS)
     expect(role(page, "decisions").locator("tbody tr", has_text="sample_perfect_tile")).to_have_count(3)
-    expect(role(page, "tensorir-after")).to_contain_text("T.vectorized")
+    expect(role(page, "tensorir-after")).to_contain_text("tiling_structure")
     assert page.url == f"{live_site.url}{task}/?record={best}"
     expect(role(page, "records-table").locator("[aria-current]")).to_have_text(best)
 

@@ -16,7 +16,7 @@ from tuning.engines.targets import cuda, intrinsics, resolving
 from tuning.engines.targets.resolving import TargetRefused
 from tuning.engines.wire.protocol import NetworkSpec
 
-pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
+pytestmark = [pytest.mark.tvm, pytest.mark.rare, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 A100 = "nvidia/nvidia-a100"
 
 
