@@ -121,7 +121,7 @@ def task_figure(task: Task, rows: Iterable[TrialRow], end: Point) -> FigureDict:
     return {
         "data": [
             {**_trace("trials", full, {"role": "trials"}), **dots},
-            {**_trace("measured shortly", brief, {"role": "short"}), **rings},
+            {**_trace("cut short", brief, {"role": "short"}), **rings},
             _failed(failed),
             {**steps("best so far", best, end, {"task": task.index}), "hovertemplate": _hover("best")},
         ],
