@@ -25,6 +25,8 @@ from tuning.engines.wire.signals import signal_name
 PULSE_S = 1.0
 """`on_step` is called at least this often."""
 READ_BYTES = 1 << 20
+NO_LIMIT_MB = 1 << 24
+"""CUDA reserves address space by the terabyte, even to tell whether there is a GPU."""
 TAIL_BYTES = 1 << 16
 """How much of what the process printed is searched for the reason of its death."""
 

@@ -19,8 +19,6 @@ RESOLVER, TAGS = "tuning.engines.oneshot.resolving", "tuning.engines.oneshot.tag
 """The programs of the child processes."""
 LONGEST = 4000
 """Characters of a target's JSON: it is stored with the run and sent with each of its changes."""
-NO_LIMIT_MB = 1 << 24
-"""CUDA reserves address space by the terabyte, even to tell whether there is a GPU."""
 
 
 class TargetDict(TypedDict):
@@ -91,7 +89,7 @@ def _ask(text: str, *, remote: bool) -> str:
     """
     limits = sandbox.limits()
     if "cuda" in text or "nvidia" in text:
-        limits["memory_mb"] = NO_LIMIT_MB
+        limits["memory_mb"] = sandbox.NO_LIMIT_MB
     found = _answer(RESOLVER, Resolve(target=text, remote=remote, quietly=False, **limits), TargetInfo)
     return json.dumps({name: getattr(found, name) for name in TargetInfo.__struct_fields__})
 

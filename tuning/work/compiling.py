@@ -34,8 +34,6 @@ PACE_S = 0.5
 """Minimum time between two announcements of the same phase."""
 TAIL_LINES = 8
 SEEDS = 2**31
-NO_LIMIT_MB = 1 << 24
-"""CUDA reserves address space by the terabyte."""
 
 
 def carry_out(compilation: Compilation, shutdown: threading.Event) -> str:
@@ -169,7 +167,7 @@ class _Job:
         )
 
     def _prove_question(self) -> Prove:
-        limits = _limits() | ({"memory_mb": NO_LIMIT_MB} if self.run.target["kind"] == "cuda" else {})
+        limits = _limits() | ({"memory_mb": sandbox.NO_LIMIT_MB} if self.run.target["kind"] == "cuda" else {})
         return Prove(
             network=self.run.network.spec(),
             target=self.run.target,
