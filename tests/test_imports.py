@@ -90,6 +90,7 @@ ALLOWED: dict[str, set[str]] = {
         "dashboard.models",
         "dashboard.presentation",
         "tuning.actions",
+        "tuning.host",
         *READ_SIDE,
     },
     "dashboard.templatetags": {"dashboard.accounts", "dashboard.presentation", "tuning.models"},

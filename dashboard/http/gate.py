@@ -14,9 +14,9 @@ from django.http import parse_cookie
 from django.http.request import split_domain_port, validate_host
 
 from dashboard.accounts import UPLOAD
+from tuning.host.reachable import DATABASE_OUTAGE
 
 from .middleware import body_limit, user_of
-from .outages import DATABASE_OUTAGE
 
 logger = logging.getLogger(__name__)
 TRY_AGAIN_LATER = 1013

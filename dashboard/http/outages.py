@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import time
 
-from django.db import InterfaceError, OperationalError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-DATABASE_OUTAGE = (OperationalError, InterfaceError)
-"""The second one is psycopg2's for a connection that broke earlier."""
+from tuning.host.reachable import DATABASE_OUTAGE
+
 OUTAGE = (*DATABASE_OUTAGE, RedisConnectionError, RedisTimeoutError)
 REPEAT_S = 30.0
 

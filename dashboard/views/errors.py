@@ -8,7 +8,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.views.defaults import server_error as django_server_error
 
-from dashboard.http.outages import DATABASE_OUTAGE
+from tuning.host.reachable import DATABASE_OUTAGE
 
 UNREACHABLE = "The database can't be reached right now. Nothing is lost: tuning continues. Try again in a moment.\n"
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.db import Error, connection
+from django.db import Error, InterfaceError, OperationalError, connection
 from redis import Redis, RedisError
 
+DATABASE_OUTAGE = (OperationalError, InterfaceError)
+"""What Django raises while the database is down. The second is psycopg2's for a connection that broke earlier."""
 PAUSE_S = 3.0
 
 

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from django.db import InterfaceError, OperationalError
 from django.db.models import QuerySet
 from kombu.exceptions import OperationalError as BrokerError
 from redis.exceptions import RedisError
 
 from tuning.host.devices import is_remote
+from tuning.host.reachable import DATABASE_OUTAGE
 from tuning.models import Compilation, Delivery, Extraction, Queued, Run
 from tuning.notify import webhooks
 from tuning.work.compiling import carry_out
@@ -80,7 +80,7 @@ def _work_on(
         row = rows.filter(pk=pk).first()
         if row is not None and claim(row):
             logger.info("%s %s is %s.", name, pk, work(row))
-    except (OperationalError, InterfaceError) as error:
+    except DATABASE_OUTAGE as error:
         logger.warning("%s %s waits for the database: %s", name, pk, str(error).strip())
 
 

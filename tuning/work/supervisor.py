@@ -10,10 +10,11 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
-from django.db import InterfaceError, OperationalError, connection
+from django.db import connection
 
 from tuning.engines.wire.protocol import VERSION, Event, Extend, Failed, Finished, Hello, Options, Start, TasksExtracted
 from tuning.host import devices
+from tuning.host.reachable import DATABASE_OUTAGE
 from tuning.models import Run
 from tuning.notify.announce import announce, announce_status
 from tuning.wording import internal_error
@@ -181,7 +182,7 @@ class _Supervision:
         while True:
             try:
                 return step()
-            except (OperationalError, InterfaceError) as error:
+            except DATABASE_OUTAGE as error:
                 if self.shutdown.is_set():
                     raise LeaseLost("the database can't be reached at shutdown") from error
                 if not waited:

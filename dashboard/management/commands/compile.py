@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management import CommandError
-from django.db import InterfaceError, OperationalError, connection
+from django.db import connection
 from rich.console import Console
 
 from dashboard.management import foreground
@@ -23,6 +23,7 @@ from dashboard.presentation import snippets
 from dashboard.presentation.downloads import stem
 from dashboard.presentation.terminal import CompileProgress, compile_summary
 from tuning.actions import compilations
+from tuning.host.reachable import DATABASE_OUTAGE
 from tuning.management.migrated import MigratedCommand
 from tuning.models import Compilation, Run
 from tuning.reads import artifacts
@@ -86,7 +87,7 @@ def _follow(compilation: Compilation, interrupts: Interrupts, console: Console) 
             try:
                 interrupts.handle(lambda: compilations.cancel(compilation))
                 progress.update()
-            except (OperationalError, InterfaceError):
+            except DATABASE_OUTAGE:
                 connection.close()
             time.sleep(POLL_S)
     compilation.refresh_from_db()

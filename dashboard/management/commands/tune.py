@@ -12,13 +12,14 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management import CommandError
-from django.db import InterfaceError, OperationalError, connection
+from django.db import connection
 from rich.console import Console
 
 from dashboard.management import foreground
 from dashboard.management.foreground import POLL_S, Interrupts
 from dashboard.presentation.terminal import RunProgress, summary
 from tuning.actions import advice, launching, runs
+from tuning.host.reachable import DATABASE_OUTAGE
 from tuning.management.migrated import MigratedCommand
 from tuning.models import Run
 from tuning.reads import network_list
@@ -97,7 +98,7 @@ def _tune(run: Run, interrupts: Interrupts, console: Console) -> str:
             try:
                 interrupts.handle(lambda: runs.stop(run))
                 progress.update()
-            except (OperationalError, InterfaceError):
+            except DATABASE_OUTAGE:
                 connection.close()  # The supervisor reports it and tries again.
             time.sleep(POLL_S)
     run.refresh_from_db()
