@@ -56,7 +56,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
                     timeout=timeout_s,
                     pre_ping=True,
                     use_lifo=True,
-                    dialect=PGDialect_psycopg2(dbapi=psycopg2),
+                    dialect=PGDialect_psycopg2(dbapi=psycopg2),  # type: ignore[no-untyped-call]
                 )
             return self._pools[self.alias]
 

@@ -23,7 +23,7 @@ AT_ONCE = 1000
 """The most metrics that `log_batch` accepts."""
 
 
-@event.listens_for(Engine, "connect")  # type: ignore[untyped-decorator]  # known only where the peer is installed
+@event.listens_for(Engine, "connect")
 def careless(connection: Any, _record: object) -> None:
     """Durability isn't needed while filling."""
     if isinstance(connection, sqlite3.Connection):

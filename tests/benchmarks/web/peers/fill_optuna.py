@@ -25,7 +25,7 @@ NAME = "synthetic"
 TASK = IntDistribution(0, 10_000)
 
 
-@event.listens_for(Engine, "connect")  # type: ignore[untyped-decorator]  # known only where the peer is installed
+@event.listens_for(Engine, "connect")
 def careless(connection: Any, _record: object) -> None:
     """Durability isn't needed while filling."""
     if isinstance(connection, sqlite3.Connection):
