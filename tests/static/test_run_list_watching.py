@@ -113,6 +113,22 @@ def test_a_run_is_tagged_and_pinned_without_reloading_its_page(
     expect(role(page, "message")).to_have_text("Restored run " + str(runs[0]) + ".")
 
 
+def test_a_form_that_was_just_swapped_in_can_be_sent_at_once(
+    live_site: LiveSite, signed_in: Page, runs: list[int]
+) -> None:
+    page = signed_in
+    page.goto(f"{live_site.url}/runs/{runs[0]}/")
+    page.evaluate("""() => {
+        window.same = true;
+        const pin = () => document.getElementById("curation").requestSubmit(document.getElementById("pin"));
+        addEventListener("htmx:afterSwap", () => setTimeout(pin), { once: true });
+    }""")
+    role(page, "add-tag").fill("one")
+    page.keyboard.press("Enter")
+    expect(role(page, "pin")).to_have_text("Unpin")
+    assert page.evaluate("window.same") is True
+
+
 def test_filters_are_collapsed_on_a_phone(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page = signed_in
     page.set_viewport_size({"width": 390, "height": 800})

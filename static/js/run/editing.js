@@ -17,7 +17,7 @@ export function follow(run) {
 }
 
 function showNotes() {
-  return htmx.ajax("GET", panel.dataset.from, { source: panel, target: "#notes-shown", swap: "outerHTML settle:0ms" }).catch(() => {});
+  return htmx.ajax("GET", panel.dataset.from, { source: panel, target: "#notes-shown", swap: "outerHTML" }).catch(() => {});
 }
 
 // --- saving
