@@ -1,9 +1,12 @@
-"""What runs and targets are called in sentences, lists and file names."""
+"""Words that messages share: what runs and targets are called, and how long something takes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+
+SPACE = "\u00a0"
+"""A no-break space keeps figure and unit on one line."""
 
 
 def numbered(keys: Sequence[int]) -> str:
@@ -36,6 +39,22 @@ def target_name(target: Any) -> str:
         return str(target)
     words = (target.get(key) for key in ("tag", "mcpu", "arch", "kind"))
     return next((str(word) for word in words if word), "target")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the two largest units."""
+    if seconds < 10:
+        return f"{seconds:.1f}{SPACE}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}{SPACE}d {hours}{SPACE}h"
+    if hours:
+        return f"{hours}{SPACE}h {minutes:02}{SPACE}min"
+    if minutes:
+        return f"{minutes}{SPACE}min {rest:02}{SPACE}s"
+    return f"{rest}{SPACE}s"
 
 
 def _processor(target: dict[str, Any]) -> str | None:

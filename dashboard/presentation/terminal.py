@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from typing_extensions import Self
 
-from dashboard.presentation import compilations, phases, units
+from dashboard.presentation import compilations, units
 from tuning.estimate import weighted
 from tuning.models import BenchmarkDict, Compilation, CompilationDict, Run, RunDict, TaskDict
 
@@ -60,7 +60,7 @@ def summary(console: Console, run: RunDict) -> None:
         f"Run {run['id']} {run['status']}: {run['trials_done']} of {run['trials_budget']} trials,"
         f" {run['trials_failed']} failed, in {units.duration(run['elapsed_s'])}."
     )
-    for remark in (phases.ended(run), phases.warm_start(run)):
+    for remark in (run["words"]["phase"], run["words"]["warm_start"]):
         if remark:
             console.print(f"{remark[0].upper()}{remark[1:]}.")
     console.print(f"Estimated latency: {_estimate(run)}")
@@ -120,9 +120,10 @@ def _detail(run: Run) -> str:
 
 
 def _estimate(run: RunDict) -> str:
+    coverage = run["words"]["coverage"]
     if run["estimated_latency_s"] is None:
-        return f"not known, {phases.coverage(run)}"
-    return f"{units.latency(run['estimated_latency_s'])} ({phases.coverage(run)})"
+        return f"not known, {coverage}"
+    return f"{units.latency(run['estimated_latency_s'])} ({coverage})"
 
 
 def _mark(task: TaskDict) -> str:

@@ -9,9 +9,10 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from tuning import wording
+from tuning.wording import SPACE
+
 UNKNOWN = "–"
-SPACE = "\u00a0"
-"""A no-break space keeps figure and unit on one line."""
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K"), (1.0, ""))
@@ -95,20 +96,7 @@ def scientific(number: float | None) -> str:
 
 def duration(seconds: float | None) -> str:
     """Seconds in the two largest units."""
-    if seconds is None:
-        return UNKNOWN
-    if seconds < 10:
-        return f"{seconds:.1f}{SPACE}s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days}{SPACE}d {hours}{SPACE}h"
-    if hours:
-        return f"{hours}{SPACE}h {minutes:02}{SPACE}min"
-    if minutes:
-        return f"{minutes}{SPACE}min {rest:02}{SPACE}s"
-    return f"{rest}{SPACE}s"
+    return UNKNOWN if seconds is None else wording.duration(seconds)
 
 
 def age(seconds: float) -> str:

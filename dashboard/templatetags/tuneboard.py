@@ -18,7 +18,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer, get_lexer_by_name
 
 from dashboard.accounts import role_of
-from dashboard.presentation import networks, notes, phases, units
+from dashboard.presentation import networks, notes, units
 from dashboard.presentation.charts import series
 from dashboard.presentation.sparkline import sparkline
 from tuning.models import Run, TrialError
@@ -51,7 +51,6 @@ for _figure in (
 
 register.filter("markdown", notes.html)
 register.filter("series", series)
-register.filter("early", lambda run: phases.EARLY.get(run.finish_reason, "") if run.status == "finished" else "")
 register.filter("sparkline", lambda run: sparkline(run.estimates, run.trials_done))
 register.filter("shape", networks.shape)
 register.filter("signature", networks.signature)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 from django.conf import settings
 from django.db import models
@@ -17,7 +17,8 @@ from django.utils import timezone
 from .device import deciding
 from .lifecycle import LEASE, Leased, LeasedQuerySet
 from .network import Network, fingerprint
-from .shapes import Alert, RunDict, WrittenDict, iso, username
+from .sentences import EARLY, words
+from .shapes import Alert, RunDict, RunFacts, WrittenDict, iso, username
 
 KEPT = Q(deleted_at__isnull=True)
 CURRENT = KEPT & Q(archived=False)
@@ -288,9 +289,14 @@ class Run(Leased):
         everyone_had_a_turn = all(task.trials for task in tasks if task.chosen)
         return [alert for task in tasks if (alert := task.alert(everyone_had_a_turn=everyone_had_a_turn))]
 
+    @property
+    def early(self) -> str:
+        """Why it ended before its budget was spent, in a few words; empty if it didn't."""
+        return EARLY.get(self.finish_reason or "", "") if self.status == self.Status.FINISHED else ""
+
     def to_dict(self, *, tasks: Iterable[TunedTask], places: Mapping[int, int] | None = None) -> RunDict:
         """The run without its tasks, which are needed for the alerts. `places`, if given, saves a query for its place."""
-        return {
+        facts: RunFacts = {
             "id": self.pk,
             "name": self.name,
             "revision": self.revision,
@@ -324,6 +330,7 @@ class Run(Leased):
             "alerts": self.alerts(tasks),
             "synthetic": self.synthetic,
         }
+        return cast("RunDict", {**facts, "words": words(facts)})
 
     def to_listed_dict(self, *, tasks: Iterable[TunedTask], places: Mapping[int, int] | None = None) -> RunDict:
         """With what users organize runs by, which a supervisor doesn't know: it read the run when it began."""

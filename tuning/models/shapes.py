@@ -51,13 +51,11 @@ class TaskDict(TypedDict):
     plateaued: bool
 
 
-class RunDict(TypedDict):
+class RunFacts(TypedDict):
     """A run; latencies and `elapsed_s` in seconds, times in ISO 8601 with zone.
 
     The estimate covers the `tasks_chosen` of the `tasks_total`. `finish_reason` says why the engine ended by itself.
-    Deltas leave out what users organize runs by (`tags` to `deleted_at`).
-    `revision` counts the edits of name and notes, and an edit names the revision that it is based on. Only a single run, not a
-    list, comes with its tasks, its `notes` in Markdown, and who edited them last.
+    `revision` counts the edits of name and notes, and an edit names the revision that it is based on.
     """
 
     id: int
@@ -92,6 +90,27 @@ class RunDict(TypedDict):
     error: str | None
     alerts: list[Alert]
     synthetic: bool
+
+
+class RunWords(TypedDict):
+    """What pages say about a run, as plain text; empty where there is nothing to say.
+
+    What it is doing or why it ended, which tasks its estimate covers, and which records it began with.
+    """
+
+    phase: str
+    coverage: str
+    warm_start: str
+
+
+class RunDict(RunFacts):
+    """A run with its facts in words.
+
+    Deltas leave out what users organize runs by (`tags` to `deleted_at`). Only a single run, not a list, comes with its tasks, its
+    `notes` in Markdown, and who edited them last.
+    """
+
+    words: RunWords
     tags: NotRequired[list[str]]
     pinned: NotRequired[bool]
     archived: NotRequired[bool]

@@ -212,10 +212,10 @@ def workload(shash: str) -> WorkloadDict | None:
     if first is None:
         return None
     ranked = tasks.measured().annotate(doubt=provenance("run", tvm())).order_by("doubt", "best_latency_s", "pk")
-    doubts = dict(ranked.values_list("pk", "doubt"))
-    rows = Task.objects.select_related("run__network").defer("tensorir", "args").in_bulk(doubts)
+    provenances = dict(ranked.values_list("pk", "doubt"))
+    rows = Task.objects.select_related("run__network").defer("tensorir", "args").in_bulk(provenances)
     by_target: dict[str, list[Task]] = defaultdict(list)
-    for key in doubts:
+    for key in provenances:
         by_target[rows[key].run.target_fingerprint].append(rows[key])
     return {
         "workload_hash": shash,
@@ -228,7 +228,7 @@ def workload(shash: str) -> WorkloadDict | None:
             {
                 "target": measured[0].run.target,
                 "target_fingerprint": key,
-                "measured": [_measured(task, doubts[task.pk]) for task in measured[:RUNS]],
+                "measured": [_measured(task, provenances[task.pk]) for task in measured[:RUNS]],
                 "more": len(measured[RUNS:]),
             }
             for key, measured in by_target.items()
@@ -236,10 +236,10 @@ def workload(shash: str) -> WorkloadDict | None:
     }
 
 
-def _entries(doubts: dict[int, int]) -> list[EntryDict]:
-    """The entries of the tasks with these keys, in this order; the values are their doubts."""
-    rows = Task.objects.select_related("run__network").defer("tensorir").in_bulk(doubts)
-    best = [rows[key] for key in doubts]
+def _entries(provenances: dict[int, int]) -> list[EntryDict]:
+    """The entries of the tasks with these keys, in this order; the values say where each comes from."""
+    rows = Task.objects.select_related("run__network").defer("tensorir").in_bulk(provenances)
+    best = [rows[key] for key in provenances]
     hashes = {task.workload_hash for task in best}
     networks, spread = _networks_of(hashes), _spread(hashes)
     return [
@@ -251,8 +251,8 @@ def _entries(doubts: dict[int, int]) -> list[EntryDict]:
             "networks": networks[task.workload_hash],
             "target": task.run.target,
             "target_fingerprint": task.run.target_fingerprint,
-            "best": _measured(task, doubts[task.pk]),
-            **spread[task.workload_hash, task.run.target_fingerprint, doubts[task.pk]],
+            "best": _measured(task, provenances[task.pk]),
+            **spread[task.workload_hash, task.run.target_fingerprint, provenances[task.pk]],
         }
         for task in best
     ]

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 from dashboard.accounts import CHANGE
 from dashboard.forms import ExtensionForm
 from dashboard.http.conditional import columns
-from dashboard.presentation import charts, downloads, phases
+from dashboard.presentation import charts, downloads
 from dashboard.views.acting import act
 from dashboard.views.compilations import compilations_of
 from tuning.actions import launching, runs
@@ -40,10 +40,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     shown = run.to_dict(tasks=tasks)
     context = {
         "run": run,
-        "doing": phases.DOING,
-        "phase": phases.sentence(shown),
-        "coverage": phases.coverage(shown),
-        "warm_start": phases.warm_start(shown),
+        "words": shown["words"],
         "alerts": shown["alerts"],
         "rows": task_rows(run, tasks),
         "speed": (speed := charts.run_speed(run)),

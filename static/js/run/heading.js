@@ -4,14 +4,12 @@ import { statuses } from "../common/constants.js";
 import { copyOf, role, text } from "../common/dom.js";
 import * as units from "../common/units.js";
 
-const doing = JSON.parse(document.getElementById("doing").textContent);
-
 /** `speed` is that of the latest trials, in trials a second; null if none is being measured. */
 export function show(run, speed) {
   showProgress(run);
   text("estimate", units.latency(run.estimated_latency_s));
-  text("coverage", coverage(run));
-  text("warm-start", warmStart(run));
+  text("coverage", run.words.coverage);
+  text("warm-start", run.words.warm_start);
   text("elapsed-of", run.time_limit_s === null ? "of tuning" : `of at most ${units.duration(run.time_limit_s)}`);
   text("trials-done", units.count(run.trials_done));
   text("trials-budget", units.count(run.trials_budget));
@@ -34,7 +32,7 @@ export function showElapsed(seconds) {
 /** The text of the notification when the run has ended. */
 export function outcome(run) {
   const trials = `${units.count(run.trials_done)} of ${units.count(run.trials_budget)} trials`;
-  const estimate = run.estimated_latency_s === null ? coverage(run) : `estimated latency ${units.latency(run.estimated_latency_s)}`;
+  const estimate = run.estimated_latency_s === null ? run.words.coverage : `estimated latency ${units.latency(run.estimated_latency_s)}`;
   return [run.error?.trim().split("\n")[0], `${trials}, ${estimate}`].filter(Boolean).join("\n");
 }
 
@@ -43,8 +41,6 @@ export function showLastLines() {
   role("run-error-rest").scrollTop = role("run-error-rest").scrollHeight;
 }
 
-// --- sentences, worded as in dashboard.presentation.phases
-
 function showProgress(run) {
   role("status").dataset.status = run.status;
   text("status", run.status);
@@ -52,39 +48,7 @@ function showProgress(run) {
   bar.max = run.trials_budget;
   bar.value = run.trials_done;
   bar.dataset.status = run.status;
-  text("phase", phase(run));
-}
-
-function phase(run) {
-  if (run.status === "queued") return run.place ? `queued: ${run.place} ${run.place === 1 ? "run" : "runs"} ahead on this device` : "queued: next on this device";
-  if (run.status === "stopping") return "stopping after the trial being measured";
-  if (run.status === "finished") return ended(run);
-  if (run.status !== "running") return "";
-  const what = doing[run.phase] ?? run.phase ?? "starting";
-  return run.phase_task === null ? what : `${what} of task ${run.phase_task}`;
-}
-
-function ended(run) {
-  switch (run.finish_reason) {
-    case "budget": return "ended: the budget is spent";
-    case "time_limit": return `ended at its time limit of ${units.duration(run.time_limit_s)}`;
-    case "plateau": return `ended early: no task gained ${run.options.plateau_percent} % any more in ${run.options.plateau_trials} trials`;
-    case "exhausted": return "ended early: nothing was left to try";
-    default: return "";
-  }
-}
-
-function coverage({ tasks_measured: measured, tasks_chosen: chosen, tasks_total: total }) {
-  if (!total) return "tasks not extracted yet";
-  if (chosen === total) return `${measured} of ${total} tasks measured`;
-  return `estimate of the chosen ${chosen} of ${total} tasks${measured === chosen ? "" : `, ${measured} measured`}`;
-}
-
-function warmStart(run) {
-  if (!run.warm_start) return "";
-  const others = run.warm_start.runs.slice(0, -1);
-  const last = run.warm_start.runs.at(-1);
-  return `${run.warm_start.tasks.length} of ${run.tasks_chosen} tasks start from records of ${others.length ? `runs ${others.join(", ")} and` : "run"} ${last}`;
+  text("phase", run.words.phase);
 }
 
 // --- figures

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dashboard.presentation import networks, units
+from tuning import wording
 
 BASE = Path(__file__).resolve().parents[3]
 TABLE: dict[str, list[list[Any]]] = json.loads((BASE / "tests/data/units.json").read_text())
@@ -14,7 +15,7 @@ CASES = [(name, value, shown) for name, rows in TABLE.items() for value, shown i
 
 
 def plain(shown: Any) -> Any:
-    return shown.replace(units.SPACE, " ") if isinstance(shown, str) else shown
+    return shown.replace(wording.SPACE, " ") if isinstance(shown, str) else shown
 
 
 @pytest.mark.parametrize(("name", "value", "shown"), CASES)

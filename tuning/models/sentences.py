@@ -1,11 +1,10 @@
-"""A run's phase, end and coverage in words. `static/js/run/heading.js` has the same texts."""
+"""A run in words: what it is doing or why it ended, what its estimate covers, where it began."""
 
 from __future__ import annotations
 
-from tuning.models import Run, RunDict
-from tuning.wording import numbered
+from tuning import wording
 
-from . import units
+from .shapes import RunFacts, RunWords
 
 DOING = {
     "loading": "loading TVM and the network",
@@ -16,40 +15,46 @@ DOING = {
     "measuring": "measuring candidates",
 }
 
-
 EARLY = {"time_limit": "ended at its time limit", "plateau": "ended on a plateau", "exhausted": "nothing left to try"}
 """Short texts about why a run ended before its budget was spent."""
 
 
-def sentence(run: RunDict) -> str:
-    """One line below the progress bar."""
-    if run["status"] == Run.Status.QUEUED:
+def words(run: RunFacts) -> RunWords:
+    """What pages say about the run."""
+    return {"phase": _phase(run), "coverage": _coverage(run), "warm_start": _warm_start(run)}
+
+
+def _phase(run: RunFacts) -> str:
+    if run["status"] == "queued":
         return _queued(run["place"] or 0)
-    if run["status"] == Run.Status.STOPPING:
+    if run["status"] == "stopping":
         return "stopping after the trial being measured"
-    if run["status"] == Run.Status.FINISHED:
-        return ended(run)
-    if run["status"] != Run.Status.RUNNING:
+    if run["status"] == "finished":
+        return _ended(run)
+    if run["status"] != "running":
         return ""
     doing = DOING.get(run["phase"] or "", run["phase"] or "starting")
     return doing if run["phase_task"] is None else f"{doing} of task {run['phase_task']}"
 
 
-def ended(run: RunDict) -> str:
-    """Why the engine ended by itself; empty if it didn't."""
+def _ended(run: RunFacts) -> str:
     reason = run["finish_reason"]
     if reason == "budget":
         return "ended: the budget is spent"
     if reason == "time_limit":
-        return f"ended at its time limit of {units.duration(run['time_limit_s'])}"
+        return f"ended at its time limit of {wording.duration(run['time_limit_s'] or 0)}"
     if reason == "plateau":
-        gain, trials = (run["options"].get(f"plateau_{name}") for name in ("percent", "trials"))
-        return f"ended early: no task gained {gain:g} % any more in {trials} trials"
+        return _plateau(**run["options"])
     return "ended early: nothing was left to try" if reason == "exhausted" else ""
 
 
-def coverage(run: RunDict) -> str:
-    """Which tasks the estimate covers, and how many are measured."""
+def _plateau(plateau_percent: float | None = None, plateau_trials: int | None = None, **_others: object) -> str:
+    if plateau_percent is None:
+        return EARLY["plateau"]
+    return f"ended early: no task gained {plateau_percent:g} % any more in {plateau_trials} trials"
+
+
+def _coverage(run: RunFacts) -> str:
     measured, chosen, total = run["tasks_measured"], run["tasks_chosen"], run["tasks_total"]
     if not total:
         return "tasks not extracted yet"
@@ -59,12 +64,11 @@ def coverage(run: RunDict) -> str:
     return f"estimate of the chosen {chosen} of {total} tasks{rest}"
 
 
-def warm_start(run: RunDict) -> str:
-    """Which records the run began with; empty if none."""
+def _warm_start(run: RunFacts) -> str:
     warm = run["warm_start"]
     if not warm:
         return ""
-    return f"{len(warm['tasks'])} of {run['tasks_chosen']} tasks start from records of {numbered(warm['runs'])}"
+    return f"{len(warm['tasks'])} of {run['tasks_chosen']} tasks start from records of {wording.numbered(warm['runs'])}"
 
 
 def _queued(place: int) -> str:
