@@ -61,9 +61,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
             return self._pools[self.alias]
 
     def _close(self) -> None:
-        self.connection, lent, self._lent = None, self._lent, None
-        if lent is not None:
-            lent.close()  # Rolls back, and goes back to the pool unless it is broken.
+        connection, self.connection = self.connection, None
+        lent, self._lent = self._lent, None
+        if lent is None:
+            return
+        if connection.closed:  # Broken: rolling it back would log a traceback.
+            lent.invalidate()
+        lent.close()  # Rolls back, and goes back to the pool.
 
     def close_pool(self) -> None:
         if pool := self._pools.pop(self.alias, None):

@@ -121,12 +121,13 @@ def test_a_request_waits_for_a_connection_in_use(pooled: Any) -> None:
 
 
 @needs_postgresql
-def test_connections_that_break_during_a_request_are_replaced(pooled: Any) -> None:
+def test_connections_that_break_during_a_request_are_replaced(pooled: Any, caplog: pytest.LogCaptureFixture) -> None:
     def break_it(cursor: Any) -> None:
         terminate(backend(cursor))
         backend(cursor)
 
     assert [type(in_a_request(pooled, break_it)) for _ in range(3)] == [OperationalError] * 3
+    assert caplog.messages == [], "the request's own error says it all"
     assert len(together(pooled, 2)) == 2
 
 
