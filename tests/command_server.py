@@ -1,4 +1,4 @@
-"""Runs commands of manage.py for a `LiveSite`: loads Django once, then forks a process for each command."""
+"""Runs manage.py commands for a `LiveSite`: loads Django once, then forks a process for each command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from django.core.management import execute_from_command_line
 def serve() -> None:
     """Reads a JSON list of arguments from each line of stdin; answers with the command's status and output."""
     django.setup()
-    import tests.world  # noqa: F401 - what most commands of tests need
+    import tests.world  # noqa: F401 - most of the tests' commands need it
 
     for line in sys.stdin:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:

@@ -1,4 +1,4 @@
-"""Fixtures that replace the compiler by a fake one."""
+"""Fixtures that replace the compiler with a fake one."""
 
 from __future__ import annotations
 

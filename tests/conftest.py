@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _keep(config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pytest.Item], bool]) -> int:
-    """Deselects all other tests; returns how many."""
+    """Deselects the tests that aren't wanted; returns how many."""
     deselected = [item for item in items if not wanted(item)]
     config.hook.pytest_deselected(items=deselected)
     items[:] = filter(wanted, items)
@@ -66,7 +66,7 @@ def _keep(config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pyt
 
 def _refuse_browser_tests_with_a_database(items: Sequence[pytest.Item]) -> None:
     if both := [item.nodeid for item in items if _has(item, "browser") and _has(item, "django_db")]:
-        # Playwright's event loop gives the test another connection than its fixtures have, and nobody closes the first.
+        # Under Playwright's event loop, tests and fixtures have different connections, and one is never closed.
         raise pytest.UsageError(f"Browser tests use the site's database, not the test's own: {', '.join(both)}")
 
 

@@ -1,4 +1,4 @@
-"""Fixtures that replace the real engine by the fake one."""
+"""Fixtures that replace the real engine with the fake one."""
 
 from __future__ import annotations
 

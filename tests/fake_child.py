@@ -1,4 +1,4 @@
-"""A sandboxed process that resolves every target alike, or that misbehaves as FAKE_CHILD says: `python -m tests.fake_child`."""
+"""A sandboxed process that resolves every target the same way, or misbehaves as FAKE_CHILD says: `python -m tests.fake_child`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A process that builds or proves by a script: `python -m tests.fake_compiler`, as the real ones are started.
+"""A fake builder and prover: `python -m tests.fake_compiler`, started like the real ones.
 
-FAKE_COMPILER says what it does before it answers: nothing, or `kill`, `hang`, `refuse`, `full`, `memory`;
-`bend` builds something wrong.
+FAKE_COMPILER says how it misbehaves instead of answering: `kill`, `hang`, `refuse`, `full` or `memory`. With `wrong`
+it builds a library that computes something else.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def build(question: Build, pipe: serving.Pipe) -> None:
     folder = Path(question.folder)
     (folder / LIBRARY).write_bytes(b"half")
     misbehave(pipe)
-    (folder / LIBRARY).write_bytes(b"bent" if os.environ.get("FAKE_COMPILER") == "bend" else b"whole")
+    (folder / LIBRARY).write_bytes(b"wrong" if os.environ.get("FAKE_COMPILER") == "wrong" else b"whole")
     (folder / UNTUNED).write_bytes(b"untuned")
     (folder / MANIFEST).write_bytes(msgspec.json.encode(question.about))
     used = [Used(f"function{nth}", one.run, one.trial, one.latency_s) for nth, one in enumerate(question.records)]

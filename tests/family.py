@@ -8,7 +8,7 @@ import psutil
 
 
 def descendants(named: str) -> list[psutil.Process]:
-    """Those with the text in their command line. Zombies have no command line."""
+    """The descendants whose command line contains this text. Zombies have no command line."""
     found = []
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):  # also raised for zombies

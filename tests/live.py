@@ -101,7 +101,7 @@ class LiveSite:
             raise
 
     def close(self) -> None:
-        """Stops all that still runs."""
+        """Stops everything that still runs."""
         if self.running:
             self.stop()
         if self._commands is not None:
@@ -114,7 +114,7 @@ class LiveSite:
             time.sleep(0.1)
 
     def manage(self, *args: str) -> str:
-        """Runs a command of manage.py on this site; returns its stdout."""
+        """Runs a manage.py command on this site; returns its stdout."""
         server = self._command_server()
         assert server.stdin
         assert server.stdout

@@ -94,7 +94,7 @@ def constant() -> ModelProto:
 
 
 def bomb() -> ModelProto:
-    """A file of a hundred bytes whose output has 4 TiB."""
+    """A file of a hundred bytes whose output takes 4 TiB."""
     shape = np.array([1 << 20, 1 << 20], "int64")
     nodes = [helper.make_node("ConstantOfShape", ["shape"], ["big"]), helper.make_node("Add", ["x", "big"], ["y"])]
     return onnx_model(nodes, {"x": [1]}, {"y": [1 << 20, 1 << 20]}, shape=shape)

@@ -1,4 +1,4 @@
-"""A synthetic run recorded live on a site: pages receive its deltas like those of a tuned run."""
+"""A synthetic run recorded live on a site: pages receive its deltas as if it were being tuned."""
 
 from __future__ import annotations
 

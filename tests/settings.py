@@ -1,4 +1,4 @@
-"""Tuneboard's settings without the environment's: no test touches a real database or broker.
+"""Tuneboard's settings, ignoring the environment: no test touches a real database or broker.
 
 `manage.py test` names the PostgreSQL server of its second round in TUNEBOARD_TEST_DATABASE_URL.
 """

@@ -50,7 +50,7 @@ class Socket:
         message = await self._application.receive_output(TIMEOUT_S)
         assert message["type"] == "websocket.close", message
         code: int = message["code"]
-        # The ASGI server tells the application of its own close, too.
+        # An ASGI server tells the application even about a close that the application sent.
         await self._application.send_input({"type": "websocket.disconnect", "code": code})
         await self._application.wait(TIMEOUT_S)
         return code

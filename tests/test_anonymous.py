@@ -1,4 +1,4 @@
-"""Every route: refused without signing in, and viewers can't change anything."""
+"""Every route refuses anonymous users, and none lets viewers change anything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PUBLIC = {
     "/sign-out/": "signs nobody out",
     "/healthz": "only says whether the process serves",
 }
-"""Paths that answer anybody, and how. A new line here needs one in docs/design.md."""
+"""Paths that answer anybody, and what they do. A new line here needs one in docs/design.md."""
 UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
 METHODS = ("GET", "HEAD", "OPTIONS", *UNSAFE)
 
@@ -41,7 +41,7 @@ def routes(resolver: URLResolver, before: str = "") -> Iterator[str]:
 
 def filled(route: str) -> str:
     """The route with 1 for each number or slug and x for other parameters."""
-    assert not re.search(r"\(\?P|\\", route), f"{route}: teach this test regular expressions"
+    assert not re.search(r"\(\?P|\\", route), f"{route}: this test can't fill in regular expressions yet"
     return re.sub(r"<(\w+):\w+>", lambda kind: "1" if kind[1] in ("int", "slug") else "x", route)
 
 
@@ -95,7 +95,7 @@ def test_it_finds_every_operation_of_the_api_among_the_routes() -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("path", "method"), every_operation())
-def test_it_wants_a_session_or_a_token(path: str, method: str) -> None:
+def test_it_requires_a_session_or_a_token(path: str, method: str) -> None:
     measured_run(pk=1)
     response = ask(Client(), method, path)
     assert response.status_code == 401
@@ -146,7 +146,7 @@ def test_it_refuses_an_unknown_host(path: str) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("route", [filled(f"/{entry.pattern}") for entry in sockets])
-async def test_it_refuses_strangers_sockets(route: str) -> None:
+async def test_it_refuses_sockets_of_strangers(route: str) -> None:
     assert not await Socket(None, route).connect()
 
 

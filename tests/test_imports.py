@@ -117,14 +117,14 @@ ALLOWED: dict[str, set[str]] = {
         *PAGE_SIDE,
     },
 }
-"""Every room and what it may import of ours, besides itself. A room is a package, or a module beside `manage.py`'s packages."""
+"""Each room, and the other rooms that it may import. A room is a package, or a module or subpackage of one."""
 
 DJANGO = {"asgiref", "celery", "channels", "django", "kombu", "ninja", "sesame"}
 TVM = {"tvm", "tvm_ffi"}
 
 
 def sources(*packages: str) -> list[Path]:
-    """Every module of the packages; migrations are Django's."""
+    """Every module of the packages, except migrations, which are Django's."""
     found = (path for package in packages for path in (ROOT / package).rglob("*.py"))
     return sorted(path for path in found if "migrations" not in path.parts)
 
@@ -166,7 +166,7 @@ def imports_of(path: Path) -> set[str]:
 
 
 def ours(name: str) -> str | None:
-    """The module of ours that an import names, or takes something from."""
+    """Our module that an import names or takes a name from."""
     while name and name not in modules():
         name = name.rpartition(".")[0]
     return name or None
@@ -174,7 +174,7 @@ def ours(name: str) -> str | None:
 
 @cache
 def graph() -> dict[str, set[str]]:
-    """Of each module the modules of ours that it imports."""
+    """Each module of ours, with those of our modules that it imports."""
     named = {module_of(path): map(ours, imports_of(path)) for path in sources(*PRODUCT)}
     return {module: {name for name in names if name and name != module} for module, names in named.items()}
 
@@ -201,7 +201,7 @@ def cycle(edges: Mapping[Node, AbstractSet[Node]]) -> list[Node] | None:
 
 
 def test_every_module_belongs_to_a_room() -> None:
-    bare = {"dashboard", "tuning", "tuning.engines"}  # Without a line of code.
+    bare = {"dashboard", "tuning", "tuning.engines"}  # They contain no code.
     assert [module for module in graph() if room_of(module) is None] == sorted(bare)
 
 
@@ -217,7 +217,7 @@ def test_a_room_imports_only_what_it_may(room: str) -> None:
     assert crossing == set()
 
 
-def test_no_import_goes_in_circles() -> None:
+def test_no_import_is_circular() -> None:
     assert cycle(graph()) is None
 
 
@@ -225,12 +225,12 @@ def test_no_room_imports_one_that_imports_it() -> None:
     assert cycle({room: may_import(room) - {room} for room in ALLOWED}) is None
 
 
-def test_no_folder_has_more_modules_than_one_overlooks() -> None:
+def test_no_folder_has_too_many_modules() -> None:
     modules_of = Counter(path.parent for path in (*sources(*PRODUCT), *scripts()) if path.name != "__init__.py")
     assert {str(folder): count for folder, count in modules_of.items() if count > MOST_MODULES} == {}
 
 
-def test_no_import_of_scripts_goes_in_circles() -> None:
+def test_no_import_of_scripts_is_circular() -> None:
     graph = {script: imports_of_script(script) for script in scripts()}
     assert cycle(graph) is None
 
@@ -246,7 +246,7 @@ def test_tvm_and_django_stay_apart(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sources("tuning"), ids=module_of)
-def test_the_product_does_without_the_tests(path: Path) -> None:
+def test_the_product_doesnt_import_the_tests(path: Path) -> None:
     assert "tests" not in {name.partition(".")[0] for name in imports_of(path)}
 
 
@@ -261,9 +261,9 @@ def test_the_product_does_without_the_tests(path: Path) -> None:
         ("from ..jobs import tune", "tuning.jobs.tune"),
     ],
 )
-def test_every_form_of_import_is_seen(source: str, found: str) -> None:
+def test_every_form_of_import_is_found(source: str, found: str) -> None:
     assert found in set(imported(source, "tuning.engines"))
 
 
-def test_a_circle_is_seen() -> None:
+def test_a_circular_import_is_found() -> None:
     assert cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) is not None

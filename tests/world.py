@@ -68,7 +68,7 @@ def make_extraction(network: Network, count: int = 2, **values: Any) -> Extracti
 
 
 def make_compilation(run: Run | None = None, **values: Any) -> Compilation:
-    """A finished compilation, verified and benchmarked once, without files."""
+    """A finished compilation, verified and benchmarked once, without its files."""
     if run is None:
         run = measured_run()
         run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)

@@ -1,4 +1,4 @@
-"""`bench_web --parts browser`: when a browser has painted what it was given."""
+"""`bench_web --parts browser`: how long a browser takes to paint runs and new trials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_trial_is_painted_with_the_first_frame_that_has_it() -> None:
     assert found == pytest.approx([200.0, 100.0, 400.0, 50.0])
 
 
-def test_the_table_has_each_visit() -> None:
+def test_the_table_shows_each_visit() -> None:
     visits = [Answers("cold", [1200.0], 1_500_000), Answers("warm", [400.0], 90_000), Answers("third", [300.0], 90_000)]
     found = Findings("sqlite", loads={1000: visits})
     found.drawn = Answers("measured to drawn", [100.0, 200.0], 0)
@@ -60,7 +60,7 @@ def test_without_a_browser_it_says_so_and_goes_on(
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     found = Findings("sqlite")
     bench_web.Command()._draw(Site(Path("nowhere"), None), found, {10: 1}, 1)
-    assert "sqlite: no browser draws, since there is no `chromium` on PATH" in capsys.readouterr().err
+    assert "sqlite: the browser is left out, since there is no `chromium` on PATH" in capsys.readouterr().err
     assert {row[2] for row in rows([found])[1:]} == {UNKNOWN}
 
 

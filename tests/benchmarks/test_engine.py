@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from tests.benchmarks.engine import plan, report, sides
-from tests.benchmarks.engine.compare import Journal, compare, counting
+from tests.benchmarks.engine.compare import Journal, compare, records_used
 from tests.benchmarks.engine.sides import Best, Broken, Tuned
 from tests.benchmarks.engine.timeline import Comparison, Estimate, Measured, Timeline, estimates
 from tests.world import measured_run
@@ -24,7 +24,7 @@ def timeline(*trials: tuple[float, int, float | None], short: bool = False, firs
 
 
 def comparison(ours: Timeline, stock: Timeline, seed: int = 1) -> Comparison:
-    """Measured again, every latency is half of what it was."""
+    """When measured again, every latency is half of what it was."""
     again = [[(at_s, estimate / 2) for at_s, estimate in _estimates(side)] for side in (ours, stock)]
     return Comparison("matmul", 16, seed, ours, stock, *again)
 
@@ -60,7 +60,7 @@ def test_it_divides_ours_by_stocks() -> None:
     )
 
 
-def test_a_quality_that_is_never_reached_is_no_figure() -> None:
+def test_a_quality_that_is_never_reached_has_no_figure() -> None:
     never = comparison(SLOW, FAST).figures(2) | comparison(timeline((1.0, 0, 1.0), (2.0, 1, 1.0)), SLOW).figures(2)
     assert never["time_to_quality"] is None
     half = [comparison(FAST, SLOW), comparison(timeline((1.0, 0, 1.0), (2.0, 1, 1.0)), SLOW, seed=2)]
@@ -68,7 +68,7 @@ def test_a_quality_that_is_never_reached_is_no_figure() -> None:
     assert "not reached in 1 of 2" in report.markdown(half, 2)
 
 
-def test_its_table_has_medians_and_spread() -> None:
+def test_its_table_has_medians_and_ranges() -> None:
     slower = timeline((4.0, 0, 4e-3), (8.0, 1, 1e-3), first_s=4.0)
     found = [comparison(FAST, SLOW), comparison(slower, SLOW, seed=2)]
     header, row, _ = report.rows(found, 2)
@@ -77,7 +77,7 @@ def test_its_table_has_medians_and_spread() -> None:
     assert report.time_to_quality(found, 2) == pytest.approx((0.25 * 0.4) ** 0.5)
 
 
-def test_an_interrupted_plan_has_something_of_each() -> None:
+def test_an_interrupted_plan_has_results_of_each_workload() -> None:
     pairs = list(plan.pairs(["matmul", "conv2d"], [64, 16], 2, None))
     assert [(pair.workload, pair.batch) for pair in pairs[:4]] == [
         ("matmul", 64),
@@ -101,7 +101,7 @@ def test_nothing_measured_is_lost_or_measured_twice(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def sets_it_beside_onnxruntime(capsys: pytest.CaptureFixture[str]) -> None:
+def compares_it_with_onnxruntime(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("bench_engine", "--onnxruntime", str(Run.objects.latest("pk").pk), "--json")
     (shown,) = json.loads(capsys.readouterr().out)
     assert (shown["scheduled"], shown["functions"]) == (1, 1)
@@ -110,13 +110,13 @@ def sets_it_beside_onnxruntime(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_refuses_a_plan_of_nothing() -> None:
+def test_it_refuses_an_empty_plan() -> None:
     with pytest.raises(CommandError, match="at least 1"):
         call_command("bench_engine", "--repeats", "0")
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_sets_only_runs_with_all_tasks_beside_onnxruntime() -> None:
+def test_it_compares_only_runs_with_all_tasks_measured_with_onnxruntime() -> None:
     run = measured_run([(0, 2e-3)])
     with pytest.raises(CommandError, match="measured 1 of its 2 tasks"):
         call_command("bench_engine", "--onnxruntime", str(run.pk))
@@ -124,7 +124,7 @@ def test_it_sets_only_runs_with_all_tasks_beside_onnxruntime() -> None:
         call_command("bench_engine", "--onnxruntime", str(run.pk), str(run.pk + 1))
 
 
-def test_ours_goes_on_for_as_long_as_stock_tvm_took_where_that_was_better(
+def test_ours_continues_for_as_long_as_stock_tvm_took_if_that_was_better(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     latency_s = {"ours": 2e-3, "stock": 1e-3, "better": 1.5e-3, "good": 1.02e-3}
@@ -146,7 +146,7 @@ def test_ours_goes_on_for_as_long_as_stock_tvm_took_where_that_was_better(
     assert (figures["latency_at_equal_trials"], figures["time_to_quality"]) == (2.0, 8 / 20)
     latency_s["ours"] = 1.01e-3
     assert compare(plan.Pair("matmul", 16, 1, 1), tmp_path, lambda _text: None).later == []
-    assert until == [20.0], "ours was as good already"
+    assert until == [20.0], "ours was already as good"
 
 
 def one_task(*trials: tuple[float, float]) -> Timeline:
@@ -157,9 +157,9 @@ def one_task(*trials: tuple[float, float]) -> Timeline:
 @pytest.mark.rare
 @pytest.mark.tvm
 @pytest.mark.django_db(transaction=True)
-def test_a_run_that_goes_on_has_more_trials_in_the_time_it_is_given() -> None:
+def test_a_run_that_continues_gets_more_trials_in_the_time_it_is_given() -> None:
     tuned = sides.ours(plan.Pair("matmul", 2, 2, 1))
-    # A busy machine takes long to start the engine again.
+    # A busy machine takes a while to start the engine again.
     best = sides.go_on(tuned, tuned.timeline.wall_s + 30)
     assert tuned.run.trials_done > len(tuned.timeline.trials) == 2
     assert best[0][: len(tuned.best[0])] == tuned.best[0]
@@ -182,22 +182,22 @@ def test_it_compares_with_stock_tvm(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert shown[f"{side}_s"] > 0, "measured side by side"
     assert 0 < shown["ratios"]["streaming"] < 1
     if importlib.util.find_spec("onnxruntime"):
-        sets_it_beside_onnxruntime(capsys)
+        compares_it_with_onnxruntime(capsys)
     (kept,) = Journal(path).comparisons
     assert [trial.task for trial in kept.stock.trials] == [0, 0]
     call_command("bench_engine", *small, "--json")
-    assert json.loads(capsys.readouterr().out) == [shown], "compared once only"
+    assert json.loads(capsys.readouterr().out) == [shown], "it was compared only once"
 
 
-def test_it_tells_why_a_figure_is_missing() -> None:
+def test_it_says_why_a_figure_is_missing() -> None:
     late = timeline((10.0, 0, 4e-3), (20.0, 1, 1e-3), first_s=10.0)
     assert "stock had no estimate yet in 1 of 1" in report.markdown([comparison(FAST, late)], 2)
 
 
 def test_what_was_beaten_before_every_task_had_a_record_is_not_measured_again() -> None:
     best = {0: [(1.0, "a"), (2.0, "b"), (9.0, "c")], 1: [(3.0, "d"), (4.0, "e")]}
-    assert counting(best) == [(2.0, 0, "b"), (3.0, 1, "d"), (4.0, 1, "e"), (9.0, 0, "c")]
-    assert counting({0: [(1.0, "a")], 1: []}) == [], "a task without a record leaves no estimate"
+    assert records_used(best) == [(2.0, 0, "b"), (3.0, 1, "d"), (4.0, 1, "e"), (9.0, 0, "c")]
+    assert records_used({0: [(1.0, "a")], 1: []}) == [], "a task without a record leaves no estimate"
 
 
 def test_it_refuses_a_results_file_that_it_cannot_read(tmp_path: Path) -> None:

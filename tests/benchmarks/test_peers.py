@@ -68,7 +68,7 @@ def question(path: str, way: str = "quick", body: dict[str, object] | None = Non
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One where a package `fake-peer` is installed."""
+    """An environment where a package `fake-peer` is installed."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, symlinks=True)
     (packages,) = folder.glob("lib/python3*/site-packages")
@@ -90,7 +90,7 @@ def peer(tmp_path: Path) -> Peer:
 
 
 @pytest.fixture
-def made_up(tmp_path: Path) -> Path:
+def trials_file(tmp_path: Path) -> Path:
     path = tmp_path / "trials.csv"
     path.write_text("0,1e-3,0.5\n1,,0.7\n0,2e-3,0.9\n")
     return path
@@ -98,7 +98,7 @@ def made_up(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def scratch(tmp_path: Path) -> Iterator[Path]:
-    """A folder for what a peer makes. Whatever the server started has ended when the test has."""
+    """A folder for the peer's files. After the test, the process that the server started must have ended."""
     folder = tmp_path / "scratch"
     folder.mkdir()
     yield folder
@@ -107,13 +107,13 @@ def scratch(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def asking(peer: Peer, environment: Path, made_up: Path, scratch: Path) -> Callable[..., Asked]:
-    """Asks the peer, with changes."""
+def asking(peer: Peer, environment: Path, trials_file: Path, scratch: Path) -> Callable[..., Asked]:
+    """Asks the peer, changed as given."""
 
     def asked(question: Question, limit_s: float = ENOUGH_S, **changes: Any) -> Asked:
         changed = peer._replace(**changes)
         setting = Setting(changed, Environment.of(changed, environment), JOURNAL, limit_s)
-        return ask(setting, question, 3, made_up, scratch)
+        return ask(setting, question, 3, trials_file, scratch)
 
     return asked
 
@@ -141,11 +141,11 @@ def test_a_question_may_have_a_body(asking: Callable[..., Asked]) -> None:
     assert asked.size == len('{"max_results": 50}')
 
 
-def test_an_answer_that_is_too_late_is_no_figure(asking: Callable[..., Asked]) -> None:
+def test_an_answer_that_is_too_late_has_no_figure(asking: Callable[..., Asked]) -> None:
     asked = asking(question("/slow"), limit_s=6.0)
     assert asked.missing == "more than 6 s"
     assert asked.first_s is None
-    assert asked.memory, "what it took until then is told"
+    assert asked.memory, "the memory that it took until then is shown"
 
 
 @pytest.mark.parametrize(
@@ -157,13 +157,13 @@ def test_an_answer_that_is_too_late_is_no_figure(asking: Callable[..., Asked]) -
     ],
     ids=lambda value: getattr(value, "name", None),
 )
-def test_what_went_wrong_is_said(asking: Callable[..., Asked], asked_for: Question, limit_s: float, said: str) -> None:
+def test_it_says_what_went_wrong(asking: Callable[..., Asked], asked_for: Question, limit_s: float, said: str) -> None:
     asked = asking(asked_for, limit_s)
     assert asked.missing.startswith(said)
     assert asked.first_s is None
 
 
-def test_a_server_that_does_not_start_is_quoted(asking: Callable[..., Asked], scratch: Path) -> None:
+def test_the_output_of_a_server_that_does_not_start_is_shown(asking: Callable[..., Asked], scratch: Path) -> None:
     filler = scratch.parent / "refused.py"
     filler.write_text(FILLER.replace('"x"', '"refuses"'))
     asked = asking(question("/"), filler=filler)
@@ -173,14 +173,14 @@ def test_a_server_that_does_not_start_is_quoted(asking: Callable[..., Asked], sc
 
 @pytest.mark.parametrize("folder", ["nowhere", None])
 def test_a_peer_without_an_environment_is_not_installed(
-    peer: Peer, tmp_path: Path, made_up: Path, folder: str | None
+    peer: Peer, tmp_path: Path, trials_file: Path, folder: str | None
 ) -> None:
     found = Environment.of(peer, folder and tmp_path / folder)  # type: ignore[arg-type]
-    asked = ask(Setting(peer, found, SQLITE, ENOUGH_S), question("/"), 3, made_up, tmp_path)
+    asked = ask(Setting(peer, found, SQLITE, ENOUGH_S), question("/"), 3, trials_file, tmp_path)
     assert (asked.version, asked.missing) == (None, "not installed")
 
 
-def test_an_environment_without_the_peer_is_not_taken_for_one(peer: Peer, environment: Path) -> None:
+def test_a_peer_that_is_missing_in_its_environment_has_no_version(peer: Peer, environment: Path) -> None:
     assert Environment.of(peer._replace(package="another-peer"), environment).version is None
 
 
@@ -203,7 +203,7 @@ def test_every_question_is_asked_at_every_size_on_every_store(peer: Peer, enviro
     assert told[0] == "fake-peer on journal file: what /size= gives, 10 trials"
 
 
-def test_the_table_has_the_peers_beside_ours() -> None:
+def test_the_table_has_the_peers_below_ours() -> None:
     found = Findings("sqlite", web_bytes=125_000_000)
     found.curves = {10: [Answers("curves", [10.0], 5000), Answers("figures", [20.0], 29_000)]}
     found.peers = [
@@ -229,13 +229,13 @@ def test_it_refuses_peers_that_it_does_not_know(text: str) -> None:
         call_command("bench_web", "--peers", text)
 
 
-def test_asking_only_peers_needs_some() -> None:
+def test_the_part_peers_needs_peers() -> None:
     with pytest.raises(CommandError, match="needs --peers"):
         call_command("bench_web", "--parts", "peers")
 
 
 def test_a_real_peer_answers() -> None:
-    """optuna-dashboard is one of the tests' requirements, so that a change of its API is noticed."""
+    """optuna-dashboard is one of the tests' requirements, so that a change in its API is noticed."""
     plan = benchmark.Plan({"optuna-dashboard": Path(sys.prefix)}, None, ENOUGH_S, [OPTUNA])
     small = [benchmark.ask_all(plan, [size], 3, lambda _: None) for size in (20, 200)]
     for few, many in zip(*small, strict=True):

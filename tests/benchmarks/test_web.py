@@ -31,7 +31,7 @@ def test_it_measures_a_site_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path
         "runs",
         "watchers",
         "recorder",
-    )  # test_bench_drawing has the browser
+    )  # test_drawing.py covers the browser
     call_command("bench_web", "--databases", "sqlite", *parts, *sizes, "--json", "--into", str(into), stdout=out)
     (found,) = json.loads(out.getvalue())
     assert json.loads(into.read_text()) == [found]
@@ -72,7 +72,7 @@ def test_the_table_shows_the_slowest_kind_beside_the_goal() -> None:
     found.pages = {1000: [Answers("quick", [1.0], 1), Answers("slow", [20.0], 1)]}
     found.watched = Watched(500, 1000, 0, [5.0])
     told = {row[0]: row[1:] for row in report.rows([found])}
-    assert told["… p95 of the largest run by that of the smallest"] == ["≤ 1.5", "curves 1.20"]
+    assert told["… p95 of the largest run divided by that of the smallest"] == ["≤ 1.5", "curves 1.20"]
     assert told["Scatter's largest answer, compressed (kB)"][1] == "1,000: 4.0"
     assert told["Scatter, the slowest window at each size: p50, p95, p99 (ms)"][1] == "1,000: 3.0, 3.0, 3.0 (a tenth)"
     assert told["… compressed (kB)"][1] == "10: 5.0<br>1,000: 7.0"

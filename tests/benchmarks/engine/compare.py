@@ -42,7 +42,7 @@ class Journal:
 
 
 def compare(pair: Pair, folder: Path, say: Callable[[str], None]) -> Comparison:
-    """Tunes with both engines in turn (ours first for odd seeds), then measures every record that was once best again, together.
+    """Tunes with both engines in turn (ours first for odd seeds), then measures again, together, every record that was ever the best.
 
     If stock TVM's result is better by more than 5 %, ours continues until it has taken as long as stock TVM.
     """
@@ -52,58 +52,60 @@ def compare(pair: Pair, folder: Path, say: Callable[[str], None]) -> Comparison:
     else:
         stock_timeline, stock_best = _stock(pair, folder, say)
         tuned = _ours(pair, say)
-    again = _together(tuned, tuned.best, stock_best)
+    again = _measured_again(tuned, tuned.best, stock_best)
     comparison = Comparison(pair.workload, pair.batch, pair.seed, tuned.timeline, stock_timeline, *again)
     if not comparison.has_time_left:
         return comparison
     say("  ours continues, since stock TVM's result is better")
-    return _with_more(comparison, *_together(tuned, sides.go_on(tuned, stock_timeline.wall_s), stock_best))
+    return _with_continuation(
+        comparison, *_measured_again(tuned, sides.go_on(tuned, stock_timeline.wall_s), stock_best)
+    )
 
 
 def _ours(pair: Pair, say: Callable[[str], None]) -> sides.Tuned:
     tuned = sides.ours(pair)
-    say(_said("ours", tuned.timeline))
+    say(_summary("ours", tuned.timeline))
     return tuned
 
 
 def _stock(pair: Pair, folder: Path, say: Callable[[str], None]) -> tuple[Timeline, Best]:
     timeline, best = sides.stock(pair, folder)
-    say(_said("stock", timeline))
+    say(_summary("stock", timeline))
     return timeline, best
 
 
-def _with_more(comparison: Comparison, ours: list[Estimate], stock: list[Estimate]) -> Comparison:
+def _with_continuation(comparison: Comparison, ours: list[Estimate], stock: list[Estimate]) -> Comparison:
     """The comparison with new estimates: at equal trials, and from the continuation."""
     end = comparison.ours.trials[-1].at_s
     now, later = ([one for one in ours if (one[0] <= end) is then] for then in (True, False))
     return msgspec.structs.replace(comparison, ours_estimates=now, stock_estimates=stock, later=later)
 
 
-def _together(tuned: sides.Tuned, *sides_best: Best) -> list[list[Estimate]]:
-    """The estimates of each side, from latencies measured in turn by one process."""
+def _measured_again(tuned: sides.Tuned, *sides_best: Best) -> list[list[Estimate]]:
+    """The estimates of each side, from latencies measured again, in turn, by one process."""
     weights, target = tuned.timeline.weights, tuned.run.target
-    found = [counting(best) for best in sides_best]
+    found = [records_used(best) for best in sides_best]
     texts = sorted({text for best in found for _, _, text in best})
     latency_s = dict(zip(texts, sides.measured_together(target, texts), strict=True))
     return [estimates([(at_s, task, latency_s[text]) for at_s, task, text in best], weights) for best in found]
 
 
-def counting(best: Best) -> list[tuple[float, int, str]]:
-    """(time, task, record) of every best that a side's estimates use, ordered by time.
+def records_used(best: Best) -> list[tuple[float, int, str]]:
+    """(time, task, record) of every best record that a side's estimates use, ordered by time.
 
-    A record that was beaten before every task had one isn't used, and may be very slow to measure.
+    A record that was beaten before every task had one isn't used, and might take very long to measure.
     """
     since = max((found[0][0] if found else math.inf for found in best.values()), default=math.inf)
-    counting = [
+    used = [
         (at_s, task, text)
         for task, found in best.items()
         for (at_s, text), (beaten_s, _) in pairwise([*found, (math.inf, "")])
         if beaten_s > since
     ]
-    return sorted(counting)
+    return sorted(used)
 
 
-def _said(side: str, timeline: Timeline) -> str:
+def _summary(side: str, timeline: Timeline) -> str:
     estimate_s = timeline.final_estimate_s()
     latency = "not every task measured" if estimate_s is None else f"{estimate_s * 1e3:.4g} ms"
     return (

@@ -1,4 +1,4 @@
-"""A table of tuned runs and ONNX Runtime."""
+"""The table that compares tuned runs with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def outcome(run: Run) -> Compared:
 
 
 def markdown(measured: Iterable[tuple[Run, Compared]]) -> str:
-    """The table of docs/benchmarks.md: the median of the rounds, with the least and the most in parentheses."""
+    """The table of docs/benchmarks.md: the median of the rounds, with the minimum and the maximum in parentheses."""
     lines = [_line(COLUMNS), "|" + " --- |" * len(COLUMNS)]
     return "\n".join([*lines, *(_line(_cells(run, each)) for run, each in measured)])
 

@@ -35,7 +35,7 @@ class Compared(msgspec.Struct, tag="compared", frozen=True):
     tuned_s: list[float]
     onnxruntime_s: list[float]
     max_abs_error: float
-    """The largest difference of the two outputs."""
+    """The largest difference between the two outputs."""
     largest: float
     """The largest absolute value of ONNX Runtime's output."""
     scheduled: int
@@ -84,7 +84,7 @@ def _compared(question: Compare, threads: int) -> Compared:
 
 
 def _tuned(question: Compare, inputs: dict[str, Any]) -> tuple[Callable[[], Any], int, int]:
-    """The network with its records applied, the number of functions that a record fit, and of all functions."""
+    """The network with its records applied, the number of functions that got one, and that of all functions."""
     import tvm
     from tvm import relax
     from tvm.target import Target
@@ -101,7 +101,7 @@ def _tuned(question: Compare, inputs: dict[str, Any]) -> tuple[Callable[[], Any]
 
 
 def _seconds(run: Callable[[], Any]) -> float:
-    """Of one execution: the mean of as many as fit in a round."""
+    """The mean time of one execution, over as many as fit in a round."""
     count, began = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - began) < ROUND_S:
         run()

@@ -32,7 +32,7 @@ class Remeasure(Question, frozen=True, kw_only=True):
 
 class Remeasured(msgspec.Struct, tag="remeasured", frozen=True):
     rounds: list[list[float]]
-    """Of each round, the seconds of one execution of each record."""
+    """For each round, the seconds that one execution of each record took."""
 
     def latencies_s(self) -> list[float]:
         """The median of each record's rounds."""

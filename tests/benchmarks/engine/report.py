@@ -57,14 +57,14 @@ def markdown(comparisons: Sequence[Comparison], cores: int) -> str:
     lines = ["| " + " | ".join(row) + " |" for row in table]
     lines.insert(1, "|" + " --- |" * len(table[0]))
     mean = time_to_quality(comparisons, cores)
-    said = "not reached in every comparison" if mean is None else f"{mean:.2f}"
-    return "\n".join([*lines, "", f"Time to quality, geometric mean: {said}.", "", *_absolute(comparisons)])
+    shown = "not reached in every comparison" if mean is None else f"{mean:.2f}"
+    return "\n".join([*lines, "", f"Time to quality, geometric mean: {shown}.", "", *_absolute(comparisons)])
 
 
 def _absolute(comparisons: Iterable[Comparison]) -> list[str]:
     """The absolute figures, one line for each comparison."""
     lines = [
-        "| Workload | Batch | Seed | Trials | Ours (s) | Stock (s) | Ours, first trial (s) | Stock's | Ours (ms) | Stock (ms) |"
+        "| Workload | Batch | Seed | Trials | Ours (s) | Stock (s) | Ours, first trial (s) | Stock, first trial (s) | Ours (ms) | Stock (ms) |"
     ]
     lines.append("|" + " --- |" * 10)
     for one in comparisons:

@@ -50,7 +50,7 @@ Best = dict[int, list[tuple[float, str]]]
 CONSOLE = "console.log"
 HOUR = sandbox.Limits(3600)
 GENEROUS: dict[str, Any] = {"memory_mb": 1 << 16, "cpu_s": 3600 * (os.cpu_count() or 1), "quietly": False}
-"""Limits of a process that measures: it should never meet them."""
+"""Limits of a process that measures, too generous to be reached."""
 
 
 class Tuned(NamedTuple):
@@ -62,12 +62,12 @@ class Tuned(NamedTuple):
 
 
 class Broken(Exception):
-    """A side didn't do its part."""
+    """The benchmark can't go on; the text says why."""
 
 
 def ours(pair: Pair) -> Tuned:
     """Launch a run as `tune` does and supervise it, with one watcher."""
-    run = runs.launch(_order(pair), None, enqueue=False)
+    run = runs.launch(_launch_data(pair), None, enqueue=False)
     watcher = _Watcher(run.pk)
     cpu, began = _cpu_s(), time.monotonic()
     _supervise(run)
@@ -82,7 +82,7 @@ def ours(pair: Pair) -> Tuned:
 
 
 def go_on(tuned: Tuned, until_s: float) -> Best:
-    """Extend the run until it has taken so many seconds in total; return all of its improvements."""
+    """Extend the run until it has taken so many seconds in total; return all its improvements."""
     run, timeline = tuned.run, tuned.timeline
     more = math.ceil(until_s * timeline.trials_a_second)
     run.requeue(*Run.ENDED, trials_budget=run.trials_budget + more, time_limit_s=until_s)
@@ -94,46 +94,46 @@ def _supervise(run: Run) -> None:
     if not run.claim():
         runs.stop(run)
         raise Broken(f"{run.device} is busy with another run: nothing can be compared meanwhile.")
-    with _ending_gently() as wanted:
-        status = supervise(run, wanted)
+    with _shutting_down_on_ctrl_c() as shutdown:
+        status = supervise(run, shutdown)
     run.refresh_from_db()
     if status != Run.Status.FINISHED:
         raise Broken(f"Run {run.pk} {status}: {run.error}. Its log is {run.console_log}.")
 
 
 @contextmanager
-def _ending_gently() -> Iterator[threading.Event]:
-    """Let Ctrl-C shut the run down like a worker's before it ends the benchmark."""
-    wanted = threading.Event()
-    before = signal.signal(signal.SIGINT, lambda *_: wanted.set())
+def _shutting_down_on_ctrl_c() -> Iterator[threading.Event]:
+    """On Ctrl-C, shut the run down as a worker would, then end the benchmark."""
+    shutdown = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: shutdown.set())
     try:
-        yield wanted
+        yield shutdown
     finally:
         signal.signal(signal.SIGINT, before)
-    if wanted.is_set():
+    if shutdown.is_set():
         raise KeyboardInterrupt
 
 
 def stock(pair: Pair, folder: Path) -> tuple[Timeline, Best]:
-    """Stock TVM on the same tasks; its files and output go to the folder."""
+    """Tune the same tasks with stock TVM; its files and output go to the folder."""
     weights: list[int] = []
-    heard: list[tuple[float, TrialMeasured]] = []
+    received: list[tuple[float, TrialMeasured]] = []
     began = time.monotonic()
-    for event in _said(_start(pair, folder), folder):
+    for event in _stock_events(_start(pair, folder), folder):
         if isinstance(event, TasksExtracted):
             weights = [task.weight for task in event.tasks]
         if isinstance(event, TrialMeasured):
-            heard.append((time.monotonic() - began, event))
+            received.append((time.monotonic() - began, event))
     wall_s = time.monotonic() - began
-    if len(heard) < pair.trials:
-        raise Broken(f"Stock TVM ended after {len(heard)} of {pair.trials} trials. Its log is {folder / CONSOLE}.")
-    # The process counts from when it was told what to do, its start not included.
-    late = min(at_s - event.at_s for at_s, event in heard)
-    trials = [Measured(late + event.at_s, event.task, event.latency_s, short=False) for _, event in heard]
+    if len(received) < pair.trials:
+        raise Broken(f"Stock TVM ended after {len(received)} of {pair.trials} trials. Its log is {folder / CONSOLE}.")
+    # The process counts from when it got its `Start`, which leaves out the time that it took to load.
+    loading_s = min(at_s - event.at_s for at_s, event in received)
+    trials = [Measured(loading_s + event.at_s, event.task, event.latency_s, short=False) for _, event in received]
     best: Best = {task: [] for task in range(len(weights))}
-    for _, event in heard:
+    for _, event in received:
         if event.record:
-            best[event.task].append((late + event.at_s, event.record))
+            best[event.task].append((loading_s + event.at_s, event.record))
     return Timeline(weights, trials, wall_s, trials[0].at_s), best
 
 
@@ -161,27 +161,28 @@ def measured_together(target: dict[str, Any], records: list[str]) -> list[float]
     return found.latencies_s()
 
 
-def _order(pair: Pair) -> dict[str, Any]:
+def _launch_data(pair: Pair) -> dict[str, Any]:
     workload = WORKLOADS[pair.workload]
     name = {"name": f"bench {pair.key}", "network": workload.network, "network_options": workload.options}
     return {**name, "target": "this", "trials": pair.trials, **_options(pair)}
 
 
 def _options(pair: Pair) -> dict[str, Any]:
-    """Without warm start, which stock TVM lacks, and with time for its builders, which start slowly on a busy machine."""
+    """No warm start, which stock TVM lacks, and enough time for its builders, which start slowly on a busy machine."""
     return {"trials_per_batch": pair.batch, "seed": pair.seed, "warm_start": False, "build_timeout_s": 300.0}
 
 
 def _trials_of(run: Run, first_s: float, started_again_after: float = math.inf) -> list[Measured]:
-    """`at_s` counts from when the engine was told what to do: the first trial tells how much earlier it was started.
+    """The run's trials, in seconds since the engine's process was started.
 
-    A second engine took as long to start, after so many trials.
+    The database counts from when the engine got its `Start`, so the first trial shows how long it took to load. A second
+    engine, which measured the trials after `started_again_after`, took as long.
     """
     index = dict(run.tasks.values_list("pk", "index"))
     rows = list(run.trials.order_by("number").values_list("at_s", "task_id", "latency_s", "short", "number"))
-    late = max(0.0, first_s - rows[0][0])
+    loading_s = max(0.0, first_s - rows[0][0])
     return [
-        Measured(at_s + (2 * late if number > started_again_after else late), index[task], latency_s, short)
+        Measured(at_s + (2 * loading_s if number > started_again_after else loading_s), index[task], latency_s, short)
         for at_s, task, latency_s, short, number in rows
     ]
 
@@ -198,10 +199,10 @@ def _records_of(run: Run, trials: list[Measured]) -> Best:
     return best
 
 
-def _said(start: Start, folder: Path) -> Iterator[Event]:
+def _stock_events(start: Start, folder: Path) -> Iterator[Event]:
     folder.mkdir(parents=True, exist_ok=True)
     reader, writer = os.pipe()
-    # TVM halves the logical cores of x86 otherwise: both sides must measure with the same threads.
+    # On x86, TVM would use half of the logical cores, but both sides must measure with as many threads.
     env = {**os.environ, "TVM_NUM_THREADS": str(cores())}
     command = [sys.executable, "-m", "tests.benchmarks.engine.stock", "--events-fd", str(writer)]
     with (folder / CONSOLE).open("ab") as log, os.fdopen(reader, "rb") as events:
@@ -227,11 +228,11 @@ def _cpu_s() -> float:
 
 
 class _Watcher:
-    """Joins the run's group as a browser's consumer does, and notes when the first trial arrives."""
+    """Joins the run's group like a browser's consumer, and notes when the first trial arrives."""
 
     def __init__(self, run_id: int) -> None:
         self.first = 0.0
-        """On the monotonic clock; 0 until it has arrived."""
+        """When it arrived, by the monotonic clock; 0 before that."""
         self._loop = asyncio.new_event_loop()
         self._joined = threading.Event()
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._watch(run_id),), daemon=True)
@@ -250,11 +251,11 @@ class _Watcher:
             message = asyncio.ensure_future(layer.receive(channel))
             await asyncio.wait({message, ended}, return_when=asyncio.FIRST_COMPLETED)
             if message.done():
-                self._see(msgspec.json.decode(message.result()["text"]))
+                self._receive(msgspec.json.decode(message.result()["text"]))
             else:
                 message.cancel()
 
-    def _see(self, delta: dict[str, Any]) -> None:
+    def _receive(self, delta: dict[str, Any]) -> None:
         if delta["trials"]["number"] and not self.first:
             self.first = time.monotonic()
 

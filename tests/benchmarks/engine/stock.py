@@ -68,7 +68,7 @@ def _runner(options: Options) -> Any:
 
 @derived_object
 class TimedRunner(ms.runner.PyRunner):  # type: ignore[misc]
-    """Passes inputs to TVM's runner one by one, which it measures in sequence anyway."""
+    """Passes inputs to TVM's runner one at a time; it would measure them one after the other anyway."""
 
     def __init__(self, inner: Any, began: float) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class Reporter(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
         builder_results: Any,
         runner_results: Any,
     ) -> None:
-        """Sends an event for each candidate; TVM has written their records before."""
+        """Sends an event for each candidate; TVM has already written their records."""
         task = self._index[str(task_scheduler.tasks_[task_id].ctx.task_name)]
         moments = iter(self._runner.ended)
         texts = meta_schedule.last_records(self._work_dir, len(measure_candidates))

@@ -1,4 +1,4 @@
-"""The timeline of a tuning, and the figures computed from those of both sides. Doesn't use Django."""
+"""The timeline of a tuning, and the figures computed from both sides' timelines. Doesn't use Django."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Measured(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Timeline(msgspec.Struct, frozen=True):
-    """One tuning, from the start of its process; `first_s` is when the first trial was measured (of ours: displayed)."""
+    """One tuning, from the start of its process; `first_s` is when the first trial was measured (for ours: displayed)."""
 
     weights: list[int]
     trials: list[Measured]
@@ -95,7 +95,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
     @property
     def has_time_left(self) -> bool:
-        """Whether ours isn't as good yet although stock TVM took longer."""
+        """Whether ours isn't as good yet, and stock TVM took longer."""
         return self.stock_s is not None and self._time_to_quality() is None and self.ours.wall_s < self.stock.wall_s
 
     def _time_to_quality(self) -> float | None:

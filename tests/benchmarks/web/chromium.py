@@ -34,7 +34,7 @@ ARGS = [
 WINDOW = {"width": 1440, "height": 900}
 PATIENCE_S = 120.0
 EACH_S = 0.1
-"""Between two polls, which must not disturb what is measured."""
+"""Between two polls: they must not disturb what is measured."""
 
 
 class NoBrowser(Exception):

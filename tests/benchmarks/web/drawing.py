@@ -1,4 +1,4 @@
-"""How long a browser takes to draw a run's page, and new trials of a run it watches."""
+"""How long a browser takes to draw a run's page, and the new trials of a run that it watches."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MARK = "first-chart"
 DRAWN = "Done"
 """The title of a finished run's page starts with this once charts are drawn and the socket has sent the state."""
 PACE_S = 0.1
-"""The supervisor's interval: it passes on what was measured since."""
+"""The interval at which the supervisor passes on new trials."""
 PATIENCE_MS = chromium.PATIENCE_S * 1e3
 SETTLE_MS = 1000
-"""After this a socket has received the initial state."""
+"""By then, a socket has received the initial state."""
 COUNTED = """name => ({
   ms: performance.getEntriesByName(name)[0].startTime,
   bytes: [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
@@ -44,7 +44,7 @@ WATCH = """() => {
 
 
 class Frame(NamedTuple):
-    """The number of its last trial, and when it had been painted in seconds since 1970."""
+    """The number of a frame's last trial, and when it had been painted, in seconds since 1970."""
 
     last: int
     at: float

@@ -60,14 +60,14 @@ def of_curves(run: int) -> list[Question]:
 def of_trials(run: int, latencies: Sequence[float]) -> list[Question]:
     """Pages of trials; the ranges are taken from `latencies`, a sample of the run's."""
     ordered = sorted(latencies)
-    some, most = ordered[len(ordered) // 20], ordered[len(ordered) * 3 // 4]
+    fast, slow = ordered[len(ordered) // 20], ordered[len(ordered) * 3 // 4]
     filters: dict[str, dict[str, str | float]] = {
         "all": {},
         "of a task": {"task": 0},
         "improved": {"improved": "true"},
-        "of the fastest 5 %": {"max": some},
-        "of the slowest 25 %": {"min": most},
-        "of a task and a range": {"task": 1, "min": some, "max": most},
+        "of the fastest 5 %": {"max": fast},
+        "of the slowest 25 %": {"min": slow},
+        "of a task and a range": {"task": 1, "min": fast, "max": slow},
     }
     wanted = {
         f"{name}, by {order}": {**chosen, "order": order}
@@ -96,9 +96,9 @@ def of_scatter(run: int, trials: int, latencies: Sequence[float]) -> list[Questi
         "the fastest 5 %": {"max": fast},
         "the faster half": {"max": middle},
         "the slowest 25 %": {"min": slow},
-        "of a tenth the faster half": {**tenth, "max": middle},
+        "the faster half of a tenth": {**tenth, "max": middle},
         "a task": {"task": 0},
-        "of a task the faster half": {"task": 1, "max": middle},
+        "the faster half of a task": {"task": 1, "max": middle},
     }
     random = Random(trials)
     for number in range(RANDOM_WINDOWS):
@@ -119,11 +119,11 @@ def of_runs() -> list[Question]:
     today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     filters: dict[str, dict[str, str | float]] = {
         "with a word": {"q": "synthetic 16"},
-        "with a word that none has": {"q": "nowhere"},
+        "with a word in no run": {"q": "nowhere"},
         "finished": {"status": "finished"},
         "failed": {"status": "failed"},
         "of a network": {"network": "synthetic"},
-        "of a tag that none has": {"tag": "nothing"},
+        "with a tag of no run": {"tag": "nothing"},
         "of today": {"since": today, "until": today},
         "archived": {"show": "archived"},
         "deleted": {"show": "deleted"},
@@ -167,7 +167,7 @@ class Asker:
         return answers
 
     def latencies(self, run: int) -> list[float]:
-        """A sample of the run's valid latencies, from start to end."""
+        """A sample of the run's valid latencies, from the whole run."""
         _, body = self._get(Question("", f"/api/v1/runs/{run}/curves", {"points": 500}), None)
         return [latency for task in json.loads(body)["tasks"] for latency in task["scatter"]["latency_s"]]
 

@@ -37,7 +37,7 @@ class Findings(msgspec.Struct):
     """Loads of the run page in a browser, cold, warm and a third time, by the run's number of trials."""
     watched: Watched | None = None
     drawn: Answers | None = None
-    """Of each trial of the run that a browser watched."""
+    """One time for each trial of the run that a browser watched."""
     peers: list[Asked] = []
     web_bytes: int | None = None
     idle_bytes: int | None = None
@@ -48,7 +48,7 @@ def rows(found: Sequence[Findings]) -> list[list[str]]:
     lines = [
         ("Curve data of a run: p50, p95, p99 (ms)", "p95 ≤ 100", _curve_times),
         ("… compressed (kB)", "≤ 100", _curve_sizes),
-        ("… p95 of the largest run by that of the smallest", "≤ 1.5", _curve_ratio),
+        ("… p95 of the largest run divided by that of the smallest", "≤ 1.5", _curve_ratio),
         ("Scatter, the slowest window at each size: p50, p95, p99 (ms)", "p95 ≤ 100", _scatter_times),
         ("Scatter's largest answer, compressed (kB)", "", _scatter_sizes),
         ("Page of trials, the slowest kind at each size: p50, p95, p99 (ms)", "p95 ≤ 50", _page_times),
@@ -91,7 +91,7 @@ def _summary(answers: Answers) -> dict[str, Any]:
 
 
 def markdown(found: Sequence[Findings]) -> str:
-    """The tables as a document has them; that of the site unless only the peers were asked, and that of the peers if they were."""
+    """The tables of docs/benchmarks.md: the site's unless only peers were asked, and the peers' if any were."""
     asked = any(one.peers for one in found)
     site = [] if asked and all(one.idle_bytes is None for one in found) else [rows(found)]
     return "\n".join(_table(each) for each in (*site, *([table.rows(found)] if asked else [])))
@@ -144,7 +144,9 @@ def _load_times(one: Findings, visit: int) -> str:
 
 
 def _load_sizes(one: Findings) -> str:
-    return _by_size({size: ", ".join(f"{each.size / 1e3:,.0f}" for each in both) for size, both in one.loads.items()})
+    return _by_size(
+        {size: ", ".join(f"{each.size / 1e3:,.0f}" for each in visits) for size, visits in one.loads.items()}
+    )
 
 
 def _drawing(one: Findings) -> str:

@@ -41,7 +41,7 @@ class Site:
         self.url, self.cookie = "", ""
 
     def manage(self, *args: str) -> str:
-        """Runs a command of manage.py on this site; returns its stdout."""
+        """Runs a manage.py command on this site; returns its stdout."""
         command = [sys.executable, "manage.py", *args]
         done = subprocess.run(command, env=self.env, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False)
         if done.returncode:

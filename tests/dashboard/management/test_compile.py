@@ -67,7 +67,7 @@ def test_it_fails_when_there_is_no_library(run: Run, compiler: Compiler) -> None
 
 
 def test_it_fails_when_the_library_is_wrong(run: Run, compiler: Compiler) -> None:
-    compiler("bend")
+    compiler("wrong")
     with pytest.raises(CommandError, match="is not verified: do not use it"):
         call_command("compile", str(run.pk))
 

@@ -31,7 +31,7 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> targets.TargetDict:
 
 
 def matmul(**values: Any) -> Run:
-    """A run of the same network with 18 tasks."""
+    """A run of the network that `check` launches, with 18 tasks."""
     network = stored("matmul", {"n": 64, "dtype": "float32"})
     return make_run(**{"network": network, "tasks_total": 18, "tasks_chosen": 18, **values})
 

@@ -58,7 +58,7 @@ def test_it_refuses_options_by_name(data: dict[str, Any], field: str) -> None:
     assert not Compilation.objects.exists()
 
 
-def test_it_refuses_what_has_no_record_yet() -> None:
+def test_it_refuses_a_run_without_a_valid_record() -> None:
     for run in (make_run(), measured_run([(0, None)], device="b")):
         with pytest.raises(Conflict, match="no valid record yet"):
             compilations.compile_run(run, {}, None)
@@ -134,7 +134,7 @@ def test_it_waits_for_the_device_until_shutdown() -> None:
     assert not waiting(run).wait_and_claim(shutdown)
 
 
-def test_the_sweep_queues_again_what_the_broker_lost(told: list[Any]) -> None:
+def test_the_sweep_enqueues_again_what_the_broker_lost(told: list[Any]) -> None:
     run = measured_run()
     build = waiting(run, stage=Stage.BUILD, sha256=None)
     proof = waiting(run)

@@ -56,7 +56,7 @@ def test_a_running_engine_is_told(play: Play, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_run_extended_as_its_engine_ends_continues(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine ends before it hears of the extension."""
+    """The engine ends before it is told of the extension."""
     play(*BEGINNING, Finished("budget"))
     run = make_run(trials_budget=2)
 
@@ -139,7 +139,7 @@ def test_the_engine_gets_the_time_limit_and_the_elapsed_time(play: Play) -> None
     assert 20.0 <= start.elapsed_s < 30.0
 
 
-def test_resume_clears_why_it_ended(queued: list[int]) -> None:
+def test_resume_clears_the_finish_reason(queued: list[int]) -> None:
     run = measured_run()
     run.move("running", to="stopped", finish_reason="stopped")
     assert resume(run).finish_reason is None

@@ -59,7 +59,7 @@ def test_the_default_name_has_the_network_and_changed_options() -> None:
     assert runs.launch({"network": "matmul", "network_options": {"n": 64}}, None).name == "matmul n=64"
 
 
-def test_equal_networks_are_one() -> None:
+def test_equal_networks_are_stored_once() -> None:
     for _ in range(2):
         runs.launch({"network": "matmul", "network_options": {"n": 64}}, None)
     runs.launch({"network": "matmul", "network_options": {"n": 65}}, None)

@@ -1,4 +1,4 @@
-"""Deleted runs are removed for good after some days, completely."""
+"""Some days after they were deleted, runs are removed for good, with everything that belongs to them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_it_keeps_runs_that_can_be_restored(settings: Any) -> None:
     assert Run.objects.get(pk=recent.pk).trials.count() == 4
 
 
-def test_it_removes_all_that_belongs_to_the_run_and_nothing_else(settings: Any) -> None:
+def test_it_removes_everything_that_belongs_to_the_run_and_nothing_else(settings: Any) -> None:
     settings.KEEP_DELETED_DAYS = 2.0
     kept, gone = ended(), deleted(2.1)
     gone.tags.create(name="old")

@@ -52,7 +52,7 @@ def test_it_ignores_a_run_that_was_claimed_again() -> None:
     assert Run.objects.get(pk=run.pk).status == "running"
 
 
-def test_it_enqueues_a_run_again_that_no_worker_took(enqueued: list[int]) -> None:
+def test_it_enqueues_again_a_run_that_no_worker_took(enqueued: list[int]) -> None:
     never, long_ago = make_run(), make_run(enqueued_at=ago(TELL_AGAIN))
     make_run(enqueued_at=timezone.now())
     make_run(status="stopped")

@@ -34,8 +34,8 @@ def own_folder(settings: Any, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def believed(monkeypatch: pytest.MonkeyPatch) -> list[NetworkSpec]:
-    """Every file is a valid model; collects the inspected ones."""
+def inspected(monkeypatch: pytest.MonkeyPatch) -> list[NetworkSpec]:
+    """Every file counts as a valid model; collects the networks that were inspected."""
     asked: list[NetworkSpec] = []
 
     def inspect(network: NetworkSpec, *_: Any) -> Inspected:
@@ -58,7 +58,7 @@ def nothing_was_kept() -> bool:
     return not Network.objects.exists() and not files()
 
 
-def test_file_and_row_appear_together(believed: list[NetworkSpec]) -> None:
+def test_file_and_row_appear_together(inspected: list[NetworkSpec]) -> None:
     user = make_user()
     network, new = networks.upload(io.BytesIO(b"model"), "my/Net v2.onnx", user, dims={"N": "4"})
     assert new
@@ -71,16 +71,16 @@ def test_file_and_row_appear_together(believed: list[NetworkSpec]) -> None:
     assert files() == [network.file]
 
 
-def test_the_same_file_with_the_same_dimensions_is_the_same_network(believed: list[NetworkSpec]) -> None:
+def test_the_same_file_with_the_same_dimensions_is_the_same_network(inspected: list[NetworkSpec]) -> None:
     first = upload(dims={"N": 1})
     again, new = networks.upload(io.BytesIO(b"model"), "other.onnx", None, name="other", dims={"N": 1})
-    assert (again, new, len(believed)) == (first, False, 1)
+    assert (again, new, len(inspected)) == (first, False, 1)
     wider = upload(dims={"N": 2})
     assert (wider.name, wider.file) == ("net-2", first.file)
     assert len(files()) == 1
 
 
-def test_a_file_is_deleted_with_its_last_network(believed: list[NetworkSpec]) -> None:
+def test_a_file_is_deleted_with_its_last_network(inspected: list[NetworkSpec]) -> None:
     first, second = upload(dims={"N": 1}), upload(dims={"N": 2})
     networks.delete(first)
     assert files() == [second.file]
@@ -88,7 +88,7 @@ def test_a_file_is_deleted_with_its_last_network(believed: list[NetworkSpec]) ->
     assert nothing_was_kept()
 
 
-def test_a_network_with_runs_stays(believed: list[NetworkSpec]) -> None:
+def test_a_network_with_runs_stays(inspected: list[NetworkSpec]) -> None:
     network = upload()
     make_run(network=network)
     with pytest.raises(Invalid, match="It has runs"):
@@ -99,23 +99,23 @@ def test_a_network_with_runs_stays(believed: list[NetworkSpec]) -> None:
 
 
 @pytest.mark.parametrize("name", ["-x", "a b", "a/b", "x" * 101, "mlp", "taken", "é"])
-def test_an_invalid_name_is_refused_before_the_file_is_read(believed: list[NetworkSpec], name: str) -> None:
+def test_an_invalid_name_is_refused_before_the_file_is_read(inspected: list[NetworkSpec], name: str) -> None:
     upload(name="taken")
     with pytest.raises(Invalid) as refused:
         upload(b"another", name=name)
     assert list(refused.value.fields) == ["name"]
-    assert len(believed) == len(files()) == Network.objects.count() == 1
+    assert len(inspected) == len(files()) == Network.objects.count() == 1
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1.5", "", True, None, [], "9" * 40, "1_000"])
-def test_a_dimension_is_a_number(believed: list[NetworkSpec], value: Any) -> None:
+def test_a_dimension_is_a_number(inspected: list[NetworkSpec], value: Any) -> None:
     with pytest.raises(Invalid) as refused:
         upload(dims={"N": value})
     assert list(refused.value.fields) == ["dims.N"]
     assert nothing_was_kept()
 
 
-def test_a_file_that_is_too_large_is_refused_during_the_upload(believed: list[NetworkSpec], settings: Any) -> None:
+def test_a_file_that_is_too_large_is_refused_during_the_upload(inspected: list[NetworkSpec], settings: Any) -> None:
     settings.UPLOAD_MB = 1
 
     class Endless(io.BytesIO):
@@ -145,8 +145,8 @@ def test_a_refusal_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def meanwhile(believed: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Upload this concurrently, while the next upload is being read."""
+def meanwhile(inspected: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Upload this while the next upload is being inspected."""
     inspect = inspection.inspect
 
     def play(data: bytes, name: str) -> None:
@@ -176,7 +176,7 @@ def test_two_concurrent_uploads_of_a_name_store_one_network(meanwhile: Callable[
     assert files()[0].read_bytes() == b"another"
 
 
-def test_a_failure_to_store_it_keeps_nothing(believed: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_to_store_it_keeps_nothing(inspected: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
         raise OSError("No space left on device")
 
@@ -186,7 +186,7 @@ def test_a_failure_to_store_it_keeps_nothing(believed: list[NetworkSpec], monkey
     assert nothing_was_kept()
 
 
-def test_old_files_of_a_crashed_upload_are_removed(believed: list[NetworkSpec], settings: Any) -> None:
+def test_old_files_of_a_crashed_upload_are_removed(inspected: list[NetworkSpec], settings: Any) -> None:
     network = upload()
     half_read = Path(settings.FILE_UPLOAD_TEMP_DIR) / "tmp1234.upload.onnx"
     left = [networks_dir() / "incoming-1", networks_dir() / f"{'0' * 64}.onnx", half_read]
@@ -199,7 +199,7 @@ def test_old_files_of_a_crashed_upload_are_removed(believed: list[NetworkSpec], 
     assert files() == sorted([network.file, fresh])
 
 
-def test_it_is_listed_and_launched_by_name(believed: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_listed_and_launched_by_name(inspected: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "resolve", lambda _: {"target": TARGET, "device": "cpu", "label": "znver4"})
     network = upload(dims={"N": 2})
     offered = network_list.networks()[-1]
@@ -250,7 +250,7 @@ class TestInALimitedProcess:
             upload(models.bomb().SerializeToString())
         assert nothing_was_kept()
 
-    def test_it_ends_what_takes_too_long(self, settings: Any) -> None:
+    def test_it_ends_an_inspection_that_takes_too_long(self, settings: Any) -> None:
         settings.INSPECT_S = 0
         with pytest.raises(Invalid, match="longer than the 0 s"):
             upload(models.convnet().SerializeToString())

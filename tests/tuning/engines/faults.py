@@ -1,4 +1,4 @@
-"""Stand-ins for the jobs of workers that fail as compilers and measured functions can."""
+"""Stand-ins for the workers' jobs that fail in the ways that compilers and measured functions do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def build(mod_json: str, target_json: str, path: str) -> None:
 
 
 def measure_forever(server: Any, measurement: Any) -> Any:
-    """Keep the session until the device ends it."""
+    """Keep the session open until the device ends it."""
     from tvm import rpc
 
     session = rpc.connect(server.host, server.port, server.match_key, session_timeout=measurement.timeout_s)

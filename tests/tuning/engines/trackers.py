@@ -20,7 +20,7 @@ PATIENCE_S = 60.0
 
 
 class RpcDevices:
-    """A tracker and the servers that were added, each of which stands for a device. Leaving the context kills all."""
+    """A tracker and the servers that were added, each of which stands for a device. Leaving the context kills them all."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
@@ -52,10 +52,10 @@ class RpcDevices:
             except TrackerError:
                 assert self.tracker.poll() is None, self._logs.joinpath("tracker.log").read_text()
             time.sleep(0.1)
-        raise AssertionError(f"There never were {count} devices with the key {key}.")
+        raise AssertionError(f"There were never {count} devices with the key {key}.")
 
     def loaded(self, server: int) -> int:
-        """How many candidates the server has loaded, in order to measure them."""
+        """How many candidates the server has loaded to measure them."""
         return (self._logs / f"server{server}.log").read_text().count("load_module")
 
     def wait_until_it_measures(self, server: int) -> None:

@@ -83,7 +83,7 @@ def test_a_crashed_child_is_restarted_after_growing_pauses(
     for pause in (1.0, 2.0, 4.0):
         wait_for(lambda: not child.running)
         said.append(child.watch())
-        assert child.watch() is None, "it says a crash once"
+        assert child.watch() is None, "it reports a crash once"
         assert not child.running
         now = time.monotonic() + pause
         with monkeypatch.context() as later:

@@ -92,7 +92,7 @@ def test_whoever_lost_it_ends_nothing(make: Callable[[], Queued], heard: list[Qu
 
 
 @each_kind
-def test_it_doesnt_end_if_a_receiver_cant_store_what_it_has_to(make: Callable[[], Queued]) -> None:
+def test_it_doesnt_end_if_a_receiver_fails_to_store_something(make: Callable[[], Queued]) -> None:
     def fails(**_: Any) -> None:
         raise DatabaseError("disk full")
 
@@ -145,7 +145,9 @@ def test_a_row_that_is_queued_again_is_announced_anew(make: Callable[[], Leased]
     assert row.claim()
 
 
-def test_every_process_with_django_notes_ends_for_webhooks(database_env: dict[str, str], project_root: Path) -> None:
+def test_every_process_with_django_connects_the_webhooks_receiver(
+    database_env: dict[str, str], project_root: Path
+) -> None:
     script = """
 import django
 django.setup()
@@ -158,7 +160,7 @@ print(*(ended.has_listeners(kind) for kind in (Run, Compilation, Extraction)))
     assert done.stdout.split() == ["True", "True", "False"]
 
 
-def test_a_stopping_run_is_its_supervisors_still() -> None:
+def test_a_stopping_run_still_belongs_to_its_supervisor() -> None:
     run = make_run()
     assert run.claim()
     assert Run.objects.get().move("running", to="stopping")

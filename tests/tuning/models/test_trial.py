@@ -1,4 +1,4 @@
-"""Trials are stored as they were given, whatever way the database takes them."""
+"""Trials are stored as they were given, whichever way they are inserted."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 @pytest.fixture
 def receiver(settings: Any) -> Iterator[Receiver]:
-    """A site whose address is in the settings."""
+    """A receiver whose address is in the settings."""
     with receiving() as server:
         settings.WEBHOOKS = [server.url]
         settings.SITE_URL = "https://tune.example"

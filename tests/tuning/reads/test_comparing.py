@@ -217,5 +217,5 @@ def test_the_number_of_queries_does_not_depend_on_the_tasks(
     django_assert_max_num_queries: DjangoAssertNumQueries,
 ) -> None:
     runs = [measured(), measured(infos=task_infos(20))]
-    with django_assert_max_num_queries(6):  # runs, tasks, and of each run two of its trials
+    with django_assert_max_num_queries(6):  # runs, tasks, and two for the trials of each run
         compared(*runs)

@@ -26,7 +26,7 @@ def best(shash: str = FIRST) -> KnownRecord:
 
 
 def champion() -> tuple[int, int]:
-    """The run with the best record of the first workload, and its doubt."""
+    """The run with the best record of the first workload, and how doubtful that is: 0 is not at all."""
     found = Task.objects.filter(workload_hash=FIRST).best_known(tvm()).annotate(doubt=provenance("run", tvm()))
     return found.values_list("run", "doubt").get(run__target_fingerprint=fingerprint(TARGET))
 

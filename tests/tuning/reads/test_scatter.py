@@ -98,7 +98,7 @@ def test_it_rounds_a_latency_to_five_digits() -> None:
 )
 def test_it_thins_to_the_number_of_points(points: int, window: Window) -> None:
     run = seed_run(2000, 3)
-    if window.max is not None:  # That share of the latencies.
+    if window.max is not None:  # Take it as a share: the limit is that quantile of the latencies.
         latencies = run.trials.valid().order_by("latency_s").values_list("latency_s", flat=True)
         window = Window(max=latencies[int(window.max * len(latencies))])
     shown = scatter(run, window, points)

@@ -85,7 +85,7 @@ def test_it_proves_and_keeps_every_benchmark(queued: Compilation, compiler: Comp
 
 def test_a_library_that_computes_something_else_is_reported(queued: Compilation, compiler: Compiler) -> None:
     carried_out(queued)
-    fresh(queued).library.write_bytes(b"bent")
+    fresh(queued).library.write_bytes(b"wrong")
     assert carried_out(queued) == "finished"
     shown = fresh(queued).to_dict()
     assert shown["verified"] is False
@@ -203,7 +203,7 @@ def test_a_killed_job_leaves_nothing_and_compiling_again_succeeds(
     assert children
     os.kill(job.pid, signal.SIGKILL)
     job.wait()
-    assert psutil.wait_procs(children, timeout=30)[1] == [], "nothing goes on without the job"
+    assert psutil.wait_procs(children, timeout=30)[1] == [], "no process outlives the job"
     assert fresh(queued).unpublished.exists()
     Compilation.objects.update(heartbeat_at=timezone.now() - timedelta(hours=1))
     sweeping.sweep()

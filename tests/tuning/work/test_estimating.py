@@ -1,4 +1,4 @@
-"""The few points that a run stores of its estimate's curve."""
+"""The few points of its estimate's curve that a run stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_points_are_added_until_there_are_many() -> None:
 
 
 @pytest.mark.parametrize("together", [1, 7, 5000])
-def test_thinning_keeps_the_last_point_of_each_stretch_and_the_exact_end(together: int) -> None:
+def test_thinning_keeps_exact_points_and_the_end(together: int) -> None:
     points = [(number, 1.0 / number) for number in range(10, 5000, 3)]
     curve: list[list[float]] = []
     for first in range(0, len(points), together):

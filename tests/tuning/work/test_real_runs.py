@@ -53,7 +53,9 @@ def test_it_tunes_a_matmul() -> None:
 def test_a_second_run_starts_from_the_records_of_the_first_and_can_be_extended() -> None:
     first, second = tune(launch()), tune(launch())
     assert second.warm_start == {"tasks": [0], "runs": [first.pk]}
-    assert (second.trials_done, records_of(second)) == (8, 8), "what it was shown are no trials of its own"
+    assert (second.trials_done, records_of(second)) == (8, 8), (
+        "the records that it started from aren't trials of its own"
+    )
     best = first.tasks.get().records.first()
     again = second.tasks.get().records.filter(trial=1).first()
     assert best is not None

@@ -185,7 +185,7 @@ def test_a_crash_between_any_two_steps_leaves_all_or_nothing_and_can_be_repeated
             break
         Run.objects.update(status="finished")
         step += 1
-    assert step > 5, "run, tasks, errors, trials and records are written in steps of their own"
+    assert step > 5, "run, tasks, errors, trials and records are written in separate steps"
 
 
 def _comparable(everything: dict[str, Any]) -> dict[str, Any]:
@@ -197,11 +197,11 @@ def _comparable(everything: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("number", "level"), [(1, 0), (2, 1), (3, 0), (8, 3), (12, 2), (1 << 20, 20)])
-def test_its_level_of_detail_counts_trailing_zeros(number: int, level: int) -> None:
+def test_the_level_of_detail_counts_trailing_zeros(number: int, level: int) -> None:
     assert level_of_detail(number) == level
 
 
-def test_its_error_digest_ignores_what_differs_from_trial_to_trial() -> None:
+def test_an_error_digest_ignores_what_differs_from_trial_to_trial() -> None:
     one = error_digest("run", "Segfault in /tmp/abc/lib.so at 0x7fff12 (pid 123)")
     assert one == error_digest("run", "Segfault in /tmp/xyz/lib.so at 0x1234 (pid 7)")
     assert one != error_digest("build", "Segfault in /tmp/abc/lib.so at 0x7fff12 (pid 123)")

@@ -1,4 +1,4 @@
-"""Engines forked from a warm parent behave like started ones, and nothing of one run is left for the next."""
+"""Engines forked from a warm parent behave like newly started ones, and nothing of one run is left for the next."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_each_run_finds_the_process_as_the_first_one_did(warm: WarmParent, play:
     assert all(len(set(numbers)) == 3 for numbers in drawn), "runs drew the same numbers"
     assert None not in drawn[1], "NumPy isn't loaded: the engine was started, not forked"
     assert told == told[:1] * 3
-    # Standard three, events, and the folder that is listed.
+    # stdin, stdout, stderr, events, and the folder that is being listed.
     assert len(told[0].pop("fds")) == 5
     default = str(signal.SIG_DFL)
     assert told[0] == {"session": True, "handlers": [default, default], "threads": 1, "seen": None}
@@ -228,7 +228,7 @@ def memory_after_run(warm: WarmParent, work_dir: Path) -> int:
     assert warm.pid
     assert psutil.Process(warm.pid).num_threads() == 1
     memory = psutil.Process(warm.pid).memory_info()
-    return int(memory.rss - memory.shared)  # Without what is mapped from files, which comes and goes.
+    return int(memory.rss - memory.shared)  # Without pages mapped from files, which come and go.
 
 
 @pytest.mark.tvm

@@ -25,18 +25,18 @@ from tuning.models import Run
 
 
 class Command(MigratedCommand):
-    """Exits with 0 if every planned comparison that had time was made, 1 if something failed, 2 for bad options."""
+    """Exits with 0 if every comparison that there was time for was made, 1 if something failed, 2 for bad options."""
 
-    help = "Tunes the same tasks with Tuneboard's engine and with stock TVM, in turn, and compares them. The machine should be idle otherwise."
+    help = "Tunes the same tasks with Tuneboard's engine and with stock TVM, in turn, and compares them. The machine should otherwise be idle."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """What to compare, for how long, and the output format."""
         parser.add_argument("--workloads", nargs="+", choices=sorted(WORKLOADS), default=list(WORKLOADS))
         parser.add_argument("--batches", nargs="+", type=int, default=list(BATCHES), help="trials per batch")
         parser.add_argument("--trials", type=int, help="budget of each tuning; by default that of the workload")
-        parser.add_argument("--repeats", type=int, default=3, help="repeats, each with another seed")
+        parser.add_argument("--repeats", type=int, default=3, help="repeats, each with its own seed")
         parser.add_argument(
-            "--quick", action="store_true", help="one comparison: 64 trials of the matmul in batches of 16"
+            "--quick", action="store_true", help="one comparison: 64 trials of a matmul in batches of 16"
         )
         parser.add_argument("--minutes", type=float, help="skip comparisons that would end later than this")
         parser.add_argument("--into", type=Path, help="results file; an existing one is continued")
@@ -56,7 +56,7 @@ class Command(MigratedCommand):
             self._compare_with_onnxruntime(options)
             return
         began = time.monotonic()
-        # Valkey and the engines must end with it, even if a shell started it with SIGINT ignored.
+        # Valkey and the engines must end with this command, even if a shell started it with SIGINT ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
         planned = _planned(options)
@@ -99,7 +99,7 @@ class Command(MigratedCommand):
             if journal.has(pair):
                 continue
             if time.monotonic() + pace * pair.seconds > until:
-                self._say(f"{pair.key}: left out, no time for it")
+                self._say(f"{pair.key}: left out, since there is no time for it")
                 continue
             self._say(pair.key)
             began = time.monotonic()
@@ -107,7 +107,7 @@ class Command(MigratedCommand):
             comparison = compare(pair, folder, self._say)
             pace = (time.monotonic() - began) / pair.seconds
             journal.add(comparison)
-            self._say(_said(comparison.figures(cores())))
+            self._say(_summary(comparison.figures(cores())))
 
     def _print(self, journal: Journal, options: dict[str, Any]) -> None:
         found = journal.comparisons
@@ -129,7 +129,7 @@ def _planned(options: dict[str, Any]) -> list[Pair]:
     return list(plan.pairs(options["workloads"], options["batches"], options["repeats"], options["trials"]))
 
 
-def _said(figures: dict[str, float | None]) -> str:
+def _summary(figures: dict[str, float | None]) -> str:
     known = (f"{name} {'not reached' if value is None else format(value, '.3g')}" for name, value in figures.items())
     return "  ours/stock: " + ", ".join(known)
 

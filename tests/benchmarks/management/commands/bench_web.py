@@ -28,14 +28,14 @@ LIVE_TRIALS, LIVE_BATCH = 4000, 200
 WATCHED_DELTAS, WATCHED_BATCH = 100, 10
 DRAWN_TRIALS, DRAWN_A_SECOND = 3000, 100
 SETTLE_S = 15.0
-"""After this all processes of `up` have finished loading."""
+"""By then, all processes of `up` have finished loading."""
 _NAMES = tuple(peer.package for peer in PEERS)
 
 
 class Command(BaseCommand):
     """Exits with 1 if something fails and with 2 for bad options. Leaves the user's own site and database alone."""
 
-    help = "Starts the site on temporary databases, fills them with synthetic runs, and measures it over HTTP. The machine should be idle otherwise."
+    help = "Starts the site on temporary databases, fills them with synthetic runs, and measures it over HTTP. The machine should otherwise be idle."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """What to measure, at which sizes, and the output format."""
@@ -48,7 +48,7 @@ class Command(BaseCommand):
         parser.add_argument("--runs", type=int, default=5000, help="runs in the list")
         parser.add_argument("--requests", type=int, default=40, help="requests of each kind, after a warm-up")
         parser.add_argument("--sockets", type=int, default=500, help="concurrent watchers")
-        parser.add_argument("--visits", type=int, default=10, help="visits of a run's page with an empty cache")
+        parser.add_argument("--visits", type=int, default=10, help="visits to a run's page with an empty cache")
         parser.add_argument(
             "--peers",
             nargs="*",
@@ -160,7 +160,7 @@ class Command(BaseCommand):
                 self._say(f"{found.database}: the browser watches {DRAWN_A_SECOND} trials a second")
                 found.drawn = drawing.live(browser, site, DRAWN_TRIALS, DRAWN_A_SECOND)
         except chromium.NoBrowser as missing:
-            self._say(f"{found.database}: no browser draws, since {missing}")
+            self._say(f"{found.database}: the browser is left out, since {missing}")
 
     def _say(self, text: str) -> None:
         sys.stderr.write(text + "\n")

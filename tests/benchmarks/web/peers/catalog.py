@@ -37,7 +37,7 @@ class Peer(NamedTuple):
     package: str
     filler: Path
     files: bool
-    """It also supports a journal file."""
+    """Whether it also supports a journal file."""
     serve: Callable[[Path, str, int], list[str]]
     ready: str
     questions: tuple[Question, ...]
@@ -74,7 +74,7 @@ OPTUNA = Peer(
     ready="/api/meta",
     questions=(Question("page data of a study", "study", lambda study: Request(f"/api/studies/{study}?after=0")),),
 )
-"""Its page loads all trials, and makes curves and sorts in the browser: there is nothing else to ask."""
+"""Its page loads all trials, then makes curves and sorts in the browser: there is nothing else to ask."""
 MLFLOW = Peer(
     "mlflow",
     HERE / "fill_mlflow.py",

@@ -24,7 +24,7 @@ AT_ONCE = 1000
 
 
 @event.listens_for(Engine, "connect")
-def careless(connection: Any, _record: object) -> None:
+def without_sync(connection: Any, _record: object) -> None:
     """Durability isn't needed while filling."""
     if isinstance(connection, sqlite3.Connection):
         connection.execute("PRAGMA synchronous = OFF")

@@ -1,4 +1,4 @@
-"""`PYTHON fill_optuna.py study STORE TRIALS`: stores synthetic trials in a study of Optuna. Prints its id.
+"""`PYTHON fill_optuna.py study STORE TRIALS`: stores synthetic trials in an Optuna study. Prints its id.
 
 Needs a Python with Optuna. STORE is a database URL or the path of a journal file, TRIALS a file of lines
 `task,latency_s,at_s`; failed trials have no latency.
@@ -26,7 +26,7 @@ TASK = IntDistribution(0, 10_000)
 
 
 @event.listens_for(Engine, "connect")
-def careless(connection: Any, _record: object) -> None:
+def without_sync(connection: Any, _record: object) -> None:
     """Durability isn't needed while filling."""
     if isinstance(connection, sqlite3.Connection):
         connection.execute("PRAGMA synchronous = OFF")
@@ -57,7 +57,7 @@ class Journal(BaseJournalBackend):  # type: ignore[misc]  # known only where opt
 
 
 def trials(path: Path) -> Iterator[Any]:
-    """The trials as Optuna's."""
+    """The file's trials as trials of Optuna."""
     with path.open(newline="") as file:
         for task, latency_s, _ in csv.reader(file):
             ended = {"value": float(latency_s)} if latency_s else {"state": TrialState.FAIL}

@@ -51,19 +51,18 @@ class Asked(msgspec.Struct):
 
     @property
     def median_s(self) -> float | None:
-        """Of the requests after the first."""
+        """The median time of the requests after the first."""
         return statistics.median(self.again_s) if self.again_s else None
 
 
 class Environment(NamedTuple):
-    """A folder that `python -m venv` made, and the version of the peer there."""
+    """A folder made by `python -m venv`, and the version of the peer installed there."""
 
     folder: Path
     version: str | None
 
     @classmethod
     def of(cls, peer: Peer, folder: Path | None) -> Environment:
-        """As it is found."""
         if folder is None or not (folder / "bin/python").exists():
             return cls(folder or Path(), None)
         ask = f"from importlib.metadata import version; print(version({peer.package!r}))"
@@ -75,7 +74,7 @@ class Store(NamedTuple):
     """Where a peer keeps its trials: a name for the table, and a function that creates one in a folder and returns its URL or path."""
 
     name: str
-    made: Callable[[Path], str]
+    create: Callable[[Path], str]
 
 
 JOURNAL = Store("journal file", lambda folder: str(folder / "journal.log"))
@@ -91,27 +90,27 @@ class Setting(NamedTuple):
     limit_s: float
 
 
-def ask(setting: Setting, question: Question, trials: int, made_up: Path, folder: Path) -> Asked:
-    """Asks a server that has just been started, in an empty folder."""
+def ask(setting: Setting, question: Question, trials: int, trials_file: Path, folder: Path) -> Asked:
+    """Asks a freshly started server, in an empty folder."""
     asked = Asked(setting.peer.package, setting.environment.version, setting.store.name, question.name, trials)
     if asked.version is None:
         asked.missing = "not installed"
         return asked
     try:
-        key, store = _filled(setting, question, made_up, folder, asked)
+        key, store = _filled(setting, question, trials_file, folder, asked)
         with _served(setting, store, folder, asked) as server:
             for seconds in _answers(server, setting, question, key, asked):
                 if asked.first_s is None:
                     asked.first_s = seconds
                 else:
                     asked.again_s.append(seconds)
-    except NoAnswer as no:
-        asked.missing = str(no)
+    except NoAnswer as error:
+        asked.missing = str(error)
     return asked
 
 
 def _answers(server: Server, setting: Setting, question: Question, key: str, asked: Asked) -> Iterator[float]:
-    """Yields the seconds of each answer; the limit is for all together."""
+    """Yields the seconds of each answer; the limit is for all of them together."""
     until = time.monotonic() + setting.limit_s
     for _ in range(1 + AGAIN):
         seconds, size = server.ask(question.request(key), until)
@@ -121,15 +120,15 @@ def _answers(server: Server, setting: Setting, question: Question, key: str, ask
             return
 
 
-def _filled(setting: Setting, question: Question, made_up: Path, folder: Path, asked: Asked) -> tuple[str, str]:
+def _filled(setting: Setting, question: Question, trials_file: Path, folder: Path, asked: Asked) -> tuple[str, str]:
     """Fills a store; returns the id that the filler printed, and the store."""
-    store = setting.store.made(folder)
+    store = setting.store.create(folder)
     python = setting.environment.folder / "bin/python"
     ours = os.getpid()
     began = time.monotonic()
     try:
         done = subprocess.run(
-            [python, "-I", setting.peer.filler, question.way, store, made_up],
+            [python, "-I", setting.peer.filler, question.way, store, trials_file],
             env=_env(folder),
             cwd=folder,
             capture_output=True,

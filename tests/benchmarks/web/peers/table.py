@@ -12,8 +12,8 @@ from .measuring import Asked
 if TYPE_CHECKING:
     from tests.benchmarks.web.report import Findings
 
-WORDS = 120
-"""Characters shown of a peer's error."""
+ERROR_CHARACTERS = 120
+"""How much of a peer's error is shown."""
 
 
 def rows(found: Sequence[Findings]) -> list[list[str]]:
@@ -50,7 +50,7 @@ def _ours(answers: Answers, memory: int | None) -> str:
 def _theirs(asked: Asked) -> str:
     """The first answer and the median of the others, or why there is none."""
     if asked.first_s is None:
-        return " ".join(asked.missing.replace("|", " ").split())[:WORDS] + _memory_so_far(asked)
+        return " ".join(asked.missing.replace("|", " ").split())[:ERROR_CHARACTERS] + _memory_so_far(asked)
     times = f"first {_seconds(asked.first_s * 1e3)}"
     again = asked.median_s
     return _cell(
@@ -63,7 +63,7 @@ def _memory_so_far(asked: Asked) -> str:
 
 
 def _loads(size: int | None, memory: int | None) -> list[str]:
-    """Megabytes transferred, and those of the server's memory."""
+    """Megabytes transferred, and megabytes of the server's memory."""
     sent = [] if size is None else [f"{size / 1e6:,.2f} MB"]
     return sent if memory is None else [*sent, f"server {memory / 1e6:,.0f} MB"]
 

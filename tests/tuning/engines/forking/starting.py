@@ -1,6 +1,7 @@
 """Starts a fork server in a new interpreter and prints where its processes come from.
 
-`python -m tests.tuning.engines.forking.starting HOW` first changes Python's internals: see `CHANGES`.
+`python -m tests.tuning.engines.forking.starting CHANGE MARKER` first changes Python's internals (see `CHANGES`). A forked
+server has MARKER in its command line.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from tuning.engines.forking import fork_server
 untyped_util: Any = util
 untyped_fork_server: Any = fork_server
 spawn = untyped_util.spawnv_passfds
+MARKER = "marker"
 NEEDED = "tests.tuning.engines.faults"
-"""A module that this process doesn't import otherwise."""
+"""A module that this process doesn't otherwise import."""
 
 
 def report(pipe: Connection) -> None:
     """Report, from a process of the context, on itself and on its parent, which is the server."""
     server = Path(f"/proc/{os.getppid()}/cmdline").read_bytes().split(b"\0")
-    pipe.send({"forked": b"HOW" in server, "loaded": NEEDED in sys.modules})
+    pipe.send({"forked": MARKER.encode() in server, "loaded": NEEDED in sys.modules})
 
 
 def lacks_the_function() -> None:

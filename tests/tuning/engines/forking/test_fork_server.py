@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.tuning.engines.forking.starting import CHANGES
+from tests.tuning.engines.forking.starting import CHANGES, MARKER
 from tests.tuning.engines.running import ROOT, Engine, start
 from tuning.engines.forking import fork_server
 from tuning.engines.targets.resolving import TargetRefused, kind_of
@@ -20,7 +20,7 @@ LOGGED = "multiprocessing isn't as expected"
 
 def started(change: str) -> tuple[dict[str, Any], str]:
     """What a process from the fork server reports, and the log."""
-    command = [sys.executable, "-m", "tests.tuning.engines.forking.starting", change, "HOW"]
+    command = [sys.executable, "-m", "tests.tuning.engines.forking.starting", change, MARKER]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     return json.loads(ended.stdout), ended.stderr
 

@@ -26,7 +26,7 @@ def candidate() -> Any:
     from tvm.s_tir import meta_schedule as ms
     from tvm.target import Target
 
-    intrinsics.load("cuda")  # An earlier test may have loaded those of the CPU only.
+    intrinsics.load("cuda")  # An earlier test may have loaded only the CPU's.
     target = Target(resolving.resolve(A100, remote=True).target)
     mod = extraction.legalized(networks.build(NetworkSpec("matmul", {"n": 64})).mod, target)
     (task,) = extraction.extract(mod, target)
@@ -62,7 +62,7 @@ def test_nvcc_compiles_what_was_built(candidate: Any) -> None:
     from tvm.support import nvcc
 
     if tvm.cuda(0).exist:
-        pytest.skip("with a GPU, TVM compiles as it builds")
+        pytest.skip("with a GPU, TVM compiles while it builds")
     built = tvm.tirx.build(candidate, target=tvm.target.Target(A100))
     (kernels,) = built.imports
     with tvm.target.Target(A100):

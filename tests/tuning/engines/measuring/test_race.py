@@ -1,4 +1,4 @@
-"""The race with given lap times."""
+"""Races with given lap times."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def remote_start(devices: RpcDevices, work_dir: Path, **changes: Any) -> Start:
     return start(work_dir, **given | changes)
 
 
-def test_a_killed_device_costs_no_trial_and_doubles_none(devices: RpcDevices, tmp_path: Path) -> None:
+def test_a_killed_device_neither_loses_nor_doubles_a_trial(devices: RpcDevices, tmp_path: Path) -> None:
     devices.add(2)
     devices.wait_until_there_are(2)
     work_dir = tmp_path / "work"

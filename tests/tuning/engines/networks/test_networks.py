@@ -30,7 +30,7 @@ PUBLISHED = {  # num_params and _ops (10⁹ multiply-adds) from torchvision's ta
     "conv2d": (3 * 3 * 64 * 64 + 64, 56 * 56 * 64 * 64 * 9),
 }
 SMALLEST = {"inception_v3": 75, "resnet3d-18": 8, "mlp": None, "matmul": None, "conv2d": None}
-"""The smallest image at which every layer computes something, where it isn't 32."""
+"""The smallest image for which every layer computes something, if it isn't 32."""
 
 
 def build(name: str, image: int | None = None, **options: Any) -> Any:

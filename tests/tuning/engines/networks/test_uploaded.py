@@ -174,7 +174,7 @@ def ranked() -> onnx.ModelProto:
     ("make", "tasks"),
     [(branching, {"matmul", "sum", "greater", "relu", "tir_negative"}), (ranked, {"matmul", "softmax"})],
 )
-def test_it_has_tasks_of_branches_and_next_to_untuned_operators(read: Read, make: Any, tasks: set[str]) -> None:
+def test_it_has_tasks_in_branches_and_next_to_untuned_operators(read: Read, make: Any, tasks: set[str]) -> None:
     import tvm
 
     from tuning.engines.networks import extraction

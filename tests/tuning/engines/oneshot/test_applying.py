@@ -50,7 +50,9 @@ def test_a_tuned_network_computes_what_the_untuned_one_does(tuned: Engine) -> No
     assert (found.tuned, found.untuned) == ([extracted.tasks[0].name], [])
     image = np.random.default_rng(0).standard_normal((1, 8, 8, 16), dtype=np.float32)
     assert compute(found.mod, target, image) == pytest.approx(compute(legalized(target), target, image), abs=1e-4)
-    assert len(found.mod.functions) == 2, "the weight was packed when it was compiled, by a function that went with it"
+    assert len(found.mod.functions) == 2, (
+        "the weight was packed at compile time, and the function that packed it was removed"
+    )
 
 
 def test_it_names_functions_that_no_record_fits() -> None:

@@ -1,4 +1,4 @@
-"""Libraries are really built, with records that were really measured."""
+"""Real libraries, built with the records of a real run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_manifest_says_what_the_library_is(made: Any) -> None:
     assert manifest["library"] == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def test_the_library_is_right_and_faster(made: Any) -> None:
+def test_the_library_is_verified_and_benchmarked(made: Any) -> None:
     proven = prove(MLP, made.target, made.folder)
     assert proven.verified
     assert proven.max_rel_error is not None
@@ -83,7 +83,7 @@ def test_a_library_with_other_weights_is_detected(made: Any, tuned: Engine, tmp_
     wrong = tmp_path / "wrong"
     shutil.copytree(made.folder, wrong)
     data = (wrong / LIBRARY).read_bytes()
-    # The weights lie in the library as they are: the largest part of it.
+    # The weights are stored as they are, and make up most of the library.
     at = len(data) // 2
     (wrong / LIBRARY).write_bytes(data[:at] + bytes(4096) + data[at + 4096 :])
     proven = prove(MLP, made.target, wrong)

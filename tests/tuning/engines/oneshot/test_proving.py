@@ -1,4 +1,4 @@
-"""When two outputs agree, and in which order sides are measured."""
+"""When two outputs agree, and in which order the sides are measured."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_sides_take_turns_and_fast_ones_run_more_often(order: list[str]) -> None
     assert shares == sorted(shares)
 
 
-def test_it_ends_in_time_but_not_before_the_least_rounds(order: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_ends_in_time_but_runs_a_minimum_of_rounds(order: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     hours = iter(range(1000))
     monkeypatch.setattr(time, "monotonic", lambda: next(hours) * 3600.0)
     rounds = benchmarked(sides(order, tuned=1.0), 60.0, lambda _: None)

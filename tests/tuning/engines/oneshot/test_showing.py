@@ -49,7 +49,7 @@ def test_the_code_is_tvms_and_produces_the_tensorir(records: list[str]) -> None:
         assert shown.tensorir != mod.script()
 
 
-def test_it_names_the_loops_as_they_are_when_they_are_split(records: list[str]) -> None:
+def test_loops_have_the_names_that_they_had_when_they_were_split(records: list[str]) -> None:
     for text in records:
         tiles = [one for one in show(text).decisions if one.instruction == "sample_perfect_tile"]
         assert [(one.of, one.block) for one in tiles[:4]] == [
@@ -59,7 +59,7 @@ def test_it_names_the_loops_as_they_are_when_they_are_split(records: list[str]) 
         assert all(one.choice == " × ".join(map(str, one.decision)) for one in tiles)
 
 
-def test_every_decision_of_the_trace_is_there(records: list[str]) -> None:
+def test_it_shows_every_decision_of_the_trace(records: list[str]) -> None:
     for text in records:
         _, record = tuning_record(text)
         shown = show(text)

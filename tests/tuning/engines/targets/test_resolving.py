@@ -84,7 +84,7 @@ def test_it_refuses_targets_of_other_architectures() -> None:
 
 
 def test_it_refuses_instructions_that_the_cpu_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They would kill every trial by SIGILL."""
+    """They would end every trial with SIGILL."""
     newest = "sapphirerapids" if "x86" in sys.platform or _is_x86() else "neoverse-v2"
     oldest = "x86-64" if _is_x86() else "generic"
     monkeypatch.setattr(resolving, "_this_machine", lambda: {"kind": "llvm", "mcpu": oldest, "num-cores": 1})
