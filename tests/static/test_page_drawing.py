@@ -51,11 +51,11 @@ def foremost(page: Page) -> list[int]:
 def test_with_many_tasks_those_that_contribute_most_are_highlighted(many_tasks: Page) -> None:
     chosen = list(range(charts.SERIES))
     assert foremost(many_tasks) == chosen
-    colours = traces(many_tasks, "trace.line.color")
-    assert len({colours[task] for task in chosen}) == charts.SERIES
-    grey = {colour for task, colour in enumerate(colours) if task not in chosen}
+    colors = traces(many_tasks, "trace.line.color")
+    assert len({colors[task] for task in chosen}) == charts.SERIES
+    grey = {color for task, color in enumerate(colors) if task not in chosen}
     assert len(grey) == 1
-    assert not grey & {colours[task] for task in chosen}
+    assert not grey & {colors[task] for task in chosen}
     assert many_tasks.locator("[data-role=tasks-table] tr[data-other]").count() == TASKS - charts.SERIES
 
 
