@@ -21,7 +21,7 @@ def test_loopback_is_reached_by_its_own_address() -> None:
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
-def test_an_ipv6_address_stands_in_brackets() -> None:
+def test_an_ipv6_address_is_written_in_brackets() -> None:
     address = Address.bind("::1", 0)
     with address.socket:
         assert address.is_loopback
@@ -47,18 +47,18 @@ def test_hosts_that_the_user_allowed_are_left_alone(monkeypatch: pytest.MonkeyPa
         assert _allowed_hosts(address) == ["tune.example"]
 
 
-def test_a_taken_port_is_said() -> None:
+def test_a_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(Unavailable, match="is in use"):
         Address.bind("127.0.0.1", taken.getsockname()[1])
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1"])
-def test_an_address_of_another_machine_is_said(host: str) -> None:
+def test_an_address_of_another_machine_is_reported(host: str) -> None:
     with pytest.raises(Unavailable, match=f"--host {host}: this machine has no such address"):
         Address.bind(host, 0)
 
 
-def test_one_holder_at_a_time_and_no_trace_afterwards(tmp_path: Path) -> None:
+def test_the_lock_has_one_holder_at_a_time_and_leaves_no_file(tmp_path: Path) -> None:
     with SiteLock(tmp_path) as lock:
         lock.tell("http://here:1")
         with pytest.raises(Unavailable, match=f"at http://here:1, process {os.getpid()}"), SiteLock(tmp_path):
@@ -68,6 +68,6 @@ def test_one_holder_at_a_time_and_no_trace_afterwards(tmp_path: Path) -> None:
         pass
 
 
-def test_a_lock_without_a_living_holder_tells_nothing(tmp_path: Path) -> None:
+def test_the_lock_of_a_dead_process_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "up.lock").write_text('{"pid": 999999999, "url": "http://gone:1"}')
     assert SiteLock(tmp_path).read() == {}

@@ -61,11 +61,11 @@ def own_valkey(folder: Path) -> Iterator[None]:
 
 async def subscribed_again(folder: Path) -> None:
     async with Redis.from_url(valkey.url(folder)) as redis:
-        while not await redis.pubsub_channels("*run.*"):  # noqa: ASYNC110 - Valkey tells nobody
+        while not await redis.pubsub_channels("*run.*"):  # noqa: ASYNC110 - Valkey sends no event for it
             await asyncio.sleep(0.05)
 
 
-def tell(run: Run, trials: list[tuple[int, float | None]]) -> dict[str, Any]:
+def announce_trials(run: Run, trials: list[tuple[int, float | None]]) -> dict[str, Any]:
     delta = record_trials(run, trials)
     announce(run.pk, delta)
     shown: dict[str, Any] = json.loads(json.dumps(delta))
@@ -83,20 +83,20 @@ async def test_it_sends_the_state_on_connecting(client: Client, run: Run) -> Non
 async def test_it_forwards_deltas_in_order(client: Client, run: Run) -> None:
     async with joined(client, run) as opened:
         await opened.read()
-        told = [await database_sync_to_async(tell)(run, [(0, 1e-3)]) for _ in range(3)]
+        sent = [await database_sync_to_async(announce_trials)(run, [(0, 1e-3)]) for _ in range(3)]
         shown = [await opened.read() for _ in range(3)]
     assert [(delta["after"], delta["last"]) for delta in shown] == [(3, 4), (4, 5), (5, 6)]
-    assert shown == told
+    assert shown == sent
 
 
-async def test_it_sends_deltas_from_between_joining_and_reading_the_state(
+async def test_no_delta_is_lost_while_the_state_is_read(
     client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read_state = consumers._state
 
     def state_while_trials_arrive(pk: int) -> str | None:
         state = read_state(pk)
-        tell(run, [(0, 1e-3)])
+        announce_trials(run, [(0, 1e-3)])
         return state
 
     monkeypatch.setattr(consumers, "_state", state_while_trials_arrive)
@@ -184,7 +184,7 @@ async def test_it_refuses_a_session_that_has_ended(client: Client, run: Run) -> 
         "http://localhost",
     ],
 )
-async def test_it_refuses_another_sites_page(client: Client, run: Run, origin: str | None) -> None:
+async def test_it_refuses_other_origins(client: Client, run: Run, origin: str | None) -> None:
     assert not await Socket(client, f"/ws/runs/{run.pk}/", origin=origin).connect()
 
 
@@ -211,7 +211,7 @@ async def test_it_requires_https_if_the_site_uses_it(client: Client, run: Run, s
 
 
 @pytest.mark.parametrize("how", ["sign out", "deactivate", "take the role"])
-async def test_it_ends_with_the_session_or_the_role(
+async def test_it_closes_when_the_session_or_the_role_ends(
     client: Client, run: Run, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumers, "RECHECK_S", -1.0)
@@ -248,7 +248,7 @@ async def test_it_forwards_deltas_while_the_session_is_checked(
         monkeypatch.setattr(consumers, "RECHECK_S", -1.0)
         monkeypatch.setattr(consumers.StateConsumer, "_may_view", refused_at_last)
         for last in (4, 5, 6):
-            await database_sync_to_async(tell)(run, [(0, 1e-3)])
+            await database_sync_to_async(announce_trials)(run, [(0, 1e-3)])
             assert (await opened.read())["last"] == last
         answered.set()
         assert await opened.closing_code() == 4401
@@ -257,13 +257,13 @@ async def test_it_forwards_deltas_while_the_session_is_checked(
 async def test_it_asks_to_reconnect_if_the_session_cannot_be_checked(
     client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def away(self: consumers.StateConsumer) -> bool:
+    async def unreachable(self: consumers.StateConsumer) -> bool:
         raise OperationalError("could not connect")
 
     async with joined(client, run) as opened:
         await opened.read()
         monkeypatch.setattr(consumers, "RECHECK_S", -1.0)
-        monkeypatch.setattr(consumers.StateConsumer, "_may_view", away)
+        monkeypatch.setattr(consumers.StateConsumer, "_may_view", unreachable)
         await database_sync_to_async(announce_status)(run)
         assert (await opened.read())["type"] == "delta"
         assert await opened.closing_code() == 1013
@@ -278,7 +278,7 @@ async def test_a_delta_needs_no_database_thread(client: Client, run: Run, monkey
     async with joined(client, run) as opened:
         await opened.read()
         monkeypatch.setattr("channels.consumer.aclose_old_connections", look)
-        await database_sync_to_async(tell)(run, [(0, 1e-3)])
+        await database_sync_to_async(announce_trials)(run, [(0, 1e-3)])
         assert (await opened.read())["last"] == 4
         assert not looked
 
@@ -309,12 +309,12 @@ async def test_it_works_again_after_redis_was_restarted(
         opened = Socket(client, f"/ws/runs/{run.pk}/")
         assert await opened.connect()
         assert (await opened.read())["last"] == 3
-        await database_sync_to_async(tell)(run, [(0, 1e-3)])
+        await database_sync_to_async(announce_trials)(run, [(0, 1e-3)])
         assert (await opened.read())["last"] == 4
-    await database_sync_to_async(tell)(run, [(0, 1e-3)])
+    await database_sync_to_async(announce_trials)(run, [(0, 1e-3)])
     with own_valkey(tmp_path):
         await asyncio.wait_for(subscribed_again(tmp_path), 20)
-        await database_sync_to_async(tell)(run, [(0, 1e-3)])
+        await database_sync_to_async(announce_trials)(run, [(0, 1e-3)])
         # The delta sent in between is lost: `after` shows that, and the page asks the API for what it missed.
         delta = await opened.read()
         assert (delta["after"], delta["last"]) == (5, 6)
@@ -324,10 +324,10 @@ async def test_it_works_again_after_redis_was_restarted(
 async def test_it_asks_to_reconnect_while_the_database_is_down(
     client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(_: int) -> str:
+    def unreachable(_: int) -> str:
         raise OperationalError("could not connect")
 
-    monkeypatch.setattr(consumers, "_state", away)
+    monkeypatch.setattr(consumers, "_state", unreachable)
     opened = Socket(client, f"/ws/runs/{run.pk}/")
     await opened.connect()
     assert await opened.closing_code() == 1013

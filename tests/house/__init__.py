@@ -1,1 +1,1 @@
-"""The house: commands, processes, documents."""
+"""The project as a whole: commands, processes, documents."""

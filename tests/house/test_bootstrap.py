@@ -58,7 +58,7 @@ class Project:
         return {**kept, **offline, **more}
 
     def start(self, *args: str, **env: str) -> subprocess.Popen[str]:
-        # The interpreter that this environment was made from, which lacks our packages.
+        # This environment's base interpreter, which lacks our packages.
         python = Path(sys.executable).resolve()
         command: Sequence[str | Path] = [python, self.root / "manage.py", *args]
         return subprocess.Popen(
@@ -78,7 +78,7 @@ def project(tmp_path: Path, project_root: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Project:
-    """A project with an environment to run in: making one takes seconds."""
+    """A project with a virtual environment, made only once since that takes seconds."""
     project = Project(tmp_path_factory.mktemp("template"), project_root)
     project.publish("django", "environs")
     status, _, err = project.call("up")
@@ -88,14 +88,14 @@ def template(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Pr
 
 @pytest.fixture
 def installed(template: Project, tmp_path: Path, project_root: Path) -> Project:
-    """A copy of it: a virtual environment finds its packages wherever it is."""
+    """A copy of the template: a virtual environment finds its packages wherever it is."""
     project = Project(tmp_path, project_root)
     shutil.copytree(template.root, project.root, symlinks=True, dirs_exist_ok=True)
     shutil.copytree(template.index, project.index, dirs_exist_ok=True)
     return project
 
 
-def test_it_makes_an_environment_once_and_goes_on_inside_it(project: Project) -> None:
+def test_it_creates_an_environment_once_and_continues_in_it(project: Project) -> None:
     project.publish()
     status, out, err = project.call("create_token", "ada")
     assert (status, out) == (0, "runs create_token ada\n"), err
@@ -103,7 +103,7 @@ def test_it_makes_an_environment_once_and_goes_on_inside_it(project: Project) ->
     assert project.call("up") == (0, "runs up\n", "")
 
 
-def test_it_adds_what_tests_need_when_asked_to_test(installed: Project) -> None:
+def test_it_adds_the_test_requirements_for_the_test_command(installed: Project) -> None:
     project = installed
     assert project.call("up") == (0, "runs up\n", "")
     project.publish("for_tests")
@@ -122,7 +122,7 @@ def test_it_follows_a_changed_pin(installed: Project) -> None:
     assert [path.name for path in project.root.glob(".venv/lib/*/site-packages/django-*")] == ["django-2.0.dist-info"]
 
 
-def test_it_mends_an_install_that_was_cut_short(project: Project) -> None:
+def test_it_completes_an_install_that_failed(project: Project) -> None:
     project.publish("django")
     status, out, err = project.call("up")
     assert (status, out) == (1, "")
@@ -131,7 +131,7 @@ def test_it_mends_an_install_that_was_cut_short(project: Project) -> None:
     assert project.call("up")[:2] == (0, "runs up\n")
 
 
-def test_it_makes_a_broken_environment_anew(installed: Project) -> None:
+def test_it_recreates_a_broken_environment(installed: Project) -> None:
     project = installed
     (project.root / ".venv/bin/python").unlink()
     (project.root / ".venv/bin/python").symlink_to("/nowhere/python3")
@@ -182,12 +182,12 @@ def test_it_says_that_the_folder_cannot_be_written(project: Project) -> None:
         ("something new", "install.log says why"),
     ],
 )
-def test_it_tells_what_to_do_from_pips_log(tmp_path: Path, log: str, advice: str) -> None:
+def test_it_finds_the_advice_in_pips_log(tmp_path: Path, log: str, advice: str) -> None:
     (tmp_path / "install.log").write_text(log)
     assert advice in bootstrap._cause(tmp_path / "install.log")
 
 
-def test_it_uses_an_environment_that_has_the_pins_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_uses_an_environment_with_the_pinned_packages_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[list[str]] = []
     monkeypatch.setattr(sys, "prefix", "/opt/site")
     monkeypatch.setattr(bootstrap, "_run", ran.append)
@@ -195,7 +195,7 @@ def test_it_uses_an_environment_that_has_the_pins_as_it_is(monkeypatch: pytest.M
     assert ran == [["manage.py", "test"]]
 
 
-def test_an_older_python_is_told_so(project_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_python_is_refused_with_the_reason(project_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 9, 18, "final", 0))
     with pytest.raises(SystemExit, match=r"needs Python 3\.10 or newer, and this is 3\.9"):
         runpy.run_path(str(project_root / "manage.py"), run_name="__main__")

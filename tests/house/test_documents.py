@@ -1,4 +1,4 @@
-"""The documents are true: commands, settings, pins, links."""
+"""The documents agree with the code: commands, settings, pins, links."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_option_of_a_command_is_documented(project_root: Path, name: str) 
     text = (project_root / "docs/commands.md").read_text()
     section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     parser = load_command_class(get_commands()[name], name).create_parser("manage.py", name)
-    djangos = {
+    from_django = {
         "--version",
         "--settings",
         "--pythonpath",
@@ -55,7 +55,7 @@ def test_every_option_of_a_command_is_documented(project_root: Path, name: str) 
         "--force-color",
         "--skip-checks",
     }
-    documented = set(re.findall(r"--[a-z-]+", section)) | djangos | {"--verbosity", "--help"}
+    documented = set(re.findall(r"--[a-z-]+", section)) | from_django | {"--verbosity", "--help"}
     options = {flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")}
     assert options <= documented
 
@@ -65,7 +65,7 @@ def test_every_setting_has_its_row_and_every_row_its_setting(project_root: Path)
     assert sorted(rows) == sorted(settings_read(project_root))
 
 
-def test_the_tests_cut_themselves_off_from_every_setting(project_root: Path) -> None:
+def test_the_tests_ignore_every_setting_of_the_environment(project_root: Path) -> None:
     text = (project_root / "tests/settings.py").read_text()
     ours = settings_read(project_root) - {"LOG_LEVEL"}
     assert [name for name in sorted(ours) if f'"{name}"' not in text] == []

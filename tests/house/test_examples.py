@@ -56,7 +56,7 @@ def tuned(tmp_path: Path) -> Run:
     return run
 
 
-def test_there_is_no_tuneboard_where_they_run(tmp_path: Path) -> None:
+def test_tuneboard_cannot_be_imported_where_they_run(tmp_path: Path) -> None:
     done = alone(tmp_path, "-c", "import tuning")
     assert "No module named 'tuning'" in done.stderr
 

@@ -102,10 +102,10 @@ def test_no_row_is_lost_and_pages_and_api_show_them(filled: LiveSite) -> None:
         for table, rows in before.items()
     }
     assert kept == before
-    shows_them(filled)
+    assert_shown(filled)
 
 
-def shows_them(site: LiveSite) -> None:
+def assert_shown(site: LiveSite) -> None:
     site.manage("collectstatic", "--no-input", "--verbosity", "0")
     pages = {
         "/runs/": ["made up: 60 trials", "measured", "failed", "queued", "paper: figure 3"],

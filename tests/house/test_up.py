@@ -55,7 +55,7 @@ def has_mapped(process: psutil.Process, library: str) -> bool:
 
 
 def left_in(site: LiveSite) -> set[str]:
-    """Files in its folder that only a running site may have."""
+    """Files in its folder that only a running site has."""
     return {path.name for path in site.var.iterdir()} & {"up.lock", "valkey.sock"}
 
 
@@ -74,7 +74,7 @@ def site(restarted: LiveSite) -> LiveSite:
 
 @pytest.fixture
 def odd_site(tmp_path: Path) -> Iterator[LiveSite]:
-    """A site in a folder with spaces, a colon and more characters than the path of a socket may have."""
+    """A site in a folder with spaces, a colon and more characters than the path of a socket can have."""
     site = LiveSite(tmp_path / ("a name of 100 characters: " + "x" * 74) / "var")
     site.var.parent.mkdir()
     yield site
@@ -93,7 +93,7 @@ def test_it_prints_a_url_that_signs_in_once(site: LiveSite) -> None:
     assert status_of(found[0])[1] != runs
 
 
-def test_login_url_prints_one_for_a_later_sign_in(live_site: LiveSite) -> None:
+def test_login_url_prints_a_url_for_a_later_sign_in(live_site: LiveSite) -> None:
     said = live_site.manage("login_url")
     assert re.fullmatch(rf"{live_site.url}/login/\?sesame=\S+\n", said)
     assert status_of(said.strip()) == (200, f"{live_site.url}/runs/")
@@ -108,7 +108,7 @@ def test_a_second_up_says_where_the_first_one_is(live_site: LiveSite) -> None:
     assert live_site.answers()
 
 
-def test_a_port_in_use_is_said_before_anything_is_started(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_before_anything_is_started(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ended = up(tmp_path / "var", "--port", str(port))
@@ -117,7 +117,7 @@ def test_a_port_in_use_is_said_before_anything_is_started(tmp_path: Path) -> Non
     assert {path.name for path in (tmp_path / "var").iterdir()} == {"secret_key"}
 
 
-def test_static_files_are_served_by_names_that_never_go_stale(live_site: LiveSite) -> None:
+def test_static_files_have_hashed_names_and_are_cached_forever(live_site: LiveSite) -> None:
     with urllib.request.urlopen(f"{live_site.url}/sign-in/") as answer:
         found = re.search(r'href="(/static/\S+?\.[0-9a-f]{12}\.css)"', answer.read().decode())
     assert found
@@ -125,8 +125,8 @@ def test_static_files_are_served_by_names_that_never_go_stale(live_site: LiveSit
         assert "immutable" in answer.headers["Cache-Control"]
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells what a process has mapped")
-def test_only_the_web_loads_what_pages_are_made_with(live_site: LiveSite) -> None:
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux lists a process's mapped files")
+def test_only_the_web_process_loads_the_libraries_of_pages(live_site: LiveSite) -> None:
     family = whole_family(live_site)
     greeting = [process for process in family[1:] if process.cmdline() == family[0].cmdline()]
     psutil.wait_procs(greeting, timeout=60)
@@ -134,7 +134,7 @@ def test_only_the_web_loads_what_pages_are_made_with(live_site: LiveSite) -> Non
     assert loaded == {process.pid for process in live_site.processes("dashboard.serve")}
 
 
-def test_what_crashes_is_started_again(site: LiveSite) -> None:
+def test_crashed_processes_are_restarted(site: LiveSite) -> None:
     for words, name in (
         (("dashboard.serve",), "web"),
         (("tuning.queue.worker", "device.cpu"), "worker-cpu"),
@@ -161,20 +161,20 @@ def test_a_signal_leaves_no_process_lock_or_socket(site: LiveSite, number: signa
     assert "Traceback" not in site.said()
 
 
-def test_a_killed_up_takes_all_along_and_the_next_one_just_works(site: LiveSite) -> None:
+def test_a_killed_up_ends_all_its_processes_and_the_next_one_starts(site: LiveSite) -> None:
     family = whole_family(site)
     assert site.process
     site.process.kill()
     site.process.wait()
     site.wait_for(lambda: not any(process.is_running() for process in family))
-    assert left_in(site) == {"up.lock", "valkey.sock"}, "what a crash leaves must not hinder the next start"
+    assert left_in(site) == {"up.lock", "valkey.sock"}, "a crash leaves these, which must not prevent the next start"
     site.start()
     assert site.answers()
     assert site.stop() == 0
 
 
 @pytest.mark.tvm
-def test_the_first_time_it_tunes_something_small_and_real_whatever_its_folders_name(odd_site: LiveSite) -> None:
+def test_the_first_start_tunes_a_small_demo_even_in_a_folder_with_an_odd_name(odd_site: LiveSite) -> None:
     site = odd_site
     site.start("--port", str(site.port))
     assert valkey.answers(site.var)
@@ -193,11 +193,11 @@ def test_the_first_time_it_tunes_something_small_and_real_whatever_its_folders_n
     site.start("--port", str(site.port))
     status, run = site.api("GET", "/runs/1", token=token)
     assert (status, run["status"]) == (200, "interrupted")
-    assert "Queued" not in site.said(), "a demo run was queued though there is a run"
+    assert "Queued" not in site.said(), "a second demo run was queued"
 
 
 @pytest.fixture
-def lone(tmp_path: Path) -> Iterator[LiveSite]:
+def unready(tmp_path: Path) -> Iterator[LiveSite]:
     """A site that isn't expected to become ready."""
     site = LiveSite(tmp_path / "var")
     yield site
@@ -211,14 +211,14 @@ def lone(tmp_path: Path) -> Iterator[LiveSite]:
         ("REDIS_URL", "redis://:secret@127.0.0.1:9/0", "The broker redis://127.0.0.1:9/0 can't"),
     ],
 )
-def test_it_says_in_one_line_what_it_waits_for(lone: LiveSite, variable: str, url: str, line: str) -> None:
-    lone.env[variable] = url
-    lone.launch()
-    lone.wait_for(lambda: "Trying again" in lone.said(), 60)
-    assert lone.said().startswith(line)
-    assert lone.stop() == 0
-    assert lone.said().splitlines()[1:] == ["Stopping.", "Stopped."]
-    assert "secret" not in lone.said()
+def test_it_says_in_one_line_what_it_waits_for(unready: LiveSite, variable: str, url: str, line: str) -> None:
+    unready.env[variable] = url
+    unready.launch()
+    unready.wait_for(lambda: "Trying again" in unready.said(), 60)
+    assert unready.said().startswith(line)
+    assert unready.stop() == 0
+    assert unready.said().splitlines()[1:] == ["Stopping.", "Stopped."]
+    assert "secret" not in unready.said()
 
 
 @pytest.mark.parametrize(
@@ -245,14 +245,14 @@ def test_it_says_in_one_line_what_it_waits_for(lone: LiveSite, variable: str, ur
         ({"TUNEBOARD_VAR": "/dev/null/var"}, 'Environment variable "TUNEBOARD_VAR": /dev/null/var can\'t be written'),
     ],
 )
-def test_a_wrong_setting_is_named_in_one_line(tmp_path: Path, env: dict[str, str], said: str) -> None:
+def test_an_invalid_setting_is_named_in_one_line(tmp_path: Path, env: dict[str, str], said: str) -> None:
     ended = up(tmp_path / "var", **env)
     assert ended.returncode == 1
     assert said in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
 
 
-def test_a_tvm_of_the_wrong_pair_is_named_with_the_remedy(tmp_path: Path) -> None:
+def test_mismatched_tvm_packages_are_named_with_the_remedy(tmp_path: Path) -> None:
     other = tmp_path / "packages" / "apache_tvm_ffi-9.9.dist-info"
     other.mkdir(parents=True)
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: apache-tvm-ffi\nVersion: 9.9\n")
@@ -264,7 +264,7 @@ def test_a_tvm_of_the_wrong_pair_is_named_with_the_remedy(tmp_path: Path) -> Non
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_step_of_the_start_that_fails_ends_it_with_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
+def test_it_exits_with_the_reason_if_a_startup_step_fails(capfd: pytest.CaptureFixture[str]) -> None:
     def fail() -> None:
         raise CommandError("The disk is full.")
 
@@ -273,7 +273,7 @@ def test_a_step_of_the_start_that_fails_ends_it_with_the_reason(capfd: pytest.Ca
     assert capfd.readouterr().err == "The disk is full.\n"
 
 
-def test_a_web_process_that_cannot_start_ends_it_with_the_reason(tmp_path: Path) -> None:
+def test_it_exits_with_the_reason_if_the_web_process_cannot_start(tmp_path: Path) -> None:
     broken = [sys.executable, "-c", "print('no such module'); raise SystemExit(3)"]
     web = Child("web", broken, os.environ, tmp_path / "web.log")
     address = Address.bind("127.0.0.1", 0)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 LONG_MS = 60_000
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 PHONE: ViewportSize = {"width": 360, "height": 740}
-FINGER_PX = 40
+TAP_PX = 40
 RULES = {
     "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]},
     "resultTypes": ["violations"],
@@ -89,34 +89,34 @@ PAGES = {
     "webhook_page": ["/webhooks/"],
     "": ["/nowhere/"],
 }
-"""By the route's name; what isn't found has none."""
+"""Paths by the name of their route; a page that is not found has no route."""
 NO_PAGES = {
     None: "redirects",
-    "sign_in": "is the strangers’",
-    "one_time_login": "is the strangers’",
+    "sign_in": "for users who are not signed in",
+    "one_time_login": "for users who are not signed in",
     "launch_check": "JSON for the form",
     "target_tags": "JSON for the form",
     "run_figures": "JSON for charts",
     "run_console": "JSON for the log",
-    "run_act": "acts",
-    "run_curation": "acts",
+    "run_act": "an action",
+    "run_curation": "an action",
     "run_notes": "part of run_page",
     "notes_preview": "part of run_page",
-    "run_stop": "acts",
-    "webhook_test": "acts",
-    "webhook_again": "acts",
-    "run_resume": "acts",
-    "run_extend": "acts",
-    "run_compile": "acts",
+    "run_stop": "an action",
+    "webhook_test": "an action",
+    "webhook_again": "an action",
+    "run_resume": "an action",
+    "run_extend": "an action",
+    "run_compile": "an action",
     "compilation_figures": "JSON for charts",
-    "compilation_cancel": "acts",
-    "compilation_benchmark": "acts",
+    "compilation_cancel": "an action",
+    "compilation_benchmark": "an action",
     "task_figures": "JSON for charts",
-    "network_extract": "acts",
-    "network_delete": "acts",
+    "network_extract": "an action",
+    "network_delete": "an action",
     "extraction_panel": "part of network_page",
     "device_figures": "JSON for charts",
-    "sign_out": "acts",
+    "sign_out": "an action",
     "health": "text for machines",
 }
 COUNT_FETCHES = """
@@ -145,7 +145,7 @@ TOO_WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] : [.
 
 @pytest.fixture(scope="module")
 def site(site_maker: Callable[[], LiveSite]) -> Iterator[LiveSite]:
-    """A site of its own, with a tracker that is away."""
+    """A site of its own, with a tracker that is down."""
     site = site_maker()
     site.env["TUNEBOARD_TRACKERS"] = f"lab=127.0.0.1:{free_port()}"
     site.start()
@@ -155,7 +155,7 @@ def site(site_maker: Callable[[], LiveSite]) -> Iterator[LiveSite]:
 
 @pytest.fixture(scope="module")
 def world(site: LiveSite) -> dict[str, int]:
-    """A little of everything, by what it is called in PAGES."""
+    """Ids of a little of everything, by their placeholders in PAGES."""
     keys: dict[str, int] = json.loads(site.manage("shell", "-v", "0", "--no-imports", "-c", SEED))
     return keys
 
@@ -177,7 +177,7 @@ def visit(page: Page, site: LiveSite, path: str) -> None:
 
 
 def audit(page: Page, what: str) -> None:
-    page.evaluate("scrollTo(0, 0)")  # or the head covers parts of what it scrolls over
+    page.evaluate("scrollTo(0, 0)")  # otherwise the sticky header covers parts of the page
     results = Axe().run(page, options=RULES)
     assert not results.violations_count, f"{what}: {results.generate_report()}"
 
@@ -195,7 +195,7 @@ def test_every_page_is_audited() -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_it_passes_the_audit_and_fits_a_phone_and_its_fingers(
+def test_it_passes_the_audit_and_fits_a_phone_with_controls_large_enough_to_tap(
     site: LiveSite, world: dict[str, int], admin: Page, path: str
 ) -> None:
     visit(admin, site, path.format(**world))
@@ -204,8 +204,8 @@ def test_it_passes_the_audit_and_fits_a_phone_and_its_fingers(
     admin.wait_for_function(READY, timeout=LONG_MS)
     wide: list[str] = admin.evaluate(TOO_WIDE)
     assert not wide, f"{path} scrolls sideways:\n" + "\n".join(wide)
-    small: list[str] = admin.evaluate(TOO_SMALL, FINGER_PX)
-    assert not small, f"{path}:\n" + "\n".join(small)
+    small: list[str] = admin.evaluate(TOO_SMALL, TAP_PX)
+    assert not small, f"{path} has controls too small to tap:\n" + "\n".join(small)
 
 
 @pytest.mark.parametrize("path", ["/sign-in/", "/login/?sesame=wrong"])
@@ -214,7 +214,7 @@ def test_the_sign_in_page_passes_the_audit(site: LiveSite, page: Page, path: str
     audit_in_both_themes(page, path)
     page.set_viewport_size(PHONE)
     assert page.evaluate(TOO_WIDE) == []
-    assert page.evaluate(TOO_SMALL, FINGER_PX) == []
+    assert page.evaluate(TOO_SMALL, TAP_PX) == []
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_the_navigation_collapses_on_a_phone(site: LiveSite, world: dict[str, in
     expect(networks).to_be_hidden()
     admin.get_by_role("button", name="Pages").click()
     expect(networks).to_be_visible()
-    audit_in_both_themes(admin, "the open head")
+    audit_in_both_themes(admin, "the open menu")
     admin.keyboard.press("Escape")
     expect(networks).to_be_hidden()
     admin.get_by_role("button", name="Pages").click()
@@ -283,6 +283,6 @@ def test_a_phone_shows_many_trials_at_once(site: LiveSite, world: dict[str, int]
     rows = admin.locator("[data-role=trials-table] tbody tr")
     heights: list[float] = rows.evaluate_all("all => all.map(row => row.getBoundingClientRect().height)")
     assert len(heights) == 50
-    assert max(heights) <= 48, "a row each, no cards"
+    assert max(heights) <= 48, "each trial is one row, not a card"
     for cell in ("Trial", "Task", "Latency", "Outcome"):
         expect(rows.first.locator(f"[data-label={cell}]")).to_be_visible()

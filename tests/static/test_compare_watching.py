@@ -33,7 +33,7 @@ def launch(site: LiveSite, token: str, **values: Any) -> int:
 
 
 def last_points(page: Page) -> list[float]:
-    """Of each curve of the estimate the trial at which it ends, as Plotly holds it."""
+    """The trial at which each curve of the estimate ends, as Plotly has it."""
     found: list[float] = page.evaluate(
         "document.querySelector('[data-role=chart-estimate]').data.map(t => t.x.at(-1) ?? 0)"
     )
@@ -48,7 +48,7 @@ def test_selected_runs_are_compared_while_they_run(live_site: LiveSite, signed_i
     expect(role(page, "compare")).to_be_disabled()
     for key in (second, first):
         page.locator(f"#select-{key}").check()
-    # The list is replaced while it waits: what was ticked stays so.
+    # A poll replaces the list: ticked boxes stay ticked.
     with page.expect_response(lambda answer: "hx-request" in answer.request.headers):
         pass
     expect(page.locator(f"#select-{first}")).to_be_checked()

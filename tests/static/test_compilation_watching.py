@@ -112,7 +112,7 @@ def test_a_snippet_is_copied_verbatim(live_site: LiveSite, following: tuple[Page
     compile(copied, "snippet", "exec")
 
 
-def test_the_library_is_searched_while_one_types(live_site: LiveSite, signed_in: Page) -> None:
+def test_the_library_is_searched_while_typing(live_site: LiveSite, signed_in: Page) -> None:
     tell(live_site, 'measured_run(device="another", heartbeat_at=later).move("running", to="finished")')
     signed_in.goto(f"{live_site.url}/library/")
     rows = role(signed_in, "library-table").locator("tbody tr")

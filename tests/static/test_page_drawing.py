@@ -1,4 +1,4 @@
-"""What only a browser can test: the look of charts, their download, and the focus."""
+"""What only a browser can show: the look of charts, their downloads, and the focus."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ record_trials(run, [(task, 1e-3 * ({TASKS} - task) / (task + 1)) for task in ran
 run.move("running", to="finished")
 print(run.pk)
 """
-"""The task with index i owes (TASKS - i) ms to the estimate: the first ones owe most."""
+"""The task with index i contributes (TASKS - i) ms to the estimate: the first ones contribute most."""
 
 
 @pytest.fixture
 def many_tasks(live_site: LiveSite, signed_in: Page) -> Page:
-    """The page of a run with more tasks than a legend holds, drawn."""
+    """The page of a run with more tasks than the legend shows, with its charts drawn."""
     key = live_site.manage("shell", "--no-imports", "-c", SEED).strip()
     signed_in.goto(f"{live_site.url}/runs/{key}/")
     signed_in.wait_for_function("() => document.querySelector('[data-role=chart-allocation]').data?.length")
@@ -51,11 +51,11 @@ def foremost(page: Page) -> list[int]:
 def test_with_many_tasks_those_that_contribute_most_are_highlighted(many_tasks: Page) -> None:
     chosen = list(range(charts.SERIES))
     assert foremost(many_tasks) == chosen
-    colours = traces(many_tasks, "trace.line.color")
-    assert len({colours[task] for task in chosen}) == charts.SERIES
-    grey = {colour for task, colour in enumerate(colours) if task not in chosen}
+    colors = traces(many_tasks, "trace.line.color")
+    assert len({colors[task] for task in chosen}) == charts.SERIES
+    grey = {color for task, color in enumerate(colors) if task not in chosen}
     assert len(grey) == 1
-    assert not grey & {colours[task] for task in chosen}
+    assert not grey & {colors[task] for task in chosen}
     assert many_tasks.locator("[data-role=tasks-table] tr[data-other]").count() == TASKS - charts.SERIES
 
 
@@ -124,7 +124,7 @@ def test_records_are_downloaded_from_the_menu(many_tasks: Page) -> None:
     expect(many_tasks.get_by_role("link", name="Best records as zip")).to_be_hidden()
 
 
-def test_the_first_invalid_field_has_the_focus_and_its_error(live_site: LiveSite, signed_in: Page) -> None:
+def test_the_first_invalid_field_is_focused_and_described_by_its_error(live_site: LiveSite, signed_in: Page) -> None:
     signed_in.goto(f"{live_site.url}/runs/new/")
     signed_in.get_by_text("Advanced").click()
     signed_in.get_by_label("Repeat", exact=True).fill("0")

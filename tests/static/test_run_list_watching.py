@@ -19,7 +19,7 @@ def role(page: Page, name: str) -> Any:
 
 @pytest.fixture
 def runs(live_site: LiveSite) -> list[int]:
-    """Three that have ended, the newest first."""
+    """Three finished runs, newest first."""
     said = live_site.manage("seed_trials", "--trials", "40", "--tasks", "2", "--runs", "3")
     return [int(key) for key in said.split()][::-1]
 

@@ -44,7 +44,7 @@ def press(page: Page, *keys: str) -> None:
 
 
 def listed(page: Page) -> dict[str, str]:
-    """What the overlay lists: the keys of each thing to do."""
+    """The keys of each action in the overlay."""
     rows: list[tuple[str, str]] = role(page, "shortcut-list").evaluate(
         "list => [...list.querySelectorAll('dl > div')].map(row => [row.children[1].textContent, row.children[0].textContent])"
     )
@@ -85,7 +85,7 @@ def test_key_sequences_open_pages(live_site: LiveSite, signed_in: Page) -> None:
     page.keyboard.press("g")
     page.keyboard.press("x")
     page.keyboard.press("r")
-    assert page.url == f"{live_site.url}/runs/new/", "g and then r only"
+    assert page.url == f"{live_site.url}/runs/new/", "r must come right after g"
 
 
 def test_keys_move_through_rows_select_compare_and_open_them(
@@ -143,7 +143,7 @@ def test_stopping_a_run_asks_first(live_site: LiveSite, signed_in: Page, runs: l
     press(page, "Escape")
     expect(role(page, "stop-dialog")).to_be_hidden()
     expect(role(page, "status")).to_have_text("running")
-    assert page.url.endswith(f"/runs/{runs[0]}/"), "an open dialog keeps the keys to itself"
+    assert page.url.endswith(f"/runs/{runs[0]}/"), "shortcuts are off while a dialog is open"
     press(page, "s")
     role(page, "stop-confirm").click()
     expect(role(page, "status")).to_have_text("stopping", timeout=LONG_MS)

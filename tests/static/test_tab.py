@@ -65,7 +65,7 @@ def icon(page: Page) -> str:
 
 @pytest.fixture
 def watched(live_site: LiveSite, signed_in: Page) -> tuple[Page, str]:
-    """The page of a running run that nobody looks at, with the run's key."""
+    """The page of a running run in a background tab, with the run's key."""
     key = shell(live_site, NEW)
     signed_in.add_init_script(BACKGROUND)
     signed_in.goto(f"{live_site.url}/runs/{key}/")
@@ -170,7 +170,7 @@ def test_a_user_who_refused_is_told_how_to_allow_notifications(live_site: LiveSi
 
 def test_the_title_of_the_list_counts_running_runs(live_site: LiveSite, watched: tuple[Page, str]) -> None:
     page, key = watched
-    # The title counts all runs, also what tests before this one have left behind.
+    # The title counts all runs, including those that earlier tests left behind.
     shell(live_site, "Run.objects.live().exclude(device='in a tab').update(status='stopped')", key=key)
     page.goto(f"{live_site.url}/runs/?q=watched")
     _, running = live_site.api("GET", "/runs?status=running", token=live_site.token())

@@ -34,7 +34,7 @@ def test_a_missing_time_is_not_invented(show: Any) -> None:
 
 @pytest.fixture
 def shown(live_site: LiveSite, signed_in: Page) -> Any:
-    """The time of a network that was uploaded just now; the page's clock is ours."""
+    """The time of a network that was just uploaded, on a page whose clock the test controls."""
     name = f"of-the-times-{datetime.now(timezone.utc):%H%M%S%f}"
     live_site.manage("shell", "-v", "0", "--no-imports", "-c", f"from tests.world import *; make_network({name!r})")
     signed_in.clock.install(time=datetime.now(timezone.utc))
@@ -47,7 +47,7 @@ def test_ages_are_updated_over_time_and_after_sleep(signed_in: Page, shown: Any)
     expect(shown).to_have_text("just now")
     signed_in.clock.run_for(65_000)
     expect(shown).to_have_text("1 min ago")
-    # As a machine that slept: time has passed, and no timer has gone off more than once.
+    # As after the machine slept: time has passed, and each timer fires at most once.
     signed_in.clock.fast_forward("05:00:00")
     expect(shown).to_have_text("5 h ago")
     expect(shown).to_have_attribute("datetime", re.compile(r"^\d{4}-\d\d-\d\dT"))

@@ -1,4 +1,4 @@
-"""A user's way through the product in a browser with real tuning: launch, watch, stop, resume, reconnect."""
+"""A user's path through Tuneboard in a browser, with real tuning: launch, watch, stop, resume, reconnect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def role(page: Page, name: str) -> Any:
 
 
 def launch(page: Page, site: LiveSite, **values: str) -> int:
-    """By the form; gives the run's id."""
+    """Launches a run by the form; returns its id."""
     page.goto(f"{site.url}/runs/new/")
     page.get_by_role("radio", name=re.compile("Matrix product")).check()
     page.get_by_label("Size n").fill("64")
@@ -57,7 +57,7 @@ def points(page: Page, chart: str) -> list[list[float]]:
 
 
 def wait_for_points(page: Page, count: int) -> None:
-    """Until the chart of allocation, which has a point for each trial, has this many."""
+    """Waits until the allocation chart, which has a point for each trial, has this many."""
     page.wait_for_function(
         "n => new Set(document.querySelector('[data-role=chart-allocation]').data.flatMap(t => Array.from(t.x))).size >= n",
         arg=count,

@@ -21,7 +21,7 @@ def role(page: Page, name: str) -> Any:
 
 @pytest.fixture(scope="module", autouse=True)
 def patience() -> Iterator[None]:
-    """A busy machine is slow, and that is no fault of the page."""
+    """A busy machine is slow, which isn't the page's fault."""
     expect.set_options(timeout=LONG_MS)
     yield
     expect.set_options(timeout=5_000)
@@ -29,7 +29,7 @@ def patience() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def operator(live_site: LiveSite) -> str:
-    """The token of somebody else."""
+    """Another user's token."""
     return live_site.token()
 
 
@@ -49,7 +49,7 @@ def key(unused: list[int]) -> int:
 
 @pytest.fixture
 def opened(live_site: LiveSite, signed_in: Page, key: int) -> Page:
-    """The run's page, live."""
+    """The run's page, connected to its socket."""
     signed_in.set_default_timeout(LONG_MS)
     with signed_in.expect_websocket() as opening:
         signed_in.goto(f"{live_site.url}/runs/{key}/")
@@ -187,7 +187,7 @@ def test_a_run_is_renamed_in_place(live_site: LiveSite, opened: Page, key: int, 
     assert stored(live_site, key, operator)["name"] == "a better name"
 
 
-def test_ten_megabytes_are_refused_with_a_message(live_site: LiveSite, key: int, operator: str) -> None:
+def test_notes_of_ten_megabytes_are_refused_with_their_limit(live_site: LiveSite, key: int, operator: str) -> None:
     status, answer = live_site.api("PATCH", f"/runs/{key}", {"revision": 1, "notes": "x" * 10_000_000}, token=operator)
     assert status == 413
     assert "64 KiB (65,536 bytes)" in answer["error"]["fields"]["notes"]

@@ -17,7 +17,7 @@ CHARTS = ("latency", "allocation")
 
 
 def ranges(page: Page, chart: str) -> list[Any]:
-    """What is seen of both axes."""
+    """The zoomed range of each axis, horizontal first; None if it isn't zoomed."""
     found: list[Any] = page.evaluate(
         """name => ['xaxis', 'yaxis'].map(axis => {
             const { autorange, range } = document.querySelector(`[data-role=chart-${name}]`).layout[axis];
@@ -29,7 +29,7 @@ def ranges(page: Page, chart: str) -> list[Any]:
 
 
 def wait_for_trial(page: Page, number: int) -> None:
-    """Until the charts reach it."""
+    """Waits until the charts reach it."""
     page.wait_for_function(
         "n => document.querySelector('[data-role=chart-allocation]').data?.some(trace => trace.x.at(-1) >= n)",
         arg=number,
@@ -63,12 +63,12 @@ def test_a_zoom_survives_thousands_of_trials_and_reloaded_figures(live_site: Liv
         )
         page.set_viewport_size({"width": 1100, "height": 800})
         wait_for_trial(page, 9000)
-        assert len(asked) > before, "beyond some points the figures are read anew, thinned"
+        assert len(asked) > before, "beyond a number of points, the figures are loaded again, thinned"
         assert {chart: ranges(page, chart) for chart in CHARTS} == zooms
-        most = page.evaluate(
+        points = page.evaluate(
             "document.querySelector('[data-role=chart-allocation]').data.reduce((n, t) => n + t.x.length, 0)"
         )
-        assert most < 8000
+        assert points < 8000
         page.locator("[data-role=chart-latency] .nsewdrag").first.dblclick()
         page.wait_for_function(
             "() => document.querySelector('[data-role=chart-latency]').layout.xaxis.autorange === true"
@@ -132,7 +132,7 @@ def test_each_axis_and_scale_gets_its_zoom_back(live_site: LiveSite, signed_in: 
         assert ranges(page, "latency")[1] == pytest.approx(zoom[1])
 
 
-def whole_range(page: Page) -> list[float]:
+def horizontal_range(page: Page) -> list[float]:
     found: list[float] = page.evaluate("[...document.querySelector('[data-role=chart-allocation]').layout.xaxis.range]")
     return found
 
@@ -149,9 +149,9 @@ def test_new_trials_do_not_disturb_dragging_a_zoom_box(live_site: LiveSite, sign
         page.mouse.down()
         page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + box["height"] - 20, steps=4)
         page.wait_for_timeout(300)
-        before = whole_range(page)
+        before = horizontal_range(page)
         page.wait_for_timeout(1000)
-        assert whole_range(page) == before
+        assert horizontal_range(page) == before
         page.mouse.up()
         page.wait_for_function(
             "() => document.querySelector('[data-role=chart-allocation]').layout.xaxis.autorange === false"

@@ -62,7 +62,7 @@ export class Chart {
     await this.#react();
   }
 
-  /** The tasks that get a color each and appear in the legend, at most as many as there are colors; null means all of them. */
+  /** Gives each of these tasks a color and a place in the legend; at most as many as there are colors. Null means all tasks. */
   async emphasize(foremost) {
     if (String(foremost) === String(this.foremost)) return;
     this.foremost = foremost;
@@ -144,7 +144,7 @@ export class Chart {
     return more;
   }
 
-  /** Pauses drawing while a zoom box is dragged: Plotly measures it against the axes at its start. */
+  /** Pauses drawing while a zoom box is dragged: Plotly measures it against the axes as they were at its start. */
   #hold() {
     this.held ??= new Promise((done) => {
       const release = () => setTimeout(() => { this.held = null; done(); });

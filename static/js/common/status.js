@@ -1,4 +1,4 @@
-// What the status of a run or a compilation says.
+// What the status of a run or compilation means.
 import { statuses } from "./constants.js";
 
 /** Whether a worker is working on it. */

@@ -1,4 +1,4 @@
-// Follows runs and compilations: the socket hints at what is new, the API has the truth.
+// Follows runs and compilations: the socket says what is new, and the API is authoritative.
 
 const PAGE = 1000;
 const FAR_BEHIND = 5000;

@@ -62,7 +62,7 @@ function follow() {
   }
 }
 
-/** Its deltas only say that there is something new; the server makes the comparison. */
+/** Follows a run only to learn that something is new: the server makes the comparison. */
 function start(row) {
   const { run } = row.dataset;
   let seen = `${row.dataset.status} ${row.dataset.last}`;

@@ -16,7 +16,7 @@ function showChoice() {
   const total = Number(form.dataset.total);
   const share = total ? units.percent(flop / total) : "–";
   role("choice").textContent = chosen.length === all.length ? `All ${all.length} tasks, all of the FLOP.` : `${chosen.length} of ${all.length} tasks, ${share} of the FLOP.`;
-  // All tasks is a run's default.
+  // A run tunes all tasks by default.
   role("chosen").value = chosen.length === all.length ? "" : chosen.map((box) => box.value).join(", ");
   role("launch-chosen").disabled = chosen.length === 0;
   const every = role("all-tasks");
@@ -28,7 +28,7 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("[data-role=all-tasks]")) for (const box of boxes()) box.checked = event.target.checked;
   if (event.target.closest("[data-role=extracted]")) showChoice();
 });
-// Browsers restore checkboxes when one comes back to a page.
+// Browsers restore checkboxes when the user comes back to a page.
 addEventListener("pageshow", showChoice);
 
 const form = role("extract-form");

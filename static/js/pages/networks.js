@@ -1,5 +1,5 @@
 // Uploads a model: shows the progress, puts errors next to their fields, and asks for open dimensions. The file stays
-// selected meanwhile, as it wouldn't if the form loaded a new page.
+// selected, which it wouldn't if the form loaded a new page.
 import { role } from "../common/dom.js";
 
 const form = role("upload");

@@ -88,7 +88,7 @@ if (compare) {
   showChosen();
 }
 
-// Bulk actions on the selected runs, of all pages.
+// Bulk actions on the selected runs of all pages.
 document.addEventListener("htmx:configRequest", ({ detail: { elt, parameters } }) => {
   if (elt !== bulk) return;
   parameters.runs = [...chosen].join(",");
@@ -97,7 +97,7 @@ document.addEventListener("htmx:configRequest", ({ detail: { elt, parameters } }
 document.addEventListener("htmx:afterRequest", ({ detail }) => {
   if (detail.elt !== bulk || !detail.successful) return;
   const asked = detail.requestConfig.parameters;
-  // Outdated: messages of this action are shown above the list.
+  // Outdated: the messages of this action are shown above the list.
   for (const old of document.querySelectorAll("main > [data-role=message]")) old.remove();
   if (asked.undo || !STAYING.includes(asked.action)) chosen.clear();
   bulk.elements.tags.value = "";

@@ -40,7 +40,7 @@ function collect(columns) {
     const kind = latency === null ? "failed" : columns.short[row] ? "short" : "trials";
     gather(waiting, traceOf.get(kind), number, at, latency ?? failedHeight);
     if (columns.improved[row]) gather(waiting, traceOf.get("best"), number, at, latency);
-    // Deltas have no records, whose traces are long: the server draws their table.
+    // Deltas leave records out, since traces are long: the server renders their table.
     if (latency !== null) records.ask();
   });
   grow();

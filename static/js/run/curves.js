@@ -114,7 +114,7 @@ function emptyUpdates() {
   return { latency: new Map(), allocation: new Map(), estimate: new Map(), trials: 0 };
 }
 
-/** Collects what each chart gets of new trials, by the rules of tuning.reads.curves. */
+/** Collects the points that new trials add to each chart, by the rules of tuning.reads.curves. */
 export function collect(columns) {
   columns.number.forEach((number, row) => {
     const [task, at, latency] = [columns.task[row], columns.at_s[row], columns.latency_s[row]];

@@ -19,7 +19,7 @@ export function show(tasks, run, isLive) {
 
 export const count = () => body.rows.length;
 
-/** Gives rows the colors of the charts; with many tasks, only the `chosen` ones have one. */
+/** Gives rows the colors of the charts; with many tasks, only the `chosen` ones get one. */
 export function color(chosen) {
   for (const row of body.rows) {
     const series = chosen.indexOf(Number(row.dataset.task));
@@ -100,7 +100,7 @@ function compare(a, b, down) {
 table.tHead.addEventListener("click", (event) => {
   const column = event.target.closest("th[data-sort]")?.dataset.sort;
   if (!column) return;
-  // Figures are sorted from the largest at first.
+  // The first click on a column of figures puts the largest first.
   const down = sorted() === column ? !isDown() : !["index", "name"].includes(column);
   remember({ sort: column, dir: down ? "desc" : "asc" });
   sort();

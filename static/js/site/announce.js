@@ -1,4 +1,4 @@
-// Announces to screen readers what others see.
+// Announces to screen readers what sighted users see.
 const region = document.querySelector("[data-role=announcement]");
 
 export function announce(text) {

@@ -10,7 +10,7 @@ document.addEventListener("htmx:beforeOnLoad", (event) => {
   location.reload();
 });
 
-// A link that fails in place is followed like any other link: browser or server then say what is wrong. A form is shown again as the server has it.
+// A link that fails in place is followed like any other link: the browser or the server then says what is wrong. A form is loaded again from the server.
 for (const failure of ["htmx:sendError", "htmx:responseError"]) {
   document.addEventListener(failure, ({ type, detail: { boosted, xhr, pathInfo, requestConfig } }) => {
     if (boosted && xhr.status !== 422) location.assign(pathInfo.finalRequestPath);
@@ -18,14 +18,15 @@ for (const failure of ["htmx:sendError", "htmx:responseError"]) {
   });
 }
 
-// A part that hasn't changed stays, and with it the text selected in it; so does one whose dialog is open. Messages are announced again.
+// A part that hasn't changed stays, and with it the text selected in it; so does one whose dialog is open. Messages are always swapped in, so that
+// they are announced again.
 document.addEventListener("htmx:oobBeforeSwap", ({ detail }) => {
   const { target, fragment } = detail;
   if (target.matches("[role=status]")) return;
   if (target.querySelector("dialog[open]") || target.isEqualNode(fragment.firstElementChild)) detail.shouldSwap = false;
 });
 
-// htmx knows only the submit buttons inside of a form.
+// htmx finds only the submit buttons inside the form.
 document.addEventListener("htmx:configRequest", ({ detail: { parameters, triggeringEvent } }) => {
   const submitter = triggeringEvent?.submitter;
   if (submitter?.name) parameters[submitter.name] = submitter.value;

@@ -121,6 +121,7 @@ function step(by) {
   entry(next).focus({ preventScroll: true });
   next.scrollIntoView({ block: "nearest" });
 }
+
 // --- the overlay
 
 const help = document.querySelector("[data-role=shortcuts]");

@@ -1,4 +1,4 @@
-"""Authentication of the API by session or token."""
+"""API authentication by session or token."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_session_needs_a_csrf_token() -> None:
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://testserver:8080", "null"])
-def test_it_refuses_another_sites_page(origin: str) -> None:
+def test_it_refuses_requests_from_other_sites(origin: str) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(make_user("operator"))
     client.cookies["tuneboard_csrf"] = "x" * 32
@@ -94,7 +94,7 @@ def test_it_refuses_another_sites_page(origin: str) -> None:
     assert client.post(path, headers={"x-csrftoken": "x" * 32, "origin": origin}).status_code == 403
 
 
-def test_it_keeps_only_the_digest() -> None:
+def test_it_stores_only_the_digest() -> None:
     text = ApiToken.issue(make_user("viewer"))
     assert text.startswith("tb_")
     assert len(text) == len("tb_") + 43, "32 random bytes in base64"

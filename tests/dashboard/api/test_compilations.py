@@ -60,7 +60,7 @@ def test_it_cancels_and_benchmarks_again(operator: Client) -> None:
     assert post(operator, f"{path}/cancel").status_code == 409
 
 
-def test_it_shows_the_last_benchmark_and_all_of_them(operator: Client) -> None:
+def test_it_shows_every_benchmark_and_the_latest_figures(operator: Client) -> None:
     compilation = make_compilation()
     shown = operator.get(f"/api/v1/compilations/{compilation.pk}").json()
     assert shown["coverage"] == {"functions": 2, "tuned": 1, "untuned": ["fused_matmul1"]}
@@ -95,7 +95,7 @@ def test_it_returns_the_log_from_an_offset(operator: Client) -> None:
     assert operator.get(f"{path}?after=4").json()["text"] == "two\n"
 
 
-def test_its_programs_are_valid(operator: Client) -> None:
+def test_its_python_snippet_is_valid(operator: Client) -> None:
     compilation = make_compilation()
     publish(compilation)
     items = operator.get(f"/api/v1/compilations/{compilation.pk}/snippets").json()["items"]

@@ -43,7 +43,7 @@ def test_the_list_has_revisions_but_no_notes(client: Client) -> None:
     assert not {"notes", "edited_by", "edited_at"} & shown.keys()
 
 
-def test_the_second_edit_gets_the_current_state(client: Client) -> None:
+def test_a_conflicting_edit_gets_the_current_state(client: Client) -> None:
     run = make_run()
     edit(Run.objects.get(pk=run.pk), {"revision": 1, "notes": "bob's"}, make_user(name="bob"))
     answer = patch(client, run, {"revision": 1, "notes": "ada's"})
@@ -74,10 +74,10 @@ def test_notes_that_are_too_long_are_refused_with_their_limit(client: Client, si
 
 
 def test_a_body_that_is_too_large_isnt_parsed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def parses(_request: Any) -> Any:
+    def parse(_request: Any) -> Any:
         raise AssertionError("it was parsed")
 
-    monkeypatch.setattr("dashboard.api.bodies.json_object", parses)
+    monkeypatch.setattr("dashboard.api.bodies.json_object", parse)
     assert patch(client, make_run(), {"revision": 1, "notes": "x" * 10_000_000}).status_code == 413
 
 

@@ -116,11 +116,11 @@ def test_internal_errors_leak_nothing(client: Client, monkeypatch: pytest.Monkey
 
 
 def test_it_reports_that_the_database_is_down(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def away(*_: Any) -> HttpResponse:
+    def unreachable(*_: Any) -> HttpResponse:
         raise OperationalError("could not connect to server at 10.0.0.7")
 
     run = make_run()
-    monkeypatch.setattr("dashboard.api.runs.curves", away)
+    monkeypatch.setattr("dashboard.api.runs.curves", unreachable)
     response = client.get(f"/api/v1/runs/{run.pk}/curves")
     error = assert_error(response, 503, "unavailable")
     assert response.headers["Retry-After"] == "5"

@@ -1,4 +1,4 @@
-"""Tag, pin, archive, delete and restore runs in the API, and filter the list by these marks."""
+"""Tagging, pinning, archiving, deleting and restoring runs in the API, and filtering the list by these marks."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_it_has_the_filters_of_the_page(client: Client) -> None:
     assert found(client, until="2001-01-01") == found(client, network="other") == []
 
 
-def test_pinned_runs_keep_their_place_in_the_order(client: Client) -> None:
+def test_pinning_does_not_change_the_order(client: Client) -> None:
     pinned, new = make_run(pinned=True), make_run()
     assert found(client) == [new.pk, pinned.pk]
 

@@ -1,4 +1,4 @@
-"""Upload and delete models and extract tasks in the API."""
+"""Uploading and deleting models, and extracting tasks, in the API."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def nothing_real(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model is valid unless its bytes are an error message; targets are resolved without TVM."""
+def without_tvm(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model is valid unless its bytes start with "bad"; targets are resolved without TVM."""
 
     def inspect(network: NetworkSpec, *_: Any) -> Inspected:
         assert network.file is not None
@@ -38,7 +38,7 @@ def nothing_real(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Ids of enqueued extractions."""
     keys: list[int] = []
     monkeypatch.setattr(jobs, "enqueue", lambda extraction: keys.append(extraction.pk))
@@ -104,7 +104,7 @@ def test_it_requires_a_file(operator: Client) -> None:
     assert answer.status_code == 422
 
 
-def test_a_body_over_the_limit_is_refused_unread(operator: Client, settings: Any) -> None:
+def test_an_upload_over_the_limit_is_refused(operator: Client, settings: Any) -> None:
     settings.UPLOAD_MB = 1
     assert upload(operator, b"x" * (2 << 20)).status_code == 413
     assert upload(operator, b"x" * ((1 << 20) + 1)).json()["error"]["fields"]["file"].startswith("Larger than 1 MiB")
@@ -123,23 +123,23 @@ def test_only_admins_delete() -> None:
     assert admin.get(f"/api/v1/networks/{network.pk}").status_code == 404
 
 
-def test_it_extracts_tasks_once_per_target(operator: Client, told: list[int]) -> None:
+def test_it_extracts_tasks_once_per_target(operator: Client, enqueued: list[int]) -> None:
     asked = {"network": "mlp", "network_options": {"batch": 2}, "target": "this"}
     answer = operator.post("/api/v1/extractions", asked, "application/json")
     assert answer.status_code == 202
     shown = answer.json()
     assert (shown["network"], shown["status"], shown["target"], shown["tasks"]) == ("mlp", "queued", TARGET, [])
     assert operator.post("/api/v1/extractions", asked, "application/json").json()["id"] == shown["id"]
-    assert told == [shown["id"]]
+    assert enqueued == [shown["id"]]
     assert Network.objects.get().options == {"batch": 2, "dtype": "float32"}
 
 
-def test_a_failed_extraction_is_tried_again(operator: Client, told: list[int]) -> None:
+def test_a_failed_extraction_is_tried_again(operator: Client, enqueued: list[int]) -> None:
     failed = make_extraction(make_network(), status=Extraction.Status.FAILED, error="It needs more memory.")
     assert operator.get(f"/api/v1/extractions/{failed.pk}").json()["error"] == "It needs more memory."
     answer = operator.post("/api/v1/extractions", {"network": "net"}, "application/json").json()
     assert (answer["id"], answer["status"], answer["error"]) == (failed.pk, "queued", None)
-    assert told == [failed.pk]
+    assert enqueued == [failed.pk]
 
 
 def test_it_shows_the_tasks(operator: Client) -> None:
@@ -161,9 +161,9 @@ def test_it_shows_the_tasks(operator: Client) -> None:
     ],
 )
 def test_it_names_what_is_wrong_with_an_extraction(
-    operator: Client, told: list[int], body: dict[str, Any], field: str
+    operator: Client, enqueued: list[int], body: dict[str, Any], field: str
 ) -> None:
     answer = operator.post("/api/v1/extractions", body, "application/json")
     assert (answer.status_code, list(answer.json()["error"]["fields"])) == (422, [field])
-    assert not told
+    assert not enqueued
     assert not Extraction.objects.exists()

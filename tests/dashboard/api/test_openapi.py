@@ -52,7 +52,7 @@ def resolved(schema: Any, part: Any) -> Any:
     return part
 
 
-def test_docs_list_every_call_and_no_other(schema: Any, document: str) -> None:
+def test_docs_list_exactly_the_existing_calls(schema: Any, document: str) -> None:
     listed = set(re.findall(r"^\| `((?:GET|POST|PUT|PATCH|DELETE) /api/\S+)`", document, re.MULTILINE))
     assert listed == operations(schema).keys()
 
@@ -77,7 +77,7 @@ def test_it_lists_every_status_of_a_run(schema: Any) -> None:
     assert resolved(schema, status["schema"]["items"])["enum"] == Run.Status.values
 
 
-def test_every_call_says_that_it_needs_a_sign_in_and_how_it_fails(schema: Any) -> None:
+def test_every_call_declares_its_authentication_and_errors(schema: Any) -> None:
     for name, operation in operations(schema).items():
         assert {"TokenAuth", "SessionAuth"} <= {key for way in operation["security"] for key in way}, name
         assert {"401", "403", "404", "422", "500"} <= operation["responses"].keys(), name
@@ -106,7 +106,7 @@ def test_it_describes_the_body_of_a_launch(schema: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_answers_are_as_described(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(showing, "show", lambda _: showing.Shown("code", [], "tensorir", packs=False))
     run = measured_run(latencies=[(0, None), (1, 2e-3), (0, 1e-3)])
     write_record_files(run)
@@ -150,7 +150,7 @@ def test_the_page_requires_signing_in(client: Client) -> None:
 
 
 @pytest.mark.django_db
-def test_the_page_loads_nothing_from_elsewhere(client: Client) -> None:
+def test_the_page_loads_nothing_from_other_sites(client: Client) -> None:
     client.force_login(make_user("viewer"))
     page = client.get("/api/v1/docs").content.decode()
     files = re.findall(r'(?:src|href)="([^"]+)"', page)

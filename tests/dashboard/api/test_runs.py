@@ -1,4 +1,4 @@
-"""Runs in the API, and its pages of runs and trials."""
+"""Runs and their trials in the API: contents, filters, order and pages."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_cursor_keeps_its_place_while_runs_are_launched(client: Client) -> Non
     assert second["next"] is None
 
 
-def test_it_refuses_a_cursor_of_another_order(client: Client) -> None:
+def test_it_refuses_a_run_cursor_of_another_order(client: Client) -> None:
     make_run(), make_run()
     cursor = get(client, "runs", limit=1)["next"]
     response = client.get("/api/v1/runs", {"cursor": cursor, "order": "name"})
@@ -217,7 +217,7 @@ def test_it_names_a_bad_parameter(client: Client, path: str, query: dict[str, st
     assert list(error["fields"]) == [field]
 
 
-def test_trials_are_columns(client: Client) -> None:
+def test_it_returns_trials_as_columns(client: Client) -> None:
     run = measured_run(latencies=[(0, 2e-3), (1, None), (0, 1e-3)])
     columns = get(client, f"runs/{run.pk}/trials")
     assert columns == {
@@ -263,7 +263,7 @@ def test_it_returns_the_scatter_of_a_window(client: Client) -> None:
     assert get(client, path, task=[0, 1], min=3e-3)["number"] == [2, 4, 5]
 
 
-def test_a_cursor_is_for_its_order_only(client: Client) -> None:
+def test_it_refuses_a_trial_cursor_of_another_order(client: Client) -> None:
     path = f"runs/{measured_run().pk}/trials"
     cursor = get(client, path, limit=1)["next"]
     refused = client.get(f"/api/v1/{path}", {"order": "latency_s", "cursor": cursor})
@@ -310,7 +310,7 @@ def test_it_returns_curves(client: Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/v1/runs/{}/curves", "/runs/{}/figures/"])
-def test_charts_are_sent_again_only_after_another_trial(client: Client, path: str) -> None:
+def test_charts_are_sent_again_only_after_new_trials(client: Client, path: str) -> None:
     run = measured_run()
     path = path.format(run.pk)
     first = client.get(path)

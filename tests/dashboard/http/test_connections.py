@@ -27,14 +27,14 @@ needs_postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason=
 
 @pytest.fixture
 def pooled(transactional_db: None) -> Iterator[DatabaseWrapper]:
-    """The tests' database as a web process reaches it, two connections at most."""
+    """The test database through a web process's pool of at most two connections."""
     database = DatabaseWrapper({**connection.settings_dict, "POOL": {"size": 2, "timeout_s": 0.5}}, "pooled")
     yield database
     database.close_pool()
 
 
 def in_a_request(database: Any, query: Callable[[Any], Any]) -> Any:
-    """What the query with a cursor gives, in a thread of its own as each request has one."""
+    """Runs the query in a thread of its own, as each request does; returns its result or its error."""
     found: list[Any] = []
 
     def serve() -> None:
@@ -64,10 +64,10 @@ def terminate(*backends: int) -> None:
             cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [one])
 
 
-def together(database: Any, depth: int) -> Any:
-    """The backends of so many requests, each of which begins while the last one holds its connection."""
+def concurrent_backends(database: Any, depth: int) -> Any:
+    """The backends of `depth` requests, each of which begins while the previous one holds its connection."""
     return in_a_request(
-        database, lambda cursor: [backend(cursor), *(together(database, depth - 1) if depth > 1 else [])]
+        database, lambda cursor: [backend(cursor), *(concurrent_backends(database, depth - 1) if depth > 1 else [])]
     )
 
 
@@ -87,10 +87,10 @@ def test_successive_requests_share_a_connection(pooled: Any) -> None:
 
 
 @needs_postgresql
-def test_broken_connections_cost_no_request(pooled: Any) -> None:
-    broken = together(pooled, 2)
+def test_requests_survive_broken_idle_connections(pooled: Any) -> None:
+    broken = concurrent_backends(pooled, 2)
     terminate(*broken)
-    backends = together(pooled, 2)
+    backends = concurrent_backends(pooled, 2)
     assert len({*broken, *backends}) == 4
 
 
@@ -128,7 +128,7 @@ def test_connections_that_break_during_a_request_are_replaced(pooled: Any, caplo
 
     assert [type(in_a_request(pooled, break_it)) for _ in range(3)] == [OperationalError] * 3
     assert caplog.messages == [], "the request's own error says it all"
-    assert len(together(pooled, 2)) == 2
+    assert len(concurrent_backends(pooled, 2)) == 2
 
 
 @needs_postgresql
@@ -146,7 +146,7 @@ def test_a_request_waits_for_a_server_that_restarts(pooled: Any, monkeypatch: py
 
 
 @needs_postgresql
-def test_requests_fail_while_the_server_stays_away(pooled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_fail_while_the_server_is_down(pooled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**_params: Any) -> Any:
         raise psycopg2.OperationalError("connection refused")
 
@@ -154,7 +154,7 @@ def test_requests_fail_while_the_server_stays_away(pooled: Any, monkeypatch: pyt
         patch.setattr(psycopg2, "connect", refuse)
         refused = [in_a_request(pooled, backend) for _ in range(3)]
     assert [type(one) for one in refused] == [OperationalError] * 3
-    assert len(together(pooled, 2)) == 2, "refused requests kept no connection for themselves"
+    assert len(concurrent_backends(pooled, 2)) == 2, "refused requests hold no connection"
 
 
 @needs_postgresql
@@ -178,7 +178,7 @@ def test_a_transaction_left_open_ends_with_its_request(pooled: Any) -> None:
 
 @needs_postgresql
 def test_connections_that_only_a_peak_needed_are_closed(pooled: Any) -> None:
-    peak = together(pooled, 2)
+    peak = concurrent_backends(pooled, 2)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pid FROM pg_stat_activity WHERE pid = ANY(%s)", [peak])
         left = {pid for (pid,) in cursor.fetchall()}
@@ -232,7 +232,7 @@ def test_the_site_reuses_a_connection(live_site: LiveSite) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_download_holds_no_connection_between_two_pieces() -> None:
+async def test_a_download_holds_no_connection_between_pieces() -> None:
     def pieces() -> Iterator[bytes]:
         for _ in range(2):
             yield str(Run.objects.count()).encode()

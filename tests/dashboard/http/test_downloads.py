@@ -117,14 +117,14 @@ def test_it_refuses_files_without_content(viewer: Client, path: str) -> None:
         ("trials.parquet?after=7", "after"),
     ],
 )
-def test_it_names_a_wrong_parameter(viewer: Client, path: str, field: str) -> None:
+def test_it_names_an_invalid_parameter(viewer: Client, path: str, field: str) -> None:
     answer = get(viewer, run_with_files(), path)
     assert answer.status_code == 422
     assert answer.json()["error"]["fields"].keys() == {field}
 
 
 @pytest.mark.parametrize(
-    ("network", "target", "stemmed"),
+    ("network", "target", "expected"),
     [
         ("resnet-18", {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}, "resnet-18_znver4"),
         ("squeezenet1.1", {"kind": "cuda", "arch": "sm_90"}, "squeezenet1.1_sm-90"),
@@ -133,9 +133,9 @@ def test_it_names_a_wrong_parameter(viewer: Client, path: str, field: str) -> No
         ('a"\r\nb', {"tag": "apple/m1-gpu", "kind": "metal"}, "a-b_apple-m1-gpu"),
     ],
 )
-def test_names_have_network_and_target_and_suit_any_file_system(network: str, target: Any, stemmed: str) -> None:
+def test_file_names_have_network_and_target_and_suit_any_file_system(network: str, target: Any, expected: str) -> None:
     run = make_run(network=make_network(network), target=target)
-    assert stem(run) == f"{stemmed}_run-{run.pk}"
+    assert stem(run) == f"{expected}_run-{run.pk}"
 
 
 class Stream:
@@ -180,7 +180,7 @@ class Stream:
 
 
 class Source:
-    """Pieces of a file that counts how many were taken."""
+    """Makes pieces of a file, and counts them."""
 
     def __init__(self, count: int) -> None:
         self.made = 0
@@ -225,7 +225,7 @@ async def test_it_stops_when_the_client_disconnects(client: Client, monkeypatch:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_files_arrive_completely_through_the_server(client: Client) -> None:
+async def test_files_are_streamed_through_asgi(client: Client) -> None:
     run = await database_sync_to_async(prepared)(client)
     for path in ("records", "trials.csv", "trials.parquet", "console.log"):
         stream = Stream(client, f"/api/v1/runs/{run.pk}/{path}")
@@ -239,7 +239,7 @@ def prepared(client: Client) -> Run:
     return run_with_files()
 
 
-def test_the_zip_belongs_to_the_run(viewer: Client) -> None:
+def test_the_zip_has_the_best_records_of_the_run(viewer: Client) -> None:
     body = get(viewer, run_with_files(), "records?k=1").getvalue()
     with zipfile.ZipFile(io.BytesIO(body)) as archive:
         lines = archive.read("database_tuning_record.json").decode().splitlines()

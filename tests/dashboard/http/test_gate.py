@@ -1,4 +1,4 @@
-"""The limit on bodies in ASGI messages: nothing beyond it is kept."""
+"""The limit on request bodies, applied to ASGI messages: nothing beyond it is kept."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ async def test_it_does_not_trust_the_content_length() -> None:
     assert left > 90
 
 
-async def test_it_discards_a_body_that_is_announced_as_too_large() -> None:
+async def test_it_reads_and_discards_a_body_declared_as_too_large() -> None:
     start, body, left = await send(100, headers={"content-length": str(100 * CHUNK)})
     assert start["status"] == 413
     assert json.loads(body)["error"]["code"] == "too_large"
     assert left == 0, "a client that is cut off while sending never sees the reason"
 
 
-async def test_it_does_not_read_a_body_that_is_announced_as_huge() -> None:
+async def test_it_does_not_read_a_body_declared_as_huge() -> None:
     start, _, left = await send(100, headers={"content-length": str(10**10)})
     assert start["status"] == 413
     assert left > 90
@@ -109,7 +109,7 @@ class TestUploads:
     async def test_an_operators_upload_is_read_completely(self) -> None:
         for headers in (await self.bearer("operator"), await self.session("admin")):
             start, _, left = await send(20, self.PATH, headers)
-            assert start["status"] in (403, 422), "no CSRF token, no model in it"
+            assert start["status"] in (403, 422), "422: no model in the body; 403: no CSRF token"
             assert left == 0
 
     async def test_it_stops_reading_at_the_limit_of_uploads(self) -> None:

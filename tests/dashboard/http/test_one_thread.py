@@ -10,23 +10,23 @@ from django.test import AsyncClient
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_middlewares_share_one_way_to_the_requests_thread(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_middleware_shares_one_switch_to_a_thread(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.MIDDLEWARE[-1] == "dashboard.http.middleware.in_one_thread"
-    together = await ways_to_a_thread(monkeypatch)
+    shared = await thread_switches(monkeypatch)
     settings.MIDDLEWARE = settings.MIDDLEWARE[:-1]
-    assert together <= await ways_to_a_thread(monkeypatch) - len(settings.MIDDLEWARE) / 2
+    assert shared <= await thread_switches(monkeypatch) - len(settings.MIDDLEWARE) / 2
 
 
-async def ways_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> int:
+async def thread_switches(monkeypatch: pytest.MonkeyPatch) -> int:
     """How often a request switches from the event loop to a thread."""
-    ways = []
+    switches = []
     call = SyncToAsync.__call__
 
     async def counted(self: SyncToAsync[..., Any], *args: Any, **kwargs: Any) -> Any:
-        ways.append(self.func)
+        switches.append(self.func)
         return await call(self, *args, **kwargs)
 
     with monkeypatch.context() as patched:
         patched.setattr(SyncToAsync, "__call__", counted)
         assert (await AsyncClient().get("/sign-in/")).status_code == 200
-    return len(ways)
+    return len(switches)

@@ -1,4 +1,4 @@
-"""While the database or Redis is away: one line in the log, and a 503 for users."""
+"""While the database or Redis is down: one line in the log, and a 503 for users."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def test_the_site_logs_through_this_filter(settings: Any) -> None:
 def test_the_health_check_reports_an_outage(
     client: Client, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    def away() -> Any:
+    def unreachable() -> Any:
         raise error("10.0.0.7 refused")
 
-    monkeypatch.setattr(connection, "cursor", away)
+    monkeypatch.setattr(connection, "cursor", unreachable)
     response = client.get("/healthz")
     assert response.status_code == 503
     assert response.json() == {"status": "unavailable", "reason": "The database can't be reached."}
@@ -78,12 +78,12 @@ def test_the_health_check_reports_an_outage(
 @pytest.mark.django_db
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])
 def test_a_page_reports_an_outage(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
-    def away(*_: Any, **__: Any) -> Any:
+    def unreachable(*_: Any, **__: Any) -> Any:
         raise error("10.0.0.7 refused")
 
     client = Client(raise_request_exception=False)
     client.cookies["tuneboard_session"] = "x" * 32
-    monkeypatch.setattr("django.contrib.sessions.backends.db.SessionStore.load", away)
+    monkeypatch.setattr("django.contrib.sessions.backends.db.SessionStore.load", unreachable)
     response = client.get("/runs/")
     assert response.status_code == 503
     assert response.content.startswith(b"The database can't be reached")

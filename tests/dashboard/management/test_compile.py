@@ -90,10 +90,10 @@ def test_it_refuses_bad_arguments(run: Run, arguments: list[str], message: str) 
 
 def test_ctrl_c_cancels(run: Run, compiler: Compiler) -> None:
     compiler("hang")
-    pressing = when(
+    sender = when(
         lambda: Compilation.objects.filter(phase="building").exists(), lambda: os.kill(os.getpid(), signal.SIGINT)
     )
     with pytest.raises(CommandError, match="cancelled"):
         call_command("compile", str(run.pk))
-    pressing.join()
+    sender.join()
     assert Compilation.objects.get().status == "cancelled"

@@ -114,9 +114,9 @@ def test_it_exits_with_2_and_names_the_option_at_fault(arguments: list[str], say
 def test_ctrl_c_stops_the_run_and_keeps_what_was_measured(play: Play) -> None:
     play(*BEGINNING, {"do": "wait"})
 
-    finger = when(Run.objects.filter(trials_done=2).exists, lambda: os.kill(os.getpid(), signal.SIGINT))
+    sender = when(Run.objects.filter(trials_done=2).exists, lambda: os.kill(os.getpid(), signal.SIGINT))
     call_command("tune", "mlp")
-    finger.join(60)
+    sender.join(60)
     run = Run.objects.get()
     assert (run.status, run.trials_done) == ("stopped", 2)
 
@@ -126,9 +126,9 @@ def test_a_signal_while_waiting_for_the_device_leaves_no_queued_run(play: Play, 
     """There may be no worker to take the run."""
     busy = claimed(make_run())
     waits = Run.objects.filter(status="queued")
-    finger = when(waits.exists, lambda: os.kill(os.getpid(), number))
+    sender = when(waits.exists, lambda: os.kill(os.getpid(), number))
     call_command("tune", "mlp")
-    finger.join(60)
+    sender.join(60)
     busy.refresh_from_db()
     assert busy.status == "running"
     assert Run.objects.exclude(pk=busy.pk).get().status == "stopped"

@@ -34,12 +34,12 @@ def test_it_counts_the_trials_that_each_task_got() -> None:
     assert columns(second) == ([2, 3], [2.0, 3.0], [1, 1])
 
 
-def test_it_estimates_only_once_every_task_is_measured() -> None:
+def test_there_is_no_estimate_until_every_task_is_measured() -> None:
     (trace,) = figures(measured_run([(0, 2e-3), (1, None), (0, 1e-3)]))["estimate"]["data"]
     assert columns(trace) == ([], [], [])
 
 
-def test_the_estimate_is_drawn_from_there() -> None:
+def test_the_estimate_starts_when_every_task_is_measured() -> None:
     (trace,) = figures(measured_run([(0, 2e-3), (1, 3e-3), (0, 1e-3), (1, None)]))["estimate"]["data"]
     assert trace["x"] == [2, 3, 4]
     assert trace["y"] == pytest.approx([2e-3 + 2 * 3e-3, 1e-3 + 2 * 3e-3, 1e-3 + 2 * 3e-3])
@@ -63,7 +63,7 @@ def test_more_tasks_than_colors_can_be_told_apart() -> None:
     assert len(looks) == charts.SERIES * len(charts.DASHES)
 
 
-def test_curves_with_small_steps_are_solid() -> None:
+def test_allocation_curves_are_solid() -> None:
     run = claimed(make_run())
     make_tasks(run, charts.SERIES + 1)
     shown = figures(run)
@@ -107,7 +107,7 @@ def test_it_keeps_short_measurements_apart_from_full_ones() -> None:
     assert columns(best) == ([1, 2], [1.0, 2.0], [2e-3, 2e-3])
 
 
-def test_the_scatter_is_empty_and_tasks_of_a_color_have_different_symbols() -> None:
+def test_the_scatter_starts_empty_and_tasks_of_one_color_have_different_symbols() -> None:
     run = claimed(make_run())
     tasks = make_tasks(run, charts.SERIES + 1)
     data = charts.scatter_figure(tasks)["data"]
@@ -121,5 +121,5 @@ def test_it_highlights_the_tasks_with_the_largest_share_of_the_estimate() -> Non
     tasks = make_tasks(run, charts.MANY + 1)
     assert charts.foremost(tasks[:-1]) is None
     record_trials(run, [(task.index, 1.0) for task in tasks])
-    # The weight of a task is its index and one.
+    # A task's weight is its index plus one.
     assert charts.foremost(list(run.tasks.all())) == list(range(charts.MANY + 1 - charts.SERIES, charts.MANY + 1))

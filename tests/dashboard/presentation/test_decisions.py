@@ -1,4 +1,4 @@
-"""Pairs of decisions of two schedules."""
+"""Pairing the decisions of two schedules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def tile(of: str, choice: str, block: str = "matmul") -> Decision:
     return Decision("sample_perfect_tile", of, block, 64, [], choice, [])
 
 
-def test_equal_decisions_are_paired() -> None:
+def test_decisions_about_the_same_loop_are_paired() -> None:
     pairs = paired([tile("i", "2 × 32"), tile("j", "1 × 64")], [tile("i", "4 × 16"), tile("j", "1 × 64")])
     assert [(pair.asked.of, pair.differs) for pair in pairs] == [("i", True), ("j", False)]
 

@@ -23,7 +23,7 @@ def test_it_writes_a_quantity(name: str, value: Any, shown: Any) -> None:
     assert plain(getattr(units, name)(value)) == shown
 
 
-def test_speeds_that_are_compared_have_one_unit() -> None:
+def test_compared_speeds_share_one_unit() -> None:
     shown = [plain(units.speed_a_second(speed)) for speed in (1.484, 0.5536, None)]
     assert shown == ["1.48 /s", "0.554 /s", units.UNKNOWN]
 

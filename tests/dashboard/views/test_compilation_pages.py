@@ -19,8 +19,8 @@ UNBUILT = UNPROVEN | {"stage": "build", "sha256": None, "size": None, "estimate_
 
 
 @pytest.fixture(autouse=True)
-def told(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The compilations that workers were told of."""
+def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Ids of enqueued compilations."""
     keys: list[int] = []
     monkeypatch.setattr(jobs, "enqueue", lambda one: keys.append(one.pk))
     return keys
@@ -49,7 +49,7 @@ def page(client: Client, compilation: Compilation) -> Any:
     return client.get(f"/compilations/{compilation.pk}/")
 
 
-def test_a_run_is_compiled_from_its_page(operator: Client, told: list[int]) -> None:
+def test_a_run_is_compiled_from_its_page(operator: Client, enqueued: list[int]) -> None:
     run = ended()
     shown = operator.get(f"/runs/{run.pk}/")
     assertContains(shown, 'data-role="compile"')
@@ -57,7 +57,7 @@ def test_a_run_is_compiled_from_its_page(operator: Client, told: list[int]) -> N
     answer = operator.post(f"/runs/{run.pk}/compile/", {"source": "library"})
     made = Compilation.objects.get()
     assert answer.headers["Location"] == f"/compilations/{made.pk}/"
-    assert (made.run, made.source, made.status, told) == (run, "library", "queued", [made.pk])
+    assert (made.run, made.source, made.status, enqueued) == (run, "library", "queued", [made.pk])
     assert made.created_by is not None
     assertContains(page(operator, made), "queued: starts when a worker is free")
 
@@ -78,7 +78,7 @@ def test_a_run_without_records_can_be_compiled_with_those_of_other_runs(operator
     assert (choices["chosen"], choices["blocked"]) == ("library", None)
 
 
-def test_a_run_made_by_another_tvm_says_so(operator: Client) -> None:
+def test_it_says_that_another_tvm_tuned_the_run(operator: Client) -> None:
     run = ended(versions={"apache-tvm": "0.1.0"})
     choices = operator.get(f"/runs/{run.pk}/").context["compile_sources"]
     assert "0.1.0" in choices["blocked"]
@@ -101,7 +101,7 @@ def test_viewers_can_look_and_download_but_change_nothing(viewer: Client) -> Non
     assertNotContains(shown, 'data-role="benchmark"')
     for path in (
         f"/runs/{run.pk}/compile/",
-        *(f"/compilations/{compilation.pk}/{deed}/" for deed in ("cancel", "benchmark")),
+        *(f"/compilations/{compilation.pk}/{action}/" for action in ("cancel", "benchmark")),
     ):
         assert viewer.post(path).status_code == 403
 
@@ -194,12 +194,12 @@ def test_differing_outputs_are_shown_as_an_error(viewer: Client) -> None:
     assertContains(shown, "an output isn’t finite")
 
 
-def test_it_is_cancelled_and_benchmarked_again(operator: Client, told: list[int]) -> None:
+def test_it_is_cancelled_and_benchmarked_again(operator: Client, enqueued: list[int]) -> None:
     compilation = make_compilation()
     publish(compilation)
     operator.post(f"/compilations/{compilation.pk}/benchmark/")
     compilation.refresh_from_db()
-    assert (compilation.status, compilation.stage, told) == ("queued", "prove", [compilation.pk])
+    assert (compilation.status, compilation.stage, enqueued) == ("queued", "prove", [compilation.pk])
     assertContains(operator.post(f"/compilations/{compilation.pk}/benchmark/", follow=True), "when that has ended")
     operator.post(f"/compilations/{compilation.pk}/cancel/")
     compilation.refresh_from_db()

@@ -1,4 +1,4 @@
-"""The Devices page and its API, with a real tracker where one is reached."""
+"""The devices page and its API; where a tracker answers, it is a real one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tuning.models import Run, TrackerSample
 from tuning.reads import device_status
 
 pytestmark = pytest.mark.django_db
-NOBODY = "127.0.0.1"
+LOCALHOST = "127.0.0.1"
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def viewer(client: Client) -> Client:
 
 @pytest.fixture
 def silent(settings: Any) -> Address:
-    """A tracker that isn't there."""
-    address = Address(NOBODY, free_port())
+    """The address of a tracker that is down."""
+    address = Address(LOCALHOST, free_port())
     settings.TRACKERS = {"lab": address}
     return address
 
@@ -67,10 +67,10 @@ def test_it_shows_who_uses_this_machine(viewer: Client) -> None:
     }
     page = viewer.get("/devices/").content.decode()
     assert f'href="/runs/{running.pk}/"' in page
-    assert "TUNEBOARD_TRACKERS" in page, "says how to allow a tracker"
+    assert "TUNEBOARD_TRACKERS" in page, "it says how to configure a tracker"
 
 
-def test_proofs_of_libraries_use_devices_too(viewer: Client) -> None:
+def test_verifying_a_library_uses_a_device_too(viewer: Client) -> None:
     proven = make_compilation(make_run(name="first", status="finished"), status="running", stage="prove")
     waiting = make_compilation(make_run(name="second", status="finished"), status="queued", stage="prove")
     make_compilation(make_run(name="third", status="finished"), status="running", stage="build")
@@ -114,12 +114,12 @@ def test_the_chart_has_a_gap_where_nothing_was_recorded(viewer: Client, silent: 
 
 def test_another_service_at_the_address_is_not_a_tracker(viewer: Client, settings: Any) -> None:
     with socket.socket() as listener:
-        listener.bind((NOBODY, 0))
+        listener.bind((LOCALHOST, 0))
         listener.listen()
-        settings.TRACKERS = {"lab": Address(NOBODY, listener.getsockname()[1])}
+        settings.TRACKERS = {"lab": Address(LOCALHOST, listener.getsockname()[1])}
         (tracker,) = viewer.get("/api/v1/devices").json()["trackers"]
     assert "no answer within 1 s" in tracker["error"]
-    assert tracker["error_since"] is None, "nobody recorded it"
+    assert tracker["error_since"] is None, "no sample was recorded"
 
 
 @pytest.mark.tvm
@@ -134,7 +134,7 @@ def test_it_shows_a_trackers_queue_and_its_history(viewer: Client, lab: RpcDevic
     assert (key["key"], key["device"], key["total"], key["pending"]) == (KEY, f"rpc:lab/{KEY}", 1, 0)
     assert [one["id"] for one in key["runs"]] == [run.pk]
     assert tracker["history"][0]["total"] == [None, 1]
-    assert TrackerSample.objects.count() == 2, "what is older than an hour is forgotten"
+    assert TrackerSample.objects.count() == 2, "samples older than an hour are deleted"
     assert device_status.device_choices() == ["this machine", f"rpc:lab/{KEY}"]
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def operator(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """Signed in; TVM isn't asked about targets (tests of tuning.host.targets do)."""
+    """Signed in. Targets are resolved without TVM, which the tests of tuning.host.targets use."""
     resolved: targets.TargetDict = {"target": TARGET, "device": "cpu", "label": "llvm · znver4 · 2 cores"}
     monkeypatch.setattr(targets, "resolve", lambda _target: resolved)
     client.force_login(make_user("operator"))
@@ -28,7 +28,7 @@ def operator(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
 
 
 def filled(**changes: Any) -> dict[str, Any]:
-    """What the browser sends of a form that was opened and sent at once."""
+    """What a browser sends if only `changes` are made in the form."""
     form = LaunchForm()
     fields = {name: form[name].value() for name in form.fields}
     return {name: "" if value is None else value for name, value in (fields | changes).items()}

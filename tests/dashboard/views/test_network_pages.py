@@ -28,7 +28,7 @@ def targets_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def told(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     keys: list[int] = []
     monkeypatch.setattr(jobs, "enqueue", lambda extraction: keys.append(extraction.pk))
     return keys
@@ -75,7 +75,7 @@ class TestThePage:
         extraction = make_extraction(make_network())
         page = client_of("operator").get(f"/networks/{extraction.network_id}/")
         assertContains(page, "fused_matmul0")
-        assertContains(page, "80.0")  # weight 2 and 2 MFLOP beside weight 1 and 1 MFLOP
+        assertContains(page, "80.0")  # 2 × 2 MFLOP of 2 × 2 + 1 × 1
         assertContains(page, "(1, 128) float32")
         assertContains(page, '<span class="nd">@T</span>', html=False)
         assertContains(page, '<input type="checkbox" checked', 3)
@@ -104,12 +104,12 @@ class TestThePage:
 
 @pytest.mark.django_db
 class TestExtracting:
-    def test_it_asks_for_an_extraction(self, told: list[int]) -> None:
+    def test_it_requests_an_extraction(self, enqueued: list[int]) -> None:
         network, client = make_network(), client_of("operator")
         answer = client.post(f"/networks/{network.pk}/extract/", {"target": "this"})
         made = Extraction.objects.get()
         assertRedirects(answer, f"/networks/{network.pk}/?extraction={made.pk}#tasks", fetch_redirect_response=False)
-        assert told == [made.pk]
+        assert enqueued == [made.pk]
         assertContains(client.get(f"/networks/{network.pk}/"), f'hx-get="/extractions/{made.pk}/"')
         assertContains(client.get(f"/extractions/{made.pk}/"), "Waiting for the extraction worker")
 
@@ -135,14 +135,14 @@ class TestExtracting:
         assertContains(page, "There is no such tag.", status_code=422)
         assertContains(page, "nvidia/none", status_code=422)
 
-    def test_a_built_in_network_is_extracted_with_its_options(self, told: list[int]) -> None:
+    def test_a_built_in_network_is_extracted_with_its_options(self, enqueued: list[int]) -> None:
         client = client_of("operator")
         assertContains(client.get("/networks/builtin/resnet-18/"), 'name="layout"')
         answer = client.post("/networks/builtin/resnet-18/", {"batch": "4", "layout": "NCHW", "target": "this"})
         network = Network.objects.get()
         assertRedirects(answer, f"/networks/{network.pk}/")
         assert network.options == {"batch": 4, "layout": "NCHW", "dtype": "float32"}
-        assert len(told) == 1
+        assert len(enqueued) == 1
         assertContains(client.get("/networks/builtin/resnet-18/"), "layout=NCHW")
 
     def test_an_option_error_is_shown_at_its_field(self) -> None:
@@ -189,7 +189,7 @@ def choose(page: Page, name: str, data: bytes) -> None:
 @pytest.mark.browser
 @pytest.mark.tvm
 def test_a_model_goes_from_upload_to_a_finished_run(live_site: LiveSite, signed_in: Page) -> None:
-    """With a batch left open, and a first try that goes wrong, by the browser alone."""
+    """In the browser alone. The first file is broken, and the model leaves its batch open."""
     page = signed_in
     page.goto(f"{live_site.url}/networks/")
     choose(page, "broken.onnx", models.convnet().SerializeToString()[:-200])
@@ -229,7 +229,7 @@ def test_a_model_goes_from_upload_to_a_finished_run(live_site: LiveSite, signed_
 
 @pytest.mark.browser
 @pytest.mark.parametrize("path", ["/networks/", "/networks/builtin/resnet-18/", "/runs/new/", "/runs/", "/devices/"])
-def test_it_is_no_wider_than_a_phone(live_site: LiveSite, signed_in: Page, path: str) -> None:
+def test_it_fits_on_a_phone(live_site: LiveSite, signed_in: Page, path: str) -> None:
     signed_in.set_viewport_size({"width": 390, "height": 800})
     signed_in.goto(f"{live_site.url}{path}")
     assert signed_in.evaluate("document.documentElement.scrollWidth") == 390

@@ -1,4 +1,4 @@
-"""The webhooks page: deliveries and sending them again, for admins."""
+"""The webhooks page, for admins: deliveries, and sending them again."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ADDRESS = "https://chat.example/hooks/secret"
 
 
 @pytest.fixture(autouse=True)
-def told(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The deliveries that workers were told of."""
-    found: list[int] = []
-    monkeypatch.setattr(jobs, "enqueue", lambda delivery: found.append(delivery.pk))
-    return found
+def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Ids of enqueued deliveries."""
+    keys: list[int] = []
+    monkeypatch.setattr(jobs, "enqueue", lambda delivery: keys.append(delivery.pk))
+    return keys
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_it_shows_the_state_of_each_delivery(admin: Client, settings: Any) -> No
     assertNotContains(part, "<html")
 
 
-def test_a_failed_delivery_can_be_sent_again(admin: Client, settings: Any, told: list[int]) -> None:
+def test_a_failed_delivery_can_be_sent_again(admin: Client, settings: Any, enqueued: list[int]) -> None:
     settings.WEBHOOKS = [ADDRESS]
     runs.stop(make_run())
     delivery = Delivery.objects.get()
@@ -59,16 +59,16 @@ def test_a_failed_delivery_can_be_sent_again(admin: Client, settings: Any, told:
     assertRedirects(admin.post(f"/webhooks/{delivery.pk}/again/"), "/webhooks/")
     delivery.refresh_from_db()
     assert (delivery.status, delivery.attempts) == ("waiting", 0)
-    assert told == [delivery.pk]
+    assert enqueued == [delivery.pk]
     assertContains(admin.post(f"/webhooks/{delivery.pk}/again/", follow=True), "being sent already")
-    assert told == [delivery.pk]
+    assert enqueued == [delivery.pk]
 
 
-def test_it_sends_a_test(admin: Client, settings: Any, told: list[int]) -> None:
+def test_it_sends_a_test(admin: Client, settings: Any, enqueued: list[int]) -> None:
     settings.WEBHOOKS = [ADDRESS, "https://other.example/"]
     assertContains(admin.post("/webhooks/test/", follow=True), "on its way")
-    assert sorted(told) == sorted(Delivery.objects.filter(kind="test").values_list("pk", flat=True))
-    assert len(told) == 2
+    assert sorted(enqueued) == sorted(Delivery.objects.filter(kind="test").values_list("pk", flat=True))
+    assert len(enqueued) == 2
 
 
 def test_it_says_how_to_configure_an_address(admin: Client) -> None:

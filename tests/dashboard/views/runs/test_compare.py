@@ -66,7 +66,7 @@ def test_names_are_escaped(viewer: Client) -> None:
     assertContains(page, "&lt;script&gt;alert(1)")
 
 
-def test_its_state_is_in_its_links(viewer: Client) -> None:
+def test_its_links_keep_the_view(viewer: Client) -> None:
     runs = [measured() for _ in range(3)]
     page = viewer.get(address(*runs, x="time", scale="linear", baseline=runs[1].pk)).content.decode()
     whole = f"runs={','.join(str(run.pk) for run in runs)}"
@@ -141,7 +141,7 @@ def test_it_compares_tasks_without_a_valid_trial(viewer: Client) -> None:
     assert page.context["figures"]["empty"]["estimate"] == "The baseline has no estimate: choose another baseline."
 
 
-def test_the_lists_form_redirects_to_the_shared_address(viewer: Client) -> None:
+def test_the_form_of_the_list_redirects_to_the_canonical_address(viewer: Client) -> None:
     runs = measured(), measured()
     answer = viewer.get(f"/compare/?runs={runs[0].pk}&runs={runs[1].pk}&x=time")
     assertRedirects(answer, address(*runs, x="time"))

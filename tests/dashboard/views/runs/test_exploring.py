@@ -1,4 +1,4 @@
-"""The trials page in a browser: table and detail without reload, and a scatter that refines."""
+"""The trials page in a browser: table and trial update without a reload, and the scatter shows more when zoomed in."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def run(live_site: LiveSite) -> int:
 
 @pytest.fixture
 def explored(live_site: LiveSite, signed_in: Page, run: int) -> Page:
-    """The page of its trials, drawn."""
+    """The run's trials page, with its scatter drawn."""
     signed_in.goto(f"{live_site.url}/runs/{run}/trials/")
     expect(role(signed_in, "scatter-shown")).to_contain_text(f"of {TRIALS:,} trials shown", timeout=LONG_MS)
     return signed_in
 
 
 def numbers(page: Page) -> list[int]:
-    """The trials that the scatter has points of."""
+    """The numbers of the trials in the scatter."""
     found: list[list[int | None]] = page.evaluate(
         """() => document.querySelector('[data-role=chart-scatter]').data
             .filter(trace => trace.meta.role !== 'picked')
@@ -56,7 +56,7 @@ def axis(page: Page, name: str) -> Any:
 def drag(
     page: Page, across: tuple[float, float], down: tuple[float, float] = (0.5, 0.5), chart: str = "scatter"
 ) -> None:
-    """A box over parts of the plot, from corner to corner."""
+    """Drags a zoom box; its corners are shares of the width and height of the plot."""
     box = page.locator(f"[data-role=chart-{chart}] .nsewdrag").first.bounding_box()
     assert box
     (x0, x1), (y0, y1) = across, down
@@ -68,7 +68,7 @@ def drag(
 
 @contextmanager
 def refined(page: Page) -> Iterator[None]:
-    """Until the answer to what is done meanwhile is drawn."""
+    """Waits until the scatter shows the effect of what was done inside."""
     before = role(page, "scatter-shown").inner_text()
     yield
     page.wait_for_function(
@@ -132,7 +132,7 @@ def test_tasks_hidden_in_the_legend_are_not_requested(explored: Page) -> None:
 
 
 def click_point(page: Page) -> int:
-    """Some point in the middle of the plot, found by its place on the screen; gives its trial's number."""
+    """Clicks a point near the middle of the plot; returns its trial's number."""
     place = page.evaluate(
         """() => {
             const plot = document.querySelector('[data-role=chart-scatter]');
@@ -234,7 +234,7 @@ def test_sorting_and_paging_do_not_reload_the_page(explored: Page) -> None:
     expect(page.locator("th[aria-sort=descending]")).to_have_text("Latency")
     page.go_back()
     expect(page.locator("th[aria-sort=ascending]")).to_have_text("Latency")
-    assert page.evaluate("window.same"), "the page was left"
+    assert page.evaluate("window.same"), "the page was reloaded"
 
 
 def test_a_trial_is_opened_and_closed_by_keyboard(explored: Page) -> None:

@@ -1,4 +1,4 @@
-"""Rendering of notes: Markdown, and that it can't do harm."""
+"""Notes are rendered from Markdown, and can't do harm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ATTRIBUTES = {"href", "title", "rel", "class", "start", "type", "checked", "disa
 
 
 class Elements(HTMLParser):
-    """Every element of a text, as a browser reads it."""
+    """Every element of an HTML text, as a browser parses it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ def test_it_links_addresses_but_not_files() -> None:
         assert "<a " not in html(plain)
 
 
-def test_it_shows_comments() -> None:
+def test_it_shows_alerts() -> None:
     assert '<div class="markdown-alert markdown-alert-warning">' in html("> [!WARNING]\n> noisy machine")
 
 

@@ -120,7 +120,7 @@ def test_a_run_is_tagged_and_pinned_from_its_page(operator: Client) -> None:
     assertContains(operator.get(f"/runs/{run.pk}/"), 'value="unpin"')
 
 
-def test_a_run_that_is_deleted_from_its_page_leads_to_the_list_with_undo(operator: Client) -> None:
+def test_deleting_a_run_from_its_page_leads_to_the_list_with_undo(operator: Client) -> None:
     run = make_run(status="stopped")
     response = operator.post(f"/runs/{run.pk}/marks/", {"action": "delete"})
     assert response.headers["Location"] == "/runs/"

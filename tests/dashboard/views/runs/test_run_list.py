@@ -234,12 +234,10 @@ def test_the_number_of_queries_does_not_depend_on_the_runs(
     for number in range(40):
         run = make_run(name=f"run {number}", created_by=make_user("viewer", f"user{number}"), pinned=number < 3)
         change_tags(run, ["some", f"tag-{number}"])
-    # Session, user, permissions (2), pinned ones, others, counts, what goes on, whether any is there.
+    # Session, user, permissions (2), pinned runs, other runs, counts, ongoing runs, whether there is any run.
     with django_assert_max_num_queries(9):
         operator.get("/runs/", {"status": "stopped"}, headers=POLL)
-    with django_assert_max_num_queries(
-        13
-    ):  # … whole rows (2), tags (2) and places, and no question whether any is there
+    with django_assert_max_num_queries(13):  # … full rows (2), tags (2), places; not whether there is any run
         operator.get("/runs/", headers=POLL)
     with django_assert_max_num_queries(17):  # … the user's role, networks, targets, tags
         operator.get("/runs/")

@@ -78,14 +78,14 @@ def test_it_shows_the_place_of_a_waiting_run(operator: Client) -> None:
     assertContains(operator.get(f"/runs/{make_run().pk}/"), "1 run ahead")
 
 
-def test_it_asks_the_same_of_the_database_however_many_tasks_there_are(
+def test_the_number_of_queries_does_not_depend_on_the_tasks(
     operator: Client, django_assert_max_num_queries: Any
 ) -> None:
     run = claimed(make_run())
     make_tasks(run, 50)
     record_trials(run, [(index, 1e-3) for index in range(50)])
-    # Asked: session, user, two kinds of permissions, run, tasks, tags, speed, errors and the user's role; compilations, and
-    # whether this run or any has records; other runs of its network.
+    # Session, user, permissions (2), run, tasks, tags, speed, errors, the user's role, compilations, whether this run or
+    # any run has records (2), other runs of its network.
     with django_assert_max_num_queries(14):
         operator.get(f"/runs/{run.pk}/")
 
@@ -148,14 +148,14 @@ def test_unknown_runs_and_tasks_are_not_found(operator: Client, path: str) -> No
 
 
 def test_plotly_uses_no_inline_styles(operator: Client) -> None:
-    """The ids by which parts/plotly.html does so are those of the pinned version."""
+    """The ids in parts/plotly.html that prevent them are those of the pinned version."""
     found = finders.find("plotly/plotly.min.js")
     assert isinstance(found, str)
     plotly = Path(found).read_text(encoding="utf-8")
     page = operator.get(f"/runs/{make_run().pk}/").content.decode()
-    kept_off = "9f215cf04c5486422605d13261cb87401f4e7763b6296af81e98efbc0130da53"
-    assert f'<meta id="{kept_off}">' in page
-    assert f'getElementById("{kept_off}")' in plotly
+    map_styles = "9f215cf04c5486422605d13261cb87401f4e7763b6296af81e98efbc0130da53"
+    assert f'<meta id="{map_styles}">' in page
+    assert f'getElementById("{map_styles}")' in plotly
     assert 'id="plotly.js-style-global"' in page
     assert '"plotly.js-style-"' in plotly
 
@@ -209,7 +209,7 @@ def test_the_estimate_of_chosen_tasks_is_labeled(operator: Client) -> None:
     assertContains(page, " data-unchosen", 1)
     assertContains(operator.get("/runs/"), "of the chosen 1 of 2 tasks")
     figures = operator.get(f"/runs/{run.pk}/figures/").json()
-    assert figures["weights"] == [0, 2], "which is how the page sums up"
+    assert figures["weights"] == [0, 2], "the page sums with these weights"
     assert figures["estimate"]["data"][0]["y"][-1] == 6e-3
 
 
@@ -220,7 +220,7 @@ def test_it_marks_a_task_on_a_plateau(operator: Client) -> None:
 
 
 def links(page: Any) -> list[tuple[str, bool]]:
-    """The menu's files, and whether each can be had."""
+    """The files in the menu, and whether each is available."""
     found = re.findall(r'data-url="([^"]+)"( href=)?', page.content.decode())
     return [(url.replace("&amp;", "&").partition("/runs/")[2].partition("/")[2], bool(href)) for url, href in found]
 

@@ -32,7 +32,7 @@ def role(page: Page, name: str) -> Any:
 
 
 def trials(page: Page) -> list[str]:
-    """Of the best records, the best first."""
+    """The trial numbers of the best records, best first."""
     cells: list[str] = role(page, "records-table").locator("tbody a").all_inner_texts()
     return cells
 
@@ -73,12 +73,12 @@ def test_before_and_after_are_stacked_on_a_phone(live_site: LiveSite, signed_in:
     page.goto(f"{live_site.url}{task}/")
     page.goto(f"{live_site.url}{task}/?record={trials(page)[0]}&diff=before")
     hunk = role(page, "diff").locator("[data-changed]").first
-    gone, come = (hunk.locator(f".{side}:not([data-line=''])").first for side in ("left", "right"))
-    expect(come).to_be_visible(timeout=LONG_MS)
-    beside, other = gone.bounding_box(), come.bounding_box()
+    before, after = (hunk.locator(f".{side}:not([data-line=''])").first for side in ("left", "right"))
+    expect(after).to_be_visible(timeout=LONG_MS)
+    beside, other = before.bounding_box(), after.bounding_box()
     assert beside["x"] + beside["width"] <= other["x"] + 1
     page.set_viewport_size(PHONE)
-    above, below = gone.bounding_box(), come.bounding_box()
+    above, below = before.bounding_box(), after.bounding_box()
     assert above["x"] == below["x"]
     assert above["y"] + above["height"] <= below["y"] + 1
     equal = role(page, "diff").locator(".hunk:not([data-changed])").last
@@ -93,11 +93,11 @@ def test_it_says_why_a_record_cannot_be_shown_and_offers_a_retry(
     page = signed_in
     number = re.search(r"\d+", task)
     assert number
-    spoil = (
+    corrupt = (
         "from tuning.models import Record; record = Record.objects.filter(task__run={}).last(); "
         "record.text = record.text.replace('SamplePerfectTile', 'SampleNothing'); record.save(); print(record.trial)"
     )
-    trial = live_site.manage("shell", "--verbosity", "0", "-c", spoil.format(number[0])).strip()
+    trial = live_site.manage("shell", "--verbosity", "0", "-c", corrupt.format(number[0])).strip()
     page.goto(f"{live_site.url}{task}/?record={trial}")
     expect(role(page, "record-error")).to_contain_text("SampleNothing is not registered", timeout=LONG_MS)
     role(page, "retry").click()

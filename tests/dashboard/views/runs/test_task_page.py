@@ -83,14 +83,14 @@ DECISION = Decision("sample_perfect_tile", "i1", "matmul", 128, [4, 32], "4 × 3
 
 
 def chosen(factor: int) -> list[Decision]:
-    """A decision that every record has in common, and one of its own."""
+    """One decision that all records share, and one that differs."""
     tile = Decision("sample_perfect_tile", "k", "matmul", 64, [factor, 64 // factor], f"{factor} × {64 // factor}", [])
     return [DECISION, tile]
 
 
 @pytest.fixture
 def states(monkeypatch: pytest.MonkeyPatch) -> dict[int, showing.State]:
-    """What becomes of the record of each trial; without a word here, it can be shown."""
+    """The state of each trial's record; by default it can be shown."""
     given: dict[int, showing.State] = {}
 
     def show(records: Sequence[Record]) -> showing.State:
@@ -111,7 +111,7 @@ def opened(viewer: Client, query: str, **headers: str) -> str:
 
 
 def words(html: str) -> str:
-    """What a reader sees of the opened record."""
+    """The visible text of the opened record."""
     record = html.partition('id="record"')[2].partition("function-title")[0]
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", record)).split())
 
@@ -127,10 +127,10 @@ class TestAnOpenedRecord:
         assert 'data-role="packs"' not in page
         assert 'data-role="packs"' in opened(viewer, "record=1")
 
-    def test_it_is_compared_with_the_function_before(self, viewer: Client) -> None:
+    def test_it_is_compared_with_the_unscheduled_function(self, viewer: Client) -> None:
         page = opened(viewer, "record=2&diff=before")
         assert "Before any schedule is applied" in words(page)
-        assert "def main ( ) :" in words(page), "the task's own function stands on the left"
+        assert "def main ( ) :" in words(page), "the task's own function is on the left"
         assert "grid" in words(page)
 
     def test_it_is_compared_with_another_record(self, viewer: Client) -> None:
@@ -173,7 +173,7 @@ class TestAnOpenedRecord:
     @pytest.mark.parametrize(
         "query", ["record=9", "record=2&diff=9", "record=before", "record=x&diff=before", f"record={'9' * 60}"]
     )
-    def test_a_record_not_among_the_best_is_named(self, viewer: Client, query: str) -> None:
+    def test_it_names_a_record_that_is_not_among_the_best(self, viewer: Client, query: str) -> None:
         assert "is not among this task’s best records" in words(opened(viewer, query))
 
     def test_long_functions_are_not_compared(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ class TestAnOpenedRecord:
         assert "<html" in whole
         assert "hx-swap-oob" not in whole
 
-    def test_nothing_is_opened_unasked(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_record_is_opened_by_default(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(showing, "show", lambda _: 1 / 0)
         assert "record-title" not in opened(viewer, "").replace('aria-labelledby="record-title"', "")
 

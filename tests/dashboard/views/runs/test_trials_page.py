@@ -132,7 +132,7 @@ def test_it_needs_few_queries(viewer: Client, django_assert_max_num_queries: Any
 
 
 def plotted(page: Any) -> Any:
-    """What the page is told to draw the scatter with."""
+    """The data from which the page draws the scatter."""
     (text,) = re.findall(r'<script id="figure" type="application/json">(.*?)</script>', page.content.decode())
     return json.loads(text)
 
