@@ -332,8 +332,8 @@ def of_another_tvm() -> bytes:
         (of_another_tvm, ["TVM 0.21.0"]),
         (lambda: b'{"root_index": 0, "nodes": []}', ["an unknown version"]),
         (renamed, ["no function main", "forward"]),
-        (legalized, ["aren't Relax functions", "matmul (PrimFunc)"]),
-        (calls_out, ["external functions", "os.system"]),
+        (legalized, ["tirx.PrimFunc", "before it is legalized"]),
+        (calls_out, ["relax.expr.ExternFunc", "external functions"]),
         (prints, ["relax.print"]),
         (takes_a_shape, ["inputs must be tensors", "shape is a ShapeType"]),
     ],
@@ -347,5 +347,5 @@ def test_it_says_what_is_wrong_with_a_module(read: Read, make: Callable[[], byte
 def test_json_of_unknown_types_is_refused(read: Read) -> None:
     here = json.loads(models.relax_json(models.dense()))
     for nodes in ([{"type": "ir.Foo"}], [{"type": "int", "data": 3}], []):
-        with pytest.raises(Refused, match=r"TVM can.t read|The file contains a"):
+        with pytest.raises(Refused, match=r"ir\.Foo|doesn't contain an IRModule"):
             read(json.dumps(here | {"nodes": nodes, "root_index": 0}).encode(), "irmodule")
