@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 from onnx.checker import check_model
 from onnx.inliner import inline_local_functions
@@ -59,21 +59,34 @@ def _parsed(data: bytes) -> ModelProto:
 
 
 def _check_self_contained(model: ModelProto) -> None:
-    """Require that all weights are in the file itself."""
-    if files := {entry.value for entry in _external(model) if entry.key == "location"}:
+    """Require that all tensors are in the file itself. ONNX's tools would read those of other files, whichever they name."""
+    outside = [tensor for tensor in _tensors(model) if _is_external(tensor)]
+    if files := {entry.value for tensor in outside for entry in tensor.external_data if entry.key == "location"}:
         raise Refused(
             f"The model's weights are in other files ({listed(files, 5)}), which can't be uploaded. Save it as one file: "
             'onnx.save(onnx.load("model.onnx"), "whole.onnx").'
         )
+    if outside:
+        raise Refused(
+            f"The model's weights are in other files, which it doesn't name: {listed(t.name for t in outside)}."
+        )
 
 
-def _external(model: ModelProto) -> Iterator[Any]:
-    graphs = [model.graph, *_subgraphs(_nodes(model.graph))]
-    tensors = [tensor for graph in graphs for tensor in graph.initializer]
-    tensors += [attribute.t for node in _nodes(model.graph) for attribute in node.attribute if attribute.HasField("t")]
-    for tensor in tensors:
-        if tensor.data_location == TensorProto.EXTERNAL:
-            yield from tensor.external_data
+def _is_external(tensor: TensorProto) -> bool:
+    return tensor.data_location == TensorProto.EXTERNAL or len(tensor.external_data) > 0
+
+
+def _tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """All tensors, wherever ONNX allows one: in graphs, functions, attributes, sparse tensors, or what is there for training."""
+    found: list[Message] = [model]
+    while found:
+        message = found.pop()
+        if isinstance(message, TensorProto):
+            yield message
+            continue
+        for field, value in message.ListFields():
+            if field.message_type is not None:
+                found += [value] if isinstance(value, Message) else value
 
 
 def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
