@@ -70,9 +70,9 @@ def mismatches(schema: Any, part: Any, value: Any, at: str = "$") -> Iterator[st
     if ways := described.get("anyOf"):
         if not any(next(mismatches(schema, way, value), None) is None for way in ways):
             yield f"{at}: {value!r}"
-    elif "type" in described and not isinstance(value, TYPES[described["type"]]):
-        yield f"{at}: {value!r}"
-    elif "enum" in described and value not in described["enum"]:
+    elif ("type" in described and not isinstance(value, TYPES[described["type"]])) or (
+        "enum" in described and value not in described["enum"]
+    ):
         yield f"{at}: {value!r}"
     elif isinstance(value, dict):
         yield from _inside(schema, described, value, at)
@@ -82,7 +82,10 @@ def mismatches(schema: Any, part: Any, value: Any, at: str = "$") -> Iterator[st
 
 
 def _inside(schema: Any, described: Any, value: dict[str, Any], at: str) -> Iterator[str]:
-    properties, others = described.get("properties", {}), described.get("additionalProperties", "properties" not in described)
+    properties, others = (
+        described.get("properties", {}),
+        described.get("additionalProperties", "properties" not in described),
+    )
     yield from (f"{at}.{name}: missing" for name in set(described.get("required", ())) - value.keys())
     for name, one in value.items():
         if name not in properties and others is False:
