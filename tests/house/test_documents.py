@@ -104,8 +104,7 @@ def test_every_link_leads_somewhere(project_root: Path) -> None:
         f"{path.name}: {link}#{anchor}"
         for path in documents
         for link, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", path.read_text())
-        if not (target := path.parent / link if link else path).exists()
-        or (anchor and anchor not in anchors(target))
+        if not (target := path.parent / link if link else path).exists() or (anchor and anchor not in anchors(target))
     ]
     assert broken == []
 

@@ -40,7 +40,7 @@ def test_a_resolved_target_resolves_to_itself() -> None:
         ("nvidia/no-such-card", "TVM doesn't know a target tag nvidia/no-such-card."),
         ("{", "The target isn't valid JSON: "),
         ('{"kind": "abacus"}', 'TVM can\'t read this target: Target kind "abacus" is not defined.'),
-        ("llvm -mcpu=znver4", "\"llvm -mcpu=znver4\" isn't a target: options are given as JSON"),
+        ("llvm -mcpu=znver4", '"llvm -mcpu=znver4" isn\'t a target: options are given as JSON'),
         ("[1, 2]", '"[1, 2]" isn\'t a target: options are given as JSON'),
     ],
 )

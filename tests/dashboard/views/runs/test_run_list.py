@@ -236,7 +236,9 @@ def test_the_number_of_queries_does_not_depend_on_the_runs(
 ) -> None:
     def add(numbers: Iterable[int]) -> None:
         for number in numbers:
-            run = make_run(name=f"run {number}", created_by=make_user("viewer", f"user{number}"), pinned=number % 20 == 2)
+            run = make_run(
+                name=f"run {number}", created_by=make_user("viewer", f"user{number}"), pinned=number % 20 == 2
+            )
             change_tags(run, ["some", f"tag-{number}"])
 
     def queries() -> int:
