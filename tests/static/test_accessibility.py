@@ -23,10 +23,9 @@ RULES = {
     "resultTypes": ["violations"],
 }
 HOOK = "http://127.0.0.1:9/hooks/a-channel-with-a-long-name/and-a-key-of-many-characters-0123456789"
-SEED = (
-    f"HOOK = {HOOK!r}"
-    + """
+SEED = """
 import datetime, json
+from django.conf import settings
 from django.utils import timezone
 from tests.world import *
 from tuning.models import Benchmark, Delivery, Record, Run, TrackerSample
@@ -63,12 +62,12 @@ for minutes in range(20):
     TrackerSample.objects.create(tracker="lab", at=timezone.now() - datetime.timedelta(minutes=minutes), queues=queues)
 for status, answer in (("sent", "204"), ("failed", "500 Internal Server Error"), ("waiting", "Connection refused")):
     message = {"id": first.pk, "path": f"/runs/{first.pk}/"}
-    Delivery.objects.create(url=HOOK, kind="run.finished", message=message, status=status, attempts=3, answer=answer, due_at=later)
+    Delivery.objects.create(url=settings.WEBHOOKS[0], kind="run.finished", message=message, status=status, attempts=3, answer=answer,
+        due_at=later)
 best = [record.trial for record in first.tasks.get(index=0).records.all()]
 print(json.dumps({"live": live.pk, "run": first.pk, "other": second.pk, "synthetic": synthetic.pk, "compilation": made.pk,
     "building": building.pk, "broken": broken.pk, "network": network.pk, "lost": lost.pk, "best": best[0], "next": best[1]}))
 """
-)
 PAGES = {
     "run_list": ["/runs/", "/runs/?q=nowhere"],
     "launch": ["/runs/new/"],
