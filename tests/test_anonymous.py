@@ -122,7 +122,8 @@ def test_it_lets_viewers_change_nothing_on_the_pages(path: str) -> None:
     client.force_login(make_user("viewer"))
     for method in UNSAFE:
         response = ask(client, method, path)
-        assert response.status_code in (403, 405) or path == "/", f"{method} {path}: {response.status_code}"
+        harmless = (302,) if path == "/" else (403, 405)  # That one only leads to the list.
+        assert response.status_code in harmless, f"{method} {path}: {response.status_code}"
     run.refresh_from_db()
     assert run.status == "running"
 
@@ -141,7 +142,7 @@ def test_it_never_breaks_whatever_the_number_in_the_path(path: str) -> None:
 @pytest.mark.parametrize("path", every_path())
 def test_it_refuses_an_unknown_host(path: str) -> None:
     response = Client().get(path, headers={"host": "evil.example"})
-    assert response.status_code == 400 or path == "/healthz"
+    assert response.status_code == 400
 
 
 @pytest.mark.django_db(transaction=True)

@@ -245,7 +245,7 @@ def test_tvm_and_django_stay_apart(path: Path) -> None:
         assert tops & DJANGO == set()
 
 
-@pytest.mark.parametrize("path", sources("tuning"), ids=module_of)
+@pytest.mark.parametrize("path", sources(*PRODUCT), ids=module_of)
 def test_the_product_doesnt_import_the_tests(path: Path) -> None:
     assert "tests" not in {name.partition(".")[0] for name in imports_of(path)}
 

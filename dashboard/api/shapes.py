@@ -10,8 +10,7 @@ from typing_extensions import TypedDict
 
 from dashboard.http.errors import ErrorDict
 from dashboard.presentation.snippets import SnippetDict
-from tuning.models import CompilationDict, Record, RunDict, Task, TaskDict, TrialColumns
-from tuning.models import ErrorDict as RunErrorDict
+from tuning.models import CompilationDict, Record, RunDict, RunErrorDict, Task, TaskDict, TrialColumns
 from tuning.reads import showing
 from tuning.reads.showing import Applying, Failed, Shown
 

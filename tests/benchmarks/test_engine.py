@@ -61,9 +61,10 @@ def test_it_divides_ours_by_stocks() -> None:
 
 
 def test_a_quality_that_is_never_reached_has_no_figure() -> None:
-    never = comparison(SLOW, FAST).figures(2) | comparison(timeline((1.0, 0, 1.0), (2.0, 1, 1.0)), SLOW).figures(2)
-    assert never["time_to_quality"] is None
-    half = [comparison(FAST, SLOW), comparison(timeline((1.0, 0, 1.0), (2.0, 1, 1.0)), SLOW, seed=2)]
+    poor = timeline((1.0, 0, 1.0), (2.0, 1, 1.0))
+    assert comparison(SLOW, FAST).figures(2)["time_to_quality"] is None
+    assert comparison(poor, SLOW).figures(2)["time_to_quality"] is None
+    half = [comparison(FAST, SLOW), comparison(poor, SLOW, seed=2)]
     assert report.time_to_quality(half, 2) is None
     assert "not reached in 1 of 2" in report.markdown(half, 2)
 
@@ -160,10 +161,11 @@ def one_task(*trials: tuple[float, float]) -> Timeline:
 def test_a_run_that_continues_gets_more_trials_in_the_time_it_is_given() -> None:
     tuned = sides.ours(plan.Pair("matmul", 2, 2, 1))
     # A busy machine takes a while to start the engine again.
-    best = sides.go_on(tuned, tuned.timeline.wall_s + 30)
+    until_s = tuned.timeline.wall_s + 30
+    best = sides.go_on(tuned, until_s)
     assert tuned.run.trials_done > len(tuned.timeline.trials) == 2
     assert best[0][: len(tuned.best[0])] == tuned.best[0]
-    assert tuned.run.elapsed_s <= 1.5 * (tuned.timeline.wall_s + 30)
+    assert tuned.run.time_limit_s == until_s
 
 
 @pytest.mark.tvm

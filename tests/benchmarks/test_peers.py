@@ -238,9 +238,10 @@ def test_a_real_peer_answers() -> None:
     """optuna-dashboard is one of the tests' requirements, so that a change in its API is noticed."""
     plan = benchmark.Plan({"optuna-dashboard": Path(sys.prefix)}, None, ENOUGH_S, [OPTUNA])
     small = [benchmark.ask_all(plan, [size], 3, lambda _: None) for size in (20, 200)]
-    for few, many in zip(*small, strict=True):
+    few_and_many = list(zip(*small, strict=True))
+    assert [(few.store, many.store) for few, many in few_and_many] == [(store.name,) * 2 for store in (JOURNAL, SQLITE)]
+    for few, many in few_and_many:
         assert (few.missing, many.missing) == ("", "")
-        assert few.store == many.store
         assert few.size
         assert many.size
         assert few.size > 20 * 50, "it sends every trial"

@@ -61,8 +61,9 @@ def test_it_refuses_sizes_that_make_no_sense(option: str) -> None:
 
 def test_percentiles_are_by_the_nearest_rank() -> None:
     answers = Answers("page", [float(number) for number in range(100, 0, -1)], 10)
-    assert [answers.at(share) for share in (0.5, 0.95, 0.99)] == [51.0, 96.0, 100.0]
-    assert Answers("page", [3.0], 10).at(0.99) == 3.0
+    assert [answers.at(share) for share in (0.5, 0.95, 0.99)] == [50.0, 95.0, 99.0]
+    assert answers.at(0.07) == 7.0, "though 0.07 * 100 is a little more than 7"
+    assert [Answers("page", [3.0, 4.0, 5.0], 10).at(share) for share in (0.0, 0.34, 0.99)] == [3.0, 4.0, 5.0]
 
 
 def test_the_table_shows_the_slowest_kind_beside_the_goal() -> None:

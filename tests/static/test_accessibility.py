@@ -22,11 +22,13 @@ RULES = {
     "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]},
     "resultTypes": ["violations"],
 }
+HOOK = "http://127.0.0.1:9/hooks/a-channel-with-a-long-name/and-a-key-of-many-characters-0123456789"
 SEED = """
 import datetime, json
+from django.conf import settings
 from django.utils import timezone
 from tests.world import *
-from tuning.models import Benchmark, Record, Run, TrackerSample
+from tuning.models import Benchmark, Delivery, Record, Run, TrackerSample
 from tuning.reads.showing import Decision, Shown, _keep, _key
 from tuning.work.synthetic import seed_run
 later = timezone.now() + datetime.timedelta(days=1)
@@ -58,6 +60,10 @@ for record in Record.objects.all():
 for minutes in range(20):
     queues = {"pi": {"key": "pi", "total": 2, "free": minutes % 3, "pending": 1}}
     TrackerSample.objects.create(tracker="lab", at=timezone.now() - datetime.timedelta(minutes=minutes), queues=queues)
+for status, answer in (("sent", "204"), ("failed", "500 Internal Server Error"), ("waiting", "Connection refused")):
+    message = {"id": first.pk, "path": f"/runs/{first.pk}/"}
+    Delivery.objects.create(url=settings.WEBHOOKS[0], kind="run.finished", message=message, status=status, attempts=3, answer=answer,
+        due_at=later)
 best = [record.trial for record in first.tasks.get(index=0).records.all()]
 print(json.dumps({"live": live.pk, "run": first.pk, "other": second.pk, "synthetic": synthetic.pk, "compilation": made.pk,
     "building": building.pk, "broken": broken.pk, "network": network.pk, "lost": lost.pk, "best": best[0], "next": best[1]}))
@@ -145,9 +151,9 @@ TOO_WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] : [.
 
 @pytest.fixture(scope="module")
 def site(site_maker: Callable[[], LiveSite]) -> Iterator[LiveSite]:
-    """A site of its own, with a tracker that is down."""
+    """A site of its own, with a tracker that is down, and a webhook."""
     site = site_maker()
-    site.env["TUNEBOARD_TRACKERS"] = f"lab=127.0.0.1:{free_port()}"
+    site.env |= {"TUNEBOARD_TRACKERS": f"lab=127.0.0.1:{free_port()}", "TUNEBOARD_WEBHOOKS": HOOK}
     site.start()
     yield site
     site.stop()

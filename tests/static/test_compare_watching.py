@@ -49,9 +49,10 @@ def test_selected_runs_are_compared_while_they_run(live_site: LiveSite, signed_i
     for key in (second, first):
         page.locator(f"#select-{key}").check()
     # A poll replaces the list: ticked boxes stay ticked.
-    with page.expect_response(lambda answer: "hx-request" in answer.request.headers):
-        pass
+    before = page.locator(f"#select-{first}").element_handle()
+    page.wait_for_function("before => !before.isConnected", arg=before, timeout=LONG_MS)
     expect(page.locator(f"#select-{first}")).to_be_checked()
+    expect(page.locator(f"#select-{second}")).to_be_checked()
     expect(role(page, "compare")).to_have_text("Compare 2")
     role(page, "compare").click()
     page.wait_for_url(re.compile(rf"/compare/\?runs={first},{second}$"))

@@ -127,14 +127,15 @@ def test_records_are_downloaded_from_the_menu(many_tasks: Page) -> None:
 def test_the_first_invalid_field_is_focused_and_described_by_its_error(live_site: LiveSite, signed_in: Page) -> None:
     signed_in.goto(f"{live_site.url}/runs/new/")
     signed_in.get_by_text("Advanced").click()
-    signed_in.get_by_label("Repeat", exact=True).fill("0")
+    for name in ("Number", "Repeat"):
+        signed_in.get_by_label(name, exact=True).fill("0")
     signed_in.locator("[data-role=launch-submit]").click()
-    message = signed_in.locator("[data-role=field-error]")
-    expect(message).to_be_visible(timeout=LONG_MS)
-    field = signed_in.locator("[aria-invalid=true]")
-    expect(field).to_be_focused()
-    expect(field).to_be_in_viewport()
-    expect(field).to_have_accessible_description(re.compile(re.escape(message.inner_text())))
+    fields, messages = signed_in.locator("[aria-invalid=true]"), signed_in.locator("[data-role=field-error]")
+    expect(fields).to_have_count(2, timeout=LONG_MS)
+    expect(fields.first).to_be_focused()
+    expect(fields.first).to_be_in_viewport()
+    for field, message in zip(fields.all(), messages.all(), strict=True):
+        expect(field).to_have_accessible_description(re.compile(re.escape(message.inner_text())))
 
 
 def test_the_devices_page_polls(live_site: LiveSite, signed_in: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -85,11 +86,12 @@ def test_a_zoom_survives_a_lost_connection_and_a_hidden_tab(new_site: LiveSite, 
         live.go()
         wait_for_trial(page, 200)
         zooms = zoom_in(page)
-        site.restart_web()
+        with page.expect_websocket(timeout=LONG_MS):
+            site.restart_web()
         expect(role(page, "connection")).to_be_hidden(timeout=LONG_MS)
         hide(page, hidden=True)
-        page.wait_for_timeout(500)
-        hide(page, hidden=False)
+        with page.expect_response(re.compile(rf"/api/v1/runs/{live.run}/trials\?"), timeout=LONG_MS):
+            hide(page, hidden=False)
         wait_for_trial(page, 3000)
         assert {chart: ranges(page, chart) for chart in CHARTS} == zooms
 

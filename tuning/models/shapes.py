@@ -164,7 +164,7 @@ class RunDelta(TypedDict):
     tasks: list[TaskDict]
 
 
-class ErrorDict(TypedDict):
+class RunErrorDict(TypedDict):
     """A distinct error text of a run; `tasks` has the indices of the tasks that it occurred in."""
 
     kind: str

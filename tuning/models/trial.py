@@ -12,7 +12,7 @@ from django.db import connections, models
 from django.db.models import BigIntegerField, ExpressionWrapper, F, Max, Min, Q
 
 from .run import Run
-from .shapes import ErrorDict, TrialColumns
+from .shapes import RunErrorDict, TrialColumns
 from .task import Task
 
 VALID, FAILED = Q(error_kind__isnull=True), Q(error_kind__isnull=False)
@@ -69,7 +69,7 @@ class TrialError(models.Model):
     def __str__(self) -> str:
         return f"{self.kind}: {self.text[:60]}"
 
-    def to_dict(self) -> ErrorDict:
+    def to_dict(self) -> RunErrorDict:
         """The error as the API shows it."""
         return {
             "kind": self.kind,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
+import math
 import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -43,8 +44,8 @@ class Answers(msgspec.Struct):
 
     def at(self, share: float) -> float:
         """The percentile by nearest rank."""
-        ordered = sorted(self.ms)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+        rank = math.ceil(round(share * len(self.ms), 6))  # 0.07 * 100 is a little more than 7.
+        return sorted(self.ms)[max(1, rank) - 1]
 
 
 def slowest(answers: Sequence[Answers]) -> Answers:

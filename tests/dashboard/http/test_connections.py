@@ -109,15 +109,24 @@ def test_a_request_that_finds_all_connections_in_use_fails_after_a_while(pooled:
 @needs_postgresql
 def test_a_request_waits_for_a_connection_in_use(pooled: Any) -> None:
     pooled.settings_dict["POOL"] = {"size": 1, "timeout_s": 60}
-    waiting = threading.Thread(target=in_a_request, args=(pooled, backend))
+    asking, found = threading.Event(), []
 
-    def start(cursor: Any) -> int:
+    def wait() -> None:
+        asking.set()
+        found.append(in_a_request(pooled, backend))
+
+    waiting = threading.Thread(target=wait)
+
+    def hold(cursor: Any) -> int:
         waiting.start()
+        assert asking.wait(30)
+        waiting.join(0.2)
+        assert found == [], "there is no second connection"
         return backend(cursor)
 
-    assert isinstance(in_a_request(pooled, start), int)
+    held = in_a_request(pooled, hold)
     waiting.join(30)
-    assert not waiting.is_alive()
+    assert found == [held]
 
 
 @needs_postgresql

@@ -87,8 +87,9 @@ def test_it_exits_with_1_when_no_trial_was_valid(play: Play) -> None:
 
 def test_it_exits_with_1_when_the_engine_failed(play: Play) -> None:
     play(HELLO, Failed("no such target"))
-    with pytest.raises(CommandError, match="no such target"):
+    with pytest.raises(CommandError, match="no such target") as failed:
         call_command("tune", "mlp")
+    assert failed.value.returncode == 1
 
 
 @pytest.mark.parametrize(

@@ -43,11 +43,11 @@ def client_of(role: str) -> Client:
 @pytest.mark.django_db
 class TestTheList:
     def test_it_shows_every_network(self) -> None:
-        make_run(network=make_network("mine", dims={"batch": 2}))
+        mine = make_network("mine", dims={"batch": 2})
         page = client_of("viewer").get("/networks/")
         for network in network_list.builtin_networks():
             assertContains(page, f'href="/networks/builtin/{network["name"]}/"')
-        assertContains(page, "mine")
+        assertContains(page, f'<a class="row-link" href="/networks/{mine.pk}/">mine</a>')
         assertContains(page, "batch=2")
         assertContains(page, "101,770")
 

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
-from tests.world import make_run, measured_run, record_trials
+from tests.world import claimed, make_run, make_tasks, measured_run, record_trials
 from tuning.reads.curves import curves
 
 pytestmark = pytest.mark.django_db
@@ -77,9 +77,11 @@ def test_it_reads_at_most_twice_as_many_trials_as_it_shows() -> None:
 def test_it_needs_few_queries_for_many_tasks(
     django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
-    run = measured_run([(0, 4e-3), (1, 3e-3)])
+    run = claimed(make_run())
+    make_tasks(run, 20)
+    record_trials(run, [(task, 1e-3) for task in range(20)])
     with django_assert_num_queries(3):
-        curves(run)
+        assert len(curves(run)["tasks"]) == 20
 
 
 def test_a_run_that_has_not_begun_is_empty() -> None:

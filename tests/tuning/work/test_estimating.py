@@ -17,6 +17,7 @@ def test_points_are_added_until_there_are_many() -> None:
     for number in range(1, 2 * FEWEST):
         curve = grown(curve, [(number, 1.0 / number)])
     assert [number for number, _ in curve] == list(range(1, 2 * FEWEST))
+    assert len(grown(curve, [(2 * FEWEST, 0.01)])) == FEWEST
 
 
 @pytest.mark.parametrize("together", [1, 7, 5000])

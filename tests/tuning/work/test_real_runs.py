@@ -38,7 +38,7 @@ def test_it_tunes_a_matmul() -> None:
     task = run.tasks.get()
     assert (task.weight, task.flop) == (1, 2 * 64**3)
     assert task.args[-1]["shape"] == [64, 64]
-    assert "T.matmul" in task.tensorir or "prim_func" in task.tensorir
+    assert 'T.sblock("matmul")' in task.tensorir
     assert task.best_latency_s == min(t for t in run.trials.values_list("latency_s", flat=True) if t is not None)
     assert run.estimated_latency_s == task.best_latency_s
     assert run.target["kind"] == "llvm"
@@ -47,22 +47,21 @@ def test_it_tunes_a_matmul() -> None:
     best = task.records.first()
     assert best is not None
     assert (best.latency_s, best.trial) == (task.best_latency_s, task.best_trial)
-    assert records_of(run) == 8
+    assert len(records_of(run)) == 8
 
 
 def test_a_second_run_starts_from_the_records_of_the_first_and_can_be_extended() -> None:
     first, second = tune(launch()), tune(launch())
     assert second.warm_start == {"tasks": [0], "runs": [first.pk]}
-    assert (second.trials_done, records_of(second)) == (8, 8), (
+    assert (second.trials_done, len(records_of(second))) == (8, 8), (
         "the records that it started from aren't trials of its own"
     )
     best = first.tasks.get().records.first()
-    again = second.tasks.get().records.filter(trial=1).first()
     assert best is not None
-    assert again is None or trace_of(again.text) == trace_of(best.text), "its first trial is the first run's best"
+    assert trace_of(records_of(second)[0]) == trace_of(best.text), "its first trial is the first run's best"
     runs.extend(second, {"trials": 2})
     assert tune(second).status == "finished"
-    assert (second.trials_done, records_of(second), second.finish_reason) == (10, 10, "budget")
+    assert (second.trials_done, len(records_of(second)), second.finish_reason) == (10, 10, "budget")
     off = tune(runs.launch(SMALL | {"warm_start": False, "trials": 1}, None, enqueue=False))
     assert off.warm_start is None
 
@@ -89,7 +88,7 @@ def test_a_killed_engine_leaves_nothing_behind_and_resumes_to_exactly_its_budget
     assert list(run.trials.values_list("number", flat=True)) == list(range(1, 9))
     assert list(run.trials.values_list("number", "latency_s"))[: len(before)] == before
     assert list(run.tasks.values_list("trials", flat=True)) == [8]
-    assert records_of(run) == 8
+    assert len(records_of(run)) == 8
 
 
 def kill_engines() -> None:
@@ -101,5 +100,6 @@ def engines() -> list[psutil.Process]:
     return descendants("tuning.engines.meta_schedule")
 
 
-def records_of(run: Run) -> int:
-    return len((run.work_dir / "database_tuning_record.json").read_text().splitlines())
+def records_of(run: Run) -> list[str]:
+    """Of all trials, the first one's first."""
+    return (run.work_dir / "database_tuning_record.json").read_text().splitlines()

@@ -378,11 +378,18 @@ def encode(message: Event | Control) -> bytes:
 
 def decode_event(line: bytes) -> Event:
     """Raises `msgspec.MsgspecError` if the line isn't an event."""
-    event: Event = _events.decode(line)
+    event: Event = _decoded(_events, line)
     return event
 
 
 def decode_control(line: bytes) -> Control:
     """Raises `msgspec.MsgspecError` if the line isn't a control."""
-    control: Control = _controls.decode(line)
+    control: Control = _decoded(_controls, line)
     return control
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], line: bytes) -> Any:
+    try:
+        return decoder.decode(line)
+    except (UnicodeDecodeError, RecursionError) as error:  # What msgspec raises for them isn't an error of its own.
+        raise msgspec.DecodeError(str(error)) from error

@@ -244,8 +244,7 @@ def test_a_trial_is_opened_and_closed_by_keyboard(explored: Page) -> None:
     expect(role(page, "trial")).to_be_focused()
     expect(page.locator("#trial-title")).to_have_text("Trial 7")
     page.keyboard.press("Tab")
-    page.keyboard.press("Tab")
-    page.get_by_role("link", name="Close").focus()
+    expect(page.get_by_role("link", name="Close")).to_be_focused()
     page.keyboard.press("Enter")
     expect(role(page, "trial")).to_have_count(0)
 

@@ -136,7 +136,7 @@ def test_it_shows_alerts() -> None:
     assert '<div class="markdown-alert markdown-alert-warning">' in html("> [!WARNING]\n> noisy machine")
 
 
-def test_pathological_input_is_rendered_quickly() -> None:
+def test_pathological_input_yields_safe_html() -> None:
     for piece in ("[", "![", "*a_ ", "> ", "`", "<", "a\n\n", "| a ", "[a](", "- ", "&#", "https://a."):
         assert_harmless(html((piece * NOTES_BYTES)[:NOTES_BYTES]))
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, get_args
 
 import msgspec
@@ -92,10 +93,34 @@ def test_controls_survive_encoding(control: Control) -> None:
     assert protocol.decode_control(line) == control
 
 
-@given(st.binary())
-def test_anything_else_raises_one_kind_of_error(line: bytes) -> None:
+@given(EVENTS, st.floats(0, 1, exclude_max=True))
+def test_a_part_of_an_event_is_no_event(event: Event, share: float) -> None:
+    line = protocol.encode(event).rstrip()
     with pytest.raises(msgspec.MsgspecError):
-        protocol.decode_event(b"?" + line)
+        protocol.decode_event(line[: int(share * len(line))])
+
+
+@pytest.mark.parametrize("decode", [protocol.decode_event, protocol.decode_control])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"?",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"type":"nosuch"}',
+        b'{"type":"failed"}',
+        b'{"type":"extend","trials_budget":8}',
+        b'{"type":"failed","error":"\xff"}',
+        b'{"type":"start","work_dir":"\xff"}',
+        b'{"deep":' + b"[" * 100_000,
+    ],
+    ids=lambda line: line[:40],
+)
+def test_anything_else_raises_one_kind_of_error(line: bytes, decode: Callable[[bytes], object]) -> None:
+    with pytest.raises(msgspec.MsgspecError):
+        decode(line)
 
 
 @pytest.mark.parametrize(
