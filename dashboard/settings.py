@@ -188,6 +188,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "dashboard.http.middleware.Private",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "dashboard.http.middleware.BodyLimit",
@@ -316,8 +317,11 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "filters": {"outages": {"()": "dashboard.http.outages.OneLine"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["outages"]}},
+    "filters": {
+        "outages": {"()": "dashboard.http.logs.OneLine"},
+        "queries": {"()": "dashboard.http.logs.NoQueries"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["outages", "queries"]}},
     "root": {"handlers": ["console"], "level": env.log_level("LOG_LEVEL", logging.INFO)},
     "loggers": {
         "django.request": {"level": "ERROR"},

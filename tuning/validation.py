@@ -18,6 +18,8 @@ from typing_extensions import ParamSpec, TypedDict
 Struct = TypeVar("Struct", bound=msgspec.Struct)
 Value = TypeVar("Value")
 Given = ParamSpec("Given")
+LONGEST_NUMBER = 18
+"""Digits. Python refuses to convert thousands of them."""
 
 
 class Invalid(Exception):
@@ -44,6 +46,11 @@ def gather(wrong: dict[str, str], check: Callable[Given, Value], *args: Given.ar
 def unknown(given: Iterable[Any], known: Sequence[str], kind: str = "field") -> dict[str, str]:
     """An error for each name that isn't known: a misspelled one must not be ignored."""
     return {str(name): f"There is no such {kind}. Known: {', '.join(known)}." for name in given if name not in known}
+
+
+def natural(text: str) -> int | None:
+    """The whole number that the text is; None if it isn't one, or has more digits than fit into a database's numbers."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER else None
 
 
 def properties_of(struct: type[msgspec.Struct]) -> dict[str, dict[str, Any]]:

@@ -36,6 +36,8 @@ COMPRESSED_FROM = 200
 """Bytes; shorter responses aren't compressed."""
 QUICK = 1
 """zlib's fastest level."""
+UNNEEDED = ("camera", "display-capture", "geolocation", "gyroscope", "microphone", "payment", "usb")
+"""What no page may ask the browser for."""
 
 
 def body_limit(method: str, path: str) -> int:
@@ -79,6 +81,15 @@ class CompressedJson(MiddlewareMixin):
             response.content = gzip.compress(response.content, QUICK, mtime=0)
             response.headers["Content-Encoding"] = "gzip"
             response.headers["Content-Length"] = str(len(response.content))
+        return response
+
+
+class Private(MiddlewareMixin):
+    """Keeps what the site shows out of caches, and its pages away from devices that they don't need. Static files come before it."""
+
+    def process_response(self, _request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        response.headers.setdefault("Cache-Control", "no-store")
+        response.headers.setdefault("Permissions-Policy", ", ".join(f"{feature}=()" for feature in UNNEEDED))
         return response
 
 

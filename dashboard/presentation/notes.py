@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 import nh3
+import pygments
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
@@ -14,7 +17,6 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
-from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
@@ -28,7 +30,7 @@ LANGUAGES = {
     *("python", "py", "cpp", "c++", "c", "cuda", "rust", "llvm", "mlir", "asm", "json", "yaml", "toml", "ini", "diff"),
     *("bash", "sh", "shell", "sql", "cmake", "docker", "javascript", "xml"),
 }
-"""Languages with syntax highlighting. Others aren't safe: some lexers (`console`) can take minutes for a crafted text."""
+"""Languages with syntax highlighting. Others aren't safe: some lexers (`console`) can take minutes for a single token."""
 LONGEST_WORD = 2000
 """Longest word for which links are detected, which takes quadratic time."""
 TEXT = ("a", "br", "code", "em", "s", "span", "strong")
@@ -52,14 +54,29 @@ SANITISER = nh3.Cleaner(
     url_schemes={"http", "https", "mailto"},
     link_rel="noopener nofollow",
 )
+HIGHLIGHTING_S = 0.2
+"""Seconds for highlighting all code of a note; what remains then stays plain. Some lexers take quadratic time for crafted code."""
 _alone = threading.Lock()
 """The link detection isn't thread-safe."""
+
+
+class _Rendering:
+    until = 0.0
+    """When highlighting ends, by the monotonic clock; set under the lock."""
+
+
+_rendering = _Rendering()
+
+
+class _TooSlow(Exception):
+    pass
 
 
 @lru_cache(maxsize=32)
 def html(text: str) -> SafeString:
     finds_links = all(len(word) <= LONGEST_WORD for word in text.split())
     with _alone:
+        _rendering.until = time.monotonic() + HIGHLIGHTING_S
         rendered = _parser(finds_links).render(text)
     return mark_safe(SANITISER.clean(rendered))  # noqa: S308 - it is sanitized
 
@@ -80,10 +97,19 @@ def _coloured(code: str, language: str, _attributes: str) -> str:
     if language.lower() not in LANGUAGES:
         return ""
     try:
-        coloured: str = highlight(code, get_lexer_by_name(language.lower()), HtmlFormatter(nowrap=True))
-    except ClassNotFound:
+        lexer = get_lexer_by_name(language.lower())
+        coloured: str = pygments.format(_in_time(lexer.get_tokens(code)), HtmlFormatter(nowrap=True))
+    except (ClassNotFound, _TooSlow):
         return ""
     return coloured
+
+
+def _in_time(tokens: Iterator[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
+    """The tokens. Raises `_TooSlow`."""
+    for token in tokens:
+        if time.monotonic() > _rendering.until:
+            raise _TooSlow
+        yield token
 
 
 def _image(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType) -> str:

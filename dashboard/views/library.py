@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 
 from tuning.models import Task
 from tuning.reads import library
+from tuning.validation import natural
 
 from .queries import chosen
 
@@ -74,8 +75,7 @@ def _wanted(request: HttpRequest) -> library.LibraryFilter:
 
 
 def _offset(request: HttpRequest) -> int:
-    offset = request.GET.get("offset", "")
-    return min(int(offset), 10**9) if offset.isascii() and offset.isdecimal() else 0
+    return min(natural(request.GET.get("offset", "")) or 0, 10**9)
 
 
 def _head(wanted: library.LibraryFilter, column: str, title: str, help_text: str) -> dict[str, Any]:

@@ -50,12 +50,18 @@ def about_run(run: Run) -> dict[str, Any]:
     }
 
 
+def _plain(text: str) -> str:
+    """Text that users wrote, so that a chat neither formats it nor notifies anybody: Slack's entities, and broken mentions and links."""
+    entities = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return entities.replace("@", "@\u200b").replace("](", "]\u200b(")
+
+
 def _sentence(run: Run) -> str:
     """The one line that a chat shows."""
     measured = f"{run.trials_done} of {run.trials_budget} trials, {run.trials_failed} failed"
     estimate = "no estimate" if run.estimated_latency_s is None else f"{run.estimated_latency_s * 1e3:.4g} ms estimated"
-    why = f" {run.error.strip().splitlines()[0]}" if run.error and run.error.strip() else ""
-    return f"Run {run.pk} ({run.name}) {VERBS.get(run.status, run.status)}: {estimate}, {measured}.{why}"
+    why = f" {_plain(run.error.strip().splitlines()[0])}" if run.error and run.error.strip() else ""
+    return f"Run {run.pk} ({_plain(run.name)}) {VERBS.get(run.status, run.status)}: {estimate}, {measured}.{why}"
 
 
 def about_compilation(compilation: Compilation) -> dict[str, Any]:
@@ -66,7 +72,7 @@ def about_compilation(compilation: Compilation) -> dict[str, Any]:
         *("created_at", "started_at", "finished_at", "coverage", "verified", "max_abs_error", "estimate_s"),
         *("measured_s", "speedup"),
     )
-    said = f"Compilation {compilation.pk} of run {shown['run']} ({shown['run_name']}): {shown['status']}"
+    said = f"Compilation {compilation.pk} of run {shown['run']} ({_plain(shown['run_name'])}): {shown['status']}"
     measured = f", {shown['measured_s'] * 1e3:.4g} ms measured" if shown["measured_s"] is not None else ""
     return {
         "path": f"/compilations/{compilation.pk}/",

@@ -205,10 +205,16 @@ def _table(run: Run, tasks: list[Task], form: TableFormat) -> Pieces:
     writer: Callable[..., Any] = CSVWriter if form == "csv" else ParquetWriter
     sink = _Sink()
     with writer(pa.PythonFile(sink, mode="w"), schema) as table:
-        for batch in _batches(run, tasks, schema):
+        names = {task.pk: _cell(task.name) if form == "csv" else task.name for task in tasks}
+        for batch in _batches(run, tasks, schema, names):
             table.write_batch(batch)
             yield sink.taken()
     yield sink.taken()
+
+
+def _cell(text: str) -> str:
+    """The text as spreadsheets show it: they would run one that begins like a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def _schema() -> pa.Schema:
@@ -219,7 +225,7 @@ def _schema() -> pa.Schema:
     return pa.schema(list(zip(COLUMNS, kinds, strict=True)))
 
 
-def _batches(run: Run, tasks: list[Task], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(run: Run, tasks: list[Task], schema: pa.Schema, names: dict[int, str]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     task_of = {task.pk: task for task in tasks}
@@ -230,7 +236,7 @@ def _batches(run: Run, tasks: list[Task], schema: pa.Schema) -> Iterator[pa.Reco
     for rows in trials.piecewise(*columns, size=PIECE_ROWS):
         number, keys, *rest = zip(*rows, strict=True)
         of = [task_of[key] for key in keys]
-        values = (number, [task.index for task in of], [task.name for task in of], *rest)
+        values = (number, [task.index for task in of], [names[task.pk] for task in of], *rest)
         yield pa.record_batch([list(column) for column in values], schema=schema)
 
 

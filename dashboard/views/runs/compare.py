@@ -13,7 +13,6 @@ from dashboard.presentation import comparison as shown
 from dashboard.presentation.comparison import View
 from tuning.reads.comparing import (
     FEWEST,
-    LONGEST_NUMBER,
     ComparedRunDict,
     ComparisonDict,
     DifferentOptionDict,
@@ -22,7 +21,7 @@ from tuning.reads.comparing import (
     runs_of,
     usable,
 )
-from tuning.validation import Invalid
+from tuning.validation import Invalid, natural
 from tuning.wording import target_label
 
 CHOICES = (
@@ -61,9 +60,9 @@ def _baseline(text: str) -> int | None:
     """Raises `Invalid` for `baseline`."""
     if not text:
         return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER):
+    if (key := natural(text)) is None:
         raise Invalid({"baseline": f"“{text[:40]}” isn't the number of a run."})
-    return int(text)
+    return key
 
 
 def _refused(request: HttpRequest, text: str, invalid: Invalid) -> HttpResponse:

@@ -24,7 +24,7 @@ from tuning.models import Run, Task
 from tuning.reads import console
 from tuning.reads.comparing import MOST
 from tuning.reads.curves import curves
-from tuning.validation import Invalid
+from tuning.validation import Invalid, natural
 
 COMPARABLE = 20
 """How many runs of the same network the page offers for a comparison."""
@@ -71,8 +71,7 @@ def run_figures(request: HttpRequest, pk: int) -> HttpResponseBase:
 @require_GET
 def run_console(request: HttpRequest, pk: int) -> JsonResponse:
     """The run's console log from the byte `after` on, or its tail."""
-    after = request.GET.get("after", "")
-    return JsonResponse(console.console(_run(pk), after=int(after) if after.isdecimal() else None))
+    return JsonResponse(console.console(_run(pk), after=natural(request.GET.get("after", ""))))
 
 
 @require_POST

@@ -95,7 +95,8 @@ def test_it_has_pages(viewer: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", [{"offset": "x"}, {"offset": "9" * 40}, {"order": "no"}, {"q": "\0"}, {"target": "\0"}]
+    "query",
+    [{"offset": "x"}, {"offset": "9" * 40}, {"offset": "9" * 45_000}, {"order": "no"}, {"q": "\0"}, {"target": "\0"}],
 )
 def test_it_tolerates_an_invalid_query(viewer: Client, query: dict[str, str]) -> None:
     ended()

@@ -93,6 +93,13 @@ def test_a_message_about_a_finished_run(receiver: Receiver, play: Play) -> None:
     assert (delivery.status, delivery.attempts, delivery.answer) == ("sent", 1, "204 No Content")
 
 
+def test_a_name_neither_formats_nor_notifies_in_a_chat() -> None:
+    run = make_run(name="<!channel> & @here [click](https://evil.example)")
+    text = messages.about_run(run)["text"]
+    assert "(&lt;!channel&gt; &amp; @\u200bhere [click]\u200b(https://evil.example))" in text
+    assert messages.about_run(run)["name"] == run.name
+
+
 def test_a_message_about_a_run_whose_engine_died(receiver: Receiver, play: Play) -> None:
     play(HELLO, {"do": "exit", "status": 3})
     jobs.tune(make_run().pk)

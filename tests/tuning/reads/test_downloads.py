@@ -130,6 +130,18 @@ def test_csv_has_units_in_its_headers(run: Run) -> None:
     assert table["task_name"] == [f"fused_matmul{task}" for task in table["task"]]
 
 
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@a", "\tb"])
+def test_csv_has_no_formulas(run: Run, name: str) -> None:
+    """Spreadsheets would run them."""
+    run.tasks.filter(index=1).update(name=name)
+    names = [
+        pyarrow.csv.read_csv(io.BytesIO(content(downloads.trial_file(run, "csv", task=1))))["task_name"].to_pylist()
+    ]
+    assert names == [[f"'{name}"] * 2]
+    table = pyarrow.parquet.read_table(io.BytesIO(content(downloads.trial_file(run, "parquet", task=1))))
+    assert table["task_name"].to_pylist() == [name] * 2
+
+
 def test_parquet_has_the_run_in_its_metadata(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(downloads, "PIECE_ROWS", 2)
     file = pyarrow.parquet.ParquetFile(io.BytesIO(content(downloads.trial_file(run, "parquet"))))

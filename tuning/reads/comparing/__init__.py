@@ -1,6 +1,6 @@
 """Compare runs: match their tasks, compute the differences, and warn about what isn't comparable."""
 
-from .choosing import FEWEST, LONGEST_NUMBER, MOST, baseline_of, runs_of, usable
+from .choosing import FEWEST, MOST, baseline_of, runs_of, usable
 from .comparison import compare
 from .shapes import (
     CaveatDict,
@@ -14,7 +14,6 @@ from .shapes import (
 
 __all__ = (
     "FEWEST",
-    "LONGEST_NUMBER",
     "MOST",
     "CaveatDict",
     "ComparedCellDict",

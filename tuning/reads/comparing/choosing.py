@@ -7,20 +7,18 @@ from collections.abc import Sequence
 from django.db.models import Prefetch
 
 from tuning.models import Run, Task
-from tuning.validation import Invalid
+from tuning.validation import Invalid, natural
 from tuning.wording import numbered
 
 FEWEST, MOST = 2, 8
 """Runs in a comparison; 8 colors can be told apart by everybody."""
-LONGEST_NUMBER = 18
-"""Digits of an id that fits into every database."""
 
 
 def usable(text: str) -> list[int]:
     """The ids in `text` of runs that exist, without duplicates, and at most as many as can be compared."""
-    keys = dict.fromkeys(int(one) for one in _named(text)[: 4 * MOST] if _is_number(one))
+    keys = [key for one in _named(text)[: 4 * MOST] if (key := natural(one)) is not None]
     existing = set(Run.objects.filter(pk__in=keys).values_list("pk", flat=True))
-    return [key for key in keys if key in existing][:MOST]
+    return [key for key in dict.fromkeys(keys) if key in existing][:MOST]
 
 
 def runs_of(text: str) -> list[Run]:
@@ -46,8 +44,10 @@ def _named(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER
+def _key(text: str) -> int:
+    if (key := natural(text)) is None:
+        raise Invalid({"runs": f"“{text[:40]}” is not a run number. Write them as in runs=1,2."})
+    return key
 
 
 def _keys(text: str) -> list[int]:
@@ -55,9 +55,7 @@ def _keys(text: str) -> list[int]:
     if not FEWEST <= len(named) <= MOST:
         chosen = f", not {len(named)}" if named else ""
         raise Invalid({"runs": f"Choose {FEWEST} to {MOST} runs{chosen}."})
-    if odd := next((one for one in named if not _is_number(one)), None):
-        raise Invalid({"runs": f"“{odd[:40]}” is not a run number. Write them as in runs=1,2."})
-    keys = [int(one) for one in named]
+    keys = [_key(one) for one in named]
     if twice := next((key for key in keys if keys.count(key) > 1), None):
         raise Invalid({"runs": f"Run {twice} is listed twice."})
     return keys

@@ -13,6 +13,7 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 from pytest_django.asserts import assertContains, assertNotContains
 
+from dashboard.presentation import notes
 from dashboard.presentation.notes import html
 from tests.world import make_run, make_user
 from tuning.actions.editing import NOTES_BYTES, edit
@@ -114,6 +115,19 @@ def test_it_highlights_code_of_known_languages() -> None:
     assert '<span class="k">def</span>' in html("```python\ndef f(): pass\n```")
     assert "<span" not in html("```brainfuck\n+++\n```")
     assert html("    a < b") == "<pre><code>a &lt; b\n</code></pre>\n"
+
+
+def test_code_that_takes_quadratic_time_stays_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pygments' C lexer takes 15 seconds for it."""
+    monkeypatch.setattr(notes, "HIGHLIGHTING_S", 0.01)
+    shown = html("```c\n" + " \n" * 9000 + "int x;\n```")
+    assert "<span" not in shown
+    assert shown.count("\n") > 9000
+
+
+def test_highlighting_has_a_limit_for_all_code_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notes, "HIGHLIGHTING_S", -1.0)
+    assert "<span" not in html("```python\ndef g(): pass\n```\n\n```python\ndef h(): pass\n```")
 
 
 def test_headings_are_below_those_of_the_page() -> None:

@@ -103,6 +103,7 @@ def test_it_gives_the_console_from_an_offset(operator: Client) -> None:
     run.console_log.write_text("one\ntwo\n")
     assert operator.get(f"/runs/{run.pk}/console/").json()["text"] == "one\ntwo\n"
     assert operator.get(f"/runs/{run.pk}/console/?after=4").json() == {"text": "two\n", "start": 4, "end": 8}
+    assert operator.get(f"/runs/{run.pk}/console/?after={'9' * 45_000}").json()["start"] == 0
 
 
 def test_it_stops_a_run(operator: Client) -> None:

@@ -11,8 +11,8 @@ from django.db import InterfaceError, OperationalError, connection
 from django.test import Client
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from dashboard.http import outages
-from dashboard.http.outages import OneLine
+from dashboard.http import logs
+from dashboard.http.logs import NoQueries, OneLine
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_an_outage_is_logged_once_and_in_one_line(log: Any, error: Exception) ->
 
 def test_an_outage_is_logged_again_after_a_while(log: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     log(RedisConnectionError("away"))
-    monkeypatch.setattr(outages, "REPEAT_S", -1.0)
+    monkeypatch.setattr(logs, "REPEAT_S", -1.0)
     assert log(RedisConnectionError("away")).count("\n") == 2
 
 
@@ -58,7 +58,18 @@ def test_other_errors_keep_their_traceback(log: Any) -> None:
 
 
 def test_the_site_logs_through_this_filter(settings: Any) -> None:
-    assert settings.LOGGING["handlers"]["console"]["filters"] == ["outages"]
+    assert settings.LOGGING["handlers"]["console"]["filters"] == ["outages", "queries"]
+
+
+def test_the_query_string_of_a_socket_isnt_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.handler.addFilter(NoQueries())
+    line = ('%s - "WebSocket %s" [accepted]', "10.0.0.7:5", "/ws/runs/1/?token=tb_secret")
+    logging.getLogger("uvicorn.error").info(*line)
+    logging.getLogger("another").info(*line)
+    assert [message.partition("WebSocket ")[2] for message in caplog.messages] == [
+        '/ws/runs/1/" [accepted]',
+        '/ws/runs/1/?token=tb_secret" [accepted]',
+    ]
 
 
 @pytest.mark.django_db

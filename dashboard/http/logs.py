@@ -1,4 +1,4 @@
-"""Logs an outage of the database or Redis in one line, repeated only now and then while it lasts."""
+"""What the log leaves out: the details and repetitions of an outage, and the query strings of sockets."""
 
 from __future__ import annotations
 
@@ -32,4 +32,13 @@ class OneLine(logging.Filter):
         reason = " ".join(str(error).split()) or type(error).__name__
         record.msg, record.args = "%s", (f"{' '.join(record.getMessage().split())}: {reason}",)
         record.exc_info = record.exc_text = None
+        return True
+
+
+class NoQueries(logging.Filter):
+    """Cuts the query string from the addresses that uvicorn logs: it may contain a token that somebody put there."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name == "uvicorn.error" and isinstance(record.args, tuple):
+            record.args = tuple(arg.partition("?")[0] if isinstance(arg, str) else arg for arg in record.args)
         return True
