@@ -10,6 +10,7 @@ class DashboardConfig(AppConfig):
 
     def ready(self) -> None:
         """Create the roles after migrations. This app is the last one, so all permissions exist by then."""
+        from . import checks  # noqa: F401 - they register themselves
         from .accounts import sync_roles
 
         post_migrate.connect(sync_roles, sender=self)

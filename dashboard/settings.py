@@ -20,6 +20,7 @@ from redis.connection import parse_url
 from dashboard.assets.wheels import folder_of
 from tuning.engines.wire.tracker import Address
 from tuning.host import valkey
+from tuning.host.private import keep_private
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Env()
@@ -60,11 +61,12 @@ def _redis_url(value: str) -> None:
 
 
 def _var() -> Path:
-    """The data folder, created if missing. Raises `EnvError` if it isn't writable."""
+    """The data folder, created if missing and closed to other users. Raises `EnvError` if it isn't writable."""
     folder = Path(env.str("TUNEBOARD_VAR", str(BASE_DIR / "var"), validate=validate.Length(min=1))).resolve()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
+        keep_private(folder)
     except OSError as error:
         raise EnvError(f'Environment variable "TUNEBOARD_VAR": {folder} can\'t be written: {error.strerror}') from error
     return folder
@@ -265,6 +267,13 @@ CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 
 AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend", "sesame.backends.ModelBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    *(
+        {"NAME": f"django.contrib.auth.password_validation.{name}"}
+        for name in ("CommonPasswordValidator", "NumericPasswordValidator", "UserAttributeSimilarityValidator")
+    ),
+]
 LOGIN_URL = "sign_in"
 LOGIN_REDIRECT_URL = "run_list"
 LOGOUT_REDIRECT_URL = "sign_in"

@@ -12,12 +12,12 @@ import time
 import urllib.error
 import urllib.request
 from functools import cached_property
-from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from tests.signing_in import signed_in
 from tuning.engines.wire.lifeline import die_with
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -140,9 +140,8 @@ class LiveSite:
     @cached_property
     def cookies(self) -> list[Any]:
         """The cookies of a signed-in admin, as Playwright takes them."""
-        jar = CookieJar()
-        with urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar)).open(self.login_url()):
-            return [{"name": cookie.name, "value": cookie.value or "", "url": self.url} for cookie in jar]
+        cookies = signed_in(self.login_url())
+        return [{"name": cookie.name, "value": cookie.value or "", "url": self.url} for cookie in cookies]
 
     def token(self, role: str = "operator") -> str:
         """An API token of this role, always the same."""

@@ -82,7 +82,8 @@ ALLOWED: dict[str, set[str]] = {
     "dashboard.assets": set(),
     "dashboard.models": set(),
     "dashboard.accounts": {"dashboard.models"},
-    "dashboard.apps": {"dashboard.accounts"},
+    "dashboard.checks": {"tuning.host"},
+    "dashboard.apps": {"dashboard.accounts", "dashboard.checks"},
     "dashboard.settings": {"dashboard.assets", "tuning.engines.wire", "tuning.host"},
     "dashboard.presentation": READ_SIDE,
     "dashboard.http": {

@@ -19,30 +19,47 @@ sign_out = login_not_required(LogoutView.as_view(http_method_names=["post"]))
 
 @method_decorator([login_not_required, never_cache], name="dispatch")
 class OneTimeLogin(SesameLoginView):  # type: ignore[misc]
-    """Signs in by a URL that works once and expires. HEAD isn't allowed: link checkers would use the URL up."""
+    """Signs in by a URL that works once and expires.
 
-    http_method_names = ("get",)
+    Opening the URL only asks: link previews would use it up, and another site could sign its visitors in as somebody else.
+    """
+
+    http_method_names = ("get", "post")
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        """Redirects to `next` if that is on this site, otherwise to the runs."""
-        user = _claimed(request)
-        if user is not None:
-            login(request, user)
-        elif not request.user.is_authenticated:
+        """Name the user and ask. Whoever is signed in goes on, even with a URL that was used."""
+        if user := _owner(request):
+            return _unreferred(render(request, "login_confirm.html", {"owner": user}))
+        return self.login_success() if request.user.is_authenticated else self.login_failed()
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Sign in, and redirect to `next` if that is on this site, otherwise to the runs."""
+        if not (user := _claimed(request)):
             return self.login_failed()
-        response: HttpResponse = self.login_success()
-        response.headers["Referrer-Policy"] = "no-referrer"
-        return response
+        login(request, user)
+        return _unreferred(self.login_success())
 
     def login_failed(self) -> HttpResponse:
         return render(self.request, "login_refused.html", status=403)
 
 
-def _claimed(request: HttpRequest) -> User | None:
-    """The URL's user, for one of two simultaneous visits only: a token is invalid once `last_login` has changed."""
+def _unreferred(response: HttpResponse) -> HttpResponse:
+    """No other page learns the URL."""
+    response.headers["Referrer-Policy"] = "no-referrer"
+    return response
+
+
+def _owner(request: HttpRequest) -> User | None:
+    """The user whose URL it is, if it still works."""
     from sesame.utils import get_user
 
     user: User | None = get_user(request, update_last_login=False)
+    return user
+
+
+def _claimed(request: HttpRequest) -> User | None:
+    """The URL's user, for one of two simultaneous requests only: a token is invalid once `last_login` has changed."""
+    user = _owner(request)
     if user is None:
         return None
     unused = User.objects.filter(pk=user.pk, last_login=user.last_login)

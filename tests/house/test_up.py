@@ -21,6 +21,7 @@ from django.core.management.base import CommandError
 from dashboard.hosting import Address
 from dashboard.management.commands.up import Command, _apart
 from tests.live import ROOT, LiveSite, environment, free_port
+from tests.signing_in import signed_in
 from tuning.host import valkey
 from tuning.host.processes import Child
 from tuning.queue.celery import COMPILE_QUEUE, EXTRACT_QUEUE
@@ -86,17 +87,16 @@ def test_it_prints_a_url_that_signs_in_once(site: LiveSite) -> None:
     site.wait_for(lambda: "sesame=" in site.said())
     found = re.search(rf"{site.url}/login/\?sesame=\S+", site.said())
     assert found, site.said()
-    cookies = CookieJar()
     assert status_of(runs)[1].startswith(f"{site.url}/sign-in/")
-    assert status_of(found[0], cookies) == (200, runs)
-    assert status_of(runs, cookies) == (200, runs)
-    assert status_of(found[0])[1] != runs
+    assert status_of(runs, signed_in(found[0])) == (200, runs)
+    assert status_of(found[0])[0] == 403
 
 
 def test_login_url_prints_a_url_for_a_later_sign_in(live_site: LiveSite) -> None:
     said = live_site.manage("login_url")
     assert re.fullmatch(rf"{live_site.url}/login/\?sesame=\S+\n", said)
-    assert status_of(said.strip()) == (200, f"{live_site.url}/runs/")
+    runs = f"{live_site.url}/runs/"
+    assert status_of(runs, signed_in(said.strip())) == (200, runs)
 
 
 def test_a_second_up_says_where_the_first_one_is(live_site: LiveSite) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import http.cookiejar
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +17,7 @@ import psutil
 from django.conf import settings
 
 from tests.benchmarks.engine.sides import Broken
+from tests.signing_in import signed_in
 from tuning.engines.wire.lifeline import die_with
 
 START_S = 180
@@ -67,7 +66,8 @@ class Site:
         try:
             self._wait(process)
             self.url = json.loads(self.lock.read_text())["url"]
-            self.cookie = _signed_in(self.manage("login_url", "--base", self.url).strip())
+            cookies = signed_in(self.manage("login_url", "--base", self.url).strip())
+            self.cookie = "; ".join(f"{cookie.name}={cookie.value}" for cookie in cookies)
             yield
         finally:
             process.send_signal(signal.SIGINT)
@@ -91,11 +91,3 @@ class Site:
 
     def _family(self) -> list[psutil.Process]:
         return [self.process, *self.process.children(recursive=True)]
-
-
-def _signed_in(login_url: str) -> str:
-    """Visits the URL; returns the cookies as a header value."""
-    jar = http.cookiejar.CookieJar()
-    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
-    with opener.open(login_url, timeout=60):
-        return "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)

@@ -7,8 +7,11 @@ from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from django.test import Client
 from django.utils import timezone
+from pytest_django.asserts import assertContains
 
 from dashboard.accounts import one_time_login_url
 from tests.world import make_user
@@ -59,14 +62,31 @@ def test_it_never_redirects_to_another_site(client: Client, target: str) -> None
 
 def test_it_signs_in_by_url_once(client: Client) -> None:
     url = one_time_login_url(make_user("operator"), "http://testserver")
-    first = client.get(url)
+    first = client.post(url)
     assert (first.status_code, first.headers["Location"]) == (302, "/runs/")
     assert signed_in(client)
     stranger = Client()
-    second = stranger.get(url)
-    assert second.status_code == 403
-    assert b"manage.py login_url" in second.content
+    for second in (stranger.get(url), stranger.post(url)):
+        assert second.status_code == 403
+        assert b"manage.py login_url" in second.content
     assert not signed_in(stranger)
+
+
+def test_opening_the_url_only_asks(client: Client) -> None:
+    """Chats and mail servers open links for a preview."""
+    url = one_time_login_url(make_user("operator", "ada"))
+    for _ in range(2):
+        assertContains(client.get(url), "Sign in as ada?")
+        assert not signed_in(client)
+    assert client.post(url).status_code == 302
+
+
+def test_another_site_cannot_sign_its_visitors_in() -> None:
+    url = one_time_login_url(make_user("operator", "mallory"))
+    victim = Client(enforce_csrf_checks=True)
+    assert victim.post(url).status_code == 403
+    victim.force_login(make_user("operator", "ada"))
+    assertContains(victim.get(url), "You are signed in as ada now.")
 
 
 def test_only_one_of_two_simultaneous_visits_signs_in(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +99,7 @@ def test_only_one_of_two_simultaneous_visits_signs_in(client: Client, monkeypatc
         return found
 
     monkeypatch.setattr("sesame.utils.get_user", other_visit_meanwhile)
-    assert client.get(url).status_code == 403
+    assert client.post(url).status_code == 403
     assert not signed_in(client)
 
 
@@ -109,28 +129,28 @@ def test_it_refuses_a_deactivated_user(client: Client) -> None:
 def test_head_does_not_use_up_the_url(client: Client) -> None:
     url = one_time_login_url(make_user("operator"))
     assert client.head(url).status_code == 405
-    assert client.get(url).status_code == 302
+    assert client.post(url).status_code == 302
 
 
 def test_a_signed_in_user_can_visit_a_used_url(client: Client) -> None:
     url = one_time_login_url(make_user("operator"))
-    client.get(url)
+    client.post(url)
     assert client.get(url + "&next=/runs/new/").headers["Location"] == "/runs/new/"
 
 
 def test_it_redirects_only_within_this_site(client: Client) -> None:
     user = make_user("operator")
-    assert client.get(one_time_login_url(user) + "&next=/runs/3/").headers["Location"] == "/runs/3/"
+    assert client.post(one_time_login_url(user) + "&next=/runs/3/").headers["Location"] == "/runs/3/"
     for target in ELSEWHERE:
         user.refresh_from_db()
-        assert Client().get(one_time_login_url(user) + f"&next={quote(target)}").headers["Location"] == "/runs/"
+        assert Client().post(one_time_login_url(user) + f"&next={quote(target)}").headers["Location"] == "/runs/"
 
 
 def test_the_url_is_neither_cached_nor_sent_as_referrer(client: Client) -> None:
     url = one_time_login_url(make_user("operator"))
-    response = client.get(url)
-    assert response.headers["Referrer-Policy"] == "no-referrer"
-    assert "no-store" in response.headers["Cache-Control"]
+    for response in (client.get(url), client.post(url)):
+        assert response.headers["Referrer-Policy"] == "no-referrer"
+        assert "no-store" in response.headers["Cache-Control"]
 
 
 def test_it_starts_a_new_session_at_sign_in(client: Client) -> None:
@@ -140,7 +160,7 @@ def test_it_starts_a_new_session_at_sign_in(client: Client) -> None:
     session.save()
     planted = str(session.session_key)
     client.cookies["tuneboard_session"] = planted
-    client.get(one_time_login_url(user))
+    client.post(one_time_login_url(user))
     assert client.session.session_key != planted
 
 
@@ -160,3 +180,9 @@ def test_every_form_needs_a_csrf_token() -> None:
     client.force_login(make_user("operator"))
     for path in ("/sign-out/", "/runs/new/", "/runs/1/stop/", "/runs/1/resume/"):
         assert client.post(path).status_code == 403, path
+
+
+@pytest.mark.parametrize("password", ["short1!", "password1234", "123456789012", "grace.hopper"])
+def test_weak_passwords_are_refused(password: str) -> None:
+    with pytest.raises(ValidationError):
+        validate_password(password, User(username="grace.hopper"))

@@ -1,0 +1,41 @@
+"""Keeps what Tuneboard writes from other users of the machine: sessions, uploaded models, libraries, logs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+OTHERS = 0o077
+"""The permissions of everybody but a file's owner."""
+
+
+def keep_private(folder: Path) -> None:
+    """Close the folder and what is in it to other users, and have this process create its files so from now on.
+
+    This also repairs what earlier versions left open. A folder of another user, or one that all users share, such as /tmp, stays as
+    it is.
+    """
+    os.umask(OTHERS)
+    if not is_open(folder) or not _is_own(folder):
+        return
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            _close(path)
+    _close(folder)  # Last, so that a repair that was interrupted begins again.
+
+
+def is_open(folder: Path) -> bool:
+    """Whether other users may enter the folder."""
+    return bool(folder.stat().st_mode & OTHERS)
+
+
+def _is_own(folder: Path) -> bool:
+    state = folder.stat()
+    return state.st_uid == os.geteuid() and not state.st_mode & stat.S_ISVTX
+
+
+def _close(path: Path) -> None:
+    if not path.is_symlink():
+        path.chmod(path.stat().st_mode & ~OTHERS)
