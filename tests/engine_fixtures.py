@@ -20,7 +20,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
     """Have the fake engine replay these events and actions."""
     path = tmp_path / "script.jsonl"
     monkeypatch.setitem(engine_process.ENGINES, "meta_schedule", "tests.fake_engine")
-    monkeypatch.setenv("FAKE_ENGINE_SCRIPT", str(path))
+    monkeypatch.setenv("TVM_FAKE_ENGINE_SCRIPT", str(path))
 
     def write(*steps: Event | dict[str, Any]) -> None:
         path.write_text(fake_engine.script(*steps))

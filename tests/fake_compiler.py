@@ -1,6 +1,6 @@
 """A fake builder and prover: `python -m tests.fake_compiler`, started like the real ones.
 
-FAKE_COMPILER says how it misbehaves instead of answering: `kill`, `hang`, `refuse`, `full` or `memory`. With `wrong`
+TVM_FAKE_COMPILER says how it misbehaves instead of answering: `kill`, `hang`, `refuse`, `full` or `memory`. With `wrong`
 it builds a library that computes something else.
 """
 
@@ -38,7 +38,7 @@ def build(question: Build, pipe: serving.Pipe) -> None:
     folder = Path(question.folder)
     (folder / LIBRARY).write_bytes(b"half")
     misbehave(pipe)
-    (folder / LIBRARY).write_bytes(b"wrong" if os.environ.get("FAKE_COMPILER") == "wrong" else b"whole")
+    (folder / LIBRARY).write_bytes(b"wrong" if os.environ.get("TVM_FAKE_COMPILER") == "wrong" else b"whole")
     (folder / UNTUNED).write_bytes(b"untuned")
     (folder / MANIFEST).write_bytes(msgspec.json.encode(question.about))
     used = [Used(f"function{nth}", one.run, one.trial, one.latency_s) for nth, one in enumerate(question.records)]
@@ -55,7 +55,7 @@ def prove(question: Prove, pipe: serving.Pipe) -> None:
 
 
 def misbehave(pipe: serving.Pipe) -> None:
-    how = os.environ.get("FAKE_COMPILER", "")
+    how = os.environ.get("TVM_FAKE_COMPILER", "")
     if how == "kill":
         os.write(2, b"LLVM ERROR: out of registers\n")
         os.kill(os.getpid(), signal.SIGSEGV)

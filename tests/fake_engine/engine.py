@@ -1,6 +1,6 @@
 """An engine that replays a script: `python -m tests.fake_engine --events-fd FD`, started like a real one.
 
-FAKE_ENGINE_SCRIPT names a file of JSON lines. A line with `type` is an event, which is sent as it is, except for trials
+TVM_FAKE_ENGINE_SCRIPT names a file of JSON lines. A line with `type` is an event, which is sent as it is, except for trials
 that an earlier process of the run has sent (`Start.trials_done`). A line with `do` is an action:
 {"do": "sleep", "seconds": 1}, {"do": "print", "text": "…"}, {"do": "kill"}, {"do": "exit", "status": 3},
 {"do": "raw", "text": "…"} sends the text as an event, {"do": "wait"} for Stop or the end of stdin,
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     start = decode_control(sys.stdin.buffer.readline())
     assert isinstance(start, Start)
     skip = start.trials_done
-    for line in Path(os.environ["FAKE_ENGINE_SCRIPT"]).read_text().splitlines():
+    for line in Path(os.environ["TVM_FAKE_ENGINE_SCRIPT"]).read_text().splitlines():
         step = json.loads(line)
         if step.get("type") == "trial" and skip:
             skip -= 1

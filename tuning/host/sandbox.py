@@ -22,6 +22,8 @@ from tuning.engines.wire.errors import Refused, last_line
 from tuning.engines.wire.question import Question, Refusal, Step
 from tuning.engines.wire.signals import signal_name
 
+from . import surroundings
+
 PULSE_S = 1.0
 """`on_step` is called at least this often."""
 READ_BYTES = 1 << 20
@@ -109,8 +111,8 @@ def _started(module: str, printed: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start the child: command, environment and working directory of every sandboxed process are decided here."""
     return subprocess.Popen(
         [sys.executable, "-m", module],
-        cwd=settings.BASE_DIR,
-        env=dict(os.environ),
+        cwd=surroundings.folder(),
+        env=surroundings.environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=printed,

@@ -16,12 +16,12 @@ from typing import Union
 
 import msgspec
 import psutil
-from django.conf import settings
 from typing_extensions import Self
 
 from tuning.engines.wire.protocol import Control, Event, Start, Stop, decode_event, encode
+from tuning.host import surroundings
 
-from .warm_parent import ForkedEngine, WarmParent, environment
+from .warm_parent import ForkedEngine, WarmParent
 
 ENGINES = {"meta_schedule": "tuning.engines.meta_schedule"}
 """By engine: the module to run."""
@@ -143,9 +143,9 @@ def _cold(module: str, console: int, events: int) -> Process:
         stdout=console,
         stderr=console,
         pass_fds=[events],
-        cwd=settings.BASE_DIR,
+        cwd=surroundings.folder(),
         start_new_session=True,
-        env=environment(),
+        env=surroundings.environment(),
     )
 
 

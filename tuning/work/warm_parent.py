@@ -11,10 +11,10 @@ import sys
 import threading
 from typing import IO
 
-from django.conf import settings
 from typing_extensions import Self
 
 from tuning.engines.wire.protocol import READY
+from tuning.host import surroundings
 
 logger = logging.getLogger(__name__)
 WAIT_S = 12.0
@@ -106,9 +106,9 @@ class WarmParent:
                 [*self._command, "--requests-fd", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                cwd=settings.BASE_DIR,
+                cwd=surroundings.folder(),
                 start_new_session=True,
-                env=environment(),
+                env=surroundings.environment(),
             )
 
     def _loaded(self) -> bool:
@@ -142,11 +142,6 @@ class WarmParent:
             self._requests.close()
         self._process = self._requests = None
         self._ready = False
-
-
-def environment() -> dict[str, str]:
-    """The environment of engines and their parents."""
-    return {**os.environ, "PYTHONUNBUFFERED": "1"}
 
 
 def _line(source: socket.socket, timeout: float | None) -> bytes:

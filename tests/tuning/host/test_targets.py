@@ -96,7 +96,7 @@ def test_a_process_that_gives_no_answer_is_an_error_of_the_field(
     if how == "hang":
         settings.INSPECT_S = 2
     monkeypatch.setattr(targets, "RESOLVER", "tests.fake_child")
-    monkeypatch.setenv("FAKE_CHILD", how)
+    monkeypatch.setenv("TVM_FAKE_CHILD", how)
     with pytest.raises(Invalid, match=words) as invalid:
         targets.resolve("this")
     assert list(invalid.value.fields) == ["target"]
@@ -104,7 +104,7 @@ def test_a_process_that_gives_no_answer_is_an_error_of_the_field(
 
 def test_processor_time_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "RESOLVER", "tests.fake_child")
-    monkeypatch.setenv("FAKE_CHILD", "spin")
+    monkeypatch.setenv("TVM_FAKE_CHILD", "spin")
     monkeypatch.setattr(sandbox, "limits", lambda: {"memory_mb": 4096, "cpu_s": 1})
     with pytest.raises(Invalid, match=r"Misbehaving took more than 1 s of processor time \(TUNEBOARD_INSPECT_S\)"):
         targets.resolve("this")
@@ -120,12 +120,12 @@ def test_an_answer_is_cached_and_a_failure_isnt(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(sandbox, "_started", counted)
     monkeypatch.setattr(targets, "RESOLVER", "tests.fake_child")
-    monkeypatch.setenv("FAKE_CHILD", "exit")
+    monkeypatch.setenv("TVM_FAKE_CHILD", "exit")
     for _ in range(2):
         with pytest.raises(Invalid, match="ended with status 3"):
             targets.resolve("this")
     assert len(asked) == 2
-    monkeypatch.setenv("FAKE_CHILD", "")
+    monkeypatch.setenv("TVM_FAKE_CHILD", "")
     first = targets.resolve("this")
     first["target"].clear()
     assert targets.resolve("this")["target"] == {"kind": "llvm"}, "each caller has a dict of its own"

@@ -41,7 +41,7 @@ def worker(
     """Start a worker as `up` does, but with the fake engine."""
     import os
 
-    env = database_env | {"FAKE_ENGINE_SCRIPT": os.environ["FAKE_ENGINE_SCRIPT"]}
+    env = database_env | {"TVM_FAKE_ENGINE_SCRIPT": os.environ["TVM_FAKE_ENGINE_SCRIPT"]}
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> subprocess.Popen[bytes]:

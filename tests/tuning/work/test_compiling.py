@@ -195,7 +195,7 @@ def test_a_killed_job_leaves_nothing_and_compiling_again_succeeds(
 ) -> None:
     job = subprocess.Popen(
         [sys.executable, "-c", JOB.format(key=queued.pk)],
-        env={**os.environ, **database_env, "FAKE_COMPILER": "hang"},
+        env={**os.environ, **database_env, "TVM_FAKE_COMPILER": "hang"},
         cwd=project_root,
     )
     until(lambda: "hanging" in log_of(queued))

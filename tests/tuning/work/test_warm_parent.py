@@ -198,7 +198,7 @@ time.sleep(600)
 
 
 def test_it_ends_with_its_worker_however_that_ends(database_env: dict[str, str], play: Play) -> None:
-    env = database_env | {"FAKE_ENGINE_SCRIPT": os.environ["FAKE_ENGINE_SCRIPT"]}
+    env = database_env | {"TVM_FAKE_ENGINE_SCRIPT": os.environ["TVM_FAKE_ENGINE_SCRIPT"]}
     command = [sys.executable, "-c", WORKER]
     with subprocess.Popen(command, env=env, cwd=settings.BASE_DIR, stdout=subprocess.PIPE) as worker:
         assert worker.stdout
