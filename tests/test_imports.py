@@ -61,13 +61,16 @@ ALLOWED: dict[str, set[str]] = {
     "tuning.engines.networks": {"tuning.engines.networks.uploaded", "tuning.engines.wire"},
     "tuning.engines.networks.uploaded": {"tuning.engines.wire"},
     "tuning.engines.measuring": {"tuning.engines.wire"},
+    "tuning.engines.confinement": {"tuning.engines.wire"},
     "tuning.engines.oneshot": {
+        "tuning.engines.confinement",
         "tuning.engines.measuring",
         "tuning.engines.networks",
         "tuning.engines.targets",
         "tuning.engines.wire",
     },
     "tuning.engines.meta_schedule": {
+        "tuning.engines.confinement",
         "tuning.engines.forking",
         "tuning.engines.measuring",
         "tuning.engines.networks",

@@ -1,6 +1,6 @@
 """The parent's side of the sandbox: has a process of its own answer one question, within limits.
 
-Nothing that TVM runs into there reaches this process. The child's side is `tuning.engines.oneshot.serving`.
+Nothing that TVM runs into there reaches this process, nor the site's files and the network (`tuning.engines.confinement`). The child's side is `tuning.engines.oneshot.serving`.
 """
 
 from __future__ import annotations
@@ -8,18 +8,20 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from typing import IO, Any, NamedTuple, TypeVar, Union
 
 import msgspec
 from django.conf import settings
 
 from tuning.engines.wire.errors import Refused, last_line
-from tuning.engines.wire.question import Question, Refusal, Step
+from tuning.engines.wire.question import InForce, Probe, Question, Refusal, Step
 from tuning.engines.wire.signals import signal_name
 
 from . import surroundings
@@ -57,6 +59,12 @@ class Limits(NamedTuple):
         return f" ({self.variable}_{what})" if self.variable else ""
 
 
+@cache
+def in_force() -> InForce:
+    """What confines sandboxed processes on this machine."""
+    return ask_once("tuning.engines.oneshot.probing", Probe(**limits()), InForce)
+
+
 def limits() -> dict[str, Any]:
     """The limits of a `Question`, for what users wait for: models, schedules and targets."""
     return {"memory_mb": settings.INSPECT_MEMORY_MB, "cpu_s": settings.INSPECT_S}
@@ -90,15 +98,16 @@ def ask(  # noqa: PLR0913 - what differs between questions
     The process ends when the iterator is closed.
     """
     limits = limits or Limits(settings.INSPECT_S, "TUNEBOARD_INSPECT")
-    with tempfile.TemporaryFile() as unread:
+    with tempfile.TemporaryFile() as unread, tempfile.TemporaryDirectory(prefix="tuneboard-") as folder:
         printed = printed or unread
-        with _started(module, printed) as process:
+        with _started(module, printed, folder) as process:
             try:
                 yield from _answers(process, question, _decoder(kind), on_step, limits)
             except _Ended as ended:
                 raise Died(_death(ended, question, limits, printed)) from None
             finally:
-                process.kill()
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # And what it has started.
 
 
 class _Ended(Exception):
@@ -107,15 +116,19 @@ class _Ended(Exception):
         self.status, self.step = status, step
 
 
-def _started(module: str, printed: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start the child: command, environment and working directory of every sandboxed process are decided here."""
+def _started(module: str, printed: IO[bytes], folder: str) -> subprocess.Popen[bytes]:
+    """Start the child: command, environment and working directory of every sandboxed process are decided here.
+
+    The folder is empty. It is also the child's for temporary files, and the only one that it can write to unless its question names another.
+    """
     return subprocess.Popen(
         [sys.executable, "-m", module],
-        cwd=surroundings.folder(),
-        env=surroundings.environment(),
+        cwd=folder,
+        env={**surroundings.environment(), "TMPDIR": folder},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=printed,
+        start_new_session=True,
     )
 
 

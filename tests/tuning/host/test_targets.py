@@ -114,9 +114,9 @@ def test_an_answer_is_cached_and_a_failure_isnt(monkeypatch: pytest.MonkeyPatch)
     asked: list[str] = []
     started = sandbox._started
 
-    def counted(module: str, printed: Any) -> Any:
+    def counted(module: str, *args: Any) -> Any:
         asked.append(module)
-        return started(module, printed)
+        return started(module, *args)
 
     monkeypatch.setattr(sandbox, "_started", counted)
     monkeypatch.setattr(targets, "RESOLVER", "tests.fake_child")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
+import tempfile
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,12 +14,14 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
 from tuning.engines import networks
+from tuning.engines.confinement import confine
 from tuning.engines.forking import fork_server
 from tuning.engines.networks import extraction
 from tuning.engines.targets import cuda, intrinsics
 from tuning.engines.targets.resolving import Resolved, TargetRefused, kind_of, knows_float16, resolve
 from tuning.engines.wire.errors import Refused, RunRefused
 from tuning.engines.wire.protocol import Phase, Start, TaskInfo, TasksExtracted
+from tuning.engines.wire.question import Reach
 from tuning.logs.meta_schedule import WORKLOADS, pad, record_lines, repair, workload_hashes
 
 from .loop import TuningConfig, tune
@@ -27,6 +31,8 @@ from .trials import Trials
 from .warm_start import PriorRecords
 
 logger = logging.getLogger("tuneboard")
+SCRATCH = "tmp"
+"""In the run's folder: temporary files."""
 INTRINSICS = "TUNEBOARD_INTRINSICS"
 """Environment variable that tells a fork server which tensor intrinsics its workers need."""
 
@@ -35,6 +41,7 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
     """Tune until the budget is used up, and end the process. Raises `RunRefused`."""
     work_dir = Path(start.work_dir)
     work_dir.mkdir(parents=True, exist_ok=True)
+    _confine(start, work_dir)
     context = _fork_server(start)
     controls.watch()
     resolved = _resolved(start)
@@ -59,6 +66,18 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
         search = Search(trials, {info.name: info.index for info in infos}, target, prior)
         tune(extracted, search, TuningConfig(start.options, work_dir, target, context, start.remote))
     trials.finish(trials.finish_reason())
+
+
+def _confine(start: Start, work_dir: Path) -> None:
+    """Keep this process, and the builds and measurements that it forks, from the site's other files and from the network."""
+    scratch = work_dir / SCRATCH
+    shutil.rmtree(scratch, ignore_errors=True)  # Of an engine that was killed.
+    scratch.mkdir()
+    tempfile.tempdir = os.environ["TMPDIR"] = str(scratch)
+    reach = Reach(start.network.paths(), (str(work_dir),), network=start.remote is not None)
+    in_force = confine(reach)
+    network = "a tracker's devices" if reach.network else in_force.network or "not confined"
+    logger.info("Files: %s. Network: %s.", in_force.files or "not confined", network)
 
 
 def _chosen(start: Start, tasks: int) -> set[int]:

@@ -1,7 +1,7 @@
 """The child's side of the sandbox: a process that answers one question and ends.
 
 It reads a JSON `Question` from stdin and writes JSON lines: any number of `Step`s and answers, or a `Refusal`. It limits its own
-memory and processor time before it loads TVM; the parent, `tuning.host.sandbox`, limits the time on the clock.
+memory, processor time and reach before it loads TVM; the parent, `tuning.host.sandbox`, limits the time on the clock.
 """
 
 from __future__ import annotations
@@ -15,16 +15,20 @@ from typing import TypeVar
 
 import msgspec
 
+from tuning.engines.confinement import confine
 from tuning.engines.wire import versions
 from tuning.engines.wire.errors import Refused, in_one_line
 from tuning.engines.wire.lifeline import die_with
-from tuning.engines.wire.question import Question, Refusal, Step
+from tuning.engines.wire.question import InForce, Question, Refusal, Step
 
 Asked = TypeVar("Asked", bound=Question)
 
 
 class Pipe:
     """Standard output, reserved for answers. TVM and its importers print to stdout too: from now on that goes to stderr."""
+
+    confined: InForce
+    """What confines this process."""
 
     def __init__(self) -> None:
         self._fd = os.dup(sys.stdout.fileno())
@@ -46,6 +50,7 @@ def serve(kind: type[Asked], answer: Callable[[Asked, Pipe], None], failure: str
     pipe = Pipe()
     question = msgspec.json.decode(sys.stdin.buffer.read(), type=kind)
     _limit(question)
+    pipe.confined = confine(question.reach())
     if trouble := versions.problem():
         pipe.send(Refusal(trouble))
         return

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from .protocol import NetworkSpec, Remote, TensorInfo
-from .question import Question
+from .question import Question, Reach
 
 PhaseName = Literal["loading", "building", "linking", "verifying", "benchmarking"]
 Side = Literal["tuned", "untuned", "onnxruntime"]
@@ -55,6 +55,9 @@ class Build(Question, frozen=True, kw_only=True):
     about: dict[str, Any] = {}
     """More content for the manifest."""
 
+    def reach(self) -> Reach:
+        return Reach(self.network.paths(), (self.folder,))
+
 
 class Prove(Question, frozen=True, kw_only=True):
     """Asks to compare and benchmark the libraries in `folder`."""
@@ -68,6 +71,9 @@ class Prove(Question, frozen=True, kw_only=True):
     benchmark_s: float
     """Seconds for all rounds together."""
     remote: Remote | None = None
+
+    def reach(self) -> Reach:
+        return Reach((self.folder, *self.network.paths()), network=self.remote is not None)
 
 
 class Phase(msgspec.Struct, tag="phase", frozen=True):

@@ -15,6 +15,9 @@ class Question(question.Question, frozen=True):
     target: dict[str, Any] | None
     """As resolved; None for any target, which is enough to count operations."""
 
+    def reach(self) -> question.Reach:
+        return question.Reach(reads=self.network.paths())
+
 
 class Inspected(msgspec.Struct, tag="inspected", frozen=True):
     """A network that can be tuned."""

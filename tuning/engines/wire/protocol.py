@@ -152,6 +152,10 @@ class NetworkSpec(msgspec.Struct, frozen=True):
     options: dict[str, int | str] = {}
     file: ModelFile | None = None
 
+    def paths(self) -> tuple[str, ...]:
+        """The files that it is read from."""
+        return (self.file.path,) if self.file else ()
+
 
 TaskIndex = Annotated[int, Meta(ge=0, le=100_000)]
 

@@ -5,10 +5,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
+
+
+class Reach(NamedTuple):
+    """What a process reaches besides code and temporary files: paths, and the network or not."""
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    network: bool = False
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,11 +29,26 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     quietly: bool = True
     """Run at low priority, since runs may be measuring on this machine. Off if it is this process that measures."""
 
+    def reach(self) -> Reach:
+        """What the process needs for the answer."""
+        return Reach()
+
 
 class Step(msgspec.Struct, tag="step", frozen=True):
     """What the process is doing from now on."""
 
     text: str
+
+
+class Probe(Question, frozen=True):
+    """Asks what confines the process that answers."""
+
+
+class InForce(msgspec.Struct, tag="in_force", frozen=True):
+    """What confines a process; null where the machine doesn't offer it."""
+
+    files: str | None
+    network: str | None
 
 
 class Refusal(msgspec.Struct, tag="refused", frozen=True):

@@ -1,0 +1,62 @@
+"""Confines the calling process, for good: it keeps access to the files that it needs, and to no network.
+
+Whatever the kernel offers is used: Landlock for files and TCP (Linux 5.13; TCP from 6.7), and a network namespace of its own where
+the process may make one. Containers often forbid the latter. Children inherit it all.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tuning.engines.wire.question import InForce, Reach
+
+from . import landlock, namespaces
+
+SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/sys")
+"""Programs and libraries, and what the kernel tells of the machine. Of other processes, Landlock hides what is private."""
+CONFIGURATION = (
+    "alternatives",
+    "group",
+    "hosts",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "nsswitch.conf",
+    "passwd",
+)
+"""In /etc: what the loader, compilers and Python read. All users may read them."""
+DEVICES = ("full", "null", "random", "urandom", "zero", "nvidia*", "shm")
+"""In /dev."""
+
+
+def confine(reach: Reach) -> InForce:
+    """From now on, reach nothing but code, temporary files and what `reach` names. Call it while there is one thread."""
+    network = None if reach.network else namespaces.leave_network()
+    version = landlock.version()
+    if not version:
+        return InForce(None, network)
+    landlock.restrict([*_code(), *map(Path, reach.reads)], [*_scratch(), *map(Path, reach.writes)], tcp=reach.network)
+    if not reach.network and version >= landlock.TCP_SINCE:
+        network = network or "Landlock, for TCP only"
+    return InForce(f"Landlock {version}", network)
+
+
+def _code() -> list[Path]:
+    """The packages of this program, Python's, and the system's. Not the folder that has ours: the site's data is in it, too."""
+    main = sys.modules["__main__"].__spec__
+    ours = {__name__.partition(".")[0], main.name.partition(".")[0] if main else ""}
+    packages = [Path(path) for name in ours if name in sys.modules for path in sys.modules[name].__path__]
+    shared = (
+        {Path(path).resolve() for path in sys.path if path}
+        - {path.resolve().parent for path in packages}
+        - {Path.cwd()}
+    )
+    python = {Path(prefix) for prefix in (sys.prefix, sys.base_prefix)}
+    return [*packages, *shared, *python, *map(Path, SYSTEM), *(Path("/etc") / name for name in CONFIGURATION)]
+
+
+def _scratch() -> list[Path]:
+    return [Path(tempfile.gettempdir()), *(path for name in DEVICES for path in Path("/dev").glob(name))]
