@@ -21,6 +21,8 @@ VAR = Path(os.environ.get("TVM_HOSTILE_VAR", "."))
 PORT = int(os.environ.get("TVM_HOSTILE_PORT", "0"))
 PARENT = os.getppid()
 LEFT_BEHIND_S = "607.25"
+OF_OTHERS = {"read the environment of its parent"}
+"""What root may do unless it is in a user namespace."""
 
 
 def connect_by_tcp() -> None:

@@ -11,7 +11,8 @@ import psutil
 import pytest
 
 from dashboard import checks
-from tests.hostile_child import ALLOWED, ATTEMPTS, LEFT_BEHIND_S
+from tests.hostile_child import ALLOWED, ATTEMPTS, LEFT_BEHIND_S, OF_OTHERS
+from tuning.engines.confinement import landlock
 from tuning.engines.wire.question import InForce
 from tuning.engines.wire.targets import Resolve, TargetInfo
 from tuning.host import sandbox
@@ -24,6 +25,9 @@ def port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
+needs_landlock = pytest.mark.skipif(landlock.version() < landlock.SCOPES_SINCE, reason="this kernel has no Landlock 6")
+
+
 def attempted(monkeypatch: pytest.MonkeyPatch, var: Path, port: int) -> dict[str, bool]:
     (var / "secret_key").write_text("secret")
     monkeypatch.setenv("TVM_HOSTILE_VAR", str(var))
@@ -33,13 +37,17 @@ def attempted(monkeypatch: pytest.MonkeyPatch, var: Path, port: int) -> dict[str
     return found
 
 
+@needs_landlock
 def test_hostile_code_reaches_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, port: int) -> None:
     done = attempted(monkeypatch, tmp_path, port)
-    assert [name for name in ATTEMPTS if done[name]] == []
+    # What takes a network namespace isn't offered by every machine; `check --deploy` says so.
+    beyond = set() if sandbox.in_force().network == "network namespace" else {"send by UDP", *OF_OTHERS}
+    assert {name for name in ATTEMPTS if done[name]} <= beyond
     assert [name for name in ALLOWED if not done[name]] == []
     assert not any(LEFT_BEHIND_S in (process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
 
 
+@needs_landlock
 def test_the_data_folder_within_the_project_is_out_of_reach(
     monkeypatch: pytest.MonkeyPatch, project_root: Path, tmp_path_factory: Any, port: int
 ) -> None:
@@ -53,24 +61,18 @@ def test_the_data_folder_within_the_project_is_out_of_reach(
         var.rmdir()
 
 
-def test_this_machine_confines_them() -> None:
-    in_force = sandbox.in_force()
-    assert in_force.files is not None
-    assert in_force.network == "network namespace"
-    assert checks.sandbox_in_force() == []
-
-
 @pytest.mark.parametrize(
     ("in_force", "words"),
     [
-        (InForce(None, None), "files and network"),
-        (InForce("Landlock 3", None), "machine's network"),
-        (InForce(None, "network namespace"), "machine's files"),
+        (InForce("Landlock 7", "network namespace"), "files: Landlock 7; network: network namespace"),
+        (InForce("Landlock 3", None), "files: Landlock 3; network: nothing"),
+        (InForce(None, None), "files: nothing; network: nothing"),
     ],
 )
-def test_the_deployment_check_says_what_the_machine_lacks(
+def test_the_deployment_check_says_what_is_in_force(
     monkeypatch: pytest.MonkeyPatch, in_force: InForce, words: str
 ) -> None:
     monkeypatch.setattr(sandbox, "in_force", lambda: in_force)
-    (warning,) = checks.sandbox_in_force()
-    assert words in warning.msg
+    (info,) = checks.sandbox_in_force()
+    assert words in info.msg
+    assert (info.hint is None) == (None not in (in_force.files, in_force.network))
