@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,17 @@ def test_the_data_folder_within_the_project_is_out_of_reach(
     finally:
         (var / "secret_key").unlink()
         var.rmdir()
+
+
+@needs_landlock
+def test_a_data_folder_that_they_can_read_is_told(settings: Any) -> None:
+    sandbox.in_force.cache_clear()
+    assert sandbox.in_force().files is not None
+    # Programs are read from there.
+    settings.VAR = Path(sys.prefix) / "lib"
+    sandbox.in_force.cache_clear()
+    assert sandbox.in_force().files is None
+    sandbox.in_force.cache_clear()
 
 
 @pytest.mark.parametrize(

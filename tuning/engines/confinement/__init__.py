@@ -14,8 +14,11 @@ from tuning.engines.wire.question import InForce, Reach
 
 from . import landlock, namespaces
 
-SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/sys")
-"""Programs and libraries, and what the kernel tells of the machine. Of other processes, Landlock hides what is private."""
+PROGRAMS = ("bin", "include", "lib", "lib32", "lib64", "libexec", "share")
+"""Folders of programs and libraries. Not those that contain them: the site may be installed in /usr/local or /opt."""
+SYSTEM = ("/", "/usr", "/usr/local", *map(str, sorted(Path("/usr/local").glob("cuda*"))))
+MACHINE = ("/proc", "/sys")
+"""What the kernel tells of the machine. Of other processes, Landlock hides what is private."""
 CONFIGURATION = (
     "alternatives",
     "group",
@@ -54,8 +57,10 @@ def _code() -> list[Path]:
         - {path.resolve().parent for path in packages}
         - {Path.cwd()}
     )
-    python = {Path(prefix) for prefix in (sys.prefix, sys.base_prefix)}
-    return [*packages, *shared, *python, *map(Path, SYSTEM), *(Path("/etc") / name for name in CONFIGURATION)]
+    programs = [Path(prefix) / name for prefix in (*SYSTEM, sys.prefix, sys.base_prefix) for name in PROGRAMS]
+    environment = Path(sys.prefix) / "pyvenv.cfg"
+    etc = [Path("/etc") / name for name in CONFIGURATION]
+    return [*packages, *shared, *programs, environment, *map(Path, MACHINE), *etc]
 
 
 def _scratch() -> list[Path]:

@@ -43,6 +43,9 @@ class Step(msgspec.Struct, tag="step", frozen=True):
 class Probe(Question, frozen=True):
     """Asks what confines the process that answers."""
 
+    data: str
+    """The site's data folder, which it must not be able to read."""
+
 
 class InForce(msgspec.Struct, tag="in_force", frozen=True):
     """What confines a process; null where the machine doesn't offer it."""
