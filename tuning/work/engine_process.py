@@ -8,6 +8,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,7 @@ class EngineProcess:
 
     def __init__(self, engine: str, start: Start, console_log: Path) -> None:
         console_log.parent.mkdir(parents=True, exist_ok=True)
+        self._scratch = tempfile.TemporaryDirectory(prefix="tuneboard-", ignore_cleanup_errors=True)
         with console_log.open("ab") as log:
             self._process, reader = _started(ENGINES[engine], log.fileno())
         os.set_blocking(reader, False)
@@ -49,7 +51,7 @@ class EngineProcess:
         self._selector.register(reader, selectors.EVENT_READ)
         self.ended = False
         """The engine closed its pipe: there will be no more events."""
-        self.send(start)
+        self.send(msgspec.structs.replace(start, scratch=self._scratch.name))
 
     def __enter__(self) -> Self:
         return self
@@ -58,6 +60,7 @@ class EngineProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
+        self._scratch.cleanup()
         self._selector.close()
         os.close(self._events)
 

@@ -6,6 +6,7 @@ the process may make one. Containers often forbid the latter. Children inherit i
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -41,6 +42,7 @@ def confine(reach: Reach) -> InForce:
     version = landlock.version()
     if not version:
         return InForce(None, network)
+    _lead_children_to(_packages())
     landlock.restrict([*_code(), *map(Path, reach.reads)], [*_scratch(), *map(Path, reach.writes)], tcp=reach.network)
     if not reach.network and version >= landlock.TCP_SINCE:
         network = network or "Landlock, for TCP only"
@@ -49,9 +51,7 @@ def confine(reach: Reach) -> InForce:
 
 def _code() -> list[Path]:
     """The packages of this program, Python's, and the system's. Not the folder that has ours: the site's data is in it, too."""
-    main = sys.modules["__main__"].__spec__
-    ours = {__name__.partition(".")[0], main.name.partition(".")[0] if main else ""}
-    packages = [Path(path) for name in ours if name in sys.modules for path in sys.modules[name].__path__]
+    packages = _packages()
     shared = (
         {Path(path).resolve() for path in sys.path if path}
         - {path.resolve().parent for path in packages}
@@ -61,6 +61,22 @@ def _code() -> list[Path]:
     environment = Path(sys.prefix) / "pyvenv.cfg"
     etc = [Path("/etc") / name for name in CONFIGURATION]
     return [*packages, *shared, *programs, environment, *map(Path, MACHINE), *etc]
+
+
+def _packages() -> list[Path]:
+    """Those that are loaded from the folder that has this one."""
+    home = Path(__file__).parents[3]
+    loaded = [module for name, module in sys.modules.items() if "." not in name and hasattr(module, "__path__")]
+    return [Path(path) for module in loaded for path in module.__path__ if Path(path).parent == home]
+
+
+def _lead_children_to(packages: list[Path]) -> None:
+    """Interpreters that this process starts look for packages in folders that they may list. Ours isn't one."""
+    folder = Path(tempfile.mkdtemp(prefix="packages-"))
+    for package in packages:
+        (folder / package.name).symlink_to(package)
+    others = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([others] if others else [])])
 
 
 def _scratch() -> list[Path]:

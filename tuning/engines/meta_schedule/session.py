@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import tempfile
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -31,8 +30,6 @@ from .trials import Trials
 from .warm_start import PriorRecords
 
 logger = logging.getLogger("tuneboard")
-SCRATCH = "tmp"
-"""In the run's folder: temporary files."""
 INTRINSICS = "TUNEBOARD_INTRINSICS"
 """Environment variable that tells a fork server which tensor intrinsics its workers need."""
 
@@ -70,10 +67,7 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
 
 def _confine(start: Start, work_dir: Path) -> None:
     """Keep this process, and the builds and measurements that it forks, from the site's other files and from the network."""
-    scratch = work_dir / SCRATCH
-    shutil.rmtree(scratch, ignore_errors=True)  # Of an engine that was killed.
-    scratch.mkdir()
-    tempfile.tempdir = os.environ["TMPDIR"] = str(scratch)
+    tempfile.tempdir = os.environ["TMPDIR"] = start.scratch or tempfile.mkdtemp(prefix="tuneboard-")
     reach = Reach(start.network.paths(), (str(work_dir),), network=start.remote is not None)
     in_force = confine(reach)
     network = "a tracker's devices" if reach.network else in_force.network or "not confined"

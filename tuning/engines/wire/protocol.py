@@ -340,6 +340,8 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     """Whether the engine waits for a `WarmStart` after it sent `TasksExtracted`."""
     remote: Remote | None = None
     """Where to measure; None means on this machine."""
+    scratch: str | None = None
+    """An empty folder for temporary files, which the supervisor removes. Its path is short: there are Unix sockets in it."""
 
 
 class Stop(msgspec.Struct, tag="stop", frozen=True):
