@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import logging
 import os
 import re
@@ -64,7 +65,7 @@ def _var() -> Path:
     """The data folder, created if missing and closed to other users. Raises `EnvError` if it isn't writable."""
     folder = Path(env.str("TUNEBOARD_VAR", str(BASE_DIR / "var"), validate=validate.Length(min=1))).resolve()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
         keep_private(folder)
     except OSError as error:
@@ -134,16 +135,14 @@ SITE_URL: str = env.str(
 def _kept_secret_key() -> str:
     """A key generated once and readable by its owner only, so that sessions outlive a restart."""
     path = VAR / "secret_key"
-    try:
-        with open(path, "x", opener=_private) as file:
+    if not path.exists():
+        with tempfile.NamedTemporaryFile("w", dir=VAR) as file:
             file.write(secrets.token_urlsafe(48))
-    except FileExistsError:
-        pass
+            file.flush()
+            # At once with its content: other processes may be starting, too.
+            with contextlib.suppress(FileExistsError):
+                os.link(file.name, path)
     return path.read_text().strip()
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 SECRET_KEY: str = env.str("SECRET_KEY", None) or _kept_secret_key()

@@ -20,9 +20,10 @@ def keep_private(folder: Path) -> None:
     os.umask(OTHERS)
     if not is_open(folder) or not _is_own(folder):
         return
-    for path in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError, PermissionError):
-            _close(path)
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            with contextlib.suppress(FileNotFoundError, PermissionError):
+                _close(Path(parent, name))
     _close(folder)  # Last, so that a repair that was interrupted begins again.
 
 
