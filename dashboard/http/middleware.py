@@ -38,6 +38,7 @@ QUICK = 1
 """zlib's fastest level."""
 UNNEEDED = ("camera", "display-capture", "geolocation", "gyroscope", "microphone", "payment", "usb")
 """What no page may ask the browser for."""
+PERMISSIONS = ", ".join(f"{feature}=()" for feature in UNNEEDED)
 
 
 def body_limit(method: str, path: str) -> int:
@@ -89,7 +90,7 @@ class Private(MiddlewareMixin):
 
     def process_response(self, _request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         response.headers.setdefault("Cache-Control", "no-store")
-        response.headers.setdefault("Permissions-Policy", ", ".join(f"{feature}=()" for feature in UNNEEDED))
+        response.headers.setdefault("Permissions-Policy", PERMISSIONS)
         return response
 
 

@@ -26,7 +26,7 @@ from tuning.engines.wire.protocol import ModelFile, NetworkSpec
 from tuning.host import targets
 from tuning.models import Extraction, Network, fingerprint, networks_dir
 from tuning.queue import jobs
-from tuning.validation import Invalid, unknown
+from tuning.validation import Invalid, natural, unknown
 from tuning.work import inspection
 
 from .launching import NetworkChoice, network_choice
@@ -142,15 +142,11 @@ def _dims(given: Mapping[str, Any]) -> dict[str, int]:
     values, wrong = {}, {}
     for name, value in given.items():
         text = str(value).strip()
-        if (
-            isinstance(value, bool)
-            or not text.isascii()
-            or not text.isdecimal()
-            or not 1 <= int(text[:20]) <= LARGEST_DIM
-        ):
+        extent = None if isinstance(value, bool) else natural(text)
+        if extent is None or not 1 <= extent <= LARGEST_DIM:
             wrong[f"dims.{name}"] = f"Must be a whole number from 1 to {LARGEST_DIM:,}, not {text[:60]!r}."
         else:
-            values[str(name)] = int(text)
+            values[str(name)] = extent
     if wrong:
         raise Invalid(wrong)
     return values

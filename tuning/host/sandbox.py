@@ -1,6 +1,7 @@
 """The parent's side of the sandbox: has a process of its own answer one question, within limits.
 
-Nothing that TVM runs into there reaches this process, nor the site's files and the network (`tuning.engines.confinement`). The child's side is `tuning.engines.oneshot.serving`.
+Nothing that TVM runs into there reaches this process, nor the site's files and the network (`tuning.engines.confinement`).
+The child's side is `tuning.engines.oneshot.serving`.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class _Ended(Exception):
 def _started(module: str, printed: IO[bytes], folder: str) -> subprocess.Popen[bytes]:
     """Start the child: command, environment and working directory of every sandboxed process are decided here.
 
-    The folder is empty. It is also the child's for temporary files, and the only one that it can write to unless its question names another.
+    The folder is empty. It is also for the child's temporary files, and unless the question names another, the child writes nowhere else.
     """
     return subprocess.Popen(
         [sys.executable, "-m", module],

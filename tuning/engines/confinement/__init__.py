@@ -42,16 +42,18 @@ def confine(reach: Reach) -> InForce:
     version = landlock.version()
     if not version:
         return InForce(None, network)
-    _lead_children_to(_packages())
-    landlock.restrict([*_code(), *map(Path, reach.reads)], [*_scratch(), *map(Path, reach.writes)], tcp=reach.network)
+    packages = _packages()
+    _lead_children_to(packages)
+    landlock.restrict(
+        [*_code(packages), *map(Path, reach.reads)], [*_scratch(), *map(Path, reach.writes)], tcp=reach.network
+    )
     if not reach.network and version >= landlock.TCP_SINCE:
         network = network or "Landlock, for TCP only"
     return InForce(f"Landlock {version}", network)
 
 
-def _code() -> list[Path]:
+def _code(packages: list[Path]) -> list[Path]:
     """The packages of this program, Python's, and the system's. Not the folder that has ours: the site's data is in it, too."""
-    packages = _packages()
     shared = (
         {Path(path).resolve() for path in sys.path if path}
         - {path.resolve().parent for path in packages}

@@ -49,8 +49,9 @@ def version() -> int:
 
 def restrict(read: Iterable[Path], write: Iterable[Path], *, tcp: bool) -> None:
     """Keep only the access named; paths that don't exist are left out. Raises `OSError`."""
-    rights = _rights(version())
-    ruleset = _created(rights, tcp=tcp)
+    known = version()
+    rights = _rights(known)
+    ruleset = _created(known, rights, tcp=tcp)
     try:
         for path in read:
             _allow(ruleset, path, LOOK & rights)
@@ -70,8 +71,7 @@ def _rights(known: int) -> int:
     return rights
 
 
-def _created(rights: int, *, tcp: bool) -> int:
-    known = version()
+def _created(known: int, rights: int, *, tcp: bool) -> int:
     network = 0 if tcp or known < TCP_SINCE else BIND_TCP | CONNECT_TCP
     asked = _Ruleset(rights, network, OTHERS_SOCKETS | OTHERS_SIGNALS if known >= SCOPES_SINCE else 0)
     size = 8 if known < TCP_SINCE else 16 if known < SCOPES_SINCE else 24

@@ -19,15 +19,9 @@ from tuning.engines.wire.errors import Refused
 
 from .checks import listed
 
-VALUES: dict[str, type | tuple[type, ...]] = {
-    "bool": bool,
-    "int": int,
-    "float": (int, float),
-    "DataType": str,
-    "ffi.String": str,
-    "ffi.Tensor": str,
-    "ir.Op": str,
-}
+INLINE: dict[str, type | tuple[type, ...]] = {"bool": bool, "int": int, "float": (int, float), "DataType": str}
+"""Types of fields that TVM writes in place. Other fields are references."""
+VALUES = {**INLINE, "ffi.String": str, "ffi.Tensor": str, "ir.Op": str}
 """Nodes whose data is a value: text is that of a data type, a string, a tensor in base64, or the name of an operator."""
 SEQUENCES = frozenset(("ffi.Array", "ffi.Map"))
 _OBJECTS = {
@@ -39,8 +33,6 @@ _OBJECTS = {
 }
 OBJECTS = frozenset(f"{group}.{name}" for group, names in _OBJECTS.items() for name in names.split())
 OPERATOR_ATTRIBUTES = "relax.attrs."
-INLINE: dict[str, type | tuple[type, ...]] = {"bool": bool, "int": int, "float": (int, float), "DataType": str}
-"""Types of fields that TVM writes in place. Other fields are references."""
 NATIVE = {"tirx.PrimFunc": "TensorIR", "relax.expr.ExternFunc": "external functions", "ffi.Module": "compiled code"}
 """What a user may have saved without meaning to."""
 
