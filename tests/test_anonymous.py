@@ -170,7 +170,7 @@ def test_it_sends_safe_headers_with_every_answer(path: str, role: str | None) ->
     assert "no-store" in headers["Cache-Control"] or headers["Cache-Control"] == "private, no-cache"
     assert "camera=()" in headers["Permissions-Policy"]
     assert headers["X-Frame-Options"] == "DENY"
-    assert headers["Referrer-Policy"] in ("same-origin", "no-referrer")
+    assert headers["Referrer-Policy"] == "same-origin"
     assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
 
 

@@ -29,7 +29,7 @@ class OneTimeLogin(SesameLoginView):  # type: ignore[misc]
     def get(self, request: HttpRequest) -> HttpResponse:
         """Name the user and ask. Whoever is signed in goes on, even with a URL that was used."""
         if user := _owner(request):
-            return _unreferred(render(request, "login_confirm.html", {"owner": user}))
+            return render(request, "login_confirm.html", {"owner": user})
         return self.login_success() if request.user.is_authenticated else self.login_failed()
 
     def post(self, request: HttpRequest) -> HttpResponse:
@@ -37,16 +37,10 @@ class OneTimeLogin(SesameLoginView):  # type: ignore[misc]
         if not (user := _claimed(request)):
             return self.login_failed()
         login(request, user)
-        return _unreferred(self.login_success())
+        return self.login_success()
 
     def login_failed(self) -> HttpResponse:
         return render(self.request, "login_refused.html", status=403)
-
-
-def _unreferred(response: HttpResponse) -> HttpResponse:
-    """No other page learns the URL."""
-    response.headers["Referrer-Policy"] = "no-referrer"
-    return response
 
 
 def _owner(request: HttpRequest) -> User | None:
