@@ -24,6 +24,9 @@ DELETE_NETWORK = "tuning.delete_network"
 MANAGE_WEBHOOKS = "tuning.change_delivery"
 """See deliveries to webhooks, whose URLs are secrets, and send them again."""
 
+SEE_METRICS = "tuning.change_tally"
+"""See the Metrics page. Whoever may look at runs can read the same figures with a token."""
+
 ROLES = {
     "viewer": Q(content_type__app_label="tuning", codename__startswith="view_"),
     "operator": Q(content_type__app_label="tuning", codename__startswith="view_")

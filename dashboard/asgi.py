@@ -20,6 +20,7 @@ pages = get_asgi_application()
 warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
 
 from dashboard.http.gate import BodyGate, SocketGate  # noqa: E402
+from dashboard.metrics.web import MeasuredRequests, MeasuredSockets  # noqa: E402
 
 from .consumers import CompilationConsumer, RunConsumer  # noqa: E402  models can be imported only now
 
@@ -34,5 +35,8 @@ sockets: list[Any] = [
 ]
 
 application = ProtocolTypeRouter(
-    {"http": BodyGate(pages), "websocket": SocketGate(CookieMiddleware(URLRouter(sockets)))}
+    {
+        "http": MeasuredRequests(BodyGate(pages)),
+        "websocket": MeasuredSockets(SocketGate(CookieMiddleware(URLRouter(sockets)))),
+    }
 )

@@ -11,6 +11,7 @@ import secrets
 import sys
 import tempfile
 from collections.abc import Callable
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,28 @@ SITE_URL: str = env.str(
 """The site's public URL, for links in notifications; empty if unknown."""
 
 
+def _networks(values: list[str]) -> list[IPv4Network | IPv6Network]:
+    """The networks that a list of addresses and networks names. Raises `EnvError`."""
+    found = []
+    for value in values:
+        try:
+            network = ip_network(value.strip())
+        except ValueError as error:
+            raise EnvError(
+                f'Environment variable "TUNEBOARD_METRICS_FROM" invalid: {error}: write it like 10.0.0.5 or 10.0.0.0/24'
+            ) from error
+        if network.prefixlen == 0:
+            raise EnvError(
+                f'Environment variable "TUNEBOARD_METRICS_FROM" invalid: {network} is everybody: name your own networks'
+            )
+        found.append(network)
+    return found
+
+
+METRICS_FROM: list[IPv4Network | IPv6Network] = _networks(env.list("TUNEBOARD_METRICS_FROM", []))
+"""Who may read /metrics without a token."""
+
+
 def _kept_secret_key() -> str:
     """A key generated once and readable by its owner only, so that sessions outlive a restart."""
     path = VAR / "secret_key"
@@ -193,6 +216,7 @@ MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "dashboard.http.middleware.BodyLimit",
+    "dashboard.metrics.web.RouteName",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "dashboard.http.middleware.SignInRequired",

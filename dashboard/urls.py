@@ -5,7 +5,8 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, path
 from django.views.generic import RedirectView
 
-from dashboard.views import compilations, devices, health, launch, library, networks, session, webhooks
+from dashboard.views import compilations, devices, health, launch, library, metrics, networks, session, webhooks
+from dashboard.views.admin import metrics as admin_metrics
 from dashboard.views.runs import compare, listing, notes, page, tasks, trials
 
 from .api import api
@@ -51,6 +52,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("webhooks/", webhooks.webhook_page, name="webhook_page"),
     path("webhooks/test/", webhooks.webhook_test, name="webhook_test"),
     path("webhooks/<int:pk>/again/", webhooks.webhook_again, name="webhook_again"),
+    path("admin/metrics/", admin_metrics.metrics_page, name="metrics_page"),
+    path("admin/metrics/figures/", admin_metrics.metrics_figures, name="metrics_figures"),
+    path("metrics", metrics.metrics, name="metrics"),
     path("sign-in/", session.sign_in, name="sign_in"),
     path("sign-out/", session.sign_out, name="sign_out"),
     path("login/", session.one_time_login, name="one_time_login"),

@@ -99,6 +99,13 @@ def duration(seconds: float | None) -> str:
     return UNKNOWN if seconds is None else wording.duration(seconds)
 
 
+def bound(seconds: float) -> str:
+    """One of a histogram's bounds; infinity means above all of them."""
+    if math.isinf(seconds):
+        return "more"
+    return f"{seconds * 1000:g}{SPACE}ms" if seconds < 1 else f"{seconds:g}{SPACE}s"
+
+
 def age(seconds: float) -> str:
     """How long ago, in one unit."""
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):

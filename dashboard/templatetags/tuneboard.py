@@ -46,6 +46,7 @@ for _figure in (
     units.milliseconds,
     units.scientific,
     units.duration,
+    units.bound,
 ):
     register.filter(_figure.__name__, _of_nothing(_figure))
 

@@ -93,6 +93,7 @@ PAGES = {
     "workload_page": ["/library/0000000000000000/"],
     "device_page": ["/devices/"],
     "webhook_page": ["/webhooks/"],
+    "metrics_page": ["/admin/metrics/"],
     "": ["/nowhere/"],
 }
 """Paths by the name of their route; a page that is not found has no route."""
@@ -124,6 +125,8 @@ NO_PAGES = {
     "device_figures": "JSON for charts",
     "sign_out": "an action",
     "health": "text for machines",
+    "metrics": "text for machines",
+    "metrics_figures": "JSON for charts",
 }
 COUNT_FETCHES = """
     const fetched = window.fetch;

@@ -7,7 +7,7 @@ import logging
 import msgspec
 from django.conf import settings
 
-from tuning.models import Compilation, Delivery, Extraction, Run, TrackerSample
+from tuning.models import Beat, Compilation, Delivery, Extraction, Run, Tally, TrackerSample
 from tuning.notify.announce import announce_compilation, announce_status
 from tuning.queue import jobs
 from tuning.reads.device_status import asked
@@ -27,6 +27,7 @@ def sweep() -> int:
         for row in kind.objects.forgotten():
             jobs.enqueue(row)
     _remove_unneeded()
+    Beat.note(Beat.SWEEP)
     return interrupted
 
 
@@ -62,3 +63,4 @@ def _remove_unneeded() -> None:
     compilations.tidy()
     networks.tidy()
     Delivery.objects.outdated().delete()
+    Tally.objects.outdated().delete()

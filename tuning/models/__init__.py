@@ -6,6 +6,7 @@ from .compilation import Benchmark, Compilation
 from .delivery import Delivery
 from .device import DeviceTurn, deciding
 from .extraction import ExtractedTask, Extraction
+from .history import EVER, Beat, Tally, TrackerSample
 from .lifecycle import LEASE, TELL_AGAIN, Leased, Queued, ended
 from .network import Network, fingerprint, networks_dir
 from .run import Run, RunQuerySet
@@ -28,15 +29,16 @@ from .shapes import (
 )
 from .tag import Tag
 from .task import Provenance, Record, Task, TaskQuerySet, estimated_latency, provenance
-from .tracker import TrackerSample
 from .trial import MAX_NUMBER, Trial, TrialError, TrialQuerySet, TrialRow, level_of_detail, step_for, trial_columns
 
 __all__ = (
+    "EVER",
     "KEEP_BEST",
     "LEASE",
     "MAX_NUMBER",
     "TELL_AGAIN",
     "Alert",
+    "Beat",
     "Benchmark",
     "BenchmarkDict",
     "Compilation",
@@ -60,6 +62,7 @@ __all__ = (
     "RunErrorDict",
     "RunQuerySet",
     "Tag",
+    "Tally",
     "Task",
     "TaskDict",
     "TaskQuerySet",

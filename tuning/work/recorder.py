@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -26,6 +27,7 @@ from tuning.models import (
     Record,
     Run,
     RunDelta,
+    Tally,
     Task,
     Trial,
     TrialError,
@@ -248,10 +250,18 @@ class _Batch:
         for place, error in self.met.items():
             self.trials[place] = self.trials[place]._replace(error_id=error.pk)
         Trial.objects.insert(self.trials)
+        self._count()
         gone = set(map(id, self.dropped))
         Record.objects.bulk_create(record for record in self.added if id(record) not in gone)
         if stored := [record.pk for record in self.dropped if record.pk]:
             Record.objects.filter(pk__in=stored).delete()
+
+    def _count(self) -> None:
+        """Count the trials for the metrics. Nothing was measured if the run is synthetic."""
+        if self.trials and not self.run.synthetic:
+            counts = Counter(Tally.failed_as(trial.error_kind) for trial in self.trials if trial.error_kind)
+            counts[Tally.What.TRIALS] = len(self.trials)
+            Tally.objects.add(self.run.device, counts)
 
     def _save_run(self) -> None:
         run = self.run

@@ -10,12 +10,23 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
-from django.db import connection
+from django.db import connection, transaction
 
-from tuning.engines.wire.protocol import VERSION, Event, Extend, Failed, Finished, Hello, Options, Start, TasksExtracted
+from tuning.engines.wire.protocol import (
+    VERSION,
+    Event,
+    Extend,
+    Failed,
+    Finished,
+    Hello,
+    Options,
+    Start,
+    TasksExtracted,
+    TrialMeasured,
+)
 from tuning.host import devices
 from tuning.host.reachable import DATABASE_OUTAGE
-from tuning.models import Run
+from tuning.models import Run, Tally
 from tuning.notify.announce import announce, announce_status
 from tuning.wording import internal_error
 
@@ -35,6 +46,8 @@ STOP_GRACE_S = 15.0
 SHUTDOWN_GRACE_S = 5.0
 """The same at shutdown. `up` and Docker kill a worker after 10 s, and by then the run's end must be stored."""
 RETRY_S = 2.0
+COUNT_S = 5.0
+"""How often the metrics learn how long the run has been tuned, and how fast its trials were recorded."""
 
 
 def supervise(run: Run, shutdown: threading.Event) -> str:
@@ -62,6 +75,9 @@ class _Supervision:
         self.elapsed_before = run.elapsed_s
         self.started = time.monotonic()
         self.renewed = self.paced = 0.0
+        self.counted = self.started
+        self.lags: list[float] = []
+        """Seconds from each trial to its announcement, of trials that weren't counted yet."""
         self.stop_sent: float | None = None
         self.last: Finished | Failed | None = None
         self.recorder = self._patiently(lambda: Recorder(run))
@@ -135,6 +151,9 @@ class _Supervision:
             delta = self._patiently(lambda: self.recorder.record(events))
             self.paced = time.monotonic()
             announce(self.run.pk, delta)
+            now = time.monotonic()
+            sent = [event.sent_at for event in events if isinstance(event, TrialMeasured)]
+            self.lags += [now - each for each in sent if each is not None]
 
     def _answer(self, engine: EngineProcess, events: Sequence[Event]) -> None:
         for event in events:
@@ -152,6 +171,15 @@ class _Supervision:
         if self._wanted() != self.told:
             self._extend(engine)
         self.renewed = time.monotonic()
+        if self.renewed >= self.counted + COUNT_S:
+            self._patiently(self._count)
+
+    def _count(self) -> None:
+        now = time.monotonic()
+        lags = {Tally.What.LAG_S: sum(self.lags), Tally.What.LAGS: len(self.lags)} if self.lags else {}
+        with transaction.atomic():
+            Tally.objects.add(self.run.device, {Tally.What.TUNED_S: now - self.counted, **lags})
+        self.counted, self.lags = now, []
 
     def _wanted(self) -> tuple[int, float | None]:
         return self.run.trials_budget, self.run.time_limit_s
@@ -217,4 +245,5 @@ class _Supervision:
         if not ended:
             raise LeaseLost("it was taken away")
         self._patiently(lambda: announce_status(self.run))
+        self._patiently(self._count)
         return status

@@ -181,6 +181,7 @@ class Trials:
                     error=outcome.text if isinstance(outcome, Failure) else None,
                     record=text if keep else None,
                     short=short,
+                    sent_at=time.monotonic(),
                 )
             )
             if plateaued:

@@ -102,6 +102,8 @@ class TrialMeasured(msgspec.Struct, tag="trial", frozen=True):
     """True if the trial lost the race against its task's best, and so was measured in a few short laps only."""
     recovered: bool = False
     """True if read back from the record file: an earlier process measured it, but died before the supervisor knew."""
+    sent_at: float | None = None
+    """The machine's monotonic clock in seconds as the event was sent; None for a recovered trial."""
 
 
 class WarmStarted(msgspec.Struct, tag="warm_started", frozen=True):

@@ -1,0 +1,1 @@
+"""What Prometheus and the Metrics page show: this process's requests and sockets, and the state of the site."""

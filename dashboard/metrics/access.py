@@ -1,0 +1,57 @@
+"""Who may read the metrics: whoever may look at runs, by token or session, and the addresses in TUNEBOARD_METRICS_FROM."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from contextlib import suppress
+from ipaddress import IPv6Address, ip_address
+
+from django.conf import settings
+from django.db import connection
+from django.http import HttpRequest
+
+from dashboard.accounts import VIEW
+from dashboard.http.middleware import user_of
+from tuning.host.reachable import DATABASE_OUTAGE
+
+TRUSTED_S = 3600.0
+"""While the database is away, a token that it confirmed within this time is believed: outages are what metrics are for."""
+BY_PROXIES = ("Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip")
+"""Headers that proxies add. The address is then the proxy's, whoever asked."""
+_confirmed: dict[str, float] = {}
+"""When the database last confirmed each token, by digest."""
+
+
+def may_read(request: HttpRequest) -> bool:
+    return _is_allowed(request) or _is_viewer(request)
+
+
+def _is_allowed(request: HttpRequest) -> bool:
+    if any(header in request.headers for header in BY_PROXIES):
+        return False
+    with suppress(ValueError):
+        address = ip_address(request.META.get("REMOTE_ADDR", ""))
+        if isinstance(address, IPv6Address) and address.ipv4_mapped:
+            address = address.ipv4_mapped
+        return any(address in network for network in settings.METRICS_FROM)
+    return False
+
+
+def _is_viewer(request: HttpRequest) -> bool:
+    """Whether a token or session is of somebody who may look at runs."""
+    authorization = request.headers.get("Authorization", "")
+    scheme, _, token = authorization.partition(" ")
+    # Only a token: anything else in this header proves nothing, and may come with a session that does.
+    digest = hashlib.sha256(token.strip().encode()).hexdigest() if scheme.lower() == "bearer" else None
+    try:
+        user = user_of(authorization, request.COOKIES)
+    except DATABASE_OUTAGE:
+        connection.close()
+        return digest is not None and time.monotonic() < _confirmed.get(digest, float("-inf")) + TRUSTED_S
+    may = user is not None and user.has_perm(VIEW)
+    if digest is not None and may:
+        _confirmed[digest] = time.monotonic()
+    elif digest is not None:
+        _confirmed.pop(digest, None)
+    return may

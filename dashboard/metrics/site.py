@@ -1,0 +1,212 @@
+"""The site's state as metrics, read from the database when somebody asks, and at most every few seconds."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import re
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+import django
+from django.conf import settings
+from django.db import Error, connection
+from django.utils import timezone
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+from tuning.engines.wire.versions import installed
+from tuning.host.reachable import broker_trouble
+from tuning.reads import metrics
+from tuning.reads.metrics import Device, State, Waiting
+
+logger = logging.getLogger(__name__)
+CACHED_S = 3.0
+"""How old the state may be: however many scrape, the database is read this often."""
+
+
+class SiteCollector(Collector):
+    """Reads the state for all who ask within `CACHED_S`, once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read_at = float("-inf")
+        self._known: list[Metric] = []
+
+    def collect(self) -> Iterable[Metric]:
+        """What is known: without the database, only whether it and the broker answer, and this machine's disk."""
+        with self._lock:
+            if time.monotonic() > self._read_at + CACHED_S:
+                self._known = list(_all())
+                self._read_at = time.monotonic()
+            return self._known
+
+
+def _all() -> Iterator[Metric]:
+    yield _build()
+    yield _gauge(
+        "tuneboard_broker_up",
+        "Whether the Redis or Valkey that carries jobs and live updates answers: 1 or 0.",
+        not broker_trouble(),
+    )
+    yield from _disk()
+    try:
+        latency_s = database_latency_s()
+        state = metrics.state()
+    except Error as error:
+        logger.warning("The metrics lack what is in the database: %s", str(error).strip())
+        connection.close()
+        yield _database_up(up=False)
+        return
+    yield _database_up(up=True)
+    yield _gauge(
+        "tuneboard_database_latency_seconds", "Time that the smallest possible query took, with connecting.", latency_s
+    )
+    yield from _site(state)
+
+
+def _database_up(*, up: bool) -> Metric:
+    return _gauge(
+        "tuneboard_database_up", "Whether the database answers: 1 or 0. Without it, most other metrics are missing.", up
+    )
+
+
+def _build() -> Metric:
+    labels = {
+        "version": version(),
+        "tvm": installed("apache-tvm") or "",
+        "python": platform.python_version(),
+        "django": django.get_version(),
+        "database": connection.vendor,
+    }
+    return InfoMetricFamily(
+        "tuneboard_build", "Versions of Tuneboard and what it runs on, as labels; the value is always 1.", labels
+    )
+
+
+def version() -> str:
+    """Tuneboard's version; empty if this installation doesn't have it."""
+    file = settings.BASE_DIR / "pyproject.toml"
+    found = re.search(r'^version = "(.+)"$', file.read_text(), re.MULTILINE) if file.exists() else None
+    return found[1] if found else ""
+
+
+def database_latency_s() -> float:
+    """Seconds that the smallest possible query takes; connecting counts if this thread isn't connected yet."""
+    began = time.perf_counter()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        cursor.fetchone()
+    return time.perf_counter() - began
+
+
+def _disk() -> Iterator[Metric]:
+    try:
+        disk = shutil.disk_usage(settings.VAR)
+    except OSError:
+        return
+    yield _gauge("tuneboard_disk_free_bytes", "Free space of the file system that TUNEBOARD_VAR is on.", disk.free)
+    yield _gauge("tuneboard_disk_size_bytes", "Size of the file system that TUNEBOARD_VAR is on.", disk.total)
+
+
+def _site(state: State) -> Iterator[Metric]:
+    yield _gauges("tuneboard_runs", "Runs that aren't deleted, by status.", "status", state.runs)
+    yield _gauges(
+        "tuneboard_compilations", "Compilations of runs that aren't deleted, by status.", "status", state.compilations
+    )
+    yield _gauges(
+        "tuneboard_deliveries",
+        "Messages to webhooks in the last 30 days, by status; failed ones were given up.",
+        "status",
+        state.deliveries,
+    )
+    yield from _queues(state.queues)
+    yield from _devices(state.devices)
+    if state.swept_at is not None:
+        yield _gauge(
+            "tuneboard_sweep_age_seconds",
+            "Time since the sweep was last done. It runs every 5 s, ends runs whose worker died, and repeats lost messages.",
+            age_s(state.swept_at),
+        )
+
+
+def _queues(queues: Mapping[str, Waiting]) -> Iterator[Metric]:
+    lengths = {name: waiting.length for name, waiting in queues.items()}
+    ages = {
+        name: 0.0 if not waiting.length else age_s(waiting.since)
+        for name, waiting in queues.items()
+        if waiting.since or not waiting.length
+    }
+    yield _gauges(
+        "tuneboard_queue_length",
+        "What waits: for a device, runs to tune and libraries to verify; compile, extract and webhook are jobs without a device.",
+        "queue",
+        lengths,
+    )
+    yield _gauges(
+        "tuneboard_queue_oldest_seconds",
+        "How long the oldest in the queue has been waiting; 0 if nothing waits. Extractions don't record it.",
+        "queue",
+        ages,
+    )
+
+
+def _devices(devices: Mapping[str, Device]) -> Iterator[Metric]:
+    yield _gauges(
+        "tuneboard_device_busy",
+        "Whether the device tunes a run or verifies a library: 1 or 0.",
+        "device",
+        {name: one.busy for name, one in devices.items()},
+    )
+    trials = CounterMetricFamily(
+        "tuneboard_trials",
+        "Trials recorded, failed ones included, by device. Deleting a run doesn't lower it.",
+        labels=["device"],
+    )
+    failed = CounterMetricFamily(
+        "tuneboard_trials_failed",
+        "Trials that failed, by device and by kind of error: while building or running, or by a time limit.",
+        labels=["device", "kind"],
+    )
+    tuned = CounterMetricFamily(
+        "tuneboard_tuning_seconds",
+        "Time in which runs were being tuned, loading and search included.",
+        labels=["device"],
+    )
+    lag = SummaryMetricFamily(
+        "tuneboard_recorder_lag_seconds",
+        "Time from the end of a trial until it was stored and watchers were told of it.",
+        labels=["device"],
+    )
+    for name, one in devices.items():
+        trials.add_metric([name], one.trials)
+        tuned.add_metric([name], one.tuned_s)
+        lag.add_metric([name], count_value=int(one.lags), sum_value=one.lag_s)
+        for kind, count in one.failed.items():
+            failed.add_metric([name, kind], count)
+    yield from (trials, failed, tuned, lag)
+
+
+def age_s(moment: datetime | None) -> float:
+    """Seconds since then, never negative: clocks of several machines may differ."""
+    return max(0.0, (timezone.now() - moment).total_seconds()) if moment else 0.0
+
+
+def _gauge(name: str, words: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, words, value=float(value))
+
+
+def _gauges(name: str, words: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, words, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], float(value))
+    return family
