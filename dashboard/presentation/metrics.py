@@ -16,7 +16,7 @@ KINDS = {
 }
 """Kinds of errors in words."""
 A_STEP = int(STEP.total_seconds() // 60)
-TIME = {"title": {"text": "Time (UTC)"}, "type": "date"}
+TIME = {"title": {"text": "Time (UTC)"}, "type": "date", "tickformat": "%H:%M", "tickangle": 0, "nticks": 7}
 FEW = 8
 """With fewer runs of each status, each number has its own grid line."""
 

@@ -22,6 +22,10 @@ STEP = timedelta(minutes=10)
 """Between two points of a chart of how a device was used: tuned seconds are counted every few seconds."""
 
 
+LEAST = timedelta(hours=1)
+"""As little time as a chart shows."""
+
+
 class Waiting(NamedTuple):
     """What waits in a queue, and since when the oldest has; None if nothing waits, or if that isn't recorded."""
 
@@ -77,9 +81,10 @@ def state() -> State:
 
 
 def timeline(span: timedelta = timedelta(hours=24)) -> Timeline:
-    """The counts of this span up to now. The first and the last minute aren't whole."""
+    """The counts of this span up to now, or since the first count in it, but of an hour at least. The last minute isn't over."""
     now = timezone.now()
-    began = _floor(now - span, STEP)
+    first = Tally.objects.since(now - span).values_list("minute", flat=True).first() or now
+    began = _floor(min(first, now - LEAST), STEP)
     minutes = [began + timedelta(minutes=index) for index in range(int((now - began) / timedelta(minutes=1)) + 1)]
     steps = minutes[:: int(STEP / timedelta(minutes=1))]
     found = Timeline(minutes, {}, {}, steps, {})
