@@ -20,7 +20,7 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 started_at = timezone.now()
 """When this process began to count."""
-disable_created_metrics()
+disable_created_metrics()  # type: ignore[no-untyped-call]
 registry = CollectorRegistry()
 requests = Histogram(
     "tuneboard_http_request_duration_seconds",

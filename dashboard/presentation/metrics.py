@@ -16,7 +16,7 @@ KINDS = {
 }
 """Kinds of errors in words."""
 A_STEP = int(STEP.total_seconds() // 60)
-TIME = {"title": {"text": "Time (UTC)"}, "type": "date", "tickformat": "%H:%M", "tickangle": 0, "nticks": 7}
+TIME = {"title": {"text": "Time (UTC)"}, "type": "date", "tickformat": "%H:%M", "tickangle": 0, "nticks": 6}
 FEW = 8
 """With fewer runs of each status, each number has its own grid line."""
 
@@ -61,7 +61,7 @@ def _trials(timeline: Timeline) -> FigureDict:
         )
         for index, (device, counts) in enumerate(sorted(timeline.trials.items()))
     ]
-    return {"data": data, "layout": _layout("Trials per minute", "Trials/min", x=TIME)}
+    return _several(data, _layout("Trials per minute", "Trials/min", x=TIME))
 
 
 def _failed(timeline: Timeline) -> FigureDict:
@@ -82,7 +82,7 @@ def _failed(timeline: Timeline) -> FigureDict:
         for index, (kind, counts) in enumerate(sorted(timeline.failed.items()))
     ]
     layout = _layout("Failed trials by kind", f"Failed trials in {A_STEP} min", x=TIME)
-    return {"data": data, "layout": {**layout, "barmode": "stack"}}
+    return _several(data, {**layout, "barmode": "stack"})
 
 
 def _use(timeline: Timeline) -> FigureDict:
@@ -98,7 +98,12 @@ def _use(timeline: Timeline) -> FigureDict:
     ]
     layout = _layout("Share of time in which each device tuned", "Share of time", x=TIME)
     layout["yaxis"] |= {"tickformat": ".0%", "range": [0, 1.05], "maxallowed": 1.05}
-    return {"data": data, "layout": layout}
+    return _several(data, layout)
+
+
+def _several(data: list[dict[str, Any]], layout: dict[str, Any]) -> FigureDict:
+    """With a legend, on phones too: only it says which is which."""
+    return {"data": data, "layout": {**layout, "showlegend": len(data) > 1}}
 
 
 def _line(index: int, device: str, times: Sequence[Any], values: Sequence[float], hover: str) -> dict[str, Any]:

@@ -176,9 +176,11 @@ class _Supervision:
 
     def _count(self) -> None:
         now = time.monotonic()
-        lags = {Tally.What.LAG_S: sum(self.lags), Tally.What.LAGS: len(self.lags)} if self.lags else {}
+        amounts: dict[str, float] = {Tally.What.TUNED_S: now - self.counted}
+        if self.lags:
+            amounts |= {Tally.What.LAG_S: sum(self.lags), Tally.What.LAGS: len(self.lags)}
         with transaction.atomic():
-            Tally.objects.add(self.run.device, {Tally.What.TUNED_S: now - self.counted, **lags})
+            Tally.objects.add(self.run.device, amounts)
         self.counted, self.lags = now, []
 
     def _wanted(self) -> tuple[int, float | None]:

@@ -5,7 +5,7 @@ import "../site/htmx.js";
 
 const EVERY_MS = 15_000;
 const EMPTY = {
-  trials: "No trial was recorded in the last 24 hours.",
+  trials: "No trial was measured in the last 24 hours.",
   failed: "No trial failed in the last 24 hours.",
   use: "No device tuned in the last 24 hours.",
   runs: "There are no runs yet.",

@@ -7,6 +7,7 @@ import urllib.request
 import pytest
 from prometheus_client import parser
 from websockets.sync.client import connect
+from websockets.typing import Origin
 
 from tests.live import LiveSite
 
@@ -37,7 +38,7 @@ def test_it_follows_a_run_and_its_watcher(new_site: LiveSite) -> None:
     assert status == 201
     cookies = "; ".join(f"{cookie['name']}={cookie['value']}" for cookie in site.cookies)
     address = f"ws://127.0.0.1:{site.port}/ws/runs/{run['id']}/"
-    with connect(address, origin=site.url, additional_headers={"Cookie": cookies}) as socket:
+    with connect(address, origin=Origin(site.url), additional_headers={"Cookie": cookies}) as socket:
         socket.recv(timeout=30)
         assert scraped(site)["tuneboard_sockets_open"] == 1
         site.wait_for(

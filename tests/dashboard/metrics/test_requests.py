@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from django.urls import resolve
 from dashboard.asgi import application
 from dashboard.metrics import latencies
 from dashboard.metrics.latencies import served
-from dashboard.metrics.web import registry
+from dashboard.metrics.web import BUCKETS, registry
 from tests.sockets import Socket
 from tests.world import make_user, measured_run
 
@@ -137,10 +138,10 @@ async def test_a_socket_that_the_server_closes_is_closed(viewer: Client) -> None
 
 
 def test_bounds_are_those_that_enough_requests_kept() -> None:
-    upto = dict.fromkeys((*latencies.BUCKETS, latencies.INFINITE), 0)
+    upto = dict.fromkeys((*BUCKETS, latencies.INFINITE), 0)
     for bound in upto:
         upto[bound] = 0 if bound < 0.05 else 19 if bound < 0.1 else 20
-    found = latencies._latency("r", latencies.Counter(upto), 0)
+    found = latencies._latency("r", Counter(upto), 0)
     assert (found.requests, found.half_s, found.most_s) == (20, 0.05, 0.05)
-    slow = latencies._latency("r", latencies.Counter({latencies.INFINITE: 3}), 0)
+    slow = latencies._latency("r", Counter({latencies.INFINITE: 3}), 0)
     assert slow.half_s == latencies.INFINITE

@@ -219,7 +219,8 @@ def test_it_speaks_openmetrics_to_who_asks_for_it() -> None:
     accept = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"
     answer = Client().get("/metrics", headers={"accept": accept})
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
-    families = {family.name: family for family in read_openmetrics(answer.content.decode())}
+    read = read_openmetrics(answer.content.decode())  # type: ignore[no-untyped-call]
+    families = {family.name: family for family in read}
     assert families["tuneboard_trials"].type == "counter"
 
 
