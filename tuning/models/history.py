@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from datetime import timezone as zone
 
-from django.db import models
-from django.db.models import F
+from django.db import connections, models
 from django.utils import timezone
 
 KEPT = timedelta(hours=1)
@@ -47,17 +46,21 @@ class TrackerSample(models.Model):
 
 class TallyQuerySet(models.QuerySet["Tally"]):
     def add(self, device: str, amounts: Mapping[str, float]) -> None:
-        """Add the amounts, by what they count, to this minute and to the total."""
+        """Add the amounts, by what they count, to this minute and to the total.
+
+        One statement, since the recorder does this with each batch; the ORM can't add to rows that may not exist yet.
+        """
+        connection = connections[self.db]
         minute = timezone.now().replace(second=0, microsecond=0)
-        for what, amount in amounts.items():
-            rows = self.filter(device=device, what=what, minute__in=(EVER, minute))
-            found = rows.update(amount=F("amount") + amount)
-            if found < 2:
-                new = (Tally(device=device, what=what, minute=each) for each in (EVER, minute))
-                self.bulk_create(new, ignore_conflicts=True)
-                # A total is never deleted, so it is the row that was found.
-                missing = rows.filter(minute=minute) if found else rows
-                missing.update(amount=F("amount") + amount)
+        times = [connection.ops.adapt_datetimefield_value(time) for time in (EVER, minute)]
+        rows = [(time, device, str(what), float(amount)) for what, amount in amounts.items() for time in times]
+        table, places = self.model._meta.db_table, ",".join(["(%s,%s,%s,%s)"] * len(rows))  # noqa: SLF001 - documented by Django
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO {table} (minute, device, what, amount) VALUES {places}"  # noqa: S608 - our own names
+                f" ON CONFLICT (minute, device, what) DO UPDATE SET amount = {table}.amount + excluded.amount",
+                [value for row in rows for value in row],
+            )
 
     def totals(self) -> TallyQuerySet:
         return self.filter(minute=EVER)

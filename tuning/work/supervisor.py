@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
-from django.db import connection, transaction
+from django.db import connection
 
 from tuning.engines.wire.protocol import (
     VERSION,
@@ -179,8 +179,7 @@ class _Supervision:
         amounts: dict[str, float] = {Tally.What.TUNED_S: now - self.counted}
         if self.lags:
             amounts |= {Tally.What.LAG_S: sum(self.lags), Tally.What.LAGS: len(self.lags)}
-        with transaction.atomic():
-            Tally.objects.add(self.run.device, amounts)
+        Tally.objects.add(self.run.device, amounts)
         self.counted, self.lags = now, []
 
     def _wanted(self) -> tuple[int, float | None]:
