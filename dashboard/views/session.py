@@ -37,7 +37,8 @@ class OneTimeLogin(SesameLoginView):  # type: ignore[misc]
         if not (user := _claimed(request)):
             return self.login_failed()
         login(request, user)
-        return self.login_success()
+        redirection: HttpResponse = self.login_success()
+        return redirection
 
     def login_failed(self) -> HttpResponse:
         return render(self.request, "login_refused.html", status=403)
