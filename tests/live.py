@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -115,15 +116,26 @@ class LiveSite:
 
     def manage(self, *args: str) -> str:
         """Runs a manage.py command on this site; returns its stdout."""
+        answer = self._answer(args)
+        assert answer["status"] == 0, answer["stderr"]
+        stdout: str = answer["stdout"]
+        return stdout
+
+    def refusal(self, *args: str) -> str:
+        """Runs a manage.py command that is expected to fail; returns what it says."""
+        answer = self._answer(args)
+        assert answer["status"] != 0, answer["stdout"]
+        stderr: str = answer["stderr"]
+        return stderr
+
+    def _answer(self, args: Sequence[str]) -> dict[str, Any]:
         server = self._command_server()
         assert server.stdin
         assert server.stdout
         server.stdin.write(json.dumps(args) + "\n")
         server.stdin.flush()
-        answer = json.loads(server.stdout.readline())
-        assert answer["status"] == 0, answer["stderr"]
-        stdout: str = answer["stdout"]
-        return stdout
+        answer: dict[str, Any] = json.loads(server.stdout.readline())
+        return answer
 
     def _command_server(self) -> subprocess.Popen[str]:
         """Loading Django takes seconds, so one process does it for all commands; it ends when its stdin is closed."""

@@ -10,6 +10,8 @@ import pytest
 from django.core.management import get_commands, load_command_class
 from packaging.requirements import Requirement
 
+from tuning.version import VERSION
+
 OURS = sorted(name for name, app in get_commands().items() if app in ("dashboard", "tuning", "tests.benchmarks"))
 
 
@@ -74,6 +76,10 @@ def test_the_tests_ignore_every_setting_of_the_environment(project_root: Path) -
 def test_every_variable_of_compose_is_a_setting(project_root: Path) -> None:
     names = re.findall(r"^#? ?([A-Z_]+)=", (project_root / "docker/.env.example").read_text(), re.MULTILINE)
     assert set(names) - settings_read(project_root) == {"POSTGRES_PASSWORD", "TUNEBOARD_PORT"}
+
+
+def test_the_version_is_the_projects(project_root: Path) -> None:
+    assert f'\nversion = "{VERSION}"\n' in (project_root / "pyproject.toml").read_text()
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "tests/requirements.txt"])

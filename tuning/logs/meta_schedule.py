@@ -7,11 +7,14 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
+from typing import BinaryIO
 
 WORKLOADS = "database_workload.json"
 RECORDS = "database_tuning_record.json"
@@ -19,6 +22,7 @@ FAILED_RUN_SECS = 1e10
 """The only `run_secs` that MetaSchedule writes for a failed trial."""
 LOST = "[0,[[[],[]],[10000000000],null,null]]"
 """Stands in for a lost record. Its trace is empty, so MetaSchedule ignores it as invalid."""
+PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,10 @@ def _repair(path: Path) -> str | None:
     if not torn:
         return None
     if _is_json(torn):
-        path.write_bytes(text + b"\n")
+        with path.open("ab") as file:
+            file.write(b"\n")
         return f"{path.name}: added the missing newline to the last line"
-    path.write_bytes(whole)
+    os.truncate(path, len(whole))  # Rather than written anew: a backup may be reading the file.
     return f"{path.name}: dropped an incomplete last line of {len(torn)} bytes"
 
 
@@ -60,6 +65,21 @@ def _is_json(text: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def size_up_to(file: BinaryIO, trial: int, least: int) -> int:
+    """Bytes of a record file up to the end of this trial's line, or of all lines within the first `least` bytes if that is more.
+
+    The file may be growing, and may have fewer lines.
+    """
+    end = position = lines = 0
+    while piece := file.read(PIECE_BYTES):
+        for newline in re.finditer(b"\n", piece):
+            if lines >= trial and position + newline.end() > least:
+                return end
+            lines, end = lines + 1, position + newline.end()
+        position += len(piece)
+    return end
 
 
 def workload_hashes(work_dir: Path) -> list[str]:

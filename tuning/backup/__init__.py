@@ -1,0 +1,1 @@
+"""One file with everything that a site must not lose, made while runs tune, and the way back from it."""

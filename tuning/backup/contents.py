@@ -1,0 +1,157 @@
+"""Which files belong in a backup, and by which names."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from django.conf import settings
+from django.db import connections
+
+from tuning.logs import meta_schedule
+from tuning.models import Compilation, Network, Run
+
+DATABASE, SECRET = "database", "secret_key"
+FOLDERS = ("runs", "networks", "compilations")
+"""Folders of TUNEBOARD_VAR. Whatever else is there can be made anew: caches, static files, the logs of processes."""
+
+_OWN = r"\d{1,19}-\d{8}T\d{6}\.\d{6}"
+_FILE = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}"
+ALLOWED = re.compile(
+    rf"{DATABASE}|{SECRET}|runs/{_OWN}/{_FILE}|networks/[0-9a-f]{{64}}\.(onnx|json)"
+    rf"|compilations/{_OWN}/(console\.log|artifact/{_FILE})",
+    re.ASCII,
+)
+"""The names of members besides the manifest and the checksums."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A file to back up. One that is appended to is read up to `size` bytes."""
+
+    name: str
+    path: Path
+    size: int
+
+    def open(self) -> BinaryIO:
+        """Raises `FileNotFoundError` if it isn't there anymore, and `OSError` if it isn't a plain file.
+
+        Engines write in the folders of their runs, so a link there could lead anywhere.
+        """
+        return os.fdopen(_opened(self.path), "rb")
+
+
+@dataclass
+class Plan:
+    """The files that belong to the rows of a snapshot."""
+
+    items: list[Item]
+    missing: list[str]
+    """Files that rows tell of, but that aren't there."""
+    runs: int
+    trials: int
+
+
+def record_sizes() -> dict[str, int]:
+    """Bytes of each run's record file, by the run's folder."""
+    found = {}
+    for folder in (Path(settings.VAR) / "runs").glob("*"):
+        try:
+            found[folder.name] = (folder / meta_schedule.RECORDS).lstat().st_size
+        except OSError:
+            continue
+    return found
+
+
+def plan(alias: str, sizes: dict[str, int]) -> Plan:
+    """The files of the snapshot that this database connection reads. `sizes` are the record files' from before the snapshot.
+
+    The database may be of an earlier version, so nothing but old columns is read.
+    """
+    connection = connections[alias]
+    with connection.cursor() as cursor:
+        tables = set(connection.introspection.table_names(cursor))
+    made = Plan([], [], 0, 0)
+    _add(made.items, SECRET, Path(settings.VAR) / SECRET)
+    if "tuning_run" in tables:
+        _add_runs(made, alias, sizes)
+    if "tuning_compilation" in tables:
+        _add_models(made, alias)
+        _add_libraries(made, alias)
+    return made
+
+
+def _add_runs(made: Plan, alias: str, sizes: dict[str, int]) -> None:
+    rows = Run.everything.using(alias).order_by("pk").values_list("pk", "created_at", "trials_done")
+    for pk, created_at, trials in rows.iterator():
+        folder = Run(pk=pk, created_at=created_at).work_dir
+        made.runs, made.trials = made.runs + 1, made.trials + trials
+        for path in _files(folder):
+            if path.name == meta_schedule.RECORDS:
+                _add_records(made.items, path, trials, sizes.get(folder.name, 0))
+            else:
+                _add(made.items, f"runs/{folder.name}/{path.name}", path)
+
+
+def _add_records(items: list[Item], path: Path, trials: int, before: int) -> None:
+    """Add the record file without the trials that were measured after the snapshot.
+
+    What was there before the snapshot stays, even if it is ahead of the database because a process was killed.
+    """
+    with os.fdopen(_opened(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size != before:
+            size = meta_schedule.size_up_to(file, trials, before)
+    items.append(Item(f"runs/{path.parent.name}/{path.name}", path, size))
+
+
+def _add_models(made: Plan, alias: str) -> None:
+    for sha256, kind in Network.objects.using(alias).exclude(sha256="").values_list("sha256", "kind").distinct():
+        path = Network(sha256=sha256, kind=kind).file
+        _add(made.items, f"networks/{path.name}", path, made.missing)
+
+
+def _add_libraries(made: Plan, alias: str) -> None:
+    rows = Compilation.objects.using(alias).order_by("pk").values_list("pk", "created_at", "sha256")
+    for pk, created_at, sha256 in rows.iterator():
+        compilation = Compilation(pk=pk, created_at=created_at)
+        name = f"compilations/{compilation.folder.name}"
+        _add(made.items, f"{name}/console.log", compilation.console_log)
+        if sha256 is not None:  # Otherwise it is built, or being built, after the snapshot.
+            for path in _files(compilation.artifact):
+                _add(made.items, f"{name}/artifact/{path.name}", path)
+            if not compilation.library.exists():
+                made.missing.append(f"{name}/artifact/{compilation.library.name}")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The plain files directly in a folder, by name; none if there is no such folder."""
+    try:
+        entries: Iterable[os.DirEntry[str]] = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        if entry.is_file(follow_symlinks=False) and re.fullmatch(_FILE, entry.name):
+            yield Path(entry)
+
+
+def _add(items: list[Item], name: str, path: Path, missing: list[str] | None = None) -> None:
+    try:
+        items.append(Item(name, path, path.lstat().st_size))
+    except FileNotFoundError:
+        if missing is not None:
+            missing.append(name)
+
+
+def _opened(path: Path) -> int:
+    """A file descriptor for reading a plain file."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(f"{path} isn't a plain file")
+    return fd
