@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
 from django.core import checks
 
-from tuning.host import sandbox
+from tuning.host import sandbox, schema
 from tuning.host.private import is_open
 
 HINT = "It takes Landlock (Linux 5.13; for the network 6.7) and the right to make namespaces. Containers often forbid the latter."
@@ -38,3 +39,10 @@ def sandbox_in_force(**_: Any) -> list[checks.CheckMessage]:
             f"What keeps processes that read uploads from this machine's {said}.", hint=hint, id="tuneboard.I001"
         )
     ]
+
+
+@checks.register(checks.Tags.database)
+def database_not_newer(*, databases: Sequence[str] | None = None, **_: Any) -> list[checks.CheckMessage]:
+    """Refuse a database that a later version has migrated. Django's own `migrate` checks this before it does anything."""
+    trouble = schema.newer() if databases else None
+    return [checks.Error(trouble, id="tuneboard.E001")] if trouble else []

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from django.contrib.auth.decorators import login_not_required
-from django.db import Error, connection
+from django.db import Error
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
+
+from tuning.host import schema
+
+LATER = "The database was upgraded by a later Tuneboard."
 
 
 @login_not_required
@@ -15,8 +19,9 @@ from django.views.decorators.http import require_safe
 def health(request: HttpRequest) -> JsonResponse:  # noqa: ARG001
     """`{"status": "ok"}`, or 503 with the reason."""
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        reason = LATER if schema.newer() else None
     except Error:
-        return JsonResponse({"status": "unavailable", "reason": "The database can't be reached."}, status=503)
-    return JsonResponse({"status": "ok"})
+        reason = "The database can't be reached."
+    return JsonResponse(
+        {"status": "unavailable", "reason": reason} if reason else {"status": "ok"}, status=503 if reason else 200
+    )

@@ -9,6 +9,10 @@ import argparse
 import logging
 import socket
 import sys
+from contextlib import suppress
+
+import django
+from django.db import Error, connection
 
 from .celery import app
 
@@ -22,6 +26,8 @@ def main() -> None:
         "--concurrency", type=int, default=1, help="jobs at once, each in a thread, since jobs wait for processes"
     )
     args = parser.parse_args()
+    django.setup()
+    _refuse_newer()
     worker = app.Worker(
         hostname=f"{args.name}@{socket.gethostname()}",
         queues=args.queues,
@@ -34,6 +40,16 @@ def main() -> None:
     )
     worker.start()
     sys.exit(worker.exitcode)
+
+
+def _refuse_newer() -> None:
+    """Exit with one line if a later Tuneboard has migrated the database."""
+    from tuning.host import schema
+
+    with suppress(Error):  # Jobs wait for a database that can't be reached.
+        if trouble := schema.newer():
+            sys.exit(trouble)
+    connection.close()
 
 
 if __name__ == "__main__":

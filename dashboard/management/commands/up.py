@@ -51,10 +51,14 @@ class Command(BaseCommand):
         )
         parser.add_argument("--port", type=int, default=8000)
         parser.add_argument("--no-demo", action="store_true", help="don't queue a demo run if there are no runs yet")
+        parser.add_argument(
+            "--no-backup", action="store_true", help="upgrade the database of an earlier version without a backup"
+        )
 
-    def handle(self, *, host: str, port: int, no_demo: bool, **options: Any) -> None:
+    def handle(self, *, host: str, port: int, no_demo: bool, no_backup: bool, **options: Any) -> None:
         """Runs until a signal. Exit status 0 then, 1 if it couldn't start."""
         _let_signals_interrupt()
+        self._back_up = not no_backup
         try:
             with SiteLock(settings.VAR) as lock:
                 address = Address.bind(host, port)
@@ -110,7 +114,7 @@ class Command(BaseCommand):
 
     def _make_ready(self) -> None:
         self.check()
-        migrate()
+        migrate(self._say, backup=self._back_up)
         call_command("collectstatic", interactive=False, verbosity=0)
 
     def _start(self, web: Child, address: Address) -> None:

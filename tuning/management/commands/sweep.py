@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand
 
 from tuning.actions.sweeper import Sweeper
 from tuning.host.reachable import database_trouble, wait_for
+from tuning.management.migrated import refuse_newer
 
 
 class Command(BaseCommand):
@@ -18,6 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         wait_for(database_trouble, self._say)
+        refuse_newer()
         sweeper = Sweeper(self._say)
         self._say("Sweeping.")
         try:

@@ -1,0 +1,182 @@
+"""`manage.py up` on an earlier version's data: backs up, migrates, says so. Nothing uses a later version's database."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.house.test_migrations import DUMPS, LOAD, rows_of, run_code
+from tests.live import ROOT, LiveSite
+
+pytestmark = pytest.mark.both_databases
+LATER = "INSERT INTO django_migrations (app, name, applied) VALUES ('tuning', '9999_later', '2026-01-01')"
+SQL = "from django.db import connection; connection.cursor().execute({!r})"
+REFUSED = "The database was upgraded by a later Tuneboard: this one doesn't know tuning.9999_later."
+
+
+@pytest.fixture
+def earlier(new_site: LiveSite) -> LiveSite:
+    """A site that isn't running, with the database of an earlier version."""
+    new_site.var.mkdir()
+    if "DATABASE_URL" in new_site.env:
+        run_code(new_site, LOAD.format(path=str(DUMPS / "filled_postgresql.sql")))
+    else:
+        with sqlite3.connect(new_site.var / "tuneboard.sqlite3") as database:
+            database.executescript((DUMPS / "filled_sqlite.sql").read_text())
+        database.close()
+    new_site.manage("migrate", "tuning", "0010", "--verbosity", "0")
+    return new_site
+
+
+@pytest.fixture(scope="module")
+def later(site_maker: Callable[[], LiveSite]) -> LiveSite:
+    """A site that isn't running, with the database of a later version. Nothing changes it."""
+    site = site_maker()
+    site.manage("migrate", "--verbosity", "0")
+    run_code(site, SQL.format(LATER))
+    return site
+
+
+def backups(site: LiveSite) -> list[Path]:
+    return sorted((site.var / "backups").glob("*"))
+
+
+def ended(site: LiveSite, *command: str) -> str:
+    """What a process says that is expected to end with an error."""
+    done = subprocess.run(
+        [sys.executable, *command], env=site.env, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 1, done.stdout
+    return done.stderr + done.stdout
+
+
+def test_up_backs_up_and_upgrades_and_says_so(earlier: LiveSite, site_maker: Callable[[], LiveSite]) -> None:
+    before = rows_of(earlier)
+    earlier.start()
+    said = [line for line in earlier.said().splitlines() if not line.startswith("tuneboard: ")]  # An installation's.
+    assert said[0].startswith("The database is of an earlier version: it lacks tuning.0011_drawn_trials")
+    assert said[1].startswith("Backing up before the upgrade")
+    (path,) = backups(earlier)
+    assert said[2].startswith(f"The backup is {path} (")
+    assert said[3] == "Upgraded the database."
+    assert len(rows_of(earlier)["tuning_trial"]) == len(before["tuning_trial"])
+    earlier.stop()
+    other = site_maker()
+    other.manage("restore", str(path))
+    assert rows_of(other)["tuning_trial"].keys() == before["tuning_trial"].keys()
+    earlier.start()
+    assert "upgrade" not in earlier.said(), "there was nothing left to upgrade"
+    assert backups(earlier) == [path]
+
+
+def test_a_new_database_needs_no_backup(new_site: LiveSite) -> None:
+    assert new_site.manage("create_token", "ann")
+    assert backups(new_site) == []
+
+
+def test_other_commands_back_up_too_and_print_only_their_result(earlier: LiveSite) -> None:
+    assert earlier.manage("create_token", "grace").startswith("tb_")
+    assert len(backups(earlier)) == 1
+
+
+def test_the_last_few_backups_are_kept(earlier: LiveSite) -> None:
+    folder = earlier.var / "backups"
+    folder.mkdir()
+    for day in range(1, 5):
+        (folder / f"before-upgrade-2020010{day}-000000.tar.zst").touch()
+    (folder / "mine.tar.zst").touch()
+    earlier.manage("create_token", "grace")
+    names = [path.name for path in backups(earlier)]
+    assert names[:2] == [f"before-upgrade-2020010{day}-000000.tar.zst" for day in (3, 4)]
+    assert (len(names), names[-1]) == (4, "mine.tar.zst")
+
+
+def test_without_a_backup_nothing_is_changed_unless_asked(earlier: LiveSite) -> None:
+    (earlier.var / "backups").touch()  # A file is in the way of the folder.
+    before = rows_of(earlier)
+    said = ended(earlier, "manage.py", "up", "--port", str(earlier.port))
+    assert "The backup before the upgrade failed" in said
+    assert "manage.py up --no-backup" in said
+    assert rows_of(earlier) == before
+    earlier.start("--no-demo", "--no-backup")
+    assert "Upgraded the database." in earlier.said()
+
+
+def test_a_disk_with_too_little_room_is_noticed_first(earlier: LiveSite) -> None:
+    runs = earlier.var / "runs"
+    runs.mkdir(exist_ok=True)
+    with (runs / "large").open("wb") as file:
+        file.truncate(6 * shutil.disk_usage(runs).free)
+    before = rows_of(earlier)
+    said = earlier.refusal("create_token", "grace")
+    assert "It needs about" in said
+    assert "MiB free" in said
+    assert rows_of(earlier) == before
+    assert backups(earlier) == []
+
+
+def test_an_upgrade_that_fails_names_the_backup(earlier: LiveSite) -> None:
+    run_code(earlier, SQL.format("CREATE INDEX trial_bests ON tuning_trial (number)"))
+    said = earlier.refusal("create_token", "grace")
+    (path,) = backups(earlier)
+    assert "The upgrade of the database failed: " in said
+    assert f"manage.py restore {path} --force" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("up",),
+        ("tune", "matmul"),
+        ("create_token", "ann"),
+        ("login_url",),
+        ("sweep",),
+        ("seed_trials",),
+        ("migrate",),
+        ("compile", "1"),
+    ],
+    ids=" ".join,
+)
+def test_commands_refuse_a_later_database(later: LiveSite, command: tuple[str, ...]) -> None:
+    before = rows_of(later)
+    said = later.refusal(*command)
+    assert REFUSED in said
+    assert "Traceback" not in said
+    assert rows_of(later) == before
+
+
+def test_web_and_workers_refuse_a_later_database_in_one_line(later: LiveSite) -> None:
+    (later.var / "static").mkdir()
+    for command in (("-m", "tuning.queue.worker", "cpu", "device.cpu"), ("-m", "dashboard.serve", "0")):
+        said = ended(later, *command)
+        assert REFUSED in said
+        assert len(said.splitlines()) == 1
+
+
+def test_a_site_whose_database_a_later_version_takes_over_says_that_it_is_unwell(new_site: LiveSite) -> None:
+    new_site.start()
+    assert new_site.answers()
+    run_code(new_site, SQL.format(LATER))
+    assert not new_site.answers()
+
+
+def test_a_later_database_can_still_be_backed_up_but_not_restored_here(
+    later: LiveSite, site_maker: Callable[[], LiveSite], tmp_path: Path
+) -> None:
+    later.manage("backup", str(tmp_path / "site"))
+    other = site_maker()
+    said = other.refusal("restore", str(tmp_path / "site"))
+    assert "which doesn't have tuning.9999_later. Restore it with that version." in said
+
+
+def test_migrations_of_apps_that_this_version_does_not_have_are_ignored(new_site: LiveSite) -> None:
+    new_site.manage("migrate", "--verbosity", "0")
+    run_code(new_site, SQL.format(LATER.replace("tuning", "gone")))
+    assert new_site.manage("create_token", "ann")
