@@ -11,6 +11,8 @@ from django.db.models import Q
 from django.urls import reverse
 from sesame.utils import get_parameters
 
+from tuning import audit
+
 VIEW = "tuning.view_run"
 LAUNCH = "tuning.add_run"
 CHANGE = "tuning.change_run"
@@ -23,6 +25,8 @@ UPLOAD = "tuning.add_network"
 DELETE_NETWORK = "tuning.delete_network"
 MANAGE_WEBHOOKS = "tuning.change_delivery"
 """See deliveries to webhooks, whose URLs are secrets, and send them again."""
+SEE_AUDIT = "tuning.see_audit"
+"""See who did what. Its name doesn't begin with `view_`, since viewers have all those."""
 
 SEE_METRICS = "tuning.change_tally"
 """See the Metrics page. Whoever may look at runs can read the same figures with a token."""
@@ -59,8 +63,9 @@ def role_of(user: User) -> str | None:
 
 def give_role(user: User, role: str) -> None:
     """Replace the user's role."""
-    user.groups.remove(*Group.objects.filter(name__in=ROLES.keys() - {role}))
-    user.groups.add(Group.objects.get(name=role))
+    with audit.act("person.role", user, role=role):
+        user.groups.remove(*Group.objects.filter(name__in=ROLES.keys() - {role}))
+        user.groups.add(Group.objects.get(name=role))
 
 
 def make_user(name: str) -> User:
@@ -68,7 +73,8 @@ def make_user(name: str) -> User:
     user = User(username=User.normalize_username(name))
     user.set_unusable_password()
     user.full_clean()
-    user.save()
+    with audit.act("person.create", user):
+        user.save()
     return user
 
 
@@ -86,4 +92,5 @@ def first_admin() -> User:
 
 def one_time_login_url(user: User, base: str = "") -> str:
     """A URL that signs the user in once, within `SESAME_MAX_AGE` seconds; `base` is scheme, host and port."""
+    audit.record("person.login_url", user)
     return f"{base.rstrip('/')}{reverse('one_time_login')}?{urlencode(get_parameters(user))}"

@@ -18,13 +18,17 @@ SEEN_EVERY = timedelta(minutes=1)
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
-    def owner_of(self, text: str) -> User | None:
-        """The token's owner, if active; also records that the token was used."""
+    def written(self, text: str) -> ApiToken | None:
+        """The token with this text, if its owner is active; also records that it was used."""
         token = self.select_related("user").filter(digest=_digest(text), user__is_active=True).first()
-        if token is None:
-            return None
-        token.seen()
-        return token.user
+        if token is not None:
+            token.seen()
+        return token
+
+    def owner_of(self, text: str) -> User | None:
+        """The owner of the token with this text, if active."""
+        token = self.written(text)
+        return token.user if token else None
 
 
 class ApiToken(models.Model):

@@ -97,6 +97,9 @@ BENCHMARK_S: float = env.float("TUNEBOARD_BENCHMARK_S", 60.0, validate=validate.
 KEEP_DELETED_DAYS: float = env.float("TUNEBOARD_KEEP_DELETED_DAYS", 7.0, validate=validate.Range(min=0, max=3650))
 """Days for which a deleted run can be restored before it is removed for good, with its folder."""
 
+AUDIT_DAYS: int = env.int("TUNEBOARD_AUDIT_DAYS", 365, validate=validate.Range(min=0, max=36_500))
+"""Days for which entries of the audit log are kept; 0 for ever."""
+
 TRACKERS: dict[str, Address] = _trackers()
 """The TVM RPC trackers whose devices may be measured on. No other address is ever connected to."""
 DEVICE_PATIENCE_S: float = env.float("TUNEBOARD_DEVICE_PATIENCE", 60.0, validate=validate.Range(min=1))
@@ -219,6 +222,7 @@ MIDDLEWARE = [
     "dashboard.metrics.web.RouteName",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "dashboard.http.auditing.Audited",
     "dashboard.http.middleware.SignInRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -297,6 +301,7 @@ AUTH_PASSWORD_VALIDATORS = [
         for name in ("CommonPasswordValidator", "NumericPasswordValidator", "UserAttributeSimilarityValidator")
     ),
 ]
+CSRF_FAILURE_VIEW = "dashboard.views.errors.csrf_failure"
 LOGIN_URL = "sign_in"
 LOGIN_REDIRECT_URL = "run_list"
 LOGOUT_REDIRECT_URL = "sign_in"

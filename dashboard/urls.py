@@ -6,6 +6,7 @@ from django.urls import URLPattern, URLResolver, path
 from django.views.generic import RedirectView
 
 from dashboard.views import compilations, devices, health, launch, library, metrics, networks, session, webhooks
+from dashboard.views.admin import audit
 from dashboard.views.admin import metrics as admin_metrics
 from dashboard.views.runs import compare, listing, notes, page, tasks, trials
 
@@ -49,6 +50,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("library/<slug:shash>/", library.workload_page, name="workload_page"),
     path("devices/", devices.device_page, name="device_page"),
     path("devices/figures/", devices.device_figures, name="device_figures"),
+    path("admin/audit/", audit.audit_page, name="audit_page"),
+    path("admin/audit/entries.csv", audit.audit_csv, name="audit_csv"),
     path("webhooks/", webhooks.webhook_page, name="webhook_page"),
     path("webhooks/test/", webhooks.webhook_test, name="webhook_test"),
     path("webhooks/<int:pk>/again/", webhooks.webhook_again, name="webhook_again"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from functools import cache
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -33,6 +34,9 @@ class Invalid(Exception):
 class Conflict(Exception):
     """The current state doesn't allow it; the message says why."""
 
+    refused: object = None
+    """The act that was refused, for the audit log (`tuning.audit`)."""
+
 
 def gather(wrong: dict[str, str], check: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Any:
     """What `check` returns; None if it raises `Invalid`, whose fields are added to `wrong`."""
@@ -51,6 +55,14 @@ def unknown(given: Iterable[Any], known: Sequence[str], kind: str = "field") -> 
 def natural(text: str) -> int | None:
     """The whole number that the text is; None if it isn't one, or has more digits than fit into a database's numbers."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER else None
+
+
+def day(text: str) -> date | None:
+    """The day in ISO 8601 that the text is; None if it isn't one."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def properties_of(struct: type[msgspec.Struct]) -> dict[str, dict[str, Any]]:

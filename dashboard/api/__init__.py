@@ -13,7 +13,7 @@ from ninja.renderers import BaseRenderer
 
 from dashboard.accounts import VIEW
 
-from . import compare, compilations, devices, downloads, library, networks, runs
+from . import audit, compare, compilations, devices, downloads, library, networks, runs
 from .auth import needs
 from .errors import handle_errors
 
@@ -49,4 +49,5 @@ api.add_router("", downloads.router)
 api.add_router("", library.router)
 api.add_router("", compilations.router)
 api.add_router("", devices.router)
+api.add_router("", audit.router)
 handle_errors(api)

@@ -10,7 +10,7 @@ from ninja.errors import HttpError
 from ninja.security import HttpBearer
 from ninja.security import SessionAuth as NinjaSessionAuth
 
-from dashboard.accounts import CHANGE, CHANGE_COMPILATION, COMPILE, DELETE_NETWORK, LAUNCH, UPLOAD, VIEW
+from dashboard.accounts import CHANGE, CHANGE_COMPILATION, COMPILE, DELETE_NETWORK, LAUNCH, SEE_AUDIT, UPLOAD, VIEW
 
 WHAT = {
     VIEW: "look at runs",
@@ -20,6 +20,7 @@ WHAT = {
     CHANGE_COMPILATION: "cancel or benchmark compilations",
     UPLOAD: "upload models or extract tasks",
     DELETE_NETWORK: "delete models",
+    SEE_AUDIT: "see the audit log",
 }
 
 

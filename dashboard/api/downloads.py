@@ -11,6 +11,7 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
 from dashboard.http.downloads import response
+from tuning.actions import compilations
 from tuning.models import Compilation, Run
 from tuning.reads import artifacts, downloads
 
@@ -67,7 +68,10 @@ def get_console_log(request: HttpRequest, run_id: int) -> HttpResponseBase:
 def get_artifact(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
     """The shared library of a compilation. 409 if there is none."""
     compilation = _compilation(compilation_id)
-    return response(request, compilation.run, artifacts.library_file(compilation))
+    answer = response(request, compilation.run, artifacts.library_file(compilation))
+    if request.method == "GET" and answer.status_code == 200:
+        compilations.note_download(compilation)
+    return answer
 
 
 @download("compilations/{int:compilation_id}/manifest", "application/json")

@@ -8,6 +8,7 @@ from pydantic import ValidationInfo, model_validator
 
 from tuning.actions.curation import MOST_TAGS
 from tuning.models import KEEP_BEST, MAX_NUMBER, Run
+from tuning.reads.audit_log import AuditFilter, Outcome
 from tuning.reads.comparing import FEWEST, MOST
 from tuning.reads.downloads import RecordsFormat, Which
 from tuning.reads.exploring import TrialFilter, TrialOrder
@@ -57,6 +58,21 @@ class RunQuery(Query):
     def filter(self) -> RunFilter:
         given = self.model_dump(exclude={"limit", "cursor"})
         return RunFilter(**{**given, "status": tuple(self.status), "tag": tuple(self.tag)})
+
+
+class AuditQuery(Query):
+    person: str = Field("", description="The name of the person, as it was at the time.")
+    action: str = Field("", description="Such as `run.launch`.")
+    object: str = Field("", description="A kind of objects, such as `run`, or one of them, such as `run 7`.")
+    outcome: Outcome = Field("", description="Only what was done, or only what was refused.")
+    since: str = Field("", description="First day in UTC, such as `2026-11-21`.")
+    until: str = Field("", description="Last day.")
+    q: str = Field("", description="Words in the names, the action, the address, the token or the reason.")
+    cursor: str | None = Field(None, max_length=1000, description=CURSOR)
+    limit: int = Field(50, ge=1, le=200)
+
+    def filter(self) -> AuditFilter:
+        return AuditFilter(**self.model_dump(exclude={"limit", "cursor"}))
 
 
 class TrialQuery(Query):

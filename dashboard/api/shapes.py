@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from dashboard.http.errors import ErrorDict
 from dashboard.presentation.snippets import SnippetDict
-from tuning.models import CompilationDict, Record, RunDict, RunErrorDict, Task, TaskDict, TrialColumns
+from tuning.models import AuditEntryDict, CompilationDict, Record, RunDict, RunErrorDict, Task, TaskDict, TrialColumns
 from tuning.reads import showing
 from tuning.reads.showing import Applying, Failed, Shown
 
@@ -22,6 +22,13 @@ class RunPage(TypedDict):
     """`next` is the cursor of the next page, if there is one."""
 
     items: list[RunDict]
+    next: str | None
+
+
+class AuditPage(TypedDict):
+    """Newest first. `next` is the cursor of the next page, if there is one."""
+
+    items: list[AuditEntryDict]
     next: str | None
 
 

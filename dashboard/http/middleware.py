@@ -158,6 +158,7 @@ def _use_token(request: HttpRequest) -> None:
     scheme, _, text = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return
-    owner = ApiToken.objects.owner_of(text.strip())
-    request.user = owner or AnonymousUser()
-    request.by_token = owner is not None  # type: ignore[attr-defined]
+    token = ApiToken.objects.written(text.strip())
+    request.user = token.user if token else AnonymousUser()
+    request.by_token = token is not None  # type: ignore[attr-defined]
+    request.token = token  # type: ignore[attr-defined]

@@ -20,6 +20,7 @@ from tuning.validation import Invalid
 Row = TypeVar("Row")
 
 TYPES: dict[str, Any] = {
+    "at": datetime,
     "created_at": datetime,
     "name": str,
     "status": str,
@@ -31,7 +32,7 @@ TYPES: dict[str, Any] = {
     "task_id": int,
 }
 NULLABLE = {"estimated_latency_s"}
-assert {*(order.lstrip("-") for order in get_args(RunOrder)), *TRIAL_COLUMNS.values()} == TYPES.keys()
+assert {"at", *(order.lstrip("-") for order in get_args(RunOrder)), *TRIAL_COLUMNS.values()} == TYPES.keys()
 
 
 def page(

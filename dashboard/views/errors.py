@@ -1,4 +1,4 @@
-"""The page for unexpected errors, which Django has already logged."""
+"""The pages for unexpected errors, which Django has already logged, and for forms of other sites."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
+from django.views.csrf import csrf_failure as django_csrf_failure
 from django.views.defaults import server_error as django_server_error
 
 from tuning.host.reachable import DATABASE_OUTAGE
@@ -21,3 +22,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
             UNREACHABLE, status=503, content_type="text/plain; charset=utf-8", headers={"Retry-After": "5"}
         )
     return django_server_error(request)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """403_csrf.html, and the reason for the audit log."""
+    request.refused = f"The form came from another site or an old page: {reason}"  # type: ignore[attr-defined]
+    return django_csrf_failure(request, reason)

@@ -6,6 +6,7 @@ from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView, LogoutView
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -34,9 +35,11 @@ class OneTimeLogin(SesameLoginView):  # type: ignore[misc]
 
     def post(self, request: HttpRequest) -> HttpResponse:
         """Sign in, and redirect to `next` if that is on this site, otherwise to the runs."""
-        if not (user := _claimed(request)):
-            return self.login_failed()
-        login(request, user)
+        with transaction.atomic():
+            # If the sign-in can't be recorded, the URL isn't used up either.
+            if not (user := _claimed(request)):
+                return self.login_failed()
+            login(request, user)
         redirection: HttpResponse = self.login_success()
         return redirection
 

@@ -28,7 +28,7 @@ import datetime, json
 from django.conf import settings
 from django.utils import timezone
 from tests.world import *
-from tuning.models import Benchmark, Delivery, Record, Run, TrackerSample
+from tuning.models import AuditEntry, Benchmark, Delivery, Record, Run, TrackerSample
 from tuning.reads.showing import Decision, Shown, _keep, _key
 from tuning.work.synthetic import seed_run
 later = timezone.now() + datetime.timedelta(days=1)
@@ -64,6 +64,10 @@ for status, answer in (("sent", "204"), ("failed", "500 Internal Server Error"),
     message = {"id": first.pk, "path": f"/runs/{first.pk}/"}
     Delivery.objects.create(url=settings.WEBHOOKS[0], kind="run.finished", message=message, status=status, attempts=3, answer=answer,
         due_at=later)
+for number in range(60):
+    AuditEntry.objects.create(actor="a-person-with-a-long-name", via="api", token="token 3", address="2001:db8::1", action="run.edit",
+        object_kind="run", object_id=1, object_name="n" * 200,
+        details={"name": {"from": "a" * 200, "to": "b"}}, refused=number % 2 == 1, reason="It ended." * (number % 2))
 best = [record.trial for record in first.tasks.get(index=0).records.all()]
 print(json.dumps({"live": live.pk, "run": first.pk, "other": second.pk, "synthetic": synthetic.pk, "compilation": made.pk,
     "building": building.pk, "broken": broken.pk, "network": network.pk, "lost": lost.pk, "best": best[0], "next": best[1]}))
@@ -92,6 +96,7 @@ PAGES = {
     "library": ["/library/"],
     "workload_page": ["/library/0000000000000000/"],
     "device_page": ["/devices/"],
+    "audit_page": ["/admin/audit/", "/admin/audit/?person=nobody", "/admin/audit/?object=7"],
     "webhook_page": ["/webhooks/"],
     "metrics_page": ["/admin/metrics/"],
     "": ["/nowhere/"],
@@ -110,6 +115,7 @@ NO_PAGES = {
     "run_notes": "part of run_page",
     "notes_preview": "part of run_page",
     "run_stop": "an action",
+    "audit_csv": "a file",
     "webhook_test": "an action",
     "webhook_again": "an action",
     "run_resume": "an action",

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 
+from tuning import audit
 from tuning.engines.wire.compiling import CompileOptions
 from tuning.models import Compilation, Run
 from tuning.notify.announce import announce_compilation
@@ -31,11 +32,13 @@ def compile_options() -> list[OptionDict]:
 def compile_run(run: Run, data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) -> Compilation:
     """Queue a compilation of the run. Raises `Invalid` with the options at fault, or `Conflict`."""
     options = convert(CompileOptions, data)
-    if trouble := compile_trouble(run, options.source):
-        raise Conflict(trouble)
-    made = Compilation.objects.create(
-        run=run, source=options.source, created_by=user, asked_by=user, queued_at=timezone.now()
-    )
+    with audit.act("run.compile", run, source=options.source) as act:
+        if trouble := compile_trouble(run, options.source):
+            raise Conflict(trouble)
+        made = Compilation.objects.create(
+            run=run, source=options.source, created_by=user, asked_by=user, queued_at=timezone.now()
+        )
+        act.details["compilation"] = made.pk
     if enqueue:
         jobs.enqueue(made)
     return made
@@ -43,23 +46,30 @@ def compile_run(run: Run, data: Mapping[str, Any], user: User | None, *, enqueue
 
 def cancel(compilation: Compilation) -> Compilation:
     """End a queued compilation at once, and a running one as soon as its job notices. Raises `Conflict`."""
-    if not (_end_queued(compilation) or compilation.move(Status.RUNNING, to=Status.CANCELLING)):
-        compilation.refresh_from_db(fields=("status",))
-        raise Conflict(f"The compilation is {compilation.status}: only a queued or running one can be cancelled.")
+    with audit.act("compilation.cancel", _thing(compilation), run=compilation.run_id):
+        if not (_end_queued(compilation) or compilation.move(Status.RUNNING, to=Status.CANCELLING)):
+            compilation.refresh_from_db(fields=("status",))
+            raise Conflict(f"The compilation is {compilation.status}: only a queued or running one can be cancelled.")
     announce_compilation(compilation.pk)
     return compilation
 
 
 def benchmark(compilation: Compilation, user: User | None, *, enqueue: bool = True) -> Compilation:
     """Queue the library to be verified and benchmarked (again). Raises `Conflict`."""
-    check_published(compilation)
-    if not compilation.requeue(*Compilation.ENDED, stage=Stage.PROVE, asked_by=user):
-        compilation.refresh_from_db(fields=("status",))
-        raise Conflict(f"The compilation is {compilation.status}: it can be benchmarked when that has ended.")
+    with audit.act("compilation.benchmark", _thing(compilation), run=compilation.run_id):
+        check_published(compilation)
+        if not compilation.requeue(*Compilation.ENDED, stage=Stage.PROVE, asked_by=user):
+            compilation.refresh_from_db(fields=("status",))
+            raise Conflict(f"The compilation is {compilation.status}: it can be benchmarked when that has ended.")
     announce_compilation(compilation.pk)
     if enqueue:
         jobs.enqueue(compilation)
     return compilation
+
+
+def note_download(compilation: Compilation) -> None:
+    """Record that the library is downloaded. It contains the network's weights."""
+    audit.record("compilation.download", _thing(compilation), run=compilation.run_id)
 
 
 def tidy() -> None:
@@ -69,6 +79,11 @@ def tidy() -> None:
     for folder in (Path(settings.VAR) / "compilations").glob("*"):
         if folder not in known and time.time() - folder.stat().st_mtime > OLD_S:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _thing(compilation: Compilation) -> audit.Thing:
+    """A compilation is called like its run."""
+    return audit.Thing("compilation", compilation.pk, compilation.run.name)
 
 
 def _end_queued(compilation: Compilation) -> bool:

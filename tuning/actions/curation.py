@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import msgspec
-from django.db import transaction
 from django.utils import timezone
 from msgspec import UNSET, Meta, UnsetType
 from typing_extensions import TypedDict
 
+from tuning import audit
 from tuning.models import Compilation, Run, Tag
 from tuning.models.tag import LONGEST
 from tuning.validation import Conflict, Invalid, unknown
@@ -61,7 +61,7 @@ def mark(run: Run, data: Mapping[str, Any]) -> None:
         wrong["archived"] = "A run can't be both pinned and archived."
     if wrong:
         raise Invalid(wrong)
-    with transaction.atomic():
+    with audit.together():
         change_tags(run, data.get("add_tags", []), data.get("remove_tags", []))
         if "archived" in data:
             (archive if data["archived"] else unarchive)(run)
@@ -71,31 +71,40 @@ def mark(run: Run, data: Mapping[str, Any]) -> None:
 
 def pin(run: Run) -> None:
     """Show the run first in the list. Raises `Conflict`."""
-    if Run.objects.filter(pinned=True).exclude(pk=run.pk).count() >= MOST_PINNED:
-        raise Conflict(f"{MOST_PINNED} runs are pinned already: unpin one of them first.")
-    if not Run.objects.filter(pk=run.pk, archived=False).update(pinned=True):
-        raise Conflict("The run is archived: unarchive it before you pin it.")
+    with audit.act("run.pin", run):
+        if Run.objects.filter(pinned=True).exclude(pk=run.pk).count() >= MOST_PINNED:
+            raise Conflict(f"{MOST_PINNED} runs are pinned already: unpin one of them first.")
+        if not Run.objects.filter(pk=run.pk, archived=False).update(pinned=True):
+            raise Conflict("The run is archived: unarchive it before you pin it.")
 
 
 def unpin(run: Run) -> None:
-    Run.objects.filter(pk=run.pk).update(pinned=False)
+    with audit.act("run.unpin", run):
+        Run.objects.filter(pk=run.pk).update(pinned=False)
 
 
 def archive(run: Run) -> None:
     """Unpin the run and leave it out of the list; it still counts for everything else."""
-    Run.objects.filter(pk=run.pk).update(archived=True, pinned=False)
+    with audit.act("run.archive", run):
+        Run.objects.filter(pk=run.pk).update(archived=True, pinned=False)
 
 
 def unarchive(run: Run) -> None:
-    Run.objects.filter(pk=run.pk).update(archived=False)
+    with audit.act("run.unarchive", run):
+        Run.objects.filter(pk=run.pk).update(archived=False)
 
 
 def delete(run: Run) -> None:
     """Hide the run everywhere until it is restored or purged. Raises `Conflict` while the run or a compilation is going on."""
     ended = Run.objects.filter(pk=run.pk, status__in=Run.ENDED)
-    # Check and update are one statement, so no compilation can begin in between.
-    if ended.exclude(compilations__status__in=BUSY).update(deleted_at=timezone.now()):
-        return
+    with audit.act("run.delete", run):
+        # Check and update are one statement, so no compilation can begin in between.
+        if not ended.exclude(compilations__status__in=BUSY).update(deleted_at=timezone.now()):
+            _refuse_deletion(run)
+
+
+def _refuse_deletion(run: Run) -> NoReturn:
+    """Raises the `Conflict` that says why the run can't be deleted."""
     now = Run.objects.filter(pk=run.pk).first()
     if now is None:
         raise Conflict(GONE)
@@ -106,8 +115,9 @@ def delete(run: Run) -> None:
 
 def restore(run: Run) -> None:
     """Undo the deletion of a run. Raises `Conflict`."""
-    if not Run.everything.restorable().filter(pk=run.pk).update(deleted_at=None):
-        raise Conflict("The run can't be restored: it isn't deleted, or it has been removed for good.")
+    with audit.act("run.restore", run):
+        if not Run.everything.restorable().filter(pk=run.pk).update(deleted_at=None):
+            raise Conflict("The run can't be restored: it isn't deleted, or it has been removed for good.")
 
 
 def change_tags(run: Run, add: Any = (), remove: Any = ()) -> None:
@@ -118,7 +128,9 @@ def change_tags(run: Run, add: Any = (), remove: Any = ()) -> None:
     more, less = tag_names(add, "add_tags"), tag_names(remove, "remove_tags")
     if both := sorted({*more} & {*less}):
         raise Invalid({"remove_tags": f"{', '.join(both)}: can't be both added and removed."})
-    with transaction.atomic():
+    if not more and not less:
+        return
+    with audit.act("run.tag", run, **{name: tags for name, tags in (("add", more), ("remove", less)) if tags}):
         # Others who add tags to this run must wait, or the limit could be exceeded.
         if not Run.objects.select_for_update().filter(pk=run.pk).values_list("pk"):
             raise Conflict(GONE)

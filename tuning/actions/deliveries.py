@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from django.contrib.auth.models import User
 
+from tuning import audit
 from tuning.models import Delivery
 from tuning.notify import outbox, webhooks
 from tuning.queue import jobs
@@ -14,16 +15,21 @@ from tuning.validation import Conflict
 
 def send_test(user: User) -> None:
     """Have a test sent to each address in TUNEBOARD_WEBHOOKS. Raises `Conflict` when there is none."""
-    deliveries = outbox.store_test(user.get_username())
-    if not deliveries:
-        raise Conflict("There is no address: list some in TUNEBOARD_WEBHOOKS.")
+    with audit.act("webhook.test") as act:
+        deliveries = outbox.store_test(user.get_username())
+        if not deliveries:
+            raise Conflict("There is no address: list some in TUNEBOARD_WEBHOOKS.")
+        act.details["addresses"] = len(deliveries)
     for delivery in deliveries:
         jobs.enqueue(delivery)
 
 
 def try_addresses(asked_by: str) -> Iterator[Delivery]:
     """Send a test to each address from this process, one attempt each, and give the deliveries with their outcomes."""
-    for delivery in outbox.store_test(asked_by):
+    with audit.act("webhook.test") as act:
+        deliveries = outbox.store_test(asked_by)
+        act.details["addresses"] = len(deliveries)
+    for delivery in deliveries:
         delivery.claim()
         try:
             delivery.succeeded(webhooks.post(delivery))
@@ -34,6 +40,8 @@ def try_addresses(asked_by: str) -> Iterator[Delivery]:
 
 def send_again(delivery: Delivery) -> None:
     """Send a message again that was given up. Raises `Conflict`."""
-    if not delivery.again():
-        raise Conflict("It is being sent already.")
+    # Without its address, which is a secret.
+    with audit.act("webhook.send_again", audit.Thing("message", delivery.pk, delivery.kind)):
+        if not delivery.again():
+            raise Conflict("It is being sent already.")
     jobs.enqueue(delivery)

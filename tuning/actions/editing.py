@@ -9,6 +9,7 @@ import msgspec
 from django.contrib.auth.models import User
 from msgspec import UNSET, Meta, UnsetType
 
+from tuning import audit
 from tuning.models import Run
 from tuning.notify.announce import announce_status
 from tuning.validation import Conflict, Invalid, gather, unknown
@@ -49,10 +50,21 @@ def edit(run: Run, data: Mapping[str, Any], user: User | None) -> Run:
     revision, values = _checked(data)
     if all(getattr(run, name) == value for name, value in values.items()):
         return run
-    if not run.revise(revision, **values, edited_by=user):
-        raise Outdated(run)
+    with audit.act("run.edit", run, **_changes(run, values)):
+        if not run.revise(revision, **values, edited_by=user):
+            raise Outdated(run)
     announce_status(run)
     return run
+
+
+def _changes(run: Run, values: Mapping[str, str]) -> dict[str, Any]:
+    """What the edit changes; of notes, which may be long, only their length."""
+    changed: dict[str, dict[str, Any]] = {
+        name: {"from": getattr(run, name), "to": value} for name, value in values.items() if getattr(run, name) != value
+    }
+    if notes := changed.pop("notes", None):
+        changed["notes_characters"] = {when: len(text) for when, text in notes.items()}
+    return changed
 
 
 def notes_text(given: Any) -> str:

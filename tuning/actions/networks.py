@@ -19,6 +19,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
 
+from tuning import audit
 from tuning.engines.wire.catalog import BUILTIN
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected
@@ -27,6 +28,7 @@ from tuning.host import targets
 from tuning.models import Extraction, Network, fingerprint, networks_dir
 from tuning.queue import jobs
 from tuning.validation import Invalid, natural, unknown
+from tuning.wording import target_label
 from tuning.work import inspection
 
 from .launching import NetworkChoice, network_choice
@@ -83,7 +85,7 @@ def delete(network: Network) -> None:
         raise Invalid({"network": "A built-in network can't be deleted."})
     file, shared = network.file, Network.objects.filter(sha256=network.sha256).exclude(pk=network.pk)
     try:
-        with transaction.atomic():
+        with audit.act("network.delete", audit.Thing("network", network.pk, network.name)):
             network.delete()
             if not shared.exists():
                 # After the commit: if the transaction fails, the file must still be there.
@@ -113,11 +115,14 @@ def extract_tasks(data: Mapping[str, Any], user: User | None) -> Extraction:
 def _requested(network: Network, target: Any, user: User | None) -> tuple[Extraction, bool]:
     """The extraction for a target as the user entered it, and whether it must be queued. Raises `Invalid` for `target`."""
     resolved = _resolved(targets.asked(target))
-    made, new = Extraction.objects.get_or_create(
-        network=network, fingerprint=fingerprint(resolved), defaults={"target": resolved, "created_by": user}
-    )
-    again = made.requeue(Extraction.Status.FAILED)
-    return made, new or again
+    with transaction.atomic():
+        made, new = Extraction.objects.get_or_create(
+            network=network, fingerprint=fingerprint(resolved), defaults={"target": resolved, "created_by": user}
+        )
+        due = new or made.requeue(Extraction.Status.FAILED)
+        if due:
+            audit.record("network.extract", network, extraction=made.pk, target=target_label(resolved))
+    return made, due
 
 
 def _resolved(asked: str | dict[str, Any]) -> dict[str, Any]:
@@ -230,7 +235,8 @@ def _inspected(file: ModelFile) -> Inspected:
 def _kept(network: Network, path: Path) -> tuple[Network, bool]:
     """Store row and file, both or neither: a crash in between leaves a file that `tidy` removes."""
     try:
-        with transaction.atomic():
+        about = {"file": network.file_name, "bytes": network.size, "sha256": network.sha256}
+        with audit.act("network.upload", network, **about):
             network.save(force_insert=True)
             path.replace(network.file)
     except IntegrityError as error:

@@ -6,6 +6,7 @@ import logging
 import shutil
 import time
 
+from tuning import audit
 from tuning.models import Run
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,8 @@ def purge() -> int:
             break
         _remove_folder(run)
         # The row comes last, so that the next sweep finds the run again after a crash.
-        run.delete()
+        with audit.act("run.remove", audit.Thing("run", run.pk, run.name)):
+            run.delete()
         gone += 1
     return gone
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 from django.contrib.auth.models import User
-from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from tuning import audit
 from tuning.models import Run
 from tuning.notify.announce import announce_status
 from tuning.queue import jobs
@@ -29,8 +29,8 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
     names every field at fault; then nothing is stored.
     """
     checked = Launch(data)
-    with transaction.atomic():
-        run = Run.objects.create(
+    with audit.act("run.launch") as act:
+        run = act.of = Run.objects.create(
             name=checked.name,
             network=stored(checked.network, checked.network_options),
             target=checked.target["target"],
@@ -41,6 +41,7 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
             created_by=user,
             queued_at=timezone.now(),
         )
+        act.details = {"network": checked.network, "device": run.device, "trials": run.trials_budget}
     if enqueue:
         jobs.enqueue(run)
     return run
@@ -49,22 +50,24 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
 def stop(run: Run) -> Run:
     """Stop a queued run at once, a running one as soon as its engine reacts. Raises `Conflict`."""
     queued, running = Run.Status.QUEUED, Run.Status.RUNNING
-    if not (run.end(queued, to=Run.Status.STOPPED) or run.move(running, to=Run.Status.STOPPING)):
-        run.refresh_from_db(fields=("status",))
-        raise Conflict(f"The run is {run.status}: only a queued or running one can be stopped.")
+    with audit.act("run.stop", run):
+        if not (run.end(queued, to=Run.Status.STOPPED) or run.move(running, to=Run.Status.STOPPING)):
+            run.refresh_from_db(fields=("status",))
+            raise Conflict(f"The run is {run.status}: only a queued or running one can be stopped.")
     announce_status(run)
     return run
 
 
 def resume(run: Run) -> Run:
     """Queue a run again that ended before its budget was spent. Raises `Conflict`."""
-    if run.synthetic:
-        raise Conflict(SYNTHETIC)
-    if run.trials_done >= run.trials_budget:
-        raise Conflict(f"All of the run's {run.trials_budget} trials are done: there is nothing to resume.")
-    if not run.requeue(*Run.RESUMABLE):
-        run.refresh_from_db(fields=("status",))
-        raise Conflict(f"The run is {run.status}: only a stopped, failed or interrupted one can be resumed.")
+    with audit.act("run.resume", run):
+        if run.synthetic:
+            raise Conflict(SYNTHETIC)
+        if run.trials_done >= run.trials_budget:
+            raise Conflict(f"All of the run's {run.trials_budget} trials are done: there is nothing to resume.")
+        if not run.requeue(*Run.RESUMABLE):
+            run.refresh_from_db(fields=("status",))
+            raise Conflict(f"The run is {run.status}: only a stopped, failed or interrupted one can be resumed.")
     announce_status(run)
     jobs.enqueue(run)
     return run
@@ -76,20 +79,32 @@ def extend(run: Run, data: Mapping[str, Any]) -> Run:
     Raises `Invalid` or `Conflict`.
     """
     more = convert(Extension, data)
-    _check_extension(run, more)
+    with audit.act("run.extend", run, **_given(more)):
+        _check_extension(run, more)
+        queued = _extended(run, more)
+    if queued:
+        jobs.enqueue(run)
+    announce_status(run)
+    return run
+
+
+def _given(more: Extension) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.to_builtins(more).items() if value is not None}
+
+
+def _extended(run: Run, more: Extension) -> bool:
+    """Whether the run, which is extended, was queued again. Raises `Conflict`."""
     grown: dict[str, Any] = {"trials_budget": F("trials_budget") + (more.trials or 0)}
     if more.time_s is not None:
         grown["time_limit_s"] = F("time_limit_s") + more.time_s
     going_on = (Run.Status.QUEUED, Run.Status.RUNNING)
     if Run.objects.filter(pk=run.pk, status__in=going_on).update(**grown):
         run.refresh_from_db()
-    elif run.requeue(*Run.ENDED, **grown):
-        jobs.enqueue(run)
-    else:
-        run.refresh_from_db(fields=("status",))
-        raise Conflict(f"The run is {run.status}: it can be extended once it has stopped.")
-    announce_status(run)
-    return run
+        return False
+    if run.requeue(*Run.ENDED, **grown):
+        return True
+    run.refresh_from_db(fields=("status",))
+    raise Conflict(f"The run is {run.status}: it can be extended once it has stopped.")
 
 
 def _check_extension(run: Run, more: Extension) -> None:

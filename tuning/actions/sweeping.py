@@ -13,6 +13,7 @@ from tuning.queue import jobs
 from tuning.reads.device_status import asked
 
 from . import compilations, networks
+from .expiring import expire
 from .purging import purge
 
 logger = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ def _clean_up(row: Run | Extraction | Compilation) -> None:
 
 def _remove_unneeded() -> None:
     purge()
+    expire()
     compilations.tidy()
     networks.tidy()
     Delivery.objects.outdated().delete()

@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import BaseCommand, CommandError, call_command
 
+from tuning import audit
 from tuning.host import schema
 from tuning.host.locks import lock_file
 from tuning.host.reachable import database_trouble, one_line
@@ -17,14 +18,15 @@ Say = Callable[[str], object]
 
 
 class MigratedCommand(BaseCommand):
-    """Migrates first, and writes nothing but its result to stdout."""
+    """Migrates first, and writes nothing but its result to stdout. What it does is recorded as done by who runs it."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         """Raises `CommandError` if the database can't be reached or upgraded, or is a later version's."""
         if trouble := database_trouble():
             raise CommandError(trouble)
         migrate(self.stderr.write)
-        return super().execute(*args, **options)
+        with audit.acting_as(audit.command):
+            return super().execute(*args, **options)
 
 
 def migrate(say: Say, *, backup: bool = True) -> None:

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tuning', '0011_drawn_trials'),
+        ('tuning', '0012_audit_log'),
     ]
 
     operations = [

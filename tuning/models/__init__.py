@@ -2,6 +2,7 @@
 
 from tuning.engines.wire.protocol import KEEP_BEST
 
+from .audit import LONGEST_NAME, AppendOnly, AuditEntry, AuditEntryDict, AuditQuerySet
 from .compilation import Benchmark, Compilation
 from .delivery import Delivery
 from .device import DeviceTurn, deciding
@@ -35,9 +36,14 @@ __all__ = (
     "EVER",
     "KEEP_BEST",
     "LEASE",
+    "LONGEST_NAME",
     "MAX_NUMBER",
     "TELL_AGAIN",
     "Alert",
+    "AppendOnly",
+    "AuditEntry",
+    "AuditEntryDict",
+    "AuditQuerySet",
     "Beat",
     "Benchmark",
     "BenchmarkDict",

@@ -205,14 +205,14 @@ def _table(run: Run, tasks: list[Task], form: TableFormat) -> Pieces:
     writer: Callable[..., Any] = CSVWriter if form == "csv" else ParquetWriter
     sink = _Sink()
     with writer(pa.PythonFile(sink, mode="w"), schema) as table:
-        names = {task.pk: _cell(task.name) if form == "csv" else task.name for task in tasks}
+        names = {task.pk: cell(task.name) if form == "csv" else task.name for task in tasks}
         for batch in _batches(run, tasks, schema, names):
             table.write_batch(batch)
             yield sink.taken()
     yield sink.taken()
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """The text as spreadsheets show it: they would run one that begins like a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 

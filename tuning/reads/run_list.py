@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from django.db.models import Count, Exists, Max, OuterRef, Q
 
 from tuning.models import Network, Run, RunQuerySet, Tag
-from tuning.validation import Invalid
+from tuning.validation import Invalid, day
 
 RunOrder = Literal[
     "-created_at",
@@ -160,8 +160,7 @@ def tags() -> list[str]:
 def _day(name: str, text: str, wrong: dict[str, str]) -> date | None:
     if not text:
         return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
+    found = day(text)
+    if found is None:
         wrong[name] = "Must be a date such as 2026-11-21."
-        return None
+    return found

@@ -11,6 +11,7 @@ from django.db import transaction
 
 from dashboard import accounts
 from dashboard.models import ApiToken
+from tuning import audit
 from tuning.management.migrated import MigratedCommand
 
 ROLE_OF_NEW_USERS = "operator"
@@ -31,7 +32,9 @@ class Command(MigratedCommand):
 
     def handle(self, *, user: str, role: str | None, **_: Any) -> None:
         with transaction.atomic():
-            token = ApiToken.issue(self._user(user, role))
+            owner = self._user(user, role)
+            token = ApiToken.issue(owner)
+            audit.record("token.create", owner)
         self.stdout.write(token)
 
     def _user(self, name: str, role: str | None) -> User:

@@ -1,1 +1,1 @@
-"""Pages for admins."""
+"""Pages for admins, under `/admin/`."""

@@ -158,7 +158,7 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
     extraction, compilation = make_extraction(run.network), make_compilation(run)
     publish(compilation)
     client = Client()
-    client.force_login(make_user("viewer"))
+    client.force_login(make_user("admin"))
     for name, operation in operations(schema).items():
         method, path = name.split()
         if method == "GET":

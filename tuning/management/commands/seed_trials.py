@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.management import CommandError
 
+from tuning import audit
 from tuning.actions.launching import MOST_TRIALS
 from tuning.management.migrated import MigratedCommand
 from tuning.work import synthetic
@@ -38,6 +39,7 @@ class Command(MigratedCommand):
         try:
             for run in synthetic.seed_runs(runs, trials, tasks, seed=seed):
                 ids.append(run.pk)
+                audit.record("run.seed", run, trials=trials)
                 if not options["json"]:
                     self.stdout.write(str(run.pk))
         except synthetic.Busy as busy:

@@ -1,0 +1,207 @@
+"""Every change that somebody can ask for leaves an entry in the audit log."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.utils import timezone
+
+from dashboard.accounts import one_time_login_url
+from tests.test_anonymous import UNSAFE, every_operation, every_path
+from tests.world import TARGET, make_compilation, make_network, make_run, make_user, measured_run, publish
+from tuning.actions import curation
+from tuning.engines.wire.inspecting import Inspected
+from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
+from tuning.host import targets
+from tuning.models import AuditEntry, Delivery, Network, Run
+from tuning.queue import jobs
+from tuning.work import inspection
+
+pytestmark = pytest.mark.django_db
+NOTHING_CHANGES = {
+    "POST /api/v1/runs/check": "says what a launch would do",
+    "POST /runs/new/check/": "says what a launch would do",
+    "POST /runs/notes/preview/": "renders text",
+}
+"""Routes that read with an unsafe method."""
+Body = dict[str, Any]
+
+
+def ended(**values: Any) -> Run:
+    run = measured_run(**values)
+    run.move("running", to="stopped")
+    return run
+
+
+def compiled(**values: Any) -> int:
+    made = make_compilation(ended(), **values)
+    publish(made)
+    return int(made.pk)
+
+
+def uploaded() -> int:
+    return int(make_network(f"net-{Network.objects.count()}").pk)
+
+
+def given_up() -> int:
+    made = Delivery.objects.create(url="http://127.0.0.1:9/secret", kind="test", message={"path": "/"}, status="failed")
+    return int(made.pk)
+
+
+def deleted() -> int:
+    run = ended()
+    curation.delete(run)
+    return int(run.pk)
+
+
+def bulk() -> Body:
+    return {"action": "pin", "runs": [ended().pk, ended().pk]}
+
+
+def model() -> Body:
+    return {"file": SimpleUploadedFile("a.onnx", b"model")}
+
+
+API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
+    "POST /api/v1/networks": (lambda: 0, model, "network.upload"),
+    "DELETE /api/v1/networks/1": (uploaded, {}, "network.delete"),
+    "POST /api/v1/extractions": (lambda: 0, {"network": "mlp"}, "network.extract"),
+    "POST /api/v1/runs": (lambda: 0, {"network": "mlp", "trials": 8}, "run.launch"),
+    "POST /api/v1/runs/actions": (lambda: 0, bulk, "run.pin"),
+    "PATCH /api/v1/runs/1": (lambda: ended().pk, {"revision": 1, "name": "new"}, "run.edit"),
+    "DELETE /api/v1/runs/1": (lambda: ended().pk, {}, "run.delete"),
+    "POST /api/v1/runs/1/restore": (deleted, {}, "run.restore"),
+    "PATCH /api/v1/runs/1/marks": (lambda: ended().pk, {"add_tags": ["a"]}, "run.tag"),
+    "POST /api/v1/runs/1/stop": (lambda: make_run().pk, {}, "run.stop"),
+    "POST /api/v1/runs/1/resume": (lambda: ended().pk, {}, "run.resume"),
+    "POST /api/v1/runs/1/extend": (lambda: ended().pk, {"trials": 8}, "run.extend"),
+    "POST /api/v1/runs/1/compilations": (lambda: ended().pk, {"source": "run"}, "run.compile"),
+    "POST /api/v1/compilations/1/cancel": (lambda: compiled(status="running"), {}, "compilation.cancel"),
+    "POST /api/v1/compilations/1/benchmarks": (compiled, {}, "compilation.benchmark"),
+}
+"""By operation: what makes its object and returns the object's id, the body, and the action that is recorded."""
+PAGES: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
+    "/runs/act/": (lambda: 0, lambda: {"action": "archive", "runs": ended().pk}, "run.archive"),
+    "/runs/new/": (lambda: 0, {"network": "mlp", "target": "this", "trials": 8}, "run.launch"),
+    "/runs/1/marks/": (lambda: ended().pk, {"action": "delete"}, "run.delete"),
+    "/runs/1/stop/": (lambda: make_run().pk, {}, "run.stop"),
+    "/runs/1/resume/": (lambda: ended().pk, {}, "run.resume"),
+    "/runs/1/extend/": (lambda: ended().pk, {"trials": 8}, "run.extend"),
+    "/runs/1/compile/": (lambda: ended().pk, {"source": "run"}, "run.compile"),
+    "/compilations/1/cancel/": (lambda: compiled(status="running"), {}, "compilation.cancel"),
+    "/compilations/1/benchmark/": (compiled, {}, "compilation.benchmark"),
+    "/networks/builtin/x/": (lambda: "mlp", {"target": "this"}, "network.extract"),
+    "/networks/1/extract/": (uploaded, {"target": "this"}, "network.extract"),
+    "/networks/1/delete/": (uploaded, {}, "network.delete"),
+    "/webhooks/test/": (lambda: 0, {}, "webhook.test"),
+    "/webhooks/1/again/": (given_up, {}, "webhook.send_again"),
+    "/sign-in/": (lambda: 0, {"username": "a-admin", "password": "correct horse"}, "person.sign_in"),
+    "/sign-out/": (lambda: 0, {}, "person.sign_out"),
+    "/login/": (lambda: 0, {}, "person.sign_in"),
+}
+
+
+@pytest.fixture(autouse=True)
+def without_tvm(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def inspect(_network: NetworkSpec, *_: Any) -> Inspected:
+        return Inspected([TensorInfo("x", [1], "float32")], 7, {"Conv": 2}, [])
+
+    settings.VAR = tmp_path
+    settings.WEBHOOKS = ["http://127.0.0.1:9/secret"]
+    monkeypatch.setattr(inspection, "inspect", inspect)
+    monkeypatch.setattr(targets, "resolve", lambda _: {"target": TARGET, "device": "cpu", "label": "znver4"})
+    monkeypatch.setattr(jobs, "enqueue", lambda _: None)
+
+
+def placed(path: str, key: Any) -> str:
+    """The path with its object's id, or the name of a network."""
+    return re.sub(r"/(1|x)(?=/|$)", f"/{key}", path, count=1)
+
+
+def by(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def made(body: Body | Callable[[], Body]) -> Body:
+    return body if isinstance(body, dict) else body()
+
+
+def recorded() -> list[str]:
+    return list(AuditEntry.objects.filter(refused=False).values_list("action", flat=True))
+
+
+def test_it_knows_every_operation_that_changes_something() -> None:
+    unsafe = {f"{method} {path}" for path, method in every_operation() if method in UNSAFE}
+    assert unsafe == {*API, *(name for name in NOTHING_CHANGES if "/api/" in name)}
+
+
+def test_it_knows_every_page_that_changes_something() -> None:
+    """A page that takes no POST answers 405, or is a redirect."""
+    admin = make_user("admin")
+    harmless = {"/"} | {name.partition(" ")[2] for name in NOTHING_CHANGES}
+    paths = [path for path in every_path() if not path.startswith("/api/") and path not in harmless]
+    assert {path for path in paths if by(admin).post(path).status_code != 405} == PAGES.keys()
+
+
+@pytest.mark.parametrize("operation", API)
+def test_an_operation_leaves_an_entry(operation: str) -> None:
+    prepare, body, action = API[operation]
+    method, path = operation.split()
+    client = by(make_user("admin"))
+    path, given = placed(path, prepare()), made(body)
+    AuditEntry.objects.expire(timezone.now() + timedelta(days=1), 100)
+    if "file" in given:
+        response = client.post(path, given)
+    else:
+        response = client.generic(method, path, json.dumps(given), "application/json")
+    assert response.status_code < 300, response.content
+    assert action in recorded()
+    assert {entry.actor for entry in AuditEntry.objects.all()} == {"a-admin"}
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_leaves_an_entry(path: str) -> None:
+    prepare, body, action = PAGES[path]
+    admin, client = make_user("admin"), Client()
+    place, given = placed(path, prepare()), made(body)
+    if path == "/login/":
+        place = one_time_login_url(admin, "http://testserver")
+    elif path != "/sign-in/":
+        client.force_login(admin)
+    AuditEntry.objects.expire(timezone.now() + timedelta(days=1), 100)
+    response = client.post(place, given)
+    assert response.status_code == 302 or path in ("/runs/act/", "/runs/1/marks/"), response.content
+    assert action in recorded()
+    assert {entry.actor for entry in AuditEntry.objects.all()} == {"a-admin"}
+
+
+def test_the_download_of_a_library_leaves_an_entry_but_being_told_that_one_has_it_does_not() -> None:
+    key = compiled()
+    client = by(make_user("admin"))
+    path = f"/api/v1/compilations/{key}/artifact"
+    client.head(path)
+    assert "compilation.download" not in recorded()
+    first = client.get(path)
+    client.get(path, headers={"if-none-match": first.headers["ETag"]})
+    assert recorded().count("compilation.download") == 1
+
+
+@pytest.mark.parametrize("name", NOTHING_CHANGES)
+def test_what_only_reads_leaves_none(name: str) -> None:
+    method, path = name.split()
+    client = by(make_user("admin"))
+    before = AuditEntry.objects.count()
+    client.generic(method, path, "{}", "application/json")
+    client.get("/runs/")
+    assert AuditEntry.objects.count() == before
