@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
                 'permissions': (('see_audit', 'Can see the audit log'),),
                 'default_permissions': (),
                 'base_manager_name': 'objects',
-                'indexes': [models.Index(fields=['at', 'id'], name='audit_times'), models.Index(fields=['actor', 'at', 'id'], name='audit_of_actor'), models.Index(fields=['action', 'at', 'id'], name='audit_of_action'), models.Index(fields=['object_kind', 'object_id', 'at', 'id'], name='audit_of_object'), models.Index(condition=models.Q(('refused', True)), fields=['at', 'id'], name='audit_refused')],
+                'indexes': [models.Index(fields=['at', 'id'], name='audit_times'), models.Index(fields=['actor', 'at', 'id'], name='audit_of_actor'), models.Index(fields=['action', 'at', 'id'], name='audit_of_action'), models.Index(fields=['object_kind', 'at', 'id'], name='audit_of_kind'), models.Index(fields=['object_kind', 'object_id', 'at', 'id'], name='audit_of_object'), models.Index(condition=models.Q(('refused', True)), fields=['at', 'id'], name='audit_refused')],
             },
         ),
     ]

@@ -110,6 +110,7 @@ class AuditEntry(models.Model):
             models.Index(fields=("at", "id"), name="audit_times"),
             models.Index(fields=("actor", "at", "id"), name="audit_of_actor"),
             models.Index(fields=("action", "at", "id"), name="audit_of_action"),
+            models.Index(fields=("object_kind", "at", "id"), name="audit_of_kind"),
             models.Index(fields=("object_kind", "object_id", "at", "id"), name="audit_of_object"),
             models.Index(fields=("at", "id"), name="audit_refused", condition=models.Q(refused=True)),
         )

@@ -112,7 +112,8 @@ def actions() -> list[str]:
 def csv_pieces(entries: AuditQuerySet) -> Iterator[bytes]:
     """The entries as CSV, newest first, in pieces. No query outlasts its piece, since clients may be slow."""
     yield _lines([COLUMNS])
-    following, rows = entries.order_by("-at", "-pk"), list(entries.order_by("-at", "-pk")[:PIECE_ROWS])
+    following = entries.order_by("-at", "-pk")
+    rows = list(following[:PIECE_ROWS])
     while rows:
         yield _lines(map(_cells, rows))
         last = rows[-1]

@@ -102,6 +102,7 @@ def test_it_lists_the_actions_that_occur() -> None:
         ({"person": "eve", "until": "2026-11-21"}, "audit_of_actor"),
         ({"action": "run.stop"}, "audit_of_action"),
         ({"action": "run.stop", "outcome": "done"}, "audit_of_action"),
+        ({"object": "run"}, "audit_of_kind"),
         ({"object": "run 7"}, "audit_of_object"),
         ({"object": "run 7", "person": "eve"}, "audit_of_object"),
         ({"outcome": "refused"}, "audit_refused"),
