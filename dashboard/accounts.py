@@ -13,6 +13,8 @@ from sesame.utils import get_parameters
 
 from tuning import audit
 
+from .models import ApiToken
+
 VIEW = "tuning.view_run"
 LAUNCH = "tuning.add_run"
 CHANGE = "tuning.change_run"
@@ -31,19 +33,24 @@ SEE_AUDIT = "tuning.see_audit"
 SEE_METRICS = "tuning.change_tally"
 """See the Metrics page. Whoever may look at runs can read the same figures with a token."""
 
+OPERATE = (LAUNCH, CHANGE, COMPILE, CHANGE_COMPILATION, UPLOAD)
+"""What operators may do besides looking. All of these are permissions of the app `tuning`."""
+
 ROLES = {
     "viewer": Q(content_type__app_label="tuning", codename__startswith="view_"),
     "operator": Q(content_type__app_label="tuning", codename__startswith="view_")
-    | Q(
-        content_type__app_label="tuning",
-        codename__in=(
-            *("add_run", "change_run", "add_network"),
-            *("add_compilation", "change_compilation"),
-        ),
-    ),
+    | Q(content_type__app_label="tuning", codename__in=[permission.partition(".")[2] for permission in OPERATE]),
     "admin": Q(content_type__app_label__in=("tuning", "dashboard", "auth")),
 }
 """Each role is a group with these permissions, weakest first."""
+
+
+def in_scope(scope: str, permission: str) -> bool:
+    """Whether a token of this scope may use the permission, if its owner has it."""
+    if scope == ApiToken.Scope.ADMIN:
+        return True
+    looks = permission.partition(".")[2].startswith("view_")
+    return looks or (scope == ApiToken.Scope.LAUNCH and permission in OPERATE)
 
 
 def sync_roles(**_: Any) -> None:

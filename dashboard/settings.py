@@ -186,6 +186,7 @@ if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 # HSTS and the redirect to HTTPS are up to that proxy, which knows what else its domain serves.
 SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W008"]
+SESSION_ENGINE = "dashboard.people.sessions"
 SESSION_COOKIE_NAME = "tuneboard_session"
 CSRF_COOKIE_NAME = "tuneboard_csrf"
 
@@ -293,7 +294,8 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 
-AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend", "sesame.backends.ModelBackend"]
+AUTHENTICATION_BACKENDS = ["dashboard.people.backends.Roles", "dashboard.people.backends.LoginUrls"]
+"""Roles must be the first that grants permissions: what it refuses, others aren't asked."""
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     *(

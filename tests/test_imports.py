@@ -26,6 +26,7 @@ READ_SIDE = {"tuning.models", "tuning.reads", "tuning.reads.comparing"}
 PAGE_SIDE = {
     "dashboard.accounts",
     "dashboard.http",
+    "dashboard.people",
     "dashboard.presentation",
     "tuning.actions",
     "tuning.audit",
@@ -96,6 +97,7 @@ ALLOWED: dict[str, set[str]] = {
     "dashboard.assets": set(),
     "dashboard.models": set(),
     "dashboard.accounts": {"dashboard.models", "tuning.audit"},
+    "dashboard.people": {"dashboard.accounts", "dashboard.models"},
     "dashboard.checks": {"tuning.host"},
     "dashboard.apps": {"dashboard.accounts", "dashboard.checks"},
     "dashboard.settings": {"dashboard.assets", "tuning.engines.wire", "tuning.host"},

@@ -10,7 +10,18 @@ from ninja.errors import HttpError
 from ninja.security import HttpBearer
 from ninja.security import SessionAuth as NinjaSessionAuth
 
-from dashboard.accounts import CHANGE, CHANGE_COMPILATION, COMPILE, DELETE_NETWORK, LAUNCH, SEE_AUDIT, UPLOAD, VIEW
+from dashboard.accounts import (
+    CHANGE,
+    CHANGE_COMPILATION,
+    COMPILE,
+    DELETE_NETWORK,
+    LAUNCH,
+    SEE_AUDIT,
+    UPLOAD,
+    VIEW,
+    in_scope,
+)
+from dashboard.people.backends import token_of
 
 WHAT = {
     VIEW: "look at runs",
@@ -57,5 +68,10 @@ def _permitted(request: HttpRequest, permission: str) -> User | None:
     if not isinstance(user, User):
         return None
     if not user.has_perm(permission):
-        raise HttpError(403, f"Your role doesn't allow you to {WHAT[permission]}.")
+        raise HttpError(403, f"{_limit(user, permission)} doesn't allow you to {WHAT[permission]}.")
     return user
+
+
+def _limit(user: User, permission: str) -> str:
+    token = token_of(user)
+    return "Your role" if token is None or in_scope(token.scope, permission) else f"This token's scope, {token.scope},"

@@ -51,7 +51,7 @@ class Audited(MiddlewareMixin):
 
 
 def _actor(request: HttpRequest) -> Actor:
-    user, token = request.user, getattr(request, "token", None)
+    user, token = request.user, getattr(request.user, "token", None)
     return Actor(
         user.get_username(),
         user.pk,

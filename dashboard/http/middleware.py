@@ -22,7 +22,7 @@ from django.utils.deprecation import MiddlewareMixin
 
 from dashboard.accounts import VIEW
 from dashboard.http.errors import error_response
-from dashboard.models import ApiToken
+from dashboard.models import ApiToken, Person
 from tuning.actions.editing import TOO_LONG
 
 API = "/api/"
@@ -121,6 +121,8 @@ class SignInRequired(LoginRequiredMiddleware):
         refusal = super().process_view(request, view_func, view_args, view_kwargs)
         if refusal is None and getattr(view_func, "login_required", True) and not request.user.has_perm(VIEW):
             raise PermissionDenied
+        if refusal is None and isinstance(request.user, User):
+            Person.saw(request.user)
         return refusal
 
     def handle_no_permission(self, request: HttpRequest, view_func: Any) -> Any:
@@ -158,7 +160,6 @@ def _use_token(request: HttpRequest) -> None:
     scheme, _, text = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return
-    token = ApiToken.objects.written(text.strip())
-    request.user = token.user if token else AnonymousUser()
-    request.by_token = token is not None  # type: ignore[attr-defined]
-    request.token = token  # type: ignore[attr-defined]
+    owner = ApiToken.objects.owner_of(text.strip())
+    request.user = owner or AnonymousUser()
+    request.by_token = owner is not None  # type: ignore[attr-defined]

@@ -45,6 +45,25 @@ client.force_login(User.objects.get(username="grace"))
 answers = [client.get(path) for path in {paths!r}]
 print(json.dumps([(answer.status_code, answer.content.decode()) for answer in answers]))
 """
+SIGN_IN = """
+from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
+grace = User.objects.get(username="grace")
+session = SessionStore()
+session["_auth_user_id"] = str(grace.pk)
+session["_auth_user_backend"] = "sesame.backends.ModelBackend"
+session["_auth_user_hash"] = grace.get_session_auth_hash()
+session.create()
+print(session.session_key)
+"""
+LOOK = """
+from django.test import Client
+from django.test.utils import setup_test_environment
+setup_test_environment()
+client = Client()
+client.cookies["tuneboard_session"] = {key!r}
+print(client.get("/api/v1/runs").status_code)
+"""
 ROWS = {
     "auth_user": 1,
     "dashboard_apitoken": 1,
@@ -128,3 +147,10 @@ def assert_shown(site: LiveSite) -> None:
 
 def names_in(answer: dict[str, Any]) -> list[str]:
     return [run["name"] for run in answer["items"]]
+
+
+def test_nobody_is_signed_out(filled: LiveSite) -> None:
+    key = run_code(filled, SIGN_IN).strip()
+    filled.manage("migrate", "--verbosity", "0")
+    assert run_code(filled, LOOK.format(key=key)).strip() == "200"
+    assert run_code(filled, LOOK.format(key="x" * 32)).strip() == "401"

@@ -10,9 +10,11 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
 from dashboard import accounts
-from dashboard.models import ApiToken
+from dashboard.models import UNNAMED, ApiToken
+from dashboard.people import tokens
 from tuning import audit
 from tuning.management.migrated import MigratedCommand
+from tuning.validation import Invalid
 
 ROLE_OF_NEW_USERS = "operator"
 
@@ -30,11 +32,26 @@ class Command(MigratedCommand):
             help=f"the user's role from now on (default: {ROLE_OF_NEW_USERS} for a new user, unchanged for an existing one)",
         )
 
-    def handle(self, *, user: str, role: str | None, **_: Any) -> None:
+        parser.add_argument("--name", default=UNNAMED, help="what the token is for, up to 100 characters")
+        parser.add_argument(
+            "--scope",
+            choices=ApiToken.Scope.values,
+            default=ApiToken.Scope.ADMIN,
+            help="what the token may be used for, within the user's role (default: admin, which is everything)",
+        )
+        parser.add_argument("--days", type=int, help="days until it expires, 1 to 3650 (default: never)")
+
+    def handle(self, *, user: str, role: str | None, name: str, scope: str, days: int | None, **_: Any) -> None:
+        try:
+            asked = tokens.checked(name, scope, days)
+        except Invalid as invalid:
+            raise CommandError(
+                "\n".join(f"--{field}: {reason}" for field, reason in invalid.fields.items())
+            ) from invalid
         with transaction.atomic():
             owner = self._user(user, role)
-            token = ApiToken.issue(owner)
-            audit.record("token.create", owner)
+            token = ApiToken.issue(owner, **asked)
+            audit.record("token.create", owner, name=asked["name"], scope=asked["scope"])
         self.stdout.write(token)
 
     def _user(self, name: str, role: str | None) -> User:

@@ -6,12 +6,14 @@ import io
 import re
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from subprocess import PIPE
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from dashboard.accounts import role_of
 from dashboard.models import ApiToken
@@ -102,3 +104,21 @@ def test_it_refuses_a_deactivated_user() -> None:
     with pytest.raises(CommandError, match="inactive"):
         create_token("gone")
     assert not ApiToken.objects.exists()
+
+
+def test_the_token_has_a_name_a_scope_and_an_end() -> None:
+    create_token("robot", "--name", "nightly", "--scope", "read", "--days", "7")
+    token = ApiToken.objects.get()
+    assert (token.name, token.scope) == ("nightly", "read")
+    assert token.expires_at is not None
+    assert timedelta(days=6) < token.expires_at - timezone.now() <= timedelta(days=7)
+    create_token("robot")
+    token = ApiToken.objects.first() or token
+    assert (token.name, token.scope, token.expires_at) == ("unnamed", "admin", None)
+
+
+@pytest.mark.parametrize("days", ["0", "-1", "3651"])
+def test_it_refuses_an_impossible_end_and_creates_nothing(days: str) -> None:
+    with pytest.raises(CommandError, match="--days: Must be a whole number from 1 to 3650"):
+        create_token("robot", "--days", days)
+    assert not User.objects.filter(username="robot").exists()

@@ -1,0 +1,1 @@
+"""Who may sign in, how, and what their role and token let them do."""
