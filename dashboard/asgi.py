@@ -9,6 +9,7 @@ from typing import Any
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import WebsocketDenier
 from channels.sessions import CookieMiddleware
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
@@ -19,7 +20,7 @@ pages = get_asgi_application()
 # Django warns that WhiteNoise's files are read at once, which is fine: large downloads stream (dashboard.http.downloads).
 warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
 
-from dashboard.http.gate import BodyGate, SocketGate  # noqa: E402
+from dashboard.http.gate import BodyGate, SocketGate, behind_proxies  # noqa: E402
 from dashboard.metrics.web import MeasuredRequests, MeasuredSockets  # noqa: E402
 
 from .consumers import CompilationConsumer, RunConsumer  # noqa: E402  models can be imported only now
@@ -34,9 +35,12 @@ sockets: list[Any] = [
     re_path("", no_such_socket),
 ]
 
-application = ProtocolTypeRouter(
-    {
-        "http": MeasuredRequests(BodyGate(pages)),
-        "websocket": MeasuredSockets(SocketGate(CookieMiddleware(URLRouter(sockets)))),
-    }
+application = behind_proxies(
+    ProtocolTypeRouter(
+        {
+            "http": MeasuredRequests(BodyGate(pages)),
+            "websocket": MeasuredSockets(SocketGate(CookieMiddleware(URLRouter(sockets)))),
+        }
+    ),
+    settings.PROXIES,
 )

@@ -136,25 +136,23 @@ SITE_URL: str = env.str(
 """The site's public URL, for links in notifications; empty if unknown."""
 
 
-def _networks(values: list[str]) -> list[IPv4Network | IPv6Network]:
-    """The networks that a list of addresses and networks names. Raises `EnvError`."""
+def _networks(variable: str, values: list[str]) -> list[IPv4Network | IPv6Network]:
+    """The networks that a variable's addresses and networks name. Raises `EnvError`."""
     found = []
     for value in values:
         try:
             network = ip_network(value.strip())
         except ValueError as error:
             raise EnvError(
-                f'Environment variable "TUNEBOARD_METRICS_FROM" invalid: {error}: write it like 10.0.0.5 or 10.0.0.0/24'
+                f'Environment variable "{variable}" invalid: {error}: write it like 10.0.0.5 or 10.0.0.0/24'
             ) from error
         if network.prefixlen == 0:
-            raise EnvError(
-                f'Environment variable "TUNEBOARD_METRICS_FROM" invalid: {network} is everybody: name your own networks'
-            )
+            raise EnvError(f'Environment variable "{variable}" invalid: {network} is everybody: name your own networks')
         found.append(network)
     return found
 
 
-METRICS_FROM: list[IPv4Network | IPv6Network] = _networks(env.list("TUNEBOARD_METRICS_FROM", []))
+METRICS_FROM: list[IPv4Network | IPv6Network] = _networks("TUNEBOARD_METRICS_FROM", env.list("TUNEBOARD_METRICS_FROM", []))
 """Who may read /metrics without a token."""
 
 
@@ -181,8 +179,11 @@ ALLOWED_HOSTS: list[str] = env.list(
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("CSRF_TRUSTED_ORIGINS", [])
 HTTPS: bool = env.bool("TUNEBOARD_HTTPS", False)
 """A proxy in front of the site terminates HTTPS: cookies are secure, and its X-Forwarded-Proto header is trusted."""
+
+PROXIES: list[str] = [str(network) for network in _networks("TUNEBOARD_PROXIES", env.list("TUNEBOARD_PROXIES", []))]
+"""The proxies in front of the site, by address or network: they alone are believed who the client is, and its scheme."""
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
-if HTTPS:
+if HTTPS and not PROXIES:  # With proxies, `dashboard.asgi` sets the scheme.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 # HSTS and the redirect to HTTPS are up to that proxy, which knows what else its domain serves.
 SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W008"]

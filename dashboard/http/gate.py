@@ -1,4 +1,4 @@
-"""ASGI middleware in front of Django and the consumers: limits bodies and checks the origin of sockets."""
+"""ASGI middleware in front of Django and the consumers: finds the client, limits bodies, checks the origin of sockets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import connection
 from django.http import parse_cookie
 from django.http.request import split_domain_port, validate_host
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from dashboard.accounts import UPLOAD
 from tuning.host.reachable import DATABASE_OUTAGE
@@ -26,6 +27,15 @@ NOTHING = {"type": "http.request", "body": b"", "more_body": False}
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
+
+
+def behind_proxies(application: Any, proxies: list[str]) -> Any:
+    """The application with each client's own address and scheme, as these proxies' headers say.
+
+    Other headers of the kind are ignored: of X-Forwarded-For the last address counts that isn't a proxy's, since a client
+    can write the earlier ones itself. The scheme is X-Forwarded-Proto, which the proxy must set.
+    """
+    return ProxyHeadersMiddleware(application, proxies) if proxies else application
 
 
 class BodyGate:

@@ -113,7 +113,7 @@ def test_only_reading_is_possible(settings: Any) -> None:
 )
 def test_a_bad_address_is_an_error_at_start(value: str, words: str) -> None:
     with pytest.raises(EnvError, match=words) as refused:
-        _networks(["10.0.0.5", value])
+        _networks("TUNEBOARD_METRICS_FROM", ["10.0.0.5", value])
     assert "TUNEBOARD_METRICS_FROM" in str(refused.value)
 
 
