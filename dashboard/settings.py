@@ -11,6 +11,7 @@ import secrets
 import sys
 import tempfile
 from collections.abc import Callable
+from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
@@ -152,7 +153,9 @@ def _networks(variable: str, values: list[str]) -> list[IPv4Network | IPv6Networ
     return found
 
 
-METRICS_FROM: list[IPv4Network | IPv6Network] = _networks("TUNEBOARD_METRICS_FROM", env.list("TUNEBOARD_METRICS_FROM", []))
+METRICS_FROM: list[IPv4Network | IPv6Network] = _networks(
+    "TUNEBOARD_METRICS_FROM", env.list("TUNEBOARD_METRICS_FROM", [])
+)
 """Who may read /metrics without a token."""
 
 
@@ -186,7 +189,8 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 if HTTPS and not PROXIES:  # With proxies, `dashboard.asgi` sets the scheme.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 # HSTS and the redirect to HTTPS are up to that proxy, which knows what else its domain serves.
-SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W008"]
+# The sign-in view answers those who are locked out, without axes' middleware.
+SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W008", "axes.W002"]
 SESSION_ENGINE = "dashboard.people.sessions"
 SESSION_COOKIE_NAME = "tuneboard_session"
 CSRF_COOKIE_NAME = "tuneboard_csrf"
@@ -205,6 +209,7 @@ INSTALLED_APPS = [
     "channels",
     "django_htmx",
     "sesame",
+    "axes",
     "tuning",
     "dashboard",
     # The benchmark commands. The Docker image contains no tests.
@@ -295,8 +300,12 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 
-AUTHENTICATION_BACKENDS = ["dashboard.people.backends.Roles", "dashboard.people.backends.LoginUrls"]
-"""Roles must be the first that grants permissions: what it refuses, others aren't asked."""
+AUTHENTICATION_BACKENDS = [
+    "dashboard.people.limits.PasswordLimits",
+    "dashboard.people.backends.Roles",
+    "dashboard.people.backends.LoginUrls",
+]
+"""The limits must be first, and Roles the first that grants permissions: what they refuse, others aren't asked."""
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     *(
@@ -311,6 +320,26 @@ LOGOUT_REDIRECT_URL = "sign_in"
 SESAME_ONE_TIME = True
 SESAME_MAX_AGE: int = env.int("TUNEBOARD_LOGIN_URL_AGE", 3600, validate=validate.Range(min=60))
 """Seconds for which an unused login URL is valid."""
+
+SIGN_IN_ATTEMPTS: int = env.int("TUNEBOARD_SIGN_IN_ATTEMPTS", 5, validate=validate.Range(min=1, max=1000))
+"""Wrong passwords for one name from one address, after which that name is locked for that address."""
+SIGN_IN_ADDRESS_ATTEMPTS: int = env.int("TUNEBOARD_SIGN_IN_ADDRESS_ATTEMPTS", 50, validate=validate.Range(min=1))
+"""Wrong passwords from one address, after which every name is locked for it. People behind one router share an address."""
+SIGN_IN_LOCK_MINUTES: int = env.int("TUNEBOARD_SIGN_IN_LOCK_MINUTES", 15, validate=validate.Range(min=1, max=1440))
+"""How long a lock lasts after the last attempt."""
+KEEP_ATTEMPTS_DAYS: int = env.int("TUNEBOARD_KEEP_ATTEMPTS_DAYS", 30, validate=validate.Range(min=1, max=3650))
+"""Days for which wrong passwords are recorded, with name and address."""
+AXES_HANDLER = "dashboard.people.limits.Attempts"
+AXES_CLIENT_IP_CALLABLE = "dashboard.people.limits.client_address"
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
+AXES_FAILURE_LIMIT = SIGN_IN_ATTEMPTS
+AXES_COOLOFF_TIME = timedelta(minutes=SIGN_IN_LOCK_MINUTES)
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_ENABLE_ACCESS_FAILURE_LOG = True
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
+AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "csrfmiddlewaretoken", "next", "sesame"]
+"""What axes doesn't copy from a request, besides the password. It copies all else."""
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
@@ -9,12 +12,43 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.defaultfilters import pluralize
+from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from sesame.views import LoginView as SesameLoginView
 
-sign_in = LoginView.as_view(template_name="sign_in.html", redirect_authenticated_user=True)
+from dashboard.people import limits
+
+
+class PasswordLogin(LoginView):
+    """Signs in by password. Whatever is wrong, the answer is the same, so nobody learns which accounts exist."""
+
+    template_name = "sign_in.html"
+    redirect_authenticated_user = True
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Check the password, unless too many are being checked or there were too many wrong ones."""
+        with limits.password_check() as free:
+            if not free:
+                return self._refused(503, limits.BUSY_S, "Too many people are signing in. Try again in a few seconds.")
+            answer: HttpResponse = super().post(request, *args, **kwargs)
+        if not limits.is_locked_out(request):
+            return answer
+        minutes = settings.SIGN_IN_LOCK_MINUTES
+        return self._refused(
+            429, minutes * 60, f"Too many attempts. Try again in {minutes} minute{pluralize(minutes)}."
+        )
+
+    def _refused(self, status: int, wait_s: int, why: str) -> HttpResponse:
+        """The page with an empty form."""
+        context = {"form": self.get_form_class()(self.request), "refusal": why, "next": self.get_redirect_url()}
+        headers = {"Retry-After": str(wait_s)}
+        return TemplateResponse(self.request, self.template_name, context, status=status, headers=headers)
+
+
+sign_in = PasswordLogin.as_view()
 sign_out = login_not_required(LogoutView.as_view(http_method_names=["post"]))
 
 

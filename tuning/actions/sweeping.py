@@ -15,6 +15,7 @@ from tuning.reads.device_status import asked
 from . import compilations, networks
 from .expiring import expire
 from .purging import purge
+from .tidying import swept
 
 logger = logging.getLogger(__name__)
 
@@ -66,3 +67,4 @@ def _remove_unneeded() -> None:
     networks.tidy()
     Delivery.objects.outdated().delete()
     Tally.objects.outdated().delete()
+    swept.send(sender=None)
