@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import Group, Permission, User
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.urls import reverse
 from sesame.utils import get_parameters
 
@@ -32,6 +32,9 @@ SEE_AUDIT = "tuning.see_audit"
 
 SEE_METRICS = "tuning.change_tally"
 """See the Metrics page. Whoever may look at runs can read the same figures with a token."""
+VIEW_PEOPLE = "auth.view_user"
+MANAGE_PEOPLE = "auth.change_user"
+"""Invite, give roles, deactivate and reactivate."""
 
 OPERATE = (LAUNCH, CHANGE, COMPILE, CHANGE_COMPILATION, UPLOAD)
 """What operators may do besides looking. All of these are permissions of the app `tuning`."""
@@ -64,7 +67,7 @@ def role_of(user: User) -> str | None:
     """The user's strongest role, if any."""
     if user.is_superuser:
         return "admin"
-    held = set(user.groups.values_list("name", flat=True))
+    held = {group.name for group in user.groups.all()}
     return next((role for role in reversed(ROLES) if role in held), None)
 
 
@@ -85,10 +88,14 @@ def make_user(name: str) -> User:
     return user
 
 
+def active_admins() -> QuerySet[User]:
+    """Everybody who is an admin and may sign in."""
+    return User.objects.filter(Q(is_superuser=True) | Q(groups__name="admin"), is_active=True).distinct()
+
+
 def first_admin() -> User:
     """The oldest active admin; created without a password if there is none."""
-    admins = User.objects.filter(Q(is_superuser=True) | Q(groups__name="admin"), is_active=True)
-    admin = admins.order_by("pk").first()
+    admin = active_admins().order_by("pk").first()
     if admin is None:
         # An existing user named admin must not become one.
         names = chain(["admin"], (f"admin{number}" for number in count(2)))

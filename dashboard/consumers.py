@@ -11,6 +11,7 @@ import msgspec
 from channels.db import database_sync_to_async
 from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.contrib.auth.models import User
 from django.db import Error
 from redis.exceptions import ConnectionError as RedisAway
 from redis.exceptions import TimeoutError as RedisSilent
@@ -18,20 +19,24 @@ from redis.exceptions import TimeoutError as RedisSilent
 from dashboard.http.gate import TRY_AGAIN_LATER
 from dashboard.http.middleware import user_of
 from tuning.models import Compilation, Run
-from tuning.notify.announce import compilation_group, group_name
+from tuning.notify.announce import compilation_group, group_name, watcher_group
 
 from .accounts import VIEW
 
 OUTAGES = (RedisAway, RedisSilent)
-NOT_SIGNED_IN, NO_SUCH_RUN = 4401, 4404
+NOT_SIGNED_IN, DEACTIVATED, NO_SUCH_RUN = 4401, 4403, 4404
 RECHECK_S = 30.0
-"""How often the session is checked: after signing out or losing a role, updates stop after at most this time."""
+"""How often the session is checked: after signing out or losing a role, updates stop after at most this time.
+
+Where somebody else ends it, the user's sockets are told to check at once.
+"""
 
 
 class StateConsumer(AsyncWebsocketConsumer):
     """Forwards deltas; ignores what the browser sends."""
 
-    group: str | None = None
+    joined: tuple[str, ...] = ()
+    user_id: int | None = None
     accepted = ended = False
     check: asyncio.Task[None] | None = None
 
@@ -69,8 +74,9 @@ class StateConsumer(AsyncWebsocketConsumer):
         group = self.group_of(self._key)
         if not await self._may_view():
             await self._end(None)
-        await self.channel_layer.group_add(group, self.channel_name)
-        self.group = group
+        self.joined = (group, *([watcher_group(self.user_id)] if self.user_id else []))
+        for each in self.joined:
+            await self.channel_layer.group_add(each, self.channel_name)
         await self._show_state()
 
     async def run_delta(self, message: dict[str, str]) -> None:
@@ -81,12 +87,17 @@ class StateConsumer(AsyncWebsocketConsumer):
             self.check = asyncio.create_task(self._recheck())
         await self.send(text_data=message["text"])
 
+    async def session_check(self, _message: dict[str, str]) -> None:
+        """The user was signed out somewhere, perhaps here."""
+        if not self.ended:
+            await self._recheck()
+
     async def disconnect(self, _code: int) -> None:
         if self.check is not None and self.check is not asyncio.current_task():
             self.check.cancel()
-        if self.group:
-            with suppress(*OUTAGES):
-                await self.channel_layer.group_discard(self.group, self.channel_name)
+        with suppress(*OUTAGES):
+            for each in self.joined:
+                await self.channel_layer.group_discard(each, self.channel_name)
 
     @property
     def _key(self) -> int:
@@ -105,12 +116,14 @@ class StateConsumer(AsyncWebsocketConsumer):
     async def _may_view(self) -> bool:
         """Check the session again, since the socket stays open after signing out."""
         self.checked_at = time.monotonic()
-        return await database_sync_to_async(_may_view)(self.scope["cookies"])
+        viewer = await database_sync_to_async(_viewer)(self.scope["cookies"])
+        self.user_id = viewer or self.user_id
+        return viewer is not None
 
     async def _recheck(self) -> None:
         """Close the socket if the session is no longer allowed to view it."""
         try:
-            code = None if await self._may_view() else NOT_SIGNED_IN
+            code = None if await self._may_view() else await database_sync_to_async(_reason)(self.user_id)
         except Error:
             code = TRY_AGAIN_LATER
         if code is not None:
@@ -148,9 +161,16 @@ class CompilationConsumer(StateConsumer):
         return msgspec.json.encode({"type": "state", "compilation": compilation.to_dict()}).decode()
 
 
-def _may_view(cookies: dict[str, str]) -> bool:
+def _viewer(cookies: dict[str, str]) -> int | None:
+    """The id of the session's user, who must have a role."""
     user = user_of("", cookies)
-    return user is not None and user.has_perm(VIEW)
+    return user.pk if user is not None and user.has_perm(VIEW) else None
+
+
+def _reason(user_id: int | None) -> int:
+    """Why the user's socket is closed."""
+    gone = user_id is not None and User.objects.filter(pk=user_id, is_active=False).exists()
+    return DEACTIVATED if gone else NOT_SIGNED_IN
 
 
 def _state(run_id: int) -> str | None:

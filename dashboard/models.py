@@ -50,9 +50,9 @@ class ApiToken(models.Model):
     class Scope(models.TextChoices):
         """What a token may be used for, weakest first. It allows nothing that its owner's role doesn't allow."""
 
-        READ = "read", "look"
-        LAUNCH = "launch", "look, launch and compile, as operators do"
-        ADMIN = "admin", "everything that you may do"
+        READ = "read", "look only"
+        LAUNCH = "launch", "look, launch and compile"
+        ADMIN = "admin", "all that your role allows"
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=LONGEST_NAME, default=UNNAMED)
@@ -127,10 +127,13 @@ class Person(models.Model):
         """Update `seen_at`, at most once per `SEEN_EVERY` if `user.person` has been read."""
         now = timezone.now()
         known: Person | None = getattr(user, "person", None)
-        if known is not None and known.seen_at > now - SEEN_EVERY:
-            return
-        if not cls.objects.filter(pk=user.pk).update(seen_at=now):
-            Person.objects.bulk_create([Person(user=user, seen_at=now)], ignore_conflicts=True)
+        if known is None or known.seen_at < now - SEEN_EVERY:
+            Person.objects.bulk_create(
+                [Person(user=user, seen_at=now)],
+                update_conflicts=True,
+                unique_fields=["user"],
+                update_fields=["seen_at"],
+            )
 
 
 class Session(AbstractBaseSession):

@@ -5,9 +5,21 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, path
 from django.views.generic import RedirectView
 
-from dashboard.views import compilations, devices, health, launch, library, metrics, networks, session, webhooks
+from dashboard.views import (
+    account,
+    compilations,
+    devices,
+    health,
+    launch,
+    library,
+    metrics,
+    networks,
+    session,
+    webhooks,
+)
 from dashboard.views.admin import audit
 from dashboard.views.admin import metrics as admin_metrics
+from dashboard.views.admin import people
 from dashboard.views.runs import compare, listing, notes, page, tasks, trials
 
 from .api import api
@@ -58,6 +70,17 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/metrics/", admin_metrics.metrics_page, name="metrics_page"),
     path("admin/metrics/figures/", admin_metrics.metrics_figures, name="metrics_figures"),
     path("metrics", metrics.metrics, name="metrics"),
+    path("account/", account.account_page, name="account_page"),
+    path("account/password/", account.account_password, name="account_password"),
+    path("account/tokens/", account.token_create, name="token_create"),
+    path("account/tokens/<int:pk>/revoke/", account.token_revoke, name="token_revoke"),
+    path("account/sign-out/", account.sign_out_everywhere, name="sign_out_everywhere"),
+    path("admin/people/", people.people_page, name="people_page"),
+    path("admin/people/invite/", people.people_invite, name="people_invite"),
+    path("admin/people/<int:pk>/link/", people.people_link, name="people_link"),
+    path("admin/people/<int:pk>/role/", people.people_role, name="people_role"),
+    path("admin/people/<int:pk>/deactivate/", people.people_deactivate, name="people_deactivate"),
+    path("admin/people/<int:pk>/reactivate/", people.people_reactivate, name="people_reactivate"),
     path("sign-in/", session.sign_in, name="sign_in"),
     path("sign-out/", session.sign_out, name="sign_out"),
     path("login/", session.one_time_login, name="one_time_login"),

@@ -97,7 +97,7 @@ ALLOWED: dict[str, set[str]] = {
     "dashboard.assets": set(),
     "dashboard.models": set(),
     "dashboard.accounts": {"dashboard.models", "tuning.audit"},
-    "dashboard.people": {"dashboard.accounts", "dashboard.models"},
+    "dashboard.people": {"dashboard.accounts", "dashboard.models", "tuning.audit", "tuning.notify.announce"},
     "dashboard.checks": {"tuning.host"},
     "dashboard.apps": {"dashboard.accounts", "dashboard.checks", "dashboard.people", "tuning.actions"},
     "dashboard.settings": {"dashboard.assets", "tuning.engines.wire", "tuning.host"},

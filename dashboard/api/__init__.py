@@ -13,7 +13,7 @@ from ninja.renderers import BaseRenderer
 
 from dashboard.accounts import VIEW
 
-from . import audit, compare, compilations, devices, downloads, library, networks, runs
+from . import audit, compare, compilations, devices, downloads, library, networks, people, runs
 from .auth import needs
 from .errors import handle_errors
 
@@ -50,4 +50,6 @@ api.add_router("", library.router)
 api.add_router("", compilations.router)
 api.add_router("", devices.router)
 api.add_router("", audit.router)
+api.add_router("", people.router)
+
 handle_errors(api)

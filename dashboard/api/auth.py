@@ -16,9 +16,11 @@ from dashboard.accounts import (
     COMPILE,
     DELETE_NETWORK,
     LAUNCH,
+    MANAGE_PEOPLE,
     SEE_AUDIT,
     UPLOAD,
     VIEW,
+    VIEW_PEOPLE,
     in_scope,
 )
 from dashboard.people.backends import token_of
@@ -32,6 +34,9 @@ WHAT = {
     UPLOAD: "upload models or extract tasks",
     DELETE_NETWORK: "delete models",
     SEE_AUDIT: "see the audit log",
+    VIEW_PEOPLE: "look at people",
+    MANAGE_PEOPLE: "invite people, change their roles, deactivate or reactivate them",
+
 }
 
 

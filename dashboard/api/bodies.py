@@ -8,6 +8,8 @@ import msgspec
 from django.http import HttpRequest
 from ninja.errors import HttpError
 
+from dashboard.accounts import ROLES
+from dashboard.people.tokens import LONGEST_DAYS, Scope
 from tuning.actions.curation import Action, Marks
 from tuning.actions.editing import Edit
 from tuning.actions.launching import Budget, Choice, Extension, NetworkChoice
@@ -29,10 +31,16 @@ def json_object(request: HttpRequest) -> dict[str, Any]:
 def _described(*structs: type[msgspec.Struct], example: dict[str, Any]) -> dict[str, Any]:
     """An operation's body with the fields of all these structs."""
     schemas = list(map(schema_of, structs))
+    required = [name for each in schemas for name in each["required"]]
+    return _plain(required, example, **{name: field for each in schemas for name, field in each["properties"].items()})
+
+
+def _plain(required: list[str], example: dict[str, Any], **fields: dict[str, Any]) -> dict[str, Any]:
+    """An operation's body with these fields."""
     schema = {
         "type": "object",
-        "required": [name for each in schemas for name in each["required"]],
-        "properties": {name: field for each in schemas for name, field in each["properties"].items()},
+        "required": required,
+        "properties": fields,
         "additionalProperties": False,
         "example": example,
     }
@@ -53,3 +61,15 @@ EDIT = _described(Edit, example={"revision": 1, "notes": "Slower than **run 7**:
 EXTENSION = _described(Extension, example={"trials": 64})
 MARKS = _described(Marks, example={"pinned": True, "add_tags": ["baseline"], "remove_tags": ["draft"]})
 ACTION = _described(Action, example={"action": "tag", "runs": [1, 2, 3], "tags": ["baseline"]})
+
+_NAME = {"type": "string"}
+_ROLE = {"type": "string", "enum": list(ROLES)}
+INVITATION = _plain(["name", "role"], {"name": "ada", "role": "operator"}, name=_NAME, role=_ROLE)
+ROLE = _plain(["role"], {"role": "viewer"}, role=_ROLE)
+TOKEN = _plain(
+    ["name", "scope"],
+    {"name": "nightly", "scope": "launch", "days": 90},
+    name=_NAME,
+    scope={"type": "string", "enum": Scope.values},
+    days={"type": ["integer", "null"], "minimum": 1, "maximum": LONGEST_DAYS},
+)

@@ -56,9 +56,9 @@ class Migration(migrations.Migration):
             name="scope",
             field=models.CharField(
                 choices=[
-                    ("read", "look"),
-                    ("launch", "look, launch and compile, as operators do"),
-                    ("admin", "everything that you may do"),
+                    ("read", "look only"),
+                    ("launch", "look, launch and compile"),
+                    ("admin", "all that your role allows"),
                 ],
                 default="admin",
                 max_length=10,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.contrib.auth import SESSION_KEY
+from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
+from django.db import transaction
 
 from dashboard.models import Session
+from tuning.notify.announce import announce_sign_out
 
 
 class SessionStore(DatabaseStore):
@@ -23,3 +27,9 @@ class SessionStore(DatabaseStore):
         assert isinstance(session, Session)
         session.user_id = data.get(SESSION_KEY)
         return session
+
+
+def end_sessions(user: User, keep: str | None = None) -> None:
+    """Sign the user out everywhere, except in the session with the key `keep`; open pages learn it at once."""
+    user.kept_sessions.exclude(pk=keep).delete()
+    transaction.on_commit(partial(announce_sign_out, user.pk))

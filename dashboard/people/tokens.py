@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from dashboard.models import LONGEST_NAME, ApiToken
 from tuning.validation import Invalid, natural
 
+Scope = ApiToken.Scope
 LONGEST_DAYS = 3650
 MOST = 100
 """Tokens of one user."""
@@ -47,8 +48,8 @@ def checked(name: Any, scope: Any, days: Any = None) -> Asked:
     wrong = {}
     if not isinstance(name, str) or not 0 < len(name.strip()) <= LONGEST_NAME or not name.isprintable():
         wrong["name"] = f"Must be 1 to {LONGEST_NAME} characters."
-    if scope not in ApiToken.Scope.values:
-        wrong["scope"] = f"Must be one of {', '.join(ApiToken.Scope.values)}."
+    if scope not in Scope.values:
+        wrong["scope"] = f"Must be one of {', '.join(Scope.values)}."
     number = None if days in (None, "") else natural(str(days).strip())
     if days not in (None, "") and (number is None or isinstance(days, bool) or not 1 <= number <= LONGEST_DAYS):
         wrong["days"] = f"Must be a whole number from 1 to {LONGEST_DAYS}, or be left out."

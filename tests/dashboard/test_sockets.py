@@ -19,6 +19,7 @@ from django.test import Client
 from redis.asyncio import Redis
 
 from dashboard import consumers
+from dashboard.people import managing
 from tests.sockets import Socket
 from tests.world import make_run, make_user, measured_run, record_trials
 from tuning.host import valkey
@@ -230,7 +231,43 @@ async def test_it_closes_when_the_session_or_the_role_ends(
         await opened.read()
         await database_sync_to_async(revoke)()
         assert (await opened.read())["type"] == "delta", "the delta sent while the session was being checked"
-        assert await opened.closing_code() == 4401
+        assert await opened.closing_code() == (4403 if how == "deactivate" else 4401)
+
+
+@pytest.mark.parametrize(
+    ("how", "code"), [("deactivated", 4403), ("signed out everywhere", 4401), ("gave a new password", 4401)]
+)
+async def test_it_closes_at_once_when_the_sessions_are_ended(client: Client, run: Run, how: str, code: int) -> None:
+    def end() -> None:
+        user = User.objects.get(username="a-viewer")
+        if how == "deactivated":
+            make_user("admin")
+            managing.deactivate(user)
+        elif how == "signed out everywhere":
+            client.post("/account/sign-out/")
+        else:
+            new = {"old_password": "correct horse", "new_password1": "tensor intrinsics 9"}
+            elsewhere = Client()
+            elsewhere.force_login(user)
+            elsewhere.post("/account/password/", new | {"new_password2": new["new_password1"]})
+
+    async with joined(client, run) as opened:
+        await opened.read()
+        await database_sync_to_async(end)()
+        assert await opened.closing_code() == code
+
+
+async def test_it_stays_open_when_somebody_else_is_deactivated_or_the_role_changes(client: Client, run: Run) -> None:
+    def change() -> None:
+        make_user("admin")
+        managing.deactivate(make_user("viewer", "somebody-else"))
+        managing.change_role(User.objects.get(username="a-viewer"), "operator")
+        announce_status(run)
+
+    async with joined(client, run) as opened:
+        await opened.read()
+        await database_sync_to_async(change)()
+        assert (await opened.read())["type"] == "delta"
 
 
 async def test_it_forwards_deltas_while_the_session_is_checked(

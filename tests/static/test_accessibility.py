@@ -27,12 +27,18 @@ SEED = """
 import datetime, json
 from django.conf import settings
 from django.utils import timezone
+from dashboard.models import ApiToken
+from dashboard.people import managing
 from tests.world import *
 from tuning.models import AuditEntry, Benchmark, Delivery, Record, Run, TrackerSample
 from tuning.reads.showing import Decision, Shown, _keep, _key
 from tuning.work.synthetic import seed_run
 later = timezone.now() + datetime.timedelta(days=1)
 trials = [(0, 2e-3), (1, 3e-3), (0, None), (0, 1e-3), (1, 2.5e-3)] + [(0, None)] * 16
+ApiToken.issue(User.objects.get(), name="a token with a rather long name that somebody gave to it")
+for name in ("grace", "a.person.with-a-name-that-is-rather-long"):
+    make_user("operator", name)
+managing.deactivate(make_user("viewer", "gone"))
 live = measured_run(trials, device="elsewhere", trials_budget=640)
 Run.objects.filter(pk=live.pk).update(heartbeat_at=later, phase="measuring", phase_task=1, versions={"apache-tvm": "0.27.0.post1"})
 first, second = (measured_run(trials, device=f"board-{seed}", options={"seed": seed}) for seed in (1, 2))
@@ -99,6 +105,8 @@ PAGES = {
     "audit_page": ["/admin/audit/", "/admin/audit/?person=nobody", "/admin/audit/?object=7"],
     "webhook_page": ["/webhooks/"],
     "metrics_page": ["/admin/metrics/"],
+    "people_page": ["/admin/people/"],
+    "account_page": ["/account/"],
     "": ["/nowhere/"],
 }
 """Paths by the name of their route; a page that is not found has no route."""
@@ -130,6 +138,15 @@ NO_PAGES = {
     "extraction_panel": "part of network_page",
     "device_figures": "JSON for charts",
     "sign_out": "an action",
+    "account_password": "an action",
+    "token_create": "an action",
+    "token_revoke": "an action",
+    "sign_out_everywhere": "an action",
+    "people_invite": "an action",
+    "people_link": "an action",
+    "people_role": "an action",
+    "people_deactivate": "an action",
+    "people_reactivate": "an action",
     "health": "text for machines",
     "metrics": "text for machines",
     "metrics_figures": "JSON for charts",
@@ -247,6 +264,7 @@ def test_the_sign_in_page_passes_the_audit(site: LiveSite, page: Page, path: str
         ("/runs/{run}/", "[data-role=notes-edit]", "[data-role=notes-editor] textarea"),
         ("/runs/{run}/", "[data-role=rename]", "[data-role=rename-form] [name=name]"),
         ("/runs/new/", "[data-role=advanced] > summary", "#id_seed"),
+        ("/admin/people/", "[data-opens^=deactivate]", "dialog[open]"),
         ("/networks/{network}/", ".task-code summary", ".task-code pre"),
     ],
 )

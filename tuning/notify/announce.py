@@ -28,6 +28,11 @@ def compilation_group(compilation_id: int) -> str:
     return f"compilation.{compilation_id}"
 
 
+def watcher_group(user_id: int) -> str:
+    """The channel layer's group of a user's own sockets."""
+    return f"user.{user_id}"
+
+
 def announce(run_id: int, delta: RunDelta) -> None:
     """Send the delta to the run's watchers, in order. Never raises: tuning doesn't depend on being watched."""
     _send(group_name(run_id), delta)
@@ -39,9 +44,18 @@ def announce_compilation(compilation_id: int) -> None:
         _send(compilation_group(compilation_id), {"type": "delta", "compilation": compilation.to_dict()})
 
 
+def announce_sign_out(user_id: int) -> None:
+    """Have the user's sockets check whether their sessions still last."""
+    _send_as("session.check", watcher_group(user_id))
+
+
 def _send(group: str, message: Any) -> None:
+    _send_as("run.delta", group, text=msgspec.json.encode(message).decode())
+
+
+def _send_as(kind: str, group: str, **content: str) -> None:
     try:
-        _announcer().send(group, msgspec.json.encode(message).decode())
+        _announcer().send(group, {"type": kind, **content})
     except Exception as error:  # noqa: BLE001 - the channel layer raises whatever its client does
         _log_once_per_outage(error)
     else:
@@ -72,10 +86,9 @@ class _Announcer:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="announcer", daemon=True).start()
 
-    def send(self, group: str, text: str) -> None:
+    def send(self, group: str, message: dict[str, str]) -> None:
         layer = get_channel_layer()
         assert layer is not None, "CHANNEL_LAYERS has no default"
-        message = {"type": "run.delta", "text": text}
         future = asyncio.run_coroutine_threadsafe(layer.group_send(group, message), self._loop)
         try:
             future.result(TIMEOUT_S)

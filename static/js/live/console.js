@@ -22,7 +22,8 @@ export function follow(url, isLive, onText = () => {}) {
 
   async function read() {
     const response = await fetch(`${url}?after=${log.dataset.end}`).catch(() => null);
-    if (!response?.ok) return;
+    // Redirected: to the sign-in page.
+    if (!response?.ok || response.redirected) return;
     const piece = await response.json();
     if (!piece.text) return;
     const whole = log.textContent + piece.text;

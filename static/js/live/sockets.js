@@ -1,10 +1,13 @@
 // Follows runs and compilations: the socket says what is new, and the API is authoritative.
+import { reload, sayEnded } from "../site/ended.js";
 
 const PAGE = 1000;
 const FAR_BEHIND = 5000;
 const QUIET_MS = 15000;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 10000;
+const NOT_SIGNED_IN = 4401;
+const DEACTIVATED = 4403;
 
 /** Keeps a socket open. Subclasses `receive` its messages in order, and `catchUp` by the API after a gap. */
 class Live {
@@ -37,7 +40,7 @@ class Live {
 
   async get(path) {
     const response = await fetch(this.api + path, { headers: { Accept: "application/json" } });
-    if (response.status === 401 || response.status === 403) location.reload();
+    if (response.status === 401 || response.status === 403) reload();
     if (!response.ok) throw new Error(`${response.status} for ${path}`);
     return response.json();
   }
@@ -47,22 +50,41 @@ class Live {
     const scheme = location.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(`${scheme}//${location.host}${this.socketPath}`);
     this.socket = socket;
+    let opened = false;
+    socket.addEventListener("open", () => { opened = true; });
     socket.addEventListener("message", ({ data }) => {
       this.heardAt = Date.now();
       this.inOrder(() => (socket === this.socket ? this.receive(JSON.parse(data)) : null));
     });
-    socket.addEventListener("close", () => this.#lost(socket));
+    socket.addEventListener("close", ({ code }) => {
+      if (socket !== this.socket) return;
+      this.socket = null;
+      if (code === DEACTIVATED) this.#end("deactivated");
+      else this.#lost();
+      if (code === NOT_SIGNED_IN || !opened) this.#endIfRefused();
+    });
   }
 
-  #lost(socket) {
-    if (socket !== this.socket) return;
-    this.socket = null;
+  #lost() {
     this.on.connection(false);
     this.timer = setTimeout(() => this.#connect(), this.wait * (0.75 + Math.random() / 2));
     this.wait = Math.min(this.wait * 2, LONGEST_WAIT_MS);
   }
 
+  /** A new password ends a socket, but not the session that it was set in: then the socket is opened again. */
+  async #endIfRefused() {
+    const response = await fetch(this.api, { headers: { Accept: "application/json" } }).catch(() => null);
+    if (response?.status === 401 || response?.status === 403) this.#end("signedOut");
+  }
+
+  #end(why) {
+    clearTimeout(this.timer);
+    this.hasEnded = true;
+    sayEnded(why);
+  }
+
   #retryNow() {
+    if (this.hasEnded) return;
     if (this.socket === null) this.#connect();
     else this.inOrder(() => this.catchUp());
   }

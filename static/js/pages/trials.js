@@ -4,6 +4,7 @@ import { failedHeight } from "../common/constants.js";
 import { LiveRun } from "../live/sockets.js";
 import { role, text } from "../common/dom.js";
 import { isOngoing } from "../common/status.js";
+import { reload } from "../site/ended.js";
 import { Refresher } from "../site/refresh.js";
 import * as units from "../common/units.js";
 
@@ -101,7 +102,7 @@ async function load() {
 async function ask(view, signal) {
   try {
     const response = await fetch(`${article.dataset.api}/scatter?${queryOf(view)}`, { headers: { Accept: "application/json" }, signal });
-    if (response.status === 401 || response.status === 403) location.reload();
+    if (response.status === 401 || response.status === 403) reload();
     if (!response.ok) throw new Error(`${response.status} for the scatter`);
     return await response.json();
   } catch (error) {

@@ -1,4 +1,5 @@
 // What every page with htmx needs besides htmx itself.
+import { reload } from "./ended.js";
 
 // Errors leave the page as it is.
 document.addEventListener("htmx:beforeSwap", ({ detail }) => { if (detail.xhr.status !== 200) detail.shouldSwap = false; });
@@ -7,14 +8,14 @@ document.addEventListener("htmx:beforeSwap", ({ detail }) => { if (detail.xhr.st
 document.addEventListener("htmx:beforeOnLoad", (event) => {
   if (!event.detail.xhr.responseURL.includes("/sign-in/")) return;
   event.preventDefault();
-  location.reload();
+  reload();
 });
 
 // A link that fails in place is followed like any other link: the browser or the server then says what is wrong. A form is loaded again from the server.
 for (const failure of ["htmx:sendError", "htmx:responseError"]) {
   document.addEventListener(failure, ({ type, detail: { boosted, xhr, pathInfo, requestConfig } }) => {
     if (boosted && xhr.status !== 422) location.assign(pathInfo.finalRequestPath);
-    else if (requestConfig.verb === "post" && type === "htmx:responseError") location.reload();
+    else if (requestConfig.verb === "post" && type === "htmx:responseError") reload();
   });
 }
 

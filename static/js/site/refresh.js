@@ -1,4 +1,5 @@
 // Keeps parts of a page up to date: htmx asks for the page and swaps in the parts that the element's hx-select-oob names.
+import { reload } from "./ended.js";
 import "./htmx.js";
 
 const EVERY_MS = 1000;
@@ -47,7 +48,7 @@ export class Refresher {
 
   #answered({ xhr: { status } }) {
     // Signed out, or what the page shows was deleted: the server explains.
-    if (status >= 400 && status < 500) location.reload();
+    if (status >= 400 && status < 500) reload();
     const failed = status === 0 || status >= 500;
     this.isWanted ||= failed;
     // Large pages take the server long to make: it must have time for others.

@@ -157,8 +157,10 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
     run.console_log.write_text("printed")
     extraction, compilation = make_extraction(run.network), make_compilation(run)
     publish(compilation)
-    client = Client()
-    client.force_login(make_user("admin"))
+    client, admin = Client(), make_user("admin")
+    client.force_login(admin)
+    ApiToken.issue(admin)
+
     for name, operation in operations(schema).items():
         method, path = name.split()
         if method == "GET":

@@ -1,0 +1,153 @@
+"""People: invited, given a role, deactivated and reactivated by admins. Nobody can leave the site without an admin."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import Count, QuerySet
+from django.utils import timezone
+from typing_extensions import TypedDict
+
+from dashboard.accounts import ROLES, active_admins, give_role, make_user, role_of
+from dashboard.models import Person
+from tuning.validation import Conflict, Invalid, gather
+
+from .sessions import end_sessions
+
+
+class PersonDict(TypedDict):
+    """`signs_in_by` lists `password`, or `login link`. `seen_at` is null if the person wasn't seen since that is recorded."""
+
+    id: int
+    name: str
+    role: str | None
+    active: bool
+    signs_in_by: list[str]
+    tokens: int
+    seen_at: datetime | None
+    created_at: datetime
+
+
+def people() -> list[PersonDict]:
+    """Everybody, by name; those who are deactivated last."""
+    return [_shown(user) for user in _users().order_by("-is_active", "username")]
+
+
+def person(user: User) -> PersonDict:
+    """One of them, as the database has it now."""
+    return _shown(_users().get(pk=user.pk))
+
+
+def _users() -> QuerySet[User]:
+    return User.objects.select_related("person").prefetch_related("groups").annotate(tokens=Count("api_tokens"))
+
+
+def _shown(user: Any) -> PersonDict:
+    seen: Person | None = getattr(user, "person", None)
+    return {
+        "id": user.pk,
+        "name": user.get_username(),
+        "role": role_of(user),
+        "active": user.is_active,
+        "signs_in_by": ways(user),
+        "tokens": user.tokens,
+        "seen_at": seen.seen_at if seen else None,
+        "created_at": user.date_joined,
+    }
+
+
+def ways(user: User) -> list[str]:
+    """How the user can sign in."""
+    return ["password"] if user.has_usable_password() else ["login link"]
+
+
+def invite(name: Any, role: Any) -> User:
+    """Create a person without a password, to be sent a login URL. Raises `Invalid` that names every field at fault."""
+    wrong: dict[str, str] = {}
+    gather(wrong, _check_role, role)
+    gather(wrong, _check_new, name)
+    if wrong:
+        raise Invalid(wrong)
+    with transaction.atomic():
+        user = make_user(name.strip())
+        give_role(user, role)
+    return user
+
+
+def _check_role(role: Any) -> None:
+    if not isinstance(role, str) or role not in ROLES:
+        raise Invalid({"role": f"Must be one of {', '.join(ROLES)}."})
+
+
+def _check_new(name: Any) -> None:
+    """Names that differ in upper and lower case only would be confused."""
+    if not isinstance(name, str):
+        raise Invalid({"name": "Must be text."})
+    user = User(username=User.normalize_username(name.strip()))
+    user.set_unusable_password()
+    if User.objects.filter(username__iexact=user.username).exists():
+        raise Invalid({"name": f"There is a person {user.username} already. The list can give them a new login link."})
+    try:
+        user.full_clean()
+    except ValidationError as error:
+        raise Invalid({"name": " ".join(error.messages)}) from error
+
+
+def check_may_sign_in(user: User) -> None:
+    """Raises `Conflict` if a login URL of the user would be refused."""
+    if not user.is_active:
+        raise Conflict(f"{user} is deactivated, so a login link would be refused. Reactivate the account first.")
+
+
+def change_role(user: User, role: Any, by: User | None = None) -> None:
+    """Give the user another role; `by` is who wants it. Raises `Invalid` or `Conflict`."""
+    _check_role(role)
+    with transaction.atomic():
+        user = _locked(user)
+        if by == user:
+            raise Conflict("You can't change your own role. Ask another admin.")
+        if user.is_superuser:
+            raise Conflict(f"{user} is a superuser, and so always an admin.")
+        if role != "admin":
+            _check_not_last(user)
+        give_role(user, role)
+
+
+def deactivate(user: User, by: User | None = None) -> None:
+    """End the user's sessions, sockets, tokens and login URLs at once, and let nobody sign in as them.
+
+    What they did stays. Raises `Conflict`.
+    """
+    with transaction.atomic():
+        user = _locked(user)
+        if by == user:
+            raise Conflict("You can't deactivate your own account. Ask another admin.")
+        _check_not_last(user)
+        # Login URLs are bound to `last_login`: those sent before stay invalid after a reactivation.
+        User.objects.filter(pk=user.pk).update(is_active=False, last_login=timezone.now())
+        user.api_tokens.all().delete()
+        end_sessions(user)
+
+
+def reactivate(user: User) -> None:
+    """Let the user sign in again, with the password or a new login URL. Tokens and sessions stay ended."""
+    with transaction.atomic():
+        user = _locked(user)
+        end_sessions(user)
+        User.objects.filter(pk=user.pk).update(is_active=True)
+
+
+def _locked(user: User) -> User:
+    """The user as the database has it now. The lock keeps two admins from removing each other at the same time."""
+    Group.objects.select_for_update().get(name="admin")
+    return User.objects.get(pk=user.pk)
+
+
+def _check_not_last(user: User) -> None:
+    admins = active_admins()
+    if admins.filter(pk=user.pk).exists() and not admins.exclude(pk=user.pk).exists():
+        raise Conflict(f"{user} is the last active admin. Make somebody else an admin first.")

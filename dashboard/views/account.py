@@ -1,0 +1,96 @@
+"""Your account: password, tokens, and signing out everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth import logout, update_session_auth_hash
+from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
+from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import password_validators_help_texts
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_POST
+
+from dashboard.people import managing, tokens
+from dashboard.people.sessions import end_sessions
+from tuning.validation import Invalid
+
+from .acting import posted_to
+
+
+@require_GET
+def account_page(request: HttpRequest) -> HttpResponse:
+    return _page(request)
+
+
+@sensitive_post_parameters()
+@posted_to("account_page")
+def account_password(request: HttpRequest) -> HttpResponse:
+    """Set or change the password; all other sessions end."""
+    user = _own(request)
+    form = _password_form(user, request.POST)
+    if not form.is_valid():
+        return _page(request, status=422, password=form)
+    with transaction.atomic():
+        form.save()
+        update_session_auth_hash(request, user)
+        end_sessions(user, keep=request.session.session_key)
+    messages.success(request, "Your password is set. You are signed out everywhere else.")
+    return redirect("account_page")
+
+
+@posted_to("account_page")
+def token_create(request: HttpRequest) -> HttpResponse:
+    """Shows the new token, in this answer only."""
+    asked = {field: request.POST.get(field, "") for field in ("name", "scope", "days")}
+    try:
+        made = tokens.create(_own(request), **asked)
+    except Invalid as invalid:
+        return _page(request, status=422, wrong=invalid.fields, asked=asked)
+    return _page(request, status=201, made=made)
+
+
+@require_POST
+def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
+    token = get_object_or_404(_own(request).api_tokens, pk=pk)
+    token.delete()
+    messages.success(request, f"The token {token.name} is revoked.")
+    return redirect("account_page")
+
+
+@require_POST
+def sign_out_everywhere(request: HttpRequest) -> HttpResponse:
+    """End all of one's own sessions, this one included."""
+    end_sessions(_own(request))
+    logout(request)
+    messages.success(request, "You are signed out everywhere. Your tokens still work.")
+    return redirect("sign_in")
+
+
+def _own(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def _password_form(user: User, data: Any = None) -> SetPasswordForm[User]:
+    kind = PasswordChangeForm if user.has_usable_password() else SetPasswordForm
+    return kind(user, data, label_suffix="", use_required_attribute=False)
+
+
+def _page(request: HttpRequest, status: int = 200, **more: Any) -> HttpResponse:
+    user = _own(request)
+    context = {
+        "person": managing.person(user),
+        "password": _password_form(user),
+        "rules": password_validators_help_texts(),
+        "tokens": user.api_tokens.all(),
+        "scopes": tokens.Scope.choices,
+        "asked": {"scope": tokens.Scope.READ},
+        "sessions": user.kept_sessions.count(),
+        **more,
+    }
+    return render(request, "account.html", context, status=status)
