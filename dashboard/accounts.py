@@ -72,10 +72,15 @@ def role_of(user: User) -> str | None:
 
 
 def give_role(user: User, role: str) -> None:
-    """Replace the user's role."""
+    """Replace the user's role, and record it."""
     with audit.act("person.role", user, role=role):
-        user.groups.remove(*Group.objects.filter(name__in=ROLES.keys() - {role}))
-        user.groups.add(Group.objects.get(name=role))
+        put_into_role(user, role)
+
+
+def put_into_role(user: User, role: str) -> None:
+    """Replace the user's role, as a part of an act that is recorded."""
+    user.groups.remove(*Group.objects.filter(name__in=ROLES.keys() - {role}))
+    user.groups.add(Group.objects.get(name=role))
 
 
 def make_user(name: str) -> User:

@@ -40,7 +40,6 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
         return self.filter(models.Q(expires_at=None) | models.Q(expires_at__gt=timezone.now()))
 
 
-
 class ApiToken(models.Model):
     """Lets a script act as a user. Only a digest is stored: the token is shown once, when it is issued.
 

@@ -51,5 +51,4 @@ api.add_router("", compilations.router)
 api.add_router("", devices.router)
 api.add_router("", audit.router)
 api.add_router("", people.router)
-
 handle_errors(api)

@@ -36,7 +36,6 @@ WHAT = {
     SEE_AUDIT: "see the audit log",
     VIEW_PEOPLE: "look at people",
     MANAGE_PEOPLE: "invite people, change their roles, deactivate or reactivate them",
-
 }
 
 

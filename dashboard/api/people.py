@@ -114,7 +114,7 @@ def create_token(request: HttpRequest) -> Status[NewTokenDict]:
 @router.delete("tokens/{int:token_id}", response={204: None, **ERRORS})
 def revoke_token(request: HttpRequest, token_id: int) -> Status[None]:
     """Revoke a token of your own, in a session. It is refused from now on."""
-    get_object_or_404(_in_session(request).api_tokens, pk=token_id).delete()
+    tokens.revoke(get_object_or_404(_in_session(request).api_tokens, pk=token_id))
     return Status(204, None)
 
 

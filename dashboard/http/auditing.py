@@ -29,6 +29,8 @@ KIND_OF_PATH = {
 }
 """What a path is about, by its first part."""
 API = "/api/v1/"
+WAYS = {"dashboard.people.backends.Roles": "password", "dashboard.people.backends.LoginUrls": "login URL"}
+"""How people sign in, by the backend that lets them."""
 
 
 class Audited(MiddlewareMixin):
@@ -100,6 +102,4 @@ def _sign_in_failed(credentials: dict[str, Any], **_: Any) -> None:
 def _how(user: User) -> str:
     """By what the user signs in: the backend says."""
     backend = str(getattr(user, "backend", ""))
-    if backend == "django.contrib.auth.backends.ModelBackend":
-        return "password"
-    return "login URL" if backend.startswith("sesame.") else backend
+    return WAYS.get(backend, backend)

@@ -12,8 +12,9 @@ from django.db.models import Count, QuerySet
 from django.utils import timezone
 from typing_extensions import TypedDict
 
-from dashboard.accounts import ROLES, active_admins, give_role, make_user, role_of
+from dashboard.accounts import ROLES, active_admins, give_role, make_user, put_into_role, role_of
 from dashboard.models import Person
+from tuning import audit
 from tuning.validation import Conflict, Invalid, gather
 
 from .sessions import end_sessions
@@ -88,13 +89,12 @@ def _check_new(name: Any) -> None:
     if not isinstance(name, str):
         raise Invalid({"name": "Must be text."})
     user = User(username=User.normalize_username(name.strip()))
-    user.set_unusable_password()
-    if User.objects.filter(username__iexact=user.username).exists():
-        raise Invalid({"name": f"There is a person {user.username} already. The list can give them a new login link."})
     try:
-        user.full_clean()
+        user.clean_fields(exclude=["password"])
     except ValidationError as error:
         raise Invalid({"name": " ".join(error.messages)}) from error
+    if User.objects.filter(username__iexact=user.username).exists():
+        raise Invalid({"name": f"There is a person {user.username} already. The list can give them a new login link."})
 
 
 def check_may_sign_in(user: User) -> None:
@@ -106,7 +106,7 @@ def check_may_sign_in(user: User) -> None:
 def change_role(user: User, role: Any, by: User | None = None) -> None:
     """Give the user another role; `by` is who wants it. Raises `Invalid` or `Conflict`."""
     _check_role(role)
-    with transaction.atomic():
+    with audit.act("person.role", user, role=role):
         user = _locked(user)
         if by == user:
             raise Conflict("You can't change your own role. Ask another admin.")
@@ -114,7 +114,7 @@ def change_role(user: User, role: Any, by: User | None = None) -> None:
             raise Conflict(f"{user} is a superuser, and so always an admin.")
         if role != "admin":
             _check_not_last(user)
-        give_role(user, role)
+        put_into_role(user, role)
 
 
 def deactivate(user: User, by: User | None = None) -> None:
@@ -122,7 +122,7 @@ def deactivate(user: User, by: User | None = None) -> None:
 
     What they did stays. Raises `Conflict`.
     """
-    with transaction.atomic():
+    with audit.act("person.deactivate", user):
         user = _locked(user)
         if by == user:
             raise Conflict("You can't deactivate your own account. Ask another admin.")
@@ -135,7 +135,7 @@ def deactivate(user: User, by: User | None = None) -> None:
 
 def reactivate(user: User) -> None:
     """Let the user sign in again, with the password or a new login URL. Tokens and sessions stay ended."""
-    with transaction.atomic():
+    with audit.act("person.reactivate", user):
         user = _locked(user)
         end_sessions(user)
         User.objects.filter(pk=user.pk).update(is_active=True)

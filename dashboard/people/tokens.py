@@ -10,6 +10,7 @@ from django.utils import timezone
 from typing_extensions import TypedDict
 
 from dashboard.models import LONGEST_NAME, ApiToken
+from tuning import audit
 from tuning.validation import Invalid, natural
 
 Scope = ApiToken.Scope
@@ -64,8 +65,15 @@ def create(user: User, name: Any, scope: Any, days: Any = None) -> NewTokenDict:
     asked = checked(name, scope, days)
     if user.api_tokens.count() >= MOST:
         raise Invalid({"name": f"You have {MOST} tokens already. Revoke some that you no longer use."})
-    token, text = ApiToken.make(user, **asked)
+    with audit.act("token.create", user, name=asked["name"], scope=asked["scope"]):
+        token, text = ApiToken.make(user, **asked)
     return {**shown(token), "token": text}
+
+
+def revoke(token: ApiToken) -> None:
+    """Delete the token: it is refused from now on."""
+    with audit.act("token.revoke", token.user, name=token.name):
+        token.delete()
 
 
 def shown(token: ApiToken) -> TokenDict:

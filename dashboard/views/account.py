@@ -9,7 +9,6 @@ from django.contrib.auth import logout, update_session_auth_hash
 from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import password_validators_help_texts
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
@@ -17,6 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.people import managing, tokens
 from dashboard.people.sessions import end_sessions
+from tuning import audit
 from tuning.validation import Invalid
 
 from .acting import posted_to
@@ -35,7 +35,7 @@ def account_password(request: HttpRequest) -> HttpResponse:
     form = _password_form(user, request.POST)
     if not form.is_valid():
         return _page(request, status=422, password=form)
-    with transaction.atomic():
+    with audit.act("person.password", user):
         form.save()
         update_session_auth_hash(request, user)
         end_sessions(user, keep=request.session.session_key)
@@ -57,7 +57,7 @@ def token_create(request: HttpRequest) -> HttpResponse:
 @require_POST
 def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     token = get_object_or_404(_own(request).api_tokens, pk=pk)
-    token.delete()
+    tokens.revoke(token)
     messages.success(request, f"The token {token.name} is revoked.")
     return redirect("account_page")
 
@@ -65,7 +65,9 @@ def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def sign_out_everywhere(request: HttpRequest) -> HttpResponse:
     """End all of one's own sessions, this one included."""
-    end_sessions(_own(request))
+    user = _own(request)
+    with audit.act("person.sign_out_everywhere", user):
+        end_sessions(user)
     logout(request)
     messages.success(request, "You are signed out everywhere. Your tokens still work.")
     return redirect("sign_in")

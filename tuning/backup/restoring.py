@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from importlib import import_module
 from pathlib import Path
 
 from django.conf import settings
-from django.contrib.sessions.models import Session
 from django.core.management import call_command
 from django.db import Error
 
@@ -164,7 +164,7 @@ def _make_current() -> None:
     """Migrate the restored database, and remove its sessions: who was signed out since would be signed in again."""
     try:
         call_command("migrate", verbosity=0, interactive=False)
-        Session.objects.all().delete()
+        import_module(settings.SESSION_ENGINE).SessionStore.get_model_class().objects.all().delete()
     except Error as error:
         raise Trouble(
             f"The restored database can't be used: {one_line(error)} The data from before is back."

@@ -29,7 +29,7 @@ SiteMaker = Callable[[], LiveSite]
 SMALL = {"network": "matmul", "network_options": {"n": 64}, "trials_per_batch": 4, "min_repeat_ms": 10}
 FILL = """
 from django.contrib.auth.models import User
-from django.contrib.sessions.backends.db import SessionStore
+from dashboard.people.sessions import SessionStore
 from tests.world import make_compilation, make_network, measured_run, publish
 network = make_network()
 network.file.parent.mkdir()
@@ -43,7 +43,7 @@ SessionStore().create()
 """
 COUNT = """
 import json
-from django.contrib.sessions.models import Session
+from dashboard.models import Session
 from tuning.models import Compilation, Network, Run, Trial
 print(json.dumps([kind.objects.count() for kind in (Run, Trial, Network, Compilation, Session)]))
 """
