@@ -9,6 +9,7 @@ import msgspec
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
+from dashboard.models import Person
 from tuning.engines.wire.protocol import Event, TaskInfo, TasksExtracted, TensorInfo, TrialMeasured
 from tuning.logs.meta_schedule import FAILED_RUN_SECS, RECORDS, WORKLOADS
 from tuning.models import Benchmark, Compilation, ExtractedTask, Extraction, Network, Run, RunDelta, Task
@@ -21,6 +22,7 @@ def make_user(role: str = "operator", name: str | None = None) -> User:
     """A user with the role viewer, operator or admin."""
     user = User.objects.create_user(name or f"a-{role}", password="correct horse")
     user.groups.add(Group.objects.get(name=role))
+    Person.saw(user)  # So that the first request needn't write that.
     return user
 
 

@@ -51,7 +51,7 @@ def refuse_newer() -> None:
 def _upgrade(lacking: Sequence[str], say: Say, *, backup: bool) -> None:
     from tuning.backup import upgrading  # Would otherwise stay in memory while `up` runs.
 
-    say(f"The database is of an earlier version: it lacks {', '.join(lacking)}.")
+    say(f"The database is of an earlier version: it lacks {len(lacking)} migration{'s' * (len(lacking) != 1)}.")
     saved = _saved(say) if backup else None
     try:
         _migrate()

@@ -14,6 +14,7 @@ import pytest
 from django.test import Client
 from prometheus_client import parser
 
+from dashboard.metrics import site
 from tests.world import measured_run
 from tuning.actions import sweeping
 
@@ -22,8 +23,9 @@ PARTS = ("_bucket", "_count", "_sum")
 
 
 @pytest.fixture
-def families(settings: Any) -> dict[str, Any]:
+def families(settings: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What /metrics says, by name, after something has happened."""
+    monkeypatch.setattr(site, "CACHED_S", -1.0)
     settings.METRICS_FROM = [ip_network("127.0.0.1")]
     measured_run()
     sweeping.sweep()
