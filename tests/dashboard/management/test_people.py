@@ -11,6 +11,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from dashboard.accounts import role_of
+from dashboard.models import Person
 from tests.world import make_user
 
 pytestmark = pytest.mark.django_db
@@ -24,6 +25,7 @@ def people(*arguments: str) -> str:
 
 def test_it_lists_everybody() -> None:
     make_user("admin", "ada")
+    Person.objects.all().delete()  # As if she had never been here.
     assert people() == "ada: admin, active, password, 0 tokens, last seen: not recorded\n"
     assert json.loads(people("--json"))[0]["name"] == "ada"
 
