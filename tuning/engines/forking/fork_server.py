@@ -1,24 +1,29 @@
 """Python's fork server, itself forked from an engine that has TVM loaded and hasn't started a thread.
 
-Loading TVM takes more than a second of CPU. A fork takes milliseconds and shares the memory.
+Loading TVM takes more than a second of CPU. A fork takes milliseconds and shares the memory. Once the engine has
+threads it can't be forked any more, so a second copy waits in reserve, in case the server is killed.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import fcntl
 import inspect
 import logging
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from tuning.engines.wire.lifeline import die_with
+from tuning.engines.wire.lifeline import become_fork_server, die_with
 
 logger = logging.getLogger("tuneboard")
 Spawn = Callable[[str, Sequence[str], Sequence[int]], int]
@@ -26,6 +31,9 @@ Spawn = Callable[[str, Sequence[str], Sequence[int]], int]
 SPAWN_PARAMETERS = ["path", "args", "passfds"]
 SERVER_COMMAND = "from multiprocessing.forkserver import main; "
 """What Python hands to `python -c` to start its fork server begins with this."""
+COPIES = 2
+"""The server, and one to replace it. Further ones, if that is killed as well, load TVM again."""
+LONGEST_COMMAND = 1 << 20
 
 
 def start_fork_server(preload: Sequence[str]) -> ForkServerContext:
@@ -65,30 +73,89 @@ def _fork_server() -> bool:
     spawn: Spawn | None = getattr(untyped, "spawnv_passfds", None)
     if spawn is None or list(inspect.signature(spawn).parameters) != SPAWN_PARAMETERS:
         return False
-    forked: list[int] = []
-
-    def fork(path: str, args: Sequence[str], passfds: Sequence[int]) -> int:
-        if args[-2:-1] != ["-c"] or not args[-1].startswith(SERVER_COMMAND):
-            return spawn(path, args, passfds)
-        forked.append(_fork(args[-1], passfds))
-        return forked[0]
-
-    untyped.spawnv_passfds = fork
-    try:
-        forkserver.ensure_running()
-    finally:
+    servers = _Servers(spawn)
+    untyped.spawnv_passfds = servers.spawn
+    forkserver.ensure_running()
+    if not servers.started:
         untyped.spawnv_passfds = spawn
-    return bool(forked)
+        servers.dismiss()
+    return servers.started > 0
 
 
-def _fork(command: str, fds: Sequence[int]) -> int:
-    engine = os.getpid()
-    if server := os.fork():
-        return server
+class _Servers:
+    """Starts fork servers in place of `util.spawnv_passfds`. Python asks for another when it finds that the last has ended."""
+
+    def __init__(self, spawn: Spawn) -> None:
+        self._spawn = spawn
+        self._copies = [_Copy() for _ in range(COPIES)]
+        # The kernel ends a server with the thread that started it, and a batch's threads end with the batch.
+        self._thread = ThreadPoolExecutor(1, "fork server")
+        self.started = 0
+
+    def spawn(self, path: str, args: Sequence[str], passfds: Sequence[int]) -> int:
+        """Start this command, whatever it is; a fork server from a copy of the engine, while there is one."""
+        if args[-2:-1] != ["-c"] or not args[-1].startswith(SERVER_COMMAND):
+            return self._spawn(path, args, passfds)
+        if self.started:
+            logger.warning("The fork server of builds and measurements was killed, and is replaced.")
+        self.started += 1
+        while self._copies:
+            copy = self._copies.pop(0)
+            if copy.run(args[-1], passfds):
+                return copy.pid
+        return self._thread.submit(self._spawn, path, args, passfds).result()
+
+    def dismiss(self) -> None:
+        """End the copies that aren't needed."""
+        while self._copies:
+            self._copies.pop().end()
+
+
+class _Copy:
+    """A fork of this process that waits to become the fork server."""
+
+    def __init__(self) -> None:
+        engine = os.getpid()
+        self._orders, orders = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.pid = os.fork()
+        if not self.pid:
+            _wait(engine, orders)
+        orders.close()
+
+    def run(self, command: str, fds: Sequence[int]) -> bool:
+        """Have it run Python's command, with these file descriptors; False if it was killed."""
+        order = repr((command, list(fds))).encode()
+        with self._orders, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            socket.send_fds(self._orders, [order], list(fds))
+            return True
+        os.waitpid(self.pid, 0)
+        return False
+
+    def end(self) -> None:
+        self._orders.close()
+        os.waitpid(self.pid, 0)
+
+
+def _wait(engine: int, orders: socket.socket) -> NoReturn:
+    """Wait for the order, and carry it out."""
     try:
         die_with(engine)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ends hanging workers.
-        close_fds_except(*fds)
-        exec(command, {})  # noqa: S102  Python's own command to itself
+        close_fds_except(orders.fileno())
+        order, fds, _, _ = socket.recv_fds(orders, LONGEST_COMMAND, 2)
+        if order:
+            orders.close()
+            command, numbers = ast.literal_eval(order.decode())
+            _serve(command, numbers, fds)
     finally:
         os._exit(0)
+
+
+def _serve(command: str, numbers: Sequence[int], fds: Sequence[int]) -> None:
+    """Run Python's command, which expects its file descriptors to have these numbers."""
+    out_of_the_way = [fcntl.fcntl(fd, fcntl.F_DUPFD, max(numbers) + 1) for fd in fds]
+    for fd, number in zip(out_of_the_way, numbers, strict=True):
+        os.dup2(fd, number)
+    close_fds_except(*numbers)
+    become_fork_server()
+    exec(command, {})  # noqa: S102  Python's own command to itself

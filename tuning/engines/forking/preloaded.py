@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tuning.engines.wire.lifeline import die_with
+from tuning.engines.wire.lifeline import become_fork_server, die_with
 
 die_with(os.getppid())
+become_fork_server()

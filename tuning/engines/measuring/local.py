@@ -8,24 +8,16 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import signal
 from collections.abc import Iterator, Sequence
-from concurrent import futures
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
-from pebble import CONSTS, ProcessExpired, ProcessPool
-
 from tuning.engines.wire.protocol import ErrorKind
-from tuning.engines.wire.signals import signal_name
 
 from . import race, workers
 from .outcomes import Failure, Timing, WorkerError
-
-CONSTS.term_timeout = 0.2  # A worker that hangs in TVM doesn't react to SIGTERM, so don't wait the default 3 s.
+from .pools import Ended, TimedOut, Workers
 
 
 class LocalBuilder:
@@ -48,22 +40,10 @@ class LocalBuilder:
         # Numbered, because artifacts of earlier batches may still be waiting to be measured.
         batch = next(self._batches)
         paths = [self._folder / f"{batch}-{index}{self._suffix}" for index in range(len(mods))]
-        if not mods:
-            return
-        with self._pool(len(mods)) as pool:
-            indices: dict[Future[Any], int] = {
-                pool.schedule(workers.guarded, (workers.build, mod, target, str(path)), timeout=self._timeout_s): index
-                for index, (mod, path) in enumerate(zip(mods, paths, strict=True))
-            }
-            for future in futures.as_completed(indices):
-                result = _result(future, "build", self._timeout_s)
-                index = indices[future]
-                yield index, result if isinstance(result, Failure) else paths[index]
-
-    def _pool(self, builds: int) -> ProcessPool:
-        return ProcessPool(
-            min(self._max_workers, builds), initializer=workers.initialize, initargs=(None,), context=self._context
-        )
+        calls = [(workers.build, mod, target, str(path)) for mod, path in zip(mods, paths, strict=True)]
+        with Workers(self._context, max(1, min(self._max_workers, len(mods)))) as pool:
+            for index, result in pool.results(calls, self._timeout_s):
+                yield index, _failure(result, "build", self._timeout_s) or paths[index]
 
 
 class LocalRunner:
@@ -72,51 +52,30 @@ class LocalRunner:
     def __init__(
         self, context: ForkServerContext, *, config: tuple[int, int, int], timeout_s: float, threads: int | None
     ) -> None:
-        self._context = context
         self._config = config
         self._races = race.is_worthwhile(config)
         self._timeout_s = timeout_s
-        self._threads = threads
-        self._pool: ProcessPool | None = None
+        self._workers = Workers(context, 1, threads)
 
     def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None = None) -> Timing | Failure:
         """See `Runner`."""
         call = (workers.measure, str(path), device_type, args_info, self._config, limit_s if self._races else None)
-        future = self._ready_pool().schedule(workers.guarded, call, timeout=self._timeout_s)
-        result: Timing | Failure = _result(future, "run", self._timeout_s)
+        ((_, result),) = self._workers.results([call], self._timeout_s)
         path.unlink(missing_ok=True)
-        return result
-
-    def _ready_pool(self) -> ProcessPool:
-        if self._pool is None or not self._pool.active:
-            self._pool = ProcessPool(
-                1, initializer=workers.initialize, initargs=(self._threads,), context=self._context
-            )
-        return self._pool
+        timing: Timing = result
+        return _failure(result, "run", self._timeout_s) or timing
 
     def close(self) -> None:
         """Stop the worker."""
-        if self._pool is not None:
-            self._pool.stop()  # type: ignore[no-untyped-call]
-            self._pool.join()
+        self._workers.close()
 
 
-def _result(future: Future[Any], step: str, timeout_s: float) -> Any:
-    """The worker's result, or a failure of the step (`build` or `run`) that says what happened to the worker."""
+def _failure(result: Any, step: str, timeout_s: float) -> Failure | None:
+    """The failure of the step (`build` or `run`) that this result of a worker's call is, if it is one."""
     kind: ErrorKind = "build" if step == "build" else "run"
-    try:
-        result = future.result()
-    except futures.TimeoutError:  # Another class than the builtin before Python 3.11.
+    if isinstance(result, TimedOut):
         timeout: ErrorKind = "build_timeout" if step == "build" else "run_timeout"
         return Failure(timeout, f"Took longer than {timeout_s:g} s to {step}, and was stopped.")
-    except ProcessExpired as error:
-        return Failure(kind, f"The {step} process {_ending(error.exitcode or 0)}.")
-    except BrokenProcessPool as error:
-        return Failure(kind, f"The {step} process broke: {error}")
-    return Failure(kind, result.text) if isinstance(result, WorkerError) else result
-
-
-def _ending(exitcode: int) -> str:
-    if exitcode >= 0:
-        return f"exited with status {exitcode}"
-    return f"was killed by {signal_name(-exitcode)} ({signal.strsignal(-exitcode)})"
+    if isinstance(result, Ended):
+        return Failure(kind, f"The {step} process {result.how}.")
+    return Failure(kind, result.text) if isinstance(result, WorkerError) else None

@@ -10,20 +10,18 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent import futures
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
-
-from pebble import ProcessExpired, ProcessPool
 
 from tuning.engines.wire import tracker
 from tuning.engines.wire.protocol import Remote
 from tuning.engines.wire.tracker import Address, Server, Tracker, TrackerError
 
-from . import race, sessions, workers
+from . import race, sessions
 from .devices import RemoteDevices
 from .outcomes import Failure, Timing, WorkerError
+from .pools import Ended, TimedOut, Workers
 from .sessions import POLL_S, Broken, Measurement, Unreachable
 
 logger = logging.getLogger("tuneboard")
@@ -55,7 +53,7 @@ class RemoteRunner:
         self._give_up = give_up
         self._devices = RemoteDevices(remote, give_up)
         self._local = threading.local()
-        self._pools: list[ProcessPool] = []
+        self._all_workers: list[Workers] = []
         self._unreachable_since: float | None = None
 
     def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None = None) -> Timing | Failure:
@@ -82,9 +80,8 @@ class RemoteRunner:
     def close(self) -> None:
         """Stop the workers and the counting of devices."""
         self._devices.close()
-        for pool in self._pools:
-            pool.stop()  # type: ignore[no-untyped-call]
-            pool.join()
+        for own in self._all_workers:
+            own.close()
 
     def _attempt(self, measurement: Measurement) -> tuple[Server, Any, float]:
         """The device that was free, the result of `_session`, and how many seconds that took."""
@@ -115,22 +112,18 @@ class RemoteRunner:
     def _session(self, server: Server, measurement: Measurement) -> Any:
         """The result of `sessions.measure`; None if the device didn't answer in time."""
         timeout_s = measurement.timeout_s + GRACE_S
-        future = self._pool().schedule(workers.guarded, (sessions.measure, server, measurement), timeout=timeout_s)
-        try:
-            return future.result()
-        except futures.TimeoutError:
+        ((_, result),) = self._workers().results([(sessions.measure, server, measurement)], timeout_s)
+        if isinstance(result, TimedOut):
             return None
-        except (ProcessExpired, futures.process.BrokenProcessPool) as error:
-            return Broken(f"The session's process ended: {error}")
+        return Broken(f"The session's process {result.how}") if isinstance(result, Ended) else result
 
-    def _pool(self) -> ProcessPool:
-        """The pool of the thread that calls."""
-        pool = getattr(self._local, "pool", None)
-        if pool is None or not pool.active:
-            pool = ProcessPool(1, initializer=workers.initialize, initargs=(None,), context=self._context)
-            self._local.pool = pool
-            self._pools.append(pool)
-        return pool
+    def _workers(self) -> Workers:
+        """The worker of the thread that calls."""
+        own: Workers | None = getattr(self._local, "workers", None)
+        if own is None:
+            own = self._local.workers = Workers(self._context, 1)
+            self._all_workers.append(own)
+        return own
 
     def _outcome(self, result: Any, server: Server, took_s: float) -> Timing | Failure | None:
         """The trial's outcome; None if the device was lost."""

@@ -7,18 +7,23 @@ import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tuning.engines.wire.lifeline import die_with
+from pebble import CONSTS
+
+from tuning.engines.wire.lifeline import die_with_fork_server
 
 from . import race
 from .arguments import RANDOM_FILL, allocated
 from .outcomes import Timing, WorkerError
 
 T = TypeVar("T")
+LOCK_S = 5.0
+"""Workers hold the lock of their channel for an instant. One that is killed just then never releases it."""
 
 
 def initialize(threads: int | None) -> None:
     """Prepare a new worker. `threads` limits those of a measured function."""
-    die_with(os.getppid())
+    die_with_fork_server()
+    CONSTS.channel_lock_timeout = LOCK_S
     if threads:
         # By default TVM ignores the target's num-cores and uses half of an x86 CPU's logical cores.
         os.environ["TVM_NUM_THREADS"] = str(threads)

@@ -1,20 +1,26 @@
 """Starts a fork server in a new interpreter and prints where its processes come from.
 
-`python -m tests.tuning.engines.forking.starting CHANGE MARKER` first changes Python's internals (see `CHANGES`). A forked
-server has MARKER in its command line.
+`python -m tests.tuning.engines.forking.starting CHANGE MARKER [KILLS]` first changes Python's internals (see `CHANGES`). A
+forked server has MARKER in its command line. The server is killed KILLS times, and its processes are reported on each time.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from multiprocessing import forkserver, util
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import psutil
 
 from tuning.engines.forking import fork_server
 
@@ -71,11 +77,40 @@ CHANGES: dict[str, Callable[[], None]] = {
 def main() -> None:
     CHANGES[sys.argv[1]]()
     context = fork_server.start_fork_server([NEEDED])
+    reports = [reported(context)]
+    for _ in range(int(sys.argv[3]) if len(sys.argv) > 3 else 0):
+        kill(server())
+        # As a batch does, whose threads end with it.
+        thread = threading.Thread(target=lambda: reports.append(reported(context)))
+        thread.start()
+        thread.join()
+        time.sleep(0.2)
+        reports[-1]["outlives_its_thread"] = psutil.pid_exists(server()) and not ended(server())
+    sys.stdout.write(json.dumps(reports))
+
+
+def server() -> int:
+    pid: int = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    return pid
+
+
+def ended(pid: int) -> bool:
+    return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    while not ended(pid):
+        time.sleep(0.01)
+
+
+def reported(context: ForkServerContext) -> dict[str, Any]:
     reading, writing = context.Pipe(duplex=False)
     process = context.Process(target=report, args=(writing,))
     process.start()
-    sys.stdout.write(json.dumps(reading.recv()))
+    said: dict[str, Any] = reading.recv()
     process.join()
+    return said
 
 
 if __name__ == "__main__":

@@ -12,15 +12,16 @@ import pytest
 from tests.tuning.engines.forking.starting import CHANGES, MARKER
 from tests.tuning.engines.running import ROOT, Engine, start
 from tuning.engines.forking import fork_server
+from tuning.engines.forking.fork_server import COPIES
 from tuning.engines.targets.resolving import TargetRefused, kind_of
 from tuning.engines.wire.protocol import Finished
 
 LOGGED = "multiprocessing isn't as expected"
 
 
-def started(change: str) -> tuple[dict[str, Any], str]:
-    """What a process from the fork server reports, and the log."""
-    command = [sys.executable, "-m", "tests.tuning.engines.forking.starting", change, MARKER]
+def started(change: str, kills: int = 0) -> tuple[list[dict[str, Any]], str]:
+    """What processes from the fork server report, at first and each time after it was killed, and the log."""
+    command = [sys.executable, "-m", "tests.tuning.engines.forking.starting", change, MARKER, str(kills)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     return json.loads(ended.stdout), ended.stderr
 
@@ -38,15 +39,23 @@ def test_a_process_with_threads_is_not_forked() -> None:
 
 
 def test_it_is_forked_from_the_process_that_starts_it() -> None:
-    report, log = started("unchanged")
+    (report,), log = started("unchanged")
     assert report["forked"]
     assert report["loaded"]
     assert LOGGED not in log
 
 
+def test_a_server_that_is_killed_is_replaced_at_once_by_a_copy_and_later_by_a_new_one() -> None:
+    (_, *replaced), log = started("unchanged", kills=COPIES)
+    assert [report["forked"] for report in replaced] == [True] * (COPIES - 1) + [False]
+    assert all(report["loaded"] for report in replaced)
+    assert all(report["outlives_its_thread"] for report in replaced)
+    assert log.count("was killed, and is replaced") == COPIES
+
+
 @pytest.mark.parametrize("change", [change for change in CHANGES if change != "unchanged"])
 def test_it_isnt_forked_if_multiprocessing_differs(change: str) -> None:
-    report, log = started(change)
+    (report,), log = started(change)
     assert not report["forked"]
     assert report["loaded"], "the server loads what its processes need"
     assert log.count(LOGGED) == 1
