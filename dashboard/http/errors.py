@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from django.http import JsonResponse
 from typing_extensions import NotRequired, TypedDict
 
+from tuning.host.reachable import DISK_FULL
 from tuning.models import WrittenDict
 
 CODES = {
@@ -21,6 +22,7 @@ CODES = {
     422: ("invalid", "Some fields are invalid."),
     500: ("server_error", "Internal error; see the server's log."),
     503: ("unavailable", "The database can't be reached at the moment. Try again soon."),
+    507: ("disk_full", DISK_FULL),
 }
 """The code and the default message of each status."""
 

@@ -9,15 +9,18 @@ from django.http import HttpRequest, HttpResponse
 from django.views.csrf import csrf_failure as django_csrf_failure
 from django.views.defaults import server_error as django_server_error
 
-from tuning.host.reachable import DATABASE_OUTAGE
+from tuning.host.reachable import DATABASE_OUTAGE, DISK_FULL, is_disk_full
 
 UNREACHABLE = "The database can't be reached right now. Nothing is lost: tuning continues. Try again in a moment.\n"
 
 
 @login_not_required
 def server_error(request: HttpRequest) -> HttpResponse:
-    """503 as plain text if the database can't be reached, otherwise 500.html."""
-    if isinstance(sys.exc_info()[1], DATABASE_OUTAGE):
+    """As plain text, 507 if the disk is full and 503 if the database can't be reached; otherwise 500.html."""
+    error = sys.exc_info()[1]
+    if is_disk_full(error):
+        return HttpResponse(f"{DISK_FULL}\n", status=507, content_type="text/plain; charset=utf-8")
+    if isinstance(error, DATABASE_OUTAGE):
         return HttpResponse(
             UNREACHABLE, status=503, content_type="text/plain; charset=utf-8", headers={"Retry-After": "5"}
         )

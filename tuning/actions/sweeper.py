@@ -47,11 +47,11 @@ class Sweeper:
             sweeping.sample_trackers()
 
     def _has_been_usable(self) -> bool:
-        """After the database was down or locked, or the machine slept, supervisors get time to renew their leases first."""
+        """After the database was down or locked, the machine slept, or its clock was set, supervisors first get time to renew their leases."""
         with transaction.atomic():  # waits for SQLite's lock
             Run.objects.exists()
         before, self.usable_at = self.usable_at, time.time()
-        return self.usable_at - before < 2 * EVERY_S
+        return abs(self.usable_at - before) < 2 * EVERY_S
 
     def _note(self, trouble: str | None) -> None:
         if trouble != self.trouble:

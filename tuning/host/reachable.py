@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -12,6 +14,7 @@ from redis import Redis, RedisError
 
 DATABASE_OUTAGE = (OperationalError, InterfaceError)
 """What Django raises while the database is down. The second is psycopg2's for a connection that broke earlier."""
+DISK_FULL = "The disk is full, so nothing can be saved. What is stored is safe. Free some space, then try again."
 PAUSE_S = 3.0
 
 
@@ -45,6 +48,13 @@ def wait_for(trouble: Callable[[], str | None], say: Callable[[str], None]) -> N
         time.sleep(PAUSE_S)
     if said:
         say("It answers now.")
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether that is why a file or the database couldn't be written."""
+    if isinstance(error, Error):
+        return "disk is full" in str(error) or os.strerror(errno.ENOSPC) in str(error)
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def one_line(error: BaseException) -> str:

@@ -29,6 +29,12 @@ ended = Signal()
 Row = TypeVar("Row", bound="Queued")
 
 
+def _not_within(column: str, span: timedelta) -> Q:
+    """Whether the time isn't about now. One that is ahead was written before the clock was set back."""
+    now = timezone.now()
+    return Q(**{f"{column}__lt": now - span}) | Q(**{f"{column}__gt": now + span})
+
+
 class QueuedQuerySet(models.QuerySet[Row]):
     def live(self) -> Self:
         """Rows that a job should be working on."""
@@ -36,14 +42,14 @@ class QueuedQuerySet(models.QuerySet[Row]):
 
     def forgotten(self) -> Self:
         """Queued rows that weren't announced to a worker lately."""
-        unannounced = Q(enqueued_at__isnull=True) | Q(enqueued_at__lt=timezone.now() - TELL_AGAIN)
+        unannounced = Q(enqueued_at__isnull=True) | _not_within("enqueued_at", TELL_AGAIN)
         return self.filter(unannounced, status=self.model.QUEUED)
 
 
 class LeasedQuerySet(QueuedQuerySet[Row]):
     def abandoned(self) -> Self:
         """Live rows whose worker hasn't renewed its lease in time."""
-        return self.live().filter(heartbeat_at__lt=timezone.now() - LEASE)
+        return self.live().filter(_not_within("heartbeat_at", LEASE))
 
 
 class Queued(models.Model):

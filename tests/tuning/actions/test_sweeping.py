@@ -38,6 +38,14 @@ def test_it_interrupts_a_run_whose_lease_ran_out(status: str) -> None:
     assert run.can_resume
 
 
+def test_it_interrupts_a_run_whose_worker_died_before_the_clock_was_set_back() -> None:
+    run = claimed(make_run())
+    Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() + timedelta(hours=1))
+    assert sweeping.sweep() == 1
+    run.refresh_from_db()
+    assert run.status == "interrupted"
+
+
 def test_it_ignores_a_run_with_a_valid_lease() -> None:
     claimed(make_run())
     assert sweeping.sweep() == 0
@@ -56,8 +64,9 @@ def test_it_enqueues_again_a_run_that_no_worker_took(enqueued: list[int]) -> Non
     never, long_ago = make_run(), make_run(enqueued_at=ago(TELL_AGAIN))
     make_run(enqueued_at=timezone.now())
     make_run(status="stopped")
+    ahead = make_run(enqueued_at=timezone.now() + timedelta(hours=1))  # The clock was set back.
     sweeping.sweep()
-    assert enqueued == [never.pk, long_ago.pk]
+    assert enqueued == [never.pk, long_ago.pk, ahead.pk]
 
 
 def test_it_enqueues_nothing_while_the_device_is_busy(enqueued: list[int]) -> None:

@@ -12,6 +12,7 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 import msgspec
@@ -63,8 +64,9 @@ def _load() -> None:
 
 def _fail(events: EventWriter, error: str, field: str | None) -> NoReturn:
     logger.error("%s", error)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with suppress(OSError):  # The console's disk may be full.
+        sys.stdout.flush()
+        sys.stderr.flush()
     events.exit_with(Failed(error, field))
 
 

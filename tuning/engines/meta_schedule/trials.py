@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NoReturn
@@ -35,6 +35,8 @@ from .pipes import EventWriter
 from .trial_budget import TrialBudget
 
 logger = logging.getLogger("tuneboard")
+LEAST_FREE = 4 << 20
+"""Bytes that must be free on the disk with the run's files. With less, a build may fail without being to blame."""
 ARTIFACTS = "artifacts"
 """Folder in the run's work directory that holds candidates between build and measurement."""
 
@@ -156,8 +158,9 @@ class Trials:
         return limit_s if limit_s < float("inf") else None
 
     def end_trial(self, task: int, candidate: Any, outcome: Timing | Failure, target: Any) -> None:
-        """Commit the trial to the record file, then report it."""
+        """Commit the trial to the record file, then report it. If the disk is full, the run ends before that."""
         with self._lock:
+            self._require_space()
             failed = isinstance(outcome, Failure)
             short = isinstance(outcome, Timing) and outcome.short
             run_secs = [FAILED_RUN_SECS] if isinstance(outcome, Failure) else outcome.run_secs
@@ -215,7 +218,8 @@ class Trials:
         with self._lock:
             self._clean_up()
             logger.error("%s", error)
-            sys.stdout.flush()
+            with suppress(OSError):  # The console's disk may be full.
+                sys.stdout.flush()
             self._events.exit_with(Failed(error))
 
     def finish(self, reason: FinishReason) -> NoReturn:
@@ -225,6 +229,13 @@ class Trials:
             logger.info("Finished (%s): %d of %d trials.", reason, self.done, self.total)
             sys.stdout.flush()
             self._events.exit_with(Finished(reason))
+
+    def _require_space(self) -> None:
+        free = shutil.disk_usage(self._start.work_dir).free
+        if free < LEAST_FREE:
+            self.fail(
+                f"The disk with the run's files is full: {free >> 10:,} KiB are free. Free some space, then resume the run."
+            )
 
     def _clean_up(self) -> None:
         shutil.rmtree(Path(self._start.work_dir, ARTIFACTS), ignore_errors=True)

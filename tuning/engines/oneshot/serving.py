@@ -22,6 +22,8 @@ from tuning.engines.wire.lifeline import die_with
 from tuning.engines.wire.question import InForce, Question, Refusal, Step
 
 Asked = TypeVar("Asked", bound=Question)
+LONGEST_REASON = 1000
+"""Characters. Reasons quote names from the file, which may be of any length."""
 
 
 class Pipe:
@@ -72,7 +74,8 @@ def _limit(question: Question) -> None:
 
 def _refusal(error: Exception, memory_mb: int, failure: str) -> Refusal:
     if isinstance(error, Refused):
-        return Refusal(str(error), error.dims)
+        text = str(error)
+        return Refusal(text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}…", error.dims)
     traceback.print_exc()
     if isinstance(error, MemoryError) or "bad_alloc" in str(error):  # The latter comes from TVM's passes.
         return Refusal(f"It needs more than the {memory_mb:,} MiB of memory that it may use here.")
