@@ -8,14 +8,14 @@ import time
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from tuning.host.reachable import DATABASE_OUTAGE
+from tuning.host.reachable import DATABASE_OUTAGE, is_disk_full, is_exhausted
 
 OUTAGE = (*DATABASE_OUTAGE, RedisConnectionError, RedisTimeoutError)
 REPEAT_S = 30.0
 
 
 class OneLine(logging.Filter):
-    """Drops the traceback of an outage, which would explain nothing, and repetitions by the same logger."""
+    """Drops the traceback of an outage, or of a lack of space or files, and repetitions by the same logger: it explains nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class OneLine(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        if not isinstance(error, OUTAGE):
+        if not isinstance(error, OUTAGE) and not is_disk_full(error) and not is_exhausted(error):
             return True
         now, last = time.monotonic(), self._logged_at.get(record.name)
         if last is not None and now < last + REPEAT_S:

@@ -1,4 +1,4 @@
-"""The pages for unexpected errors, which Django has already logged, and for forms of other sites."""
+"""The answers to unexpected errors, which Django has already logged, and to forms of other sites."""
 
 from __future__ import annotations
 
@@ -9,25 +9,43 @@ from django.http import HttpRequest, HttpResponse
 from django.views.csrf import csrf_failure as django_csrf_failure
 from django.views.defaults import server_error as django_server_error
 
-from tuning.host.reachable import DATABASE_OUTAGE, DISK_FULL, is_disk_full
+from dashboard.http.errors import error_response
+from dashboard.http.middleware import API
+from tuning.host.reachable import DATABASE_OUTAGE, DISK_FULL, EXHAUSTED, is_disk_full, is_exhausted
 
-UNREACHABLE = "The database can't be reached right now. Nothing is lost: tuning continues. Try again in a moment.\n"
+UNREACHABLE = "The database can't be reached right now. Nothing is lost: tuning continues. Try again in a moment."
 
 
 @login_not_required
 def server_error(request: HttpRequest) -> HttpResponse:
-    """As plain text, 507 if the disk is full and 503 if the database can't be reached; otherwise 500.html."""
-    error = sys.exc_info()[1]
+    """507 if the disk is full, 503 if the database can't be reached or too many files are open, otherwise 500.
+
+    The first two are plain text on pages, because their template might not be readable.
+    """
+    status, text = _known(sys.exc_info()[1])
+    if status == 500:
+        return django_server_error(request)
+    response = _shown(request, status, text)
+    if status == 503:
+        response.headers["Retry-After"] = "5"
+    return response
+
+
+def _known(error: BaseException | None) -> tuple[int, str]:
     if is_disk_full(error):
-        return HttpResponse(f"{DISK_FULL}\n", status=507, content_type="text/plain; charset=utf-8")
-    if isinstance(error, DATABASE_OUTAGE):
-        return HttpResponse(
-            UNREACHABLE, status=503, content_type="text/plain; charset=utf-8", headers={"Retry-After": "5"}
-        )
-    return django_server_error(request)
+        return 507, DISK_FULL
+    if is_exhausted(error):
+        return 503, EXHAUSTED
+    return (503, UNREACHABLE) if isinstance(error, DATABASE_OUTAGE) else (500, "")
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """403_csrf.html, and the reason for the audit log."""
     request.refused = f"The form came from another site or an old page: {reason}"  # type: ignore[attr-defined]
     return django_csrf_failure(request, reason)
+
+
+def _shown(request: HttpRequest, status: int, text: str) -> HttpResponse:
+    if request.path.startswith(API):
+        return error_response(status, text)
+    return HttpResponse(f"{text}\n", status=status, content_type="text/plain; charset=utf-8")

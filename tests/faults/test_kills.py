@@ -171,7 +171,7 @@ def kill(site: LiveSite, times: int) -> None:
 
 
 def test_a_few_kills_lose_nothing(new_site: LiveSite) -> None:
-    kill(new_site, times=4)
+    kill(new_site, times=3)
 
 
 @pytest.mark.rare

@@ -15,6 +15,7 @@ from redis import Redis, RedisError
 DATABASE_OUTAGE = (OperationalError, InterfaceError)
 """What Django raises while the database is down. The second is psycopg2's for a connection that broke earlier."""
 DISK_FULL = "The disk is full, so nothing can be saved. What is stored is safe. Free some space, then try again."
+EXHAUSTED = "The site has as many files and connections open as it may. Nothing is lost: tuning continues. Try again in a moment."
 PAUSE_S = 3.0
 
 
@@ -55,6 +56,11 @@ def is_disk_full(error: BaseException | None) -> bool:
     if isinstance(error, Error):
         return "disk is full" in str(error) or os.strerror(errno.ENOSPC) in str(error)
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def is_exhausted(error: BaseException | None) -> bool:
+    """Whether the process, or the machine, may not open another file or connection."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def one_line(error: BaseException) -> str:
