@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
+from onnx import helper
 
+from tests import models
 from tests.faults import reading
 from tests.faults.seeds import repeated_by, seed
 from tests.live import ROOT, LiveSite
@@ -91,3 +94,20 @@ def test_mutated_uploads_get_one_answer(live_site: LiveSite) -> None:
 @pytest.mark.rare
 def test_hundreds_of_mutated_uploads_get_one_answer(live_site: LiveSite) -> None:
     check_over_http(live_site, 300)
+
+
+def test_a_model_that_crashes_tvm_is_refused_and_ends_no_process_of_the_site(live_site: LiveSite) -> None:
+    """Found by the mutations: TVM follows a null pointer to an input that nothing defines."""
+    (web,) = live_site.processes("dashboard.serve")
+    status, answer = upload(live_site, crashing(), "crash.onnx")
+    assert status == 422
+    text = answer["error"]["fields"]["file"]
+    assert text.startswith("TVM crashed at the step “Reading the model”: its process was killed by SIGSEGV.")
+    assert web.is_running()
+
+
+def crashing() -> bytes:
+    concat = helper.make_node("Concat", ["nowhere", "else"], ["b"], axis=0)
+    branch = helper.make_graph([concat], "branch", [], [helper.make_tensor_value_info("b", 1, [4])])
+    choice = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
+    return bytes(models.onnx_model([choice], {"x": [4]}, {"y": [4]}, c=np.array(True)).SerializeToString())
