@@ -8,6 +8,7 @@ from typing import Any
 
 from typing_extensions import NotRequired, TypedDict
 
+from tuning.engines.wire import target_fields
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.targets import ListTags, Resolve, Tags, TargetInfo
 from tuning.validation import Invalid
@@ -68,9 +69,18 @@ def _resolved(target: str | dict[str, Any], *, remote: bool) -> TargetDict:
     if len(text) > LONGEST:
         raise Invalid({"target": f"Must be at most {LONGEST:,} characters long."})
     # A new dict each time: what is cached is shared.
-    resolved: TargetDict = json.loads(_ask(text.strip(), remote=remote))
+    resolved: TargetDict = json.loads(_ask(_checked(text), remote=remote))
     resolved["label"] = target_label(resolved["target"])
     return resolved
+
+
+def _checked(text: str) -> str:
+    """The target's name, or its fields as JSON: differently written ones are asked about once. Raises `Invalid`."""
+    try:
+        asked = target_fields.checked(text)
+    except target_fields.TargetRefused as refused:
+        raise Invalid({"target": str(refused)}) from refused
+    return asked if isinstance(asked, str) else json.dumps(asked, sort_keys=True)
 
 
 def _is_unicode(text: str) -> bool:

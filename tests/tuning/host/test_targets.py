@@ -39,7 +39,7 @@ def test_a_resolved_target_resolves_to_itself() -> None:
     [
         ("nvidia/no-such-card", "TVM doesn't know a target tag nvidia/no-such-card."),
         ("{", "The target isn't valid JSON: "),
-        ('{"kind": "abacus"}', 'TVM can\'t read this target: Target kind "abacus" is not defined.'),
+        ('{"kind": "abacus"}', "Targets of kind abacus can't be tuned yet, only llvm and cuda."),
         ("llvm -mcpu=znver4", '"llvm -mcpu=znver4" isn\'t a target: options are given as JSON'),
         ("[1, 2]", '"[1, 2]" isn\'t a target: options are given as JSON'),
     ],
@@ -55,6 +55,22 @@ def test_it_says_why_a_target_is_refused(target: str, why: str) -> None:
 @pytest.mark.tvm
 def test_it_lists_tags() -> None:
     assert {"nvidia/nvidia-a100", "arm/rasp4b"} < set(targets.tags())
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"kind": "llvm", "cl-opt": ["--no-such-option"]},
+        '{"kind": "llvm", "cl-opt": ["--no-such-option"]}',
+        ' \n{"kind": "llvm", "cl-\\u006fpt": ["--no-such-option"]}',
+        '{"cl-opt": ["-x"], "kind": "cuda", "kind": "llvm"}',
+        {"kind": "cuda", "host": {"kind": "llvm", "cl-opt": ["-x"]}},
+    ],
+)
+def test_options_of_llvm_are_refused_before_a_process_starts(target: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "_ask", lambda *_args, **_kwargs: pytest.fail("it asked"))
+    with pytest.raises(Invalid, match="cl-opt"):
+        targets.resolve(target)
 
 
 def test_tvm_isnt_asked_about_a_huge_target(monkeypatch: pytest.MonkeyPatch) -> None:

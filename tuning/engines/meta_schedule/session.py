@@ -17,10 +17,11 @@ from tuning.engines.confinement import confine
 from tuning.engines.forking import fork_server
 from tuning.engines.networks import extraction
 from tuning.engines.targets import cuda, intrinsics
-from tuning.engines.targets.resolving import Resolved, TargetRefused, kind_of, knows_float16, resolve
+from tuning.engines.targets.resolving import Resolved, kind_of, knows_float16, resolve
 from tuning.engines.wire.errors import Refused, RunRefused
 from tuning.engines.wire.protocol import Phase, Start, TaskInfo, TasksExtracted
 from tuning.engines.wire.question import Reach
+from tuning.engines.wire.target_fields import TargetRefused
 from tuning.logs.meta_schedule import WORKLOADS, pad, record_lines, repair, workload_hashes
 
 from .loop import TuningConfig, tune

@@ -20,6 +20,7 @@ from tuning.engines.wire import versions
 from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Build, Built, Used
 from tuning.engines.wire.errors import Refused, in_one_line
 from tuning.engines.wire.protocol import TensorInfo
+from tuning.engines.wire.target_fields import TargetRefused
 
 from . import linking, serving
 from .phases import tell
@@ -35,7 +36,7 @@ def compile_library(question: Build, pipe: serving.Pipe) -> Built:
 
     from tuning.engines import networks
     from tuning.engines.networks import extraction
-    from tuning.engines.targets.resolving import TargetRefused, resolve
+    from tuning.engines.targets.resolving import resolve
 
     try:
         target = Target(resolve(question.target, remote=question.remote).target)

@@ -8,8 +8,12 @@ from typing import Any
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected, Question
 from tuning.engines.wire.protocol import TensorInfo
+from tuning.engines.wire.target_fields import TargetRefused, checked
 
 from . import serving
+
+ANY = {"kind": "llvm", "num-cores": 1}
+"""The target if none is asked for: inputs and operators are the same for each."""
 
 
 def inspect(question: Question, pipe: serving.Pipe) -> Inspected:
@@ -21,9 +25,12 @@ def inspect(question: Question, pipe: serving.Pipe) -> Inspected:
     from tuning.engines.networks import extraction
 
     pipe.step("Reading the model" if question.network.file else "Making the network")
+    try:
+        target = Target(checked(question.target or ANY))
+    except TargetRefused as refused:
+        raise Refused(str(refused)) from refused
     network = networks.build(question.network)
     pipe.step("Legalizing and fusing")
-    target = Target(question.target or {"kind": "llvm", "num-cores": 1})
     extracted = extraction.extract(extraction.legalized(network.mod, target), target)
     if not extracted:
         raise Refused("The network has no function to tune: everything in it can be computed without its inputs.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tuning.engines.targets import resolving
 from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.target_fields import TargetRefused
 from tuning.engines.wire.targets import Resolve, TargetInfo
 
 from . import serving
@@ -13,7 +14,7 @@ def resolve(question: Resolve) -> TargetInfo:
     """Raises `Refused`."""
     try:
         resolved = resolving.resolve(question.target, remote=question.remote)
-    except resolving.TargetRefused as error:
+    except TargetRefused as error:
         raise Refused(str(error)) from error
     float16, warning = resolving.remarks(resolved.target, remote=question.remote)
     return TargetInfo(resolved.target, resolved.device, float16, warning)

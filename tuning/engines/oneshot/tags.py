@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from tuning.engines.wire.target_fields import KINDS
 from tuning.engines.wire.targets import ListTags, Tags
 
 from . import serving
-
-KINDS = ("llvm", "cuda")
 
 
 def tags() -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from dataclasses import dataclass
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+
+from tuning.engines.wire.target_fields import KINDS, TargetRefused, checked, not_tuned
 
 from . import cuda
 
@@ -21,10 +22,6 @@ _CODE_FEATURES = re.compile(
 
 _NOTABLE = ("avx512f", "avx2", "fma", "avx", "sve", "dotprod", "neon")
 """Well-known features that matter most for speed."""
-
-
-class TargetRefused(ValueError):
-    """The target can't be tuned for on this machine; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +45,10 @@ def resolve(asked: dict[str, Any] | str, *, remote: bool = False) -> Resolved:
         _check_known(target)
         if not remote:
             _check_runs_here(target)
-    elif kind == "cuda":
-        if not remote:
-            _check_cuda()
-    else:
-        raise TargetRefused(f"Targets of kind {kind} can't be tuned yet, only llvm and cuda.")
+    elif kind not in KINDS:  # A tag's.
+        raise TargetRefused(not_tuned(kind))
+    elif not remote:
+        _check_cuda()
     return Resolved(_plain(target.export()), "cpu" if kind == "llvm" else "cuda:0")
 
 
@@ -104,31 +100,14 @@ def _this_machine() -> dict[str, Any]:
 
 
 def _parse(asked: dict[str, Any] | str) -> Any:
+    """TVM's target. Whatever asks for one has its fields checked here, whether it was checked before or was stored by an earlier version."""
     from tvm.target import Target
 
-    if isinstance(asked, str):
-        asked = asked.strip()
-        if asked.startswith("{"):
-            asked = _json_object(asked)
-        elif not asked:
-            raise TargetRefused("The target is empty. Give `this`, a tag such as nvidia/nvidia-a100, or a JSON object.")
-        elif " " in asked:
-            raise TargetRefused(
-                f'"{asked}" isn\'t a target: options are given as JSON, such as {{"kind": "llvm", "mcpu": "…"}}.'
-            )
+    asked = checked(asked)
     try:
         return Target(asked)
     except Exception as error:
         raise TargetRefused(_in_plain_words(asked, error)) from error
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        parsed = json.loads(text)
-    except ValueError as error:
-        raise TargetRefused(f"The target isn't valid JSON: {error}.") from error
-    assert isinstance(parsed, dict)
-    return parsed
 
 
 def _in_plain_words(asked: dict[str, Any] | str, error: Exception) -> str:

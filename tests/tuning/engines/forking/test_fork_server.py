@@ -13,8 +13,9 @@ from tests.tuning.engines.forking.starting import CHANGES, MARKER
 from tests.tuning.engines.running import ROOT, Engine, start
 from tuning.engines.forking import fork_server
 from tuning.engines.forking.fork_server import COPIES
-from tuning.engines.targets.resolving import TargetRefused, kind_of
+from tuning.engines.targets.resolving import kind_of
 from tuning.engines.wire.protocol import Finished
+from tuning.engines.wire.target_fields import TargetRefused
 
 LOGGED = "multiprocessing isn't as expected"
 

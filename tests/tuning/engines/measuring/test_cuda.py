@@ -13,8 +13,8 @@ from tuning.engines import networks
 from tuning.engines.measuring import workers
 from tuning.engines.networks import extraction
 from tuning.engines.targets import cuda, intrinsics, resolving
-from tuning.engines.targets.resolving import TargetRefused
 from tuning.engines.wire.protocol import NetworkSpec
+from tuning.engines.wire.target_fields import TargetRefused
 
 pytestmark = [pytest.mark.tvm, pytest.mark.rare, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 A100 = "nvidia/nvidia-a100"

@@ -7,10 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from tuning.engines.oneshot import tags
+from tuning.engines.oneshot import serving, tags
+from tuning.engines.oneshot.inspecting import inspect
 from tuning.engines.oneshot.resolving import resolve
 from tuning.engines.targets import resolving
 from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.inspecting import Question
+from tuning.engines.wire.protocol import NetworkSpec
+from tuning.engines.wire.target_fields import checked
 from tuning.engines.wire.targets import Resolve
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
@@ -58,9 +62,11 @@ def test_a_cpu_target_gets_this_machines_cores_unless_it_says_how_many() -> None
         ("nosuch/tag", "doesn't know a target tag nosuch/tag"),
         ("llvm -mcpu=znver4", "options are given as JSON"),
         ('{"kind":', "isn't valid JSON"),
-        ({}, '"kind" is not found'),
-        ({"kind": "nosuch"}, '"nosuch" is not defined'),
-        ({"kind": "llvm", "speed": 1}, "Unknown config option 'speed'"),
+        ({}, 'has no "kind"'),
+        ({"kind": "nosuch"}, "kind nosuch can't be tuned yet"),
+        ({"kind": "llvm", "speed": 1}, "can't have 'speed'"),
+        # As runs of earlier versions may have stored it: engines and compilations resolve what they are given.
+        ({"kind": "llvm", "cl-opt": ["--no-such-option"]}, "can't have 'cl-opt'"),
         ({"kind": "llvm", "mcpu": "z80"}, 'know a CPU "z80"'),
         ({"kind": "llvm", "mcpu": ""}, "know a CPU"),
         ({"kind": "llvm", "mattr": ["+warp"]}, "know the CPU feature warp"),
@@ -142,6 +148,30 @@ def test_it_says_which_features_a_baseline_target_doesnt_use() -> None:
 def test_it_says_if_the_number_of_cores_differs() -> None:
     host = answer("this")["target"]
     assert f"for {host['num-cores'] + 1} of this" in answer(host | {"num-cores": host["num-cores"] + 1})["warning"]
+
+
+@pytest.mark.parametrize("tag", ["raspberry-pi/4b-aarch64", "nvidia/nvidia-a100", "nvidia/jetson-agx-xavier"])
+def test_what_it_makes_of_tags_may_be_asked_for_again(tag: str) -> None:
+    once = remote(tag)
+    assert remote(once["target"]) == once
+
+
+def test_no_tag_has_fields_that_are_refused() -> None:
+    from tvm.target import Target
+
+    for tag in tags.tags():
+        target = resolving._plain(Target(tag).export())
+        assert checked(target) == target
+
+
+def test_a_stored_target_is_checked_before_a_model_is_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving.Pipe, "__init__", lambda _: None)
+    monkeypatch.setattr(serving.Pipe, "step", lambda *_: None)
+    question = Question(
+        network=NetworkSpec("mlp", {}), target={"kind": "llvm", "cl-opt": ["-x"]}, memory_mb=4096, cpu_s=60
+    )
+    with pytest.raises(Refused, match="can't have 'cl-opt'"):
+        inspect(question, serving.Pipe())
 
 
 def test_it_lists_the_tags_that_can_be_tuned_for() -> None:
