@@ -31,12 +31,17 @@ def private_folder(**_: Any) -> list[checks.CheckMessage]:
 @checks.register(checks.Tags.security, deploy=True)
 def sandbox_in_force(**_: Any) -> list[checks.CheckMessage]:
     """Say what keeps the processes that read uploads from this machine's files and its network."""
-    in_force = sandbox.in_force()
-    said = f"files: {in_force.files or 'nothing'}; network: {in_force.network or 'nothing'}"
-    hint = None if in_force.files and in_force.network else HINT
+    try:
+        in_force = sandbox.in_force()
+    except ValueError as error:
+        return [checks.Warning(f"What confines processes that read uploads isn't known: {error}", id="tuneboard.W002")]
+    parts = {"files": in_force.files, "network": in_force.network, "processes": in_force.processes}
+    said = "; ".join(f"{part}: {means or 'nothing'}" for part, means in parts.items())
+    said += f"; broker: {in_force.broker}" if in_force.broker else ""
+    hint = None if all(parts.values()) else HINT
     return [
         checks.Info(
-            f"What keeps processes that read uploads from this machine's {said}.", hint=hint, id="tuneboard.I001"
+            f"What keeps processes that read uploads from what isn't theirs: {said}.", hint=hint, id="tuneboard.I001"
         )
     ]
 

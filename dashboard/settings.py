@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import logging
-import os
 import re
-import secrets
 import sys
 import tempfile
 from collections.abc import Callable
@@ -23,7 +20,7 @@ from redis.connection import parse_url
 from dashboard.assets.wheels import folder_of
 from tuning.engines.wire.tracker import Address
 from tuning.host import valkey
-from tuning.host.private import keep_private
+from tuning.host.private import keep_private, kept_secret
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Env()
@@ -158,21 +155,7 @@ METRICS_FROM: list[IPv4Network | IPv6Network] = _networks(
 )
 """Who may read /metrics without a token."""
 
-
-def _kept_secret_key() -> str:
-    """A key generated once and readable by its owner only, so that sessions outlive a restart."""
-    path = VAR / "secret_key"
-    if not path.exists():
-        with tempfile.NamedTemporaryFile("w", dir=VAR) as file:
-            file.write(secrets.token_urlsafe(48))
-            file.flush()
-            # At once with its content: other processes may be starting, too.
-            with contextlib.suppress(FileExistsError):
-                os.link(file.name, path)
-    return path.read_text().strip()
-
-
-SECRET_KEY: str = env.str("SECRET_KEY", None) or _kept_secret_key()
+SECRET_KEY: str = env.str("SECRET_KEY", None) or kept_secret(VAR / "secret_key")
 DEBUG: bool = env.bool("DEBUG", False)
 ALLOWED_HOSTS: list[str] = env.list(
     "ALLOWED_HOSTS",

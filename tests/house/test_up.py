@@ -114,7 +114,7 @@ def test_a_port_in_use_is_reported_before_anything_is_started(tmp_path: Path) ->
         ended = up(tmp_path / "var", "--port", str(port))
     assert ended.returncode == 1
     assert ended.stderr.startswith(f"CommandError: Port {port} of 127.0.0.1 is in use.")
-    assert {path.name for path in (tmp_path / "var").iterdir()} == {"secret_key"}
+    assert {path.name for path in (tmp_path / "var").iterdir()} == {"secret_key", "valkey_password"}
 
 
 def test_static_files_have_hashed_names_and_are_cached_forever(live_site: LiveSite) -> None:

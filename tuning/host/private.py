@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import stat
+import tempfile
 from pathlib import Path
 
 OTHERS = 0o077
@@ -25,6 +27,17 @@ def keep_private(folder: Path) -> None:
             with contextlib.suppress(FileNotFoundError, PermissionError):
                 _close(Path(parent, name))
     _close(folder)  # Last, so that a repair that was interrupted begins again.
+
+
+def kept_secret(path: Path) -> str:
+    """A random text that is generated once and that only this user can read. It appears with its content at once, however many ask."""
+    if not path.exists():
+        with tempfile.NamedTemporaryFile("w", dir=path.parent) as file:  # It is made for its owner alone.
+            file.write(secrets.token_urlsafe(48))
+            file.flush()
+            with contextlib.suppress(FileExistsError):
+                os.link(file.name, path)
+    return path.read_text().strip()
 
 
 def is_open(folder: Path) -> bool:

@@ -25,10 +25,12 @@ from tuning.engines.wire.errors import Refused, last_line
 from tuning.engines.wire.question import InForce, Probe, Question, Refusal, Step
 from tuning.engines.wire.signals import signal_name
 
-from . import surroundings
+from . import surroundings, valkey
 
 PULSE_S = 1.0
 """`on_step` is called at least this often."""
+GRACE_S = 2.0
+"""How long a process may take to end when its answer is no longer waited for."""
 READ_BYTES = 1 << 20
 NO_LIMIT_MB = 1 << 24
 """CUDA reserves address space by the terabyte, even to tell whether there is a GPU."""
@@ -63,7 +65,9 @@ class Limits(NamedTuple):
 @cache
 def in_force() -> InForce:
     """What confines sandboxed processes on this machine."""
-    return ask_once("tuning.engines.oneshot.probing", Probe(data=str(settings.VAR), **limits()), InForce)
+    broker = str(valkey.socket_path(settings.VAR)) if valkey.answers(settings.VAR) else None
+    question = Probe(data=str(settings.VAR), socket=broker, **limits())
+    return ask_once("tuning.engines.oneshot.probing", question, InForce)
 
 
 def limits() -> dict[str, Any]:
@@ -99,7 +103,11 @@ def ask(  # noqa: PLR0913 - what differs between questions
     The process ends when the iterator is closed.
     """
     limits = limits or Limits(settings.INSPECT_S, "TUNEBOARD_INSPECT")
-    with tempfile.TemporaryFile() as unread, tempfile.TemporaryDirectory(prefix="tuneboard-") as folder:
+    with (
+        tempfile.TemporaryFile() as unread,
+        # Until the kernel has killed all, a process might still be writing.
+        tempfile.TemporaryDirectory(prefix="tuneboard-", ignore_cleanup_errors=True) as folder,
+    ):
         printed = printed or unread
         with _started(module, printed, folder) as process:
             try:
@@ -107,8 +115,16 @@ def ask(  # noqa: PLR0913 - what differs between questions
             except _Ended as ended:
                 raise Died(_death(ended, question, limits, printed)) from None
             finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)  # And what it has started.
+                _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End it and what it has started. In a namespace, all of that is gone before it ends itself, and its files with it."""
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class _Ended(Exception):

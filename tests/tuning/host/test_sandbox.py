@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shutil
 import socket
+import subprocess
 import sys
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from django.conf import settings
 
 from dashboard import checks
-from tests.hostile_child import ALLOWED, ATTEMPTS, LEFT_BEHIND_S, OF_OTHERS
+from tests import hostile_acts
+from tests.hostile_acts import ALLOWED, ATTEMPTS, WITHOUT_NAMESPACES
+from tests.tuning.engines import compiling
+from tests.tuning.engines.running import Engine, start
 from tuning.engines.confinement import landlock
+from tuning.engines.wire import showing
+from tuning.engines.wire.compiling import Build, Built
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.protocol import Failed, ModelFile, NetworkSpec
 from tuning.engines.wire.question import InForce
 from tuning.engines.wire.targets import Resolve, TargetInfo
-from tuning.host import sandbox
+from tuning.host import sandbox, valkey
+from tuning.work import inspection
 
 
 @pytest.fixture
@@ -29,37 +44,139 @@ def port() -> Iterator[int]:
 needs_landlock = pytest.mark.skipif(landlock.version() < landlock.SCOPES_SINCE, reason="this kernel has no Landlock 6")
 
 
-def attempted(monkeypatch: pytest.MonkeyPatch, var: Path, port: int) -> dict[str, bool]:
+def prepared(monkeypatch: pytest.MonkeyPatch, var: Path, port: int, valkey_of: Path = settings.VAR) -> None:
     (var / "secret_key").write_text("secret")
+    monkeypatch.setenv("TVM_HOSTILE_SLEEP", f"600.{uuid.uuid4().int}")
     monkeypatch.setenv("TVM_HOSTILE_VAR", str(var))
     monkeypatch.setenv("TVM_HOSTILE_PORT", str(port))
+    monkeypatch.setenv("TVM_HOSTILE_SOCKET", str(valkey.socket_path(valkey_of)))
+
+
+def attempted() -> set[str]:
+    """What of it succeeded."""
     question = Resolve(target="this", remote=False, **sandbox.limits())
-    found: dict[str, bool] = sandbox.ask_once("tests.hostile_child", question, TargetInfo).target
-    return found
+    return set(sandbox.ask_once("tests.hostile_child", question, TargetInfo).target)
+
+
+def wrongly(done: set[str]) -> set[str]:
+    """What succeeded and must not. Namespaces aren't offered by every machine; `check --deploy` says so."""
+    return (done & ATTEMPTS.keys()) - (set() if sandbox.in_force().processes else WITHOUT_NAMESPACES)
+
+
+def left_behind() -> list[psutil.Process]:
+    found = psutil.process_iter(["cmdline"])
+    return [process for process in found if os.environ["TVM_HOSTILE_SLEEP"] in (process.info["cmdline"] or ())]
 
 
 @needs_landlock
 def test_hostile_code_reaches_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, port: int) -> None:
-    done = attempted(monkeypatch, tmp_path, port)
-    # What takes a network namespace isn't offered by every machine; `check --deploy` says so.
-    beyond = set() if sandbox.in_force().network == "network namespace" else {"send by UDP", *OF_OTHERS}
-    assert {name for name in ATTEMPTS if done[name]} <= beyond
-    assert [name for name in ALLOWED if not done[name]] == []
-    assert not any(LEFT_BEHIND_S in (process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+    prepared(monkeypatch, tmp_path, port)
+    monkeypatch.chdir(tmp_path)  # The path of a socket is short.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+        server.bind("socket")
+        server.listen()
+        done = attempted()
+    assert wrongly(done) == set()
+    assert ALLOWED.keys() - done == set()
+    assert left_behind() == []
+
+
+@needs_landlock
+def test_nothing_outlives_the_time_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, port: int) -> None:
+    """Neither the process, which ignores that it should end, nor what it started in sessions of their own."""
+    if not sandbox.in_force().processes:
+        pytest.skip("this machine offers no namespace for processes")
+    prepared(monkeypatch, tmp_path, port)
+    question = Resolve(target="stay", remote=False, **sandbox.limits())
+    with pytest.raises(sandbox.Abandoned):
+        sandbox.ask_once("tests.hostile_child", question, TargetInfo, lambda step: step != "Staying")
+    psutil.wait_procs(left_behind(), timeout=10)
+    assert left_behind() == []
 
 
 @needs_landlock
 def test_the_data_folder_within_the_project_is_out_of_reach(
-    monkeypatch: pytest.MonkeyPatch, project_root: Path, tmp_path_factory: Any, port: int
+    monkeypatch: pytest.MonkeyPatch, project_root: Path, port: int
 ) -> None:
-    """By default it is next to the code, which is in reach."""
+    """By default it is next to the code, which is in reach, and the embedded Valkey's socket is in it."""
     var = project_root / "var" / "of-tests"
     var.mkdir(parents=True, exist_ok=True)
-    try:
-        assert not attempted(monkeypatch, var, port)["read the secret key"]
-    finally:
-        (var / "secret_key").unlink()
-        var.rmdir()
+    prepared(monkeypatch, var, port, var)
+    valkey.prepare(var)
+    with subprocess.Popen(valkey.command(var), stdout=subprocess.DEVNULL) as server:
+        try:
+            while not valkey.answers(var):
+                assert server.poll() is None
+            done = attempted()
+        finally:
+            server.terminate()
+            shutil.rmtree(var)
+    assert wrongly(done) == set()
+
+
+@pytest.fixture
+def hostile_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> Callable[[str], None]:
+    """Has the processes that import a package run hostile code, and end with what of it succeeded in their error."""
+
+    def plant(name: str) -> None:
+        folder = tmp_path / "packages"
+        (folder / name).mkdir(parents=True)
+        (folder / "hostile_acts.py").write_text(Path(hostile_acts.__file__).read_text())
+        code = "import hostile_acts, json\nraise RuntimeError('DONE ' + json.dumps(hostile_acts.done()))\n"
+        (folder / name / "__init__.py").write_text(code)
+        monkeypatch.setenv("PYTHONPATH", str(folder))
+        var = tmp_path / "var"
+        var.mkdir()
+        prepared(monkeypatch, var, port)
+
+    return plant
+
+
+def told(text: str) -> set[str]:
+    found = re.search(r"DONE (\[.*?\])", text)
+    assert found, text
+    return set(json.loads(found[1]))
+
+
+@needs_landlock
+@pytest.mark.tvm
+@pytest.mark.parametrize("path", ["inspect", "extract", "show", "compile", "engine"])
+def test_each_process_that_reads_what_users_bring_is_confined(
+    path: str, hostile_package: Callable[[str], None], tmp_path: Path
+) -> None:
+    """Packages that they import once they read it stand for code that got in with it."""
+    hostile_package("tvm" if path == "show" else "onnx")
+    file = tmp_path / "model.onnx"
+    file.write_bytes(b"model")
+    network = NetworkSpec("mine", {}, ModelFile("onnx", str(file)))
+    done = told(refusal(path, network, tmp_path))
+    assert wrongly(done) == set()
+    assert left_behind() == []
+
+
+def refusal(path: str, network: NetworkSpec, folder: Path) -> str:
+    """The error with which the process ends."""
+    target = {"kind": "llvm", "num-cores": 1}
+    if path == "engine":
+        with Engine(start(folder / "work", network=network), folder / "console.log") as engine:
+            ended = engine.to_the_end()
+        assert isinstance(ended, Failed)
+        return ended.error
+    work = folder / "library"
+    work.mkdir()
+    limits: Any = sandbox.limits()
+    build = Build(network=network, target=target, records=[], folder=str(work), remote=False, about={}, **limits)
+    asked: dict[str, Callable[[], Any]] = {
+        "inspect": lambda: inspection.inspect(network),
+        "extract": lambda: inspection.inspect(network, target),
+        "show": lambda: sandbox.ask_once(
+            "tuning.engines.oneshot.showing", showing.Question(records=["[]"], **limits), showing.Shown
+        ),
+        "compile": lambda: compiling.asked("tuning.engines.oneshot.compiling", build, Built),
+    }
+    with pytest.raises(Refused) as refused:
+        asked[path]()
+    return str(refused.value)
 
 
 @needs_landlock
@@ -76,9 +193,12 @@ def test_a_data_folder_that_they_can_read_is_told(settings: Any) -> None:
 @pytest.mark.parametrize(
     ("in_force", "words"),
     [
-        (InForce("Landlock 7", "network namespace"), "files: Landlock 7; network: network namespace"),
-        (InForce("Landlock 3", None), "files: Landlock 3; network: nothing"),
-        (InForce(None, None), "files: nothing; network: nothing"),
+        (
+            InForce("Landlock 7", "network namespace", "process namespace, at most 9", "password"),
+            "files: Landlock 7; network: network namespace; processes: process namespace, at most 9; broker: password",
+        ),
+        (InForce("Landlock 3", None, None), "files: Landlock 3; network: nothing; processes: nothing"),
+        (InForce(None, None, None), "files: nothing; network: nothing; processes: nothing"),
     ],
 )
 def test_the_deployment_check_says_what_is_in_force(
@@ -87,4 +207,4 @@ def test_the_deployment_check_says_what_is_in_force(
     monkeypatch.setattr(sandbox, "in_force", lambda: in_force)
     (info,) = checks.sandbox_in_force()
     assert words in info.msg
-    assert (info.hint is None) == (None not in (in_force.files, in_force.network))
+    assert (info.hint is None) == (None not in (in_force.files, in_force.network, in_force.processes))

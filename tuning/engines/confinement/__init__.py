@@ -1,12 +1,13 @@
 """Confines the calling process, for good: it keeps access to the files that it needs, and to no network.
 
-Whatever the kernel offers is used: Landlock for files and TCP (Linux 5.13; TCP from 6.7), and a network namespace of its own where
-the process may make one. Containers often forbid the latter. Children inherit it all.
+Whatever the kernel offers is used: Landlock for files and TCP (Linux 5.13; TCP from 6.7), and namespaces of its own where the
+process may make them, for the network, processes and sockets. Containers often forbid the latter. Children inherit it all.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import tempfile
 from pathlib import Path
@@ -36,20 +37,37 @@ DEVICES = ("full", "null", "random", "urandom", "zero", "nvidia*", "shm")
 """In /dev."""
 
 
+LARGEST_FILE = 4 << 30
+"""Bytes of a file that such a process may write: more than any model or library has."""
+
+
+def most_processes() -> int:
+    """How many processes and threads it may have: an engine builds on each core, and TVM and XGBoost have a thread for each."""
+    return 128 + 32 * (os.cpu_count() or 1)
+
+
 def confine(reach: Reach) -> InForce:
-    """From now on, reach nothing but code, temporary files and what `reach` names. Call it while there is one thread."""
-    network = None if reach.network else namespaces.leave_network()
+    """From now on, reach nothing but code, temporary files and what `reach` names. Call it while there is one thread.
+
+    It returns in a child of the process that called it, where namespaces are available.
+    """
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
+    packages = _packages()
+    reads = [*_code(packages), *map(Path, reach.reads)]
+    writes = [Path(tempfile.gettempdir()), *map(Path, reach.writes)]
+    apart = namespaces.enter([*reads, *writes], network=reach.network)
+    if apart:
+        namespaces.limit_processes(most_processes())
+    network = None if reach.network or not (apart or namespaces.leave_network()) else "network namespace"
+    processes = f"process namespace, at most {most_processes()} processes and threads" if apart else None
     version = landlock.version()
     if not version:
-        return InForce(None, network)
-    packages = _packages()
+        return InForce(None, network, processes)
     _lead_children_to(packages)
-    landlock.restrict(
-        [*_code(packages), *map(Path, reach.reads)], [*_scratch(), *map(Path, reach.writes)], tcp=reach.network
-    )
+    landlock.restrict(reads, [*writes, *_devices()], tcp=reach.network)
     if not reach.network and version >= landlock.TCP_SINCE:
         network = network or "Landlock, for TCP only"
-    return InForce(f"Landlock {version}", network)
+    return InForce(f"Landlock {version}", network, processes)
 
 
 def _code(packages: list[Path]) -> list[Path]:
@@ -81,5 +99,5 @@ def _lead_children_to(packages: list[Path]) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([others] if others else [])])
 
 
-def _scratch() -> list[Path]:
-    return [Path(tempfile.gettempdir()), *(path for name in DEVICES for path in Path("/dev").glob(name))]
+def _devices() -> list[Path]:
+    return [path for name in DEVICES for path in Path("/dev").glob(name)]

@@ -79,7 +79,7 @@ def _created(known: int, rights: int, *, tcp: bool) -> int:
 
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, PermissionError):  # What it can't reach needs no rule.
         parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             rule = _PathBeneath(rights if path.is_dir() else rights & OF_FILES, parent)

@@ -72,7 +72,8 @@ def _confine(start: Start, work_dir: Path) -> None:
     reach = Reach(start.network.paths(), (str(work_dir),), network=start.remote is not None)
     in_force = confine(reach)
     network = "a tracker's devices" if reach.network else in_force.network or "not confined"
-    logger.info("Files: %s. Network: %s.", in_force.files or "not confined", network)
+    processes = in_force.processes or "not confined"
+    logger.info("Files: %s. Network: %s. Processes: %s.", in_force.files or "not confined", network, processes)
 
 
 def _chosen(start: Start, tasks: int) -> set[int]:

@@ -45,6 +45,8 @@ class Probe(Question, frozen=True):
 
     data: str
     """The site's data folder, which it must not be able to read."""
+    socket: str | None
+    """The embedded Valkey's, whose commands it must not be able to give."""
 
 
 class InForce(msgspec.Struct, tag="in_force", frozen=True):
@@ -52,6 +54,10 @@ class InForce(msgspec.Struct, tag="in_force", frozen=True):
 
     files: str | None
     network: str | None
+    processes: str | None
+    """What limits their number, and ends with the process all that it started."""
+    broker: str | None = None
+    """What keeps it from the embedded Valkey; null, too, if there is none."""
 
 
 class Refusal(msgspec.Struct, tag="refused", frozen=True):
