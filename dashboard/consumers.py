@@ -18,13 +18,14 @@ from redis.exceptions import TimeoutError as RedisSilent
 
 from dashboard.http.gate import TRY_AGAIN_LATER
 from dashboard.http.middleware import user_of
+from tuning.host import admission
 from tuning.models import Compilation, Run
 from tuning.notify.announce import compilation_group, group_name, watcher_group
 
 from .accounts import VIEW
 
 OUTAGES = (RedisAway, RedisSilent)
-NOT_SIGNED_IN, DEACTIVATED, NO_SUCH_RUN = 4401, 4403, 4404
+NOT_SIGNED_IN, DEACTIVATED, NO_SUCH_RUN, TOO_MANY = 4401, 4403, 4404, 4429
 RECHECK_S = 30.0
 """How often the session is checked: after signing out or losing a role, updates stop after at most this time.
 
@@ -37,7 +38,10 @@ class StateConsumer(AsyncWebsocketConsumer):
 
     joined: tuple[str, ...] = ()
     user_id: int | None = None
+    """Of the user who was let in."""
     accepted = ended = False
+    place: admission.Ticket | None = None
+    """Among the sockets that the user may have open."""
     check: asyncio.Task[None] | None = None
 
     def group_of(self, key: int) -> str:
@@ -59,8 +63,12 @@ class StateConsumer(AsyncWebsocketConsumer):
             with suppress(StopConsumer):
                 if not await self._may_view():
                     await self._end(None)
+                await self._take_place()
                 await self._show_state()
                 await self._end(TRY_AGAIN_LATER)
+        finally:
+            if self.place:
+                self.place.close()
 
     async def dispatch(self, message: Any) -> None:
         """Deltas skip Channels' dispatch, which closes old database connections in the thread that all sockets share."""
@@ -74,6 +82,7 @@ class StateConsumer(AsyncWebsocketConsumer):
         group = self.group_of(self._key)
         if not await self._may_view():
             await self._end(None)
+        await self._take_place()
         self.joined = (group, *([watcher_group(self.user_id)] if self.user_id else []))
         for each in self.joined:
             await self.channel_layer.group_add(each, self.channel_name)
@@ -113,12 +122,20 @@ class StateConsumer(AsyncWebsocketConsumer):
         else:
             await self.send(text_data=state)
 
+    async def _take_place(self) -> None:
+        """Close with a code of its own if the user, or all users, have too many sockets: before the handshake there is no reason."""
+        self.place = self.place or admission.Ticket(admission.sockets, self.user_id)
+        if not self.place.try_to_enter():
+            await self.accept()
+            await self._end(TOO_MANY)
+
     async def _may_view(self) -> bool:
         """Check the session again, since the socket stays open after signing out."""
         self.checked_at = time.monotonic()
         viewer = await database_sync_to_async(_viewer)(self.scope["cookies"])
         self.user_id = viewer or self.user_id
         return viewer is not None
+
 
     async def _recheck(self) -> None:
         """Close the socket if the session is no longer allowed to view it."""

@@ -14,12 +14,15 @@ import threading
 
 import uvicorn
 
+from .listening import PatientProtocol
+
 
 def main(fd: int) -> None:
     """Serve the site on a listening socket until SIGTERM."""
     config = uvicorn.Config(
         "dashboard.asgi:application",
         lifespan="off",
+        http=PatientProtocol,
         ws="websockets-sansio",
         ws_max_size=64 * 1024,  # browsers send little
         # Deltas are short, and a compressor per watcher takes 0.3 MB and more time than everything else about sending.

@@ -85,6 +85,16 @@ INSPECT_MEMORY_MB: int = env.int("TUNEBOARD_INSPECT_MEMORY_MB", 4096, validate=v
 INSPECT_S: int = env.int("TUNEBOARD_INSPECT_S", 180, validate=validate.Range(min=10, max=3600))
 """Time limit for the same, in seconds, both elapsed and CPU time."""
 
+INSPECTIONS: int = env.int("TUNEBOARD_INSPECTIONS", 4, validate=validate.Range(min=1, max=1000))
+"""Processes at once, for users who wait, that read models, resolve targets or apply schedules."""
+INSPECTIONS_PER_USER: int = env.int("TUNEBOARD_INSPECTIONS_PER_USER", 2, validate=validate.Range(min=1, max=1000))
+UPLOADS: int = env.int("TUNEBOARD_UPLOADS", 4, validate=validate.Range(min=1, max=1000))
+"""Uploads at once, from the first byte of their body to the answer."""
+UPLOADS_PER_USER: int = env.int("TUNEBOARD_UPLOADS_PER_USER", 2, validate=validate.Range(min=1, max=1000))
+SOCKETS: int = env.int("TUNEBOARD_SOCKETS", 2000, validate=validate.Range(min=1, max=100_000))
+"""Live pages at once of each web process."""
+SOCKETS_PER_USER: int = env.int("TUNEBOARD_SOCKETS_PER_USER", 100, validate=validate.Range(min=1, max=100_000))
+
 COMPILE_MEMORY_MB: int = env.int("TUNEBOARD_COMPILE_MEMORY_MB", 8192, validate=validate.Range(min=1024))
 """MiB of address space for building a library, and for proving it unless that needs a GPU."""
 COMPILE_S: int = env.int("TUNEBOARD_COMPILE_S", 1800, validate=validate.Range(min=10, max=86400))
@@ -217,6 +227,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "dashboard.http.middleware.ComeBackLater",
     "dashboard.http.middleware.in_one_thread",
 ]
 

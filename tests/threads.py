@@ -24,3 +24,11 @@ def when(condition: Callable[[], bool], action: Callable[[], Any]) -> threading.
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     return thread
+
+
+def until(condition: Callable[[], bool], within_s: float = 30) -> None:
+    """Waits for what another thread does."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -2,7 +2,7 @@
 
 How input is checked: the fields of an options struct by `convert`, any other field by a function that returns its value or
 raises `Invalid`. `gather` collects what is wrong, so that one answer names every field at fault. What is valid but not
-possible now raises `Conflict`. Only the API's query parameters are checked by Ninja, which reports them in the same shape.
+possible now raises `Conflict`, and what would be too much at once `Busy`. Only the API's query parameters are checked by Ninja, which reports them in the same shape.
 """
 
 from __future__ import annotations
@@ -36,6 +36,16 @@ class Conflict(Exception):
 
     refused: object = None
     """The act that was refused, for the audit log (`tuning.audit`)."""
+
+
+class Busy(Exception):
+    """Too much of this is going on already; the message says of what. `own`: of the user's own, rather than of everybody's."""
+
+    retry_after_s = 60
+
+    def __init__(self, message: str, *, own: bool) -> None:
+        super().__init__(message)
+        self.own = own
 
 
 def gather(wrong: dict[str, str], check: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Any:

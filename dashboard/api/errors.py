@@ -8,9 +8,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 
-from dashboard.http.errors import error_response
+from dashboard.http.errors import come_back_later, error_response
 from tuning.actions.editing import Outdated
-from tuning.validation import Conflict, Invalid
+from tuning.validation import Busy, Conflict, Invalid
 
 
 def handle_errors(api: NinjaAPI) -> None:
@@ -35,6 +35,10 @@ def handle_errors(api: NinjaAPI) -> None:
     @api.exception_handler(Invalid)
     def invalid(_request: HttpRequest, error: Invalid) -> HttpResponse:
         return error_response(422, fields=error.fields)
+
+    @api.exception_handler(Busy)
+    def busy(request: HttpRequest, error: Busy) -> HttpResponse:
+        return come_back_later(request, error)
 
     @api.exception_handler(ValidationError)
     def bad_parameter(_request: HttpRequest, error: ValidationError) -> HttpResponse:

@@ -14,7 +14,7 @@ from tuning.models import AuditEntryDict, CompilationDict, Record, RunDict, RunE
 from tuning.reads import showing
 from tuning.reads.showing import Applying, Failed, Shown
 
-ERRORS: dict[Any, Any] = {(400, 401, 403, 404, 405, 409, 413, 415, 422, 500, 503, 507): ErrorDict}
+ERRORS: dict[Any, Any] = {(400, 401, 403, 404, 405, 409, 413, 415, 422, 429, 500, 503, 507): ErrorDict}
 """All errors have one shape; for the OpenAPI page."""
 
 

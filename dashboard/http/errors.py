@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from django.http import JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
 from typing_extensions import NotRequired, TypedDict
 
 from tuning.host.reachable import DISK_FULL
 from tuning.models import WrittenDict
+from tuning.validation import Busy
 
 CODES = {
     400: ("bad_request", "The request is malformed."),
@@ -20,6 +22,7 @@ CODES = {
     413: ("too_large", "The body is too large."),
     415: ("unsupported_media_type", "Send JSON, with the header Content-Type: application/json."),
     422: ("invalid", "Some fields are invalid."),
+    429: ("too_many", "You have too many of these at once. Try again in a minute."),
     500: ("server_error", "Internal error; see the server's log."),
     503: ("unavailable", "The database can't be reached at the moment. Try again soon."),
     507: ("disk_full", DISK_FULL),
@@ -59,3 +62,18 @@ def error_response(
     if current is not None:
         body["current"] = current
     return JsonResponse({"error": body}, status=status)
+
+
+def come_back_later(request: HttpRequest, busy: Busy) -> HttpResponse:
+    """What there is too much of, and when to try again: in the API's shape, or as a page."""
+    status = status_of(busy)
+    if request.path.startswith("/api/"):
+        response: HttpResponse = error_response(status, str(busy))
+    else:
+        response = render(request, "busy.html", {"busy": busy}, status=status)
+    response.headers["Retry-After"] = str(busy.retry_after_s)
+    return response
+
+
+def status_of(busy: Busy) -> int:
+    return 429 if busy.own else 503

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,14 +16,19 @@ from django.http.request import split_domain_port, validate_host
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from dashboard.accounts import UPLOAD
+from tuning.host import admission
 from tuning.host.reachable import DATABASE_OUTAGE
+from tuning.validation import Busy
 
-from .middleware import body_limit, user_of
+from .errors import error_response, status_of
+from .middleware import body_limit, is_upload, user_of
 
 logger = logging.getLogger(__name__)
 TRY_AGAIN_LATER = 1013
 DISCARD = 32 << 20
 """A body that is too large is still read up to this size: a client that is cut off while sending never sees the reason."""
+PAUSE_S = 0.2
+"""How often an upload that waits looks for a free place."""
 NOTHING = {"type": "http.request", "body": b"", "more_body": False}
 
 Receive = Callable[[], Awaitable[Any]]
@@ -49,8 +55,22 @@ class BodyGate:
         self.application = application
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        """Pass on the request and its body up to the limit."""
-        counted, over, limit = 0, False, await _limit(scope)
+        """Pass on the request and its body up to the limit. An upload waits for its turn, unread."""
+        limit, uploader = await _limit(scope)
+        if uploader is None or _content_length(scope) > limit:
+            await self._limited(scope, receive, send, limit)
+            return
+        try:
+            with admission.uploads.ticket(uploader) as ticket:
+                await _turn_of(ticket)
+                await self._limited(scope, receive, send, limit)
+        except Busy as busy:
+            if _content_length(scope) <= DISCARD and b"100-continue" not in _expectation(scope):
+                await _discard(receive)
+            await _send_busy(send, busy)
+
+    async def _limited(self, scope: Any, receive: Receive, send: Send, limit: int) -> None:
+        counted, over = 0, False
         scope = {**scope, "headers": list(scope["headers"])}
         discarded = limit < _content_length(scope) <= DISCARD and await _discard(receive)
 
@@ -74,23 +94,58 @@ class BodyGate:
         await self.application(scope, limited, send)
 
 
-async def _limit(scope: Any) -> int:
-    """Most bytes of the request's body. The limit of uploads is only for users who may upload; others could fill the disk."""
+async def _limit(scope: Any) -> tuple[int, int | None]:
+    """Most bytes of the request's body, and who uploads, if it is an upload.
+
+    Its limit is only for users who may upload; others could fill the disk.
+    """
     limit = body_limit(scope["method"], scope["path"])
     usual = int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    if not is_upload(scope["method"], scope["path"]):
+        return usual, None
     # Only uploads need a query, which waits for the thread that all sockets share.
-    return limit if limit == usual or await sync_to_async(_may_upload)(scope) else usual
+    uploader = await sync_to_async(_uploader)(scope)
+    return (usual if uploader is None else limit), uploader
 
 
-def _may_upload(scope: Any) -> bool:
+def _uploader(scope: Any) -> int | None:
+    """The key of the user, if that user may upload."""
     headers = {name: value.decode("latin1") for name, value in scope["headers"]}
     try:
         user = user_of(headers.get(b"authorization", ""), parse_cookie(headers.get(b"cookie", "")))
-        return user is not None and user.has_perm(UPLOAD)
+        return user.pk if user is not None and user.has_perm(UPLOAD) else None
     except DATABASE_OUTAGE:
-        return False
+        return None
     finally:
         connection.close()
+
+
+async def _turn_of(ticket: admission.Ticket) -> None:
+    """Wait for the place without a thread. Raises `Busy`."""
+    deadline = time.monotonic() + admission.PATIENCE_S
+    while not ticket.try_to_enter():
+        if time.monotonic() > deadline:
+            raise ticket.refusal()
+        await asyncio.sleep(PAUSE_S)
+
+
+async def _send_busy(send: Send, busy: Busy) -> None:
+    answer = error_response(status_of(busy), str(busy))
+    headers = {
+        b"content-type": b"application/json",
+        b"content-length": str(len(answer.content)).encode(),
+        b"retry-after": str(busy.retry_after_s).encode(),
+        b"cache-control": b"no-store",
+        b"connection": b"close",
+    }
+    await send({"type": "http.response.start", "status": answer.status_code, "headers": list(headers.items())})
+    await send({"type": "http.response.body", "body": answer.content})
+
+
+def _expectation(scope: Any) -> bytes:
+    """What the client waits for before it sends the body."""
+    expected: bytes = dict(scope["headers"]).get(b"expect", b"")
+    return expected.lower()
 
 
 def _content_length(scope: Any) -> int:

@@ -21,9 +21,11 @@ from django.utils.decorators import sync_only_middleware
 from django.utils.deprecation import MiddlewareMixin
 
 from dashboard.accounts import VIEW
-from dashboard.http.errors import error_response
+from dashboard.http.errors import come_back_later, error_response
 from dashboard.models import ApiToken, Person
 from tuning.actions.editing import TOO_LONG
+from tuning.host.admission import asking
+from tuning.validation import Busy
 
 API = "/api/"
 UPLOADS = f"{API}v1/networks"
@@ -43,9 +45,13 @@ PERMISSIONS = ", ".join(f"{feature}=()" for feature in UNNEEDED)
 
 def body_limit(method: str, path: str) -> int:
     """Most bytes of the request's body."""
-    if method == "POST" and path == UPLOADS:
+    if is_upload(method, path):
         return (int(settings.UPLOAD_MB) << 20) + ENVELOPE
     return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+
+
+def is_upload(method: str, path: str) -> bool:
+    return method == "POST" and path == UPLOADS
 
 
 class ApiErrors(MiddlewareMixin):
@@ -118,6 +124,7 @@ class SignInRequired(LoginRequiredMiddleware):
         """Redirect to the sign-in page, or return 401 from the API; 403 for users without a role."""
         if request.path.startswith(API):
             _use_token(request)
+        asking.set(request.user.pk)
         refusal = super().process_view(request, view_func, view_args, view_kwargs)
         if refusal is None and getattr(view_func, "login_required", True) and not request.user.has_perm(VIEW):
             raise PermissionDenied
@@ -133,6 +140,14 @@ class SignInRequired(LoginRequiredMiddleware):
         refusal = error_response(401)
         refusal.headers["WWW-Authenticate"] = 'Bearer realm="Tuneboard"'
         return refusal
+
+
+class ComeBackLater(MiddlewareMixin):
+    """Says when too much is going on already, and when to try again."""
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """429 if it is of the user's own making, otherwise 503, where no view said it in a better place."""
+        return come_back_later(request, error) if isinstance(error, Busy) else None
 
 
 @sync_only_middleware

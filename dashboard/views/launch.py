@@ -19,7 +19,7 @@ from tuning.actions import advice, runs
 from tuning.host import targets
 from tuning.models import Run
 from tuning.reads import device_status
-from tuning.validation import Invalid
+from tuning.validation import Busy, Invalid
 
 
 @require_http_methods(["GET", "POST"])
@@ -48,8 +48,9 @@ def target_tags(_request: HttpRequest) -> JsonResponse:
     """The target tags that TVM knows."""
     try:
         return JsonResponse({"tags": targets.tags()})
-    except Invalid as invalid:
-        return JsonResponse({"tags": [], "error": invalid.fields["target"]}, status=503)
+    except (Invalid, Busy) as error:
+        reason = error.fields["target"] if isinstance(error, Invalid) else str(error)
+        return JsonResponse({"tags": [], "error": reason}, status=503)
 
 
 def _launched(request: HttpRequest, form: LaunchForm) -> Run | None:
@@ -58,6 +59,9 @@ def _launched(request: HttpRequest, form: LaunchForm) -> Run | None:
         run = runs.launch(form.order(), request.user)
     except Invalid as invalid:
         form.refuse(invalid.fields)
+        return None
+    except Busy as busy:  # What was entered stays in the form.
+        form.refuse({"target": str(busy)})
         return None
     for message in advice.check(form.order())["warnings"].values():
         messages.warning(request, message)

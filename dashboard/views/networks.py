@@ -22,7 +22,7 @@ from dashboard.forms import OPTION, ExtractForm
 from tuning.actions import networks
 from tuning.models import Extraction, Network
 from tuning.reads.network_list import NetworkDict, builtin_networks
-from tuning.validation import Invalid
+from tuning.validation import Busy, Invalid
 
 RUNS = 10
 
@@ -150,6 +150,9 @@ def _extracted(request: HttpRequest, form: ExtractForm, name: str) -> Extraction
         return networks.extract_tasks(form.request(name), request.user)
     except Invalid as invalid:
         form.refuse(invalid.fields)
+        return None
+    except Busy as busy:  # What was entered stays in the form.
+        form.refuse({"target": str(busy)})
         return None
 
 

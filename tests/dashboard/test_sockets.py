@@ -22,7 +22,7 @@ from dashboard import consumers
 from dashboard.people import managing
 from tests.sockets import Socket
 from tests.world import make_run, make_user, measured_run, record_trials
-from tuning.host import valkey
+from tuning.host import admission, valkey
 from tuning.models import Run
 from tuning.notify.announce import announce, announce_status
 
@@ -368,3 +368,34 @@ async def test_it_asks_to_reconnect_while_the_database_is_down(
     opened = Socket(client, f"/ws/runs/{run.pk}/")
     await opened.connect()
     assert await opened.closing_code() == 1013
+
+
+async def test_a_user_has_only_so_many(client: Client, run: Run, settings: Any) -> None:
+    """Whoever has too many gets a code of its own, for the page to say so; a place that becomes free can be used again."""
+    settings.SOCKETS_PER_USER = 2
+    sockets = [Socket(client, f"/ws/runs/{run.pk}/") for _ in range(3)]
+    for socket in sockets[:2]:
+        assert await socket.connect()
+        await socket.read()
+    assert await sockets[2].connect()
+    assert await sockets[2].closing_code() == consumers.TOO_MANY
+    await sockets[0].close()
+    async with joined(client, run) as again:
+        assert (await again.read())["type"] == "state"
+    await sockets[1].close()
+    assert admission.sockets.counts() == (0, 0)
+
+
+async def test_there_are_only_so_many_in_all(client: Client, run: Run, settings: Any) -> None:
+    settings.SOCKETS = 1
+    with admission.sockets.ticket(0) as other:
+        other.enter(0)
+        socket = Socket(client, f"/ws/runs/{run.pk}/")
+        assert await socket.connect()
+        assert await socket.closing_code() == consumers.TOO_MANY
+    assert admission.sockets.counts() == (0, 0)
+
+
+async def test_strangers_take_no_place(run: Run) -> None:
+    assert not await Socket(Client(), f"/ws/runs/{run.pk}/").connect()
+    assert admission.sockets.counts() == (0, 0)

@@ -25,7 +25,7 @@ from tuning.engines.wire.errors import Refused, last_line
 from tuning.engines.wire.question import InForce, Probe, Question, Refusal, Step
 from tuning.engines.wire.signals import signal_name
 
-from . import surroundings, valkey
+from . import admission, surroundings, valkey
 
 PULSE_S = 1.0
 """`on_step` is called at least this often."""
@@ -99,11 +99,12 @@ def ask(  # noqa: PLR0913 - what differs between questions
 ) -> Generator[Answer, None, None]:
     """Yield the answers, of that kind, of `python -m MODULE`. Its output goes to `printed`, if given.
 
-    `on_step` hears what the process is doing, and stops it by returning False. Raises `Refused` with the reason, and `Abandoned`.
-    The process ends when the iterator is closed.
+    `on_step` hears what the process is doing, and stops it by returning False. Raises `Refused` with the reason, `Abandoned`, and
+    `Busy` if this request's user, or all users, have too many such processes. The process ends when the iterator is closed.
     """
     limits = limits or Limits(settings.INSPECT_S, "TUNEBOARD_INSPECT")
     with (
+        admission.inspections.place(),
         tempfile.TemporaryFile() as unread,
         # Until the kernel has killed all, a process might still be writing.
         tempfile.TemporaryDirectory(prefix="tuneboard-", ignore_cleanup_errors=True) as folder,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -11,15 +14,19 @@ from typing_extensions import NotRequired, TypedDict
 from tuning.engines.wire import target_fields
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.targets import ListTags, Resolve, Tags, TargetInfo
-from tuning.validation import Invalid
+from tuning.validation import Busy, Invalid
 from tuning.wording import target_label
 
-from . import sandbox
+from . import admission, sandbox
 
 RESOLVER, TAGS = "tuning.engines.oneshot.resolving", "tuning.engines.oneshot.tags"
 """The programs of the child processes."""
 LONGEST = 4000
 """Characters of a target's JSON: it is stored with the run and sent with each of its changes."""
+
+
+KEPT = 64
+"""Answers."""
 
 
 class TargetDict(TypedDict):
@@ -91,12 +98,51 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-@lru_cache(maxsize=64)
 def _ask(text: str, *, remote: bool) -> str:
-    """The JSON of a `TargetDict`. Raises `Invalid`.
+    """The JSON of a `TargetDict`. Raises `Invalid`, and `Busy` if too many targets are being resolved already.
 
-    Cached, except for failures: on one machine the answer stays the same, and each costs the import of TVM.
+    Cached, except for failures: on one machine the answer stays the same, and each costs the import of TVM. Whoever asks for a target
+    that is being resolved waits for that answer.
     """
+    key = (text, remote)
+    while True:
+        answer, mine = _shared(key)
+        if mine:
+            return _answered(answer, key)
+        if answer.done():
+            return answer.result()
+        with admission.inspections.ticket(admission.asking.get()), suppress(Busy):  # Of whoever asked first.
+            return answer.result()
+
+
+_answers: dict[tuple[str, bool], Future[str]] = {}
+"""By text and whether it is for a remote device; the ones used latest are last."""
+_answers_lock = threading.Lock()
+
+
+def _shared(key: tuple[str, bool]) -> tuple[Future[str], bool]:
+    """The answer, which may be on its way, and whether it is the caller who has to find it."""
+    with _answers_lock:
+        known = _answers.pop(key, None)
+        _answers[key] = answer = known or Future()
+        if len(_answers) > KEPT:
+            del _answers[next(iter(_answers))]
+    return answer, known is None
+
+
+def _answered(answer: Future[str], key: tuple[str, bool]) -> str:
+    """Find the answer for all who wait. A failure isn't kept."""
+    try:
+        answer.set_result(_asked(key[0], remote=key[1]))
+    except BaseException as error:
+        with _answers_lock:
+            _answers.pop(key, None)
+        answer.set_exception(error)
+        raise
+    return answer.result()
+
+
+def _asked(text: str, *, remote: bool) -> str:
     limits = sandbox.limits()
     if "cuda" in text or "nvidia" in text:
         limits["memory_mb"] = sandbox.NO_LIMIT_MB

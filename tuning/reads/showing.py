@@ -21,7 +21,7 @@ from django.conf import settings
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.showing import Decision, Question, Shown
 from tuning.engines.wire.versions import installed
-from tuning.host import sandbox
+from tuning.host import admission, sandbox
 from tuning.models import Record
 from tuning.wording import internal_error
 
@@ -65,7 +65,7 @@ _failures: dict[str, str] = {}
 def show(records: Sequence[Record]) -> State:
     """The schedule of the first record. The others are applied along with it, since users often look at them next.
 
-    Returns at once. A failure is reported once; the next call tries again.
+    Returns at once. A failure is reported once; the next call tries again. Raises `Busy` if too many are being applied already.
     """
     wanted = {_key(record.text): record.text for record in records}
     first = next(iter(wanted))
@@ -77,7 +77,8 @@ def show(records: Sequence[Record]) -> State:
         if (shown := _kept(first)) is not None:
             return shown
         missing = {key: text for key, text in wanted.items() if key == first or not _is_known(key)}
-        threading.Thread(target=_make, args=(missing,), name="showing", daemon=True).start()
+        turn = admission.inspections.ticket(admission.asking.get())
+        threading.Thread(target=_make, args=(missing, turn), name="showing", daemon=True).start()
         _steps.update(dict.fromkeys(missing, WAITING))
     return Applying(WAITING)
 
@@ -86,7 +87,7 @@ def shown_dir() -> Path:
     return Path(settings.VAR) / "shown"
 
 
-def _make(texts: Mapping[str, str]) -> None:
+def _make(texts: Mapping[str, str], turn: admission.Ticket) -> None:
     missing = list(texts)
 
     def hear(step: str) -> bool:
@@ -96,6 +97,7 @@ def _make(texts: Mapping[str, str]) -> None:
 
     try:
         question = Question(records=list(texts.values()), **sandbox.limits())
+        turn.enter(None)
         with _turns, closing(sandbox.ask("tuning.engines.oneshot.showing", question, Shown, hear)) as answers:
             for key, shown in zip(
                 texts, answers, strict=False
@@ -109,6 +111,7 @@ def _make(texts: Mapping[str, str]) -> None:
         logger.exception("A record could not be shown.")
         _fail(missing[0], internal_error(error))
     finally:
+        turn.close()
         _forget(*missing)
 
 

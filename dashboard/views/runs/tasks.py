@@ -14,6 +14,7 @@ from dashboard.presentation import charts, code, decisions, downloads
 from tuning.models import Task
 from tuning.reads import showing
 from tuning.reads.showing import Shown
+from tuning.validation import Busy
 
 POINTS = 4000
 BEFORE = "before"
@@ -72,7 +73,10 @@ def _opened(task: Task, record: str, diff: str = "", of: str = "") -> dict[str, 
     opened: dict[str, Any] = {"record": known[record], "other": known.get(diff)}
     shown = []
     for name in wanted:
-        state = showing.show([known[name], *known.values()])
+        try:
+            state = showing.show([known[name], *known.values()])
+        except Busy as busy:
+            state = showing.Failed(str(busy))
         if isinstance(state, showing.Failed):
             return opened | {"failed": known[name], "error": state.error}
         if isinstance(state, showing.Applying):

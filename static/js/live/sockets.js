@@ -8,6 +8,7 @@ const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 10000;
 const NOT_SIGNED_IN = 4401;
 const DEACTIVATED = 4403;
+const TOO_MANY = 4429;
 
 /** Keeps a socket open. Subclasses `receive` its messages in order, and `catchUp` by the API after a gap. */
 class Live {
@@ -60,12 +61,14 @@ class Live {
       if (socket !== this.socket) return;
       this.socket = null;
       if (code === DEACTIVATED) this.#end("deactivated");
-      else this.#lost();
+      else this.#lost(code);
       if (code === NOT_SIGNED_IN || !opened) this.#endIfRefused();
     });
   }
 
-  #lost() {
+  #lost(code) {
+    if (code === TOO_MANY) this.wait = LONGEST_WAIT_MS;
+    sayWhy(code);
     this.on.connection(false);
     this.timer = setTimeout(() => this.#connect(), this.wait * (0.75 + Math.random() / 2));
     this.wait = Math.min(this.wait * 2, LONGEST_WAIT_MS);
@@ -93,6 +96,12 @@ class Live {
   #checkQuiet() {
     if (this.socket?.readyState === WebSocket.OPEN && !document.hidden && Date.now() - this.heardAt >= QUIET_MS) this.inOrder(() => this.catchUp());
   }
+}
+
+/** In the page's line about the connection, which is shown while there is none. */
+function sayWhy(code) {
+  const line = document.querySelector('[data-role="connection"]');
+  if (line) line.textContent = code === TOO_MANY ? "Too many live pages are open: this one isn’t updated until you close another." : "Connection lost, reconnecting…";
 }
 
 /** Follows a compilation: `on.compilation(state)` is called with each new state. */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -14,6 +15,7 @@ from django.test import Client
 from dashboard.asgi import application
 from dashboard.models import ApiToken
 from tests.world import make_user
+from tuning.host import admission
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CHUNK = 64 * 1024
@@ -123,3 +125,65 @@ class TestUploads:
             start, _, left = await send(100, self.PATH, headers)
             assert start["status"] in (401, 403)
             assert left > 90
+
+    @staticmethod
+    @database_sync_to_async
+    def key_of(headers: dict[str, str]) -> int:
+        owner = ApiToken.objects.owner_of(headers["authorization"].split()[1])
+        assert owner
+        return owner.pk
+
+    async def test_beyond_the_places_an_upload_waits_unread_and_is_then_told_to_come_back(
+        self, monkeypatch: pytest.MonkeyPatch, settings: Any
+    ) -> None:
+        settings.UPLOADS_PER_USER = 1
+        monkeypatch.setattr(admission, "PATIENCE_S", 0.3)
+        headers = await self.bearer("operator")
+        key = await self.key_of(headers)
+        announced = {"content-length": str(33 << 20), "content-type": "multipart/form-data; boundary=x"}
+        settings.UPLOAD_MB = 100
+        with admission.uploads.ticket(key) as held:
+            held.enter(0)
+            start, body, left = await send(100, self.PATH, headers | announced)
+            assert start["status"] == 429
+            assert dict(start["headers"])[b"retry-after"] == b"60"
+            error = json.loads(body)["error"]
+            assert (error["code"], left) == ("too_many", 101)
+            assert error["message"].startswith("You already have 1 uploads in progress")
+            others = await self.bearer("admin")
+            start, _, _ = await send(1, self.PATH, others)
+            assert start["status"] == 422, "others upload meanwhile"
+        start, _, _ = await send(1, self.PATH, headers)
+        assert start["status"] == 422
+
+    async def test_others_uploads_are_no_fault_of_ones_own(
+        self, monkeypatch: pytest.MonkeyPatch, settings: Any
+    ) -> None:
+        settings.UPLOADS = 1
+        monkeypatch.setattr(admission, "PATIENCE_S", 0.3)
+        with admission.uploads.ticket(0) as held:
+            held.enter(0)
+            start, body, left = await send(10, self.PATH, await self.bearer("operator"))
+        assert start["status"] == 503
+        assert "The site already has 1 uploads" in json.loads(body)["error"]["message"]
+        assert left == 0, "a small body is discarded, so that the client sees the reason"
+
+    async def test_an_upload_that_waits_goes_on_once_there_is_a_place(self, settings: Any) -> None:
+        settings.UPLOADS = 1
+        headers = await self.bearer("operator")
+        held = admission.uploads.ticket(0)
+        held.enter(0)
+        waiting = asyncio.create_task(send(1, self.PATH, headers))
+        await asyncio.sleep(0.5)
+        assert not waiting.done()
+        held.close()
+        start, _, _ = await waiting
+        assert start["status"] == 422
+
+    async def test_strangers_take_no_place(self, settings: Any) -> None:
+        settings.UPLOADS = 1
+        with admission.uploads.ticket(0) as held:
+            held.enter(0)
+            for headers in ({}, {"authorization": "Bearer guessed"}, await self.bearer("viewer")):
+                start, _, _ = await send(1, self.PATH, headers)
+                assert start["status"] in (401, 403)

@@ -12,7 +12,7 @@ from tuning.validation import Invalid
 
 @pytest.fixture(autouse=True)
 def nothing_cached() -> None:
-    targets._ask.cache_clear()
+    targets._answers.clear()
     targets.tags.cache_clear()
 
 
