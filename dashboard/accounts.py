@@ -38,6 +38,9 @@ MANAGE_PEOPLE = "auth.change_user"
 
 OPERATE = (LAUNCH, CHANGE, COMPILE, CHANGE_COMPILATION, UPLOAD)
 """What operators may do besides looking. All of these are permissions of the app `tuning`."""
+SEE_SYSTEM = "auth.view_group"
+"""See what the site runs on and what confines its processes. Only admins have permissions of the app `auth`."""
+
 
 ROLES = {
     "viewer": Q(content_type__app_label="tuning", codename__startswith="view_"),

@@ -19,6 +19,7 @@ from dashboard.views import (
 )
 from dashboard.views.admin import audit, people
 from dashboard.views.admin import metrics as admin_metrics
+from dashboard.views.admin import system
 from dashboard.views.runs import compare, listing, notes, page, tasks, trials
 
 from .api import api
@@ -80,6 +81,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/people/<int:pk>/role/", people.people_role, name="people_role"),
     path("admin/people/<int:pk>/deactivate/", people.people_deactivate, name="people_deactivate"),
     path("admin/people/<int:pk>/reactivate/", people.people_reactivate, name="people_reactivate"),
+    path("admin/system/", system.system_page, name="system_page"),
     path("sign-in/", session.sign_in, name="sign_in"),
     path("sign-out/", session.sign_out, name="sign_out"),
     path("login/", session.one_time_login, name="one_time_login"),

@@ -107,6 +107,7 @@ PAGES = {
     "metrics_page": ["/admin/metrics/"],
     "people_page": ["/admin/people/"],
     "account_page": ["/account/"],
+    "system_page": ["/admin/system/"],
     "": ["/nowhere/"],
 }
 """Paths by the name of their route; a page that is not found has no route."""
