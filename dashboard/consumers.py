@@ -136,7 +136,6 @@ class StateConsumer(AsyncWebsocketConsumer):
         self.user_id = viewer or self.user_id
         return viewer is not None
 
-
     async def _recheck(self) -> None:
         """Close the socket if the session is no longer allowed to view it."""
         try:

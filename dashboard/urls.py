@@ -17,9 +17,8 @@ from dashboard.views import (
     session,
     webhooks,
 )
-from dashboard.views.admin import audit, people
+from dashboard.views.admin import audit, people, system
 from dashboard.views.admin import metrics as admin_metrics
-from dashboard.views.admin import system
 from dashboard.views.runs import compare, listing, notes, page, tasks, trials
 
 from .api import api
