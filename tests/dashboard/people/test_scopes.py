@@ -97,7 +97,7 @@ def test_the_api_says_that_it_was_the_scope() -> None:
 def test_a_large_body_is_received_only_from_tokens_that_may_upload(scope: str) -> None:
     text = ApiToken.issue(make_user("admin"), scope=scope)
     headers = [(b"authorization", f"Bearer {text}".encode())]
-    limit = async_to_sync(_limit)({"method": "POST", "path": "/api/v1/networks", "headers": headers})
+    limit, _user = async_to_sync(_limit)({"method": "POST", "path": "/api/v1/networks", "headers": headers})
     assert (limit > 1 << 20) == (scope != "read")
 
 
