@@ -120,7 +120,8 @@ def test_everything_is_back_in_an_empty_folder(filled: LiveSite, backup: Path, n
     data = ("runs", "networks", "compilations", "secret_key")
     assert files(new_site, *data) == files(filled, *data)
     assert (new_site.var / "secret_key").read_text() == (filled.var / "secret_key").read_text()
-    assert {path.name for path in new_site.var.iterdir()} - {"empty"} == {
+    made_anew = {"empty", "valkey_password"}
+    assert {path.name for path in new_site.var.iterdir()} - made_anew == {
         path.name for path in filled.var.iterdir() if path.name in (*data, "tuneboard.sqlite3")
     }
     kept = [path for path in new_site.var.rglob("*") if stat.S_IMODE(path.stat().st_mode) & 0o077]
