@@ -143,8 +143,17 @@ ATTEMPTS: dict[str, Callable[[], Any]] = {
     "uncover folders": uncover_folders,
     "fill the disk with a file": fill_the_disk,
 }
+
+
+def be_told_that_temporary_files_may_be_written() -> None:
+    """As compilers ask: otherwise they write to /tmp."""
+    if not os.access(tempfile.gettempdir(), os.R_OK | os.W_OK | os.X_OK):
+        raise PermissionError
+
+
 ALLOWED: dict[str, Callable[[], Any]] = {
     "write a temporary file": write_a_temporary_file,
+    "be told that temporary files may be written": be_told_that_temporary_files_may_be_written,
     "run a program": lambda: subprocess.run(["true"], check=True),
     "run Python": lambda: subprocess.run([sys.executable, "-c", "import msgspec"], check=True),
     "leave a process behind": lambda: subprocess.Popen(["sleep", LEFT_BEHIND_S]),

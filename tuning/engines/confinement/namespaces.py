@@ -21,7 +21,9 @@ OUTSIDE = 0
 NOBODYS_ID = 1_900_000_000
 """No user has it. The limit on processes doesn't hold for root, so a process of root's takes this one."""
 EVERY_ID = (1 << 32) - 1
-KEEP_CAPABILITIES, DUMPABLE, AMBIENT, RAISE = 8, 4, 47, 2
+DUMPABLE, SECURE_BITS, AMBIENT, RAISE = 4, 28, 47, 2
+NO_SETUID_FIXUP = 4
+"""Capabilities don't depend on the id, neither when it changes nor in `access`, by which compilers choose their temporary folder."""
 FILES = (1, 2, 3)
 """Capabilities that root needs for its own files under another id: what it may reach of them is up to Landlock."""
 CAPABILITIES_VERSION = 0x20080522
@@ -197,7 +199,7 @@ def _make_like(path: Path, descriptor: int) -> None:
 def _drop_privileges(*, is_root: bool) -> None:
     """No capability in the namespace, but for root those for its files, which it then reaches under another id."""
     if is_root:
-        _check(_libc().prctl(KEEP_CAPABILITIES, 1, 0, 0, 0))
+        _check(_libc().prctl(SECURE_BITS, NO_SETUID_FIXUP, 0, 0, 0))
         os.setresuid(NOBODYS_ID, NOBODYS_ID, NOBODYS_ID)
     kept = sum(1 << capability for capability in FILES) if is_root else 0
     _check(_libc().capset(struct.pack("=Ii", CAPABILITIES_VERSION, 0), struct.pack("=6I", kept, kept, kept, 0, 0, 0)))
