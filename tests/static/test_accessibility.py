@@ -29,18 +29,19 @@ from django.conf import settings
 from django.utils import timezone
 from dashboard.models import ApiToken
 from dashboard.people import managing
+from tests.heartbeats import keep_alive
 from tests.world import *
 from tuning.models import AuditEntry, Benchmark, Delivery, Record, Run, TrackerSample
 from tuning.reads.showing import Decision, Shown, _keep, _key
 from tuning.work.synthetic import seed_run
-later = timezone.now() + datetime.timedelta(days=1)
 trials = [(0, 2e-3), (1, 3e-3), (0, None), (0, 1e-3), (1, 2.5e-3)] + [(0, None)] * 16
 ApiToken.issue(User.objects.get(), name="a token with a rather long name that somebody gave to it")
 for name in ("grace", "a.person.with-a-name-that-is-rather-long"):
     make_user("operator", name)
 managing.deactivate(make_user("viewer", "gone"))
 live = measured_run(trials, device="elsewhere", trials_budget=640)
-Run.objects.filter(pk=live.pk).update(heartbeat_at=later, phase="measuring", phase_task=1, versions={"apache-tvm": "0.27.0.post1"})
+Run.objects.filter(pk=live.pk).update(phase="measuring", phase_task=1, versions={"apache-tvm": "0.27.0.post1"})
+keep_alive(live)
 first, second = (measured_run(trials, device=f"board-{seed}", options={"seed": seed}) for seed in (1, 2))
 notes = "# Why\\n\\nSee [run 1](/runs/1/).\\n\\n```python\\nx = T.float32(1.5)\\nprint(None, 'text')\\n```\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |\\n"
 Run.objects.filter(pk=first.pk).update(notes=notes)
@@ -53,7 +54,8 @@ publish(made)
 Benchmark.objects.create(compilation=made, rounds={"tuned": [4e-3], "untuned": [80e-3]}, onnxruntime="1.23.2", without_onnxruntime="")
 built = dict.fromkeys(("verified", "max_abs_error", "max_rel_error", "tolerance", "finished_at", "sha256", "size"))
 building = make_compilation(second, **built, status="running", stage="build", phase="linking", progress=0.4, lease="x",
-    heartbeat_at=later, used=[], untuned=[])
+    used=[], untuned=[])
+keep_alive(building)
 broken = make_compilation(second, **built, status="failed", stage="build", error="lld: error\\nundefined symbol", used=[], untuned=[])
 network = make_network("a-model-of-ones-own", dims={"batch": 1})
 lost = make_extraction(network, status="failed", error="Operators that TVM doesn't know: Foo.", target={"kind": "cuda"})
@@ -69,7 +71,7 @@ for minutes in range(20):
 for status, answer in (("sent", "204"), ("failed", "500 Internal Server Error"), ("waiting", "Connection refused")):
     message = {"id": first.pk, "path": f"/runs/{first.pk}/"}
     Delivery.objects.create(url=settings.WEBHOOKS[0], kind="run.finished", message=message, status=status, attempts=3, answer=answer,
-        due_at=later)
+        due_at=timezone.now() + datetime.timedelta(days=1))
 for number in range(60):
     AuditEntry.objects.create(actor="a-person-with-a-long-name", via="api", token="token 3", address="2001:db8::1", action="run.edit",
         object_kind="run", object_id=1, object_name="n" * 200,

@@ -13,21 +13,20 @@ from tests.live import LiveSite
 pytestmark = pytest.mark.browser
 LONG_MS = 120_000
 BEGIN = """
-import datetime
-from django.utils import timezone
+from tests.heartbeats import keep_alive
 from tests.world import make_compilation, measured_run, publish
 from tuning.notify.announce import announce_compilation
 from tuning.models import Benchmark, Compilation, Run
-later = timezone.now() + datetime.timedelta(days=1)
 """
-"""Code that changes the site's database. Leases end a day later, so that the sweep leaves the job alone."""
+"""Code that changes the site's database."""
 RUNNING = """
-run = measured_run(device="elsewhere", heartbeat_at=later)
+run = measured_run(device="elsewhere")
 run.move("running", to="finished")
 built = dict.fromkeys(("verified", "max_abs_error", "max_rel_error", "tolerance", "finished_at", "sha256", "size"))
 one = make_compilation(
-    run, **built, status="running", stage="build", phase="loading", lease="x", heartbeat_at=later, used=[], untuned=[]
+    run, **built, status="running", stage="build", phase="loading", lease="x", used=[], untuned=[]
 )
+keep_alive(one)
 one.folder.mkdir(parents=True)
 one.console_log.write_text("first line\\n")
 print(one.pk)
@@ -113,7 +112,7 @@ def test_a_snippet_is_copied_verbatim(live_site: LiveSite, following: tuple[Page
 
 
 def test_the_library_is_searched_while_typing(live_site: LiveSite, signed_in: Page) -> None:
-    tell(live_site, 'measured_run(device="another", heartbeat_at=later).move("running", to="finished")')
+    tell(live_site, 'measured_run(device="another").move("running", to="finished")')
     signed_in.goto(f"{live_site.url}/library/")
     rows = role(signed_in, "library-table").locator("tbody tr")
     expect(rows.first).to_be_visible()

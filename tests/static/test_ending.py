@@ -13,13 +13,13 @@ from tests.live import LiveSite
 
 pytestmark = pytest.mark.browser
 PREPARE = """
-import json, datetime
-from django.utils import timezone
+import json
 from dashboard.accounts import one_time_login_url
 from dashboard.people import managing
+from tests.heartbeats import keep_alive
 from tests.world import *
 run = measured_run(device="elsewhere")
-Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() + datetime.timedelta(days=1))
+keep_alive(run)
 user = managing.invite({name!r}, "operator")
 print(json.dumps([run.pk, one_time_login_url(user, {base!r})]))
 """

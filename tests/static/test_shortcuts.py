@@ -14,14 +14,14 @@ from tests.live import LiveSite
 pytestmark = pytest.mark.browser
 LONG_MS = 60_000
 SEED = """
-import datetime, json
+import json
 from django.utils import timezone
+from tests.heartbeats import keep_alive
 from tests.world import make_network, measured_run
 from tuning.models import Run
 Run.objects.filter(device__startswith="key-").update(status="stopped")
-later = timezone.now() + datetime.timedelta(days=1)
 runs = [measured_run(name=f"of the keys {n}", device=f"key-{n}") for n in range(3)]
-Run.objects.filter(pk=runs[0].pk).update(heartbeat_at=later)
+keep_alive(runs[0])
 Run.objects.filter(pk__in=[run.pk for run in runs[1:]]).update(status="finished", finished_at=timezone.now())
 print(json.dumps([run.pk for run in runs]))
 """

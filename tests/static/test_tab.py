@@ -27,17 +27,15 @@ BACKGROUND = """
 """
 """Simulates a background tab, which headless browsers don't have: hidden and without frames. Records notifications."""
 BEGIN = """
-import datetime
-from django.utils import timezone
+from tests.heartbeats import keep_alive
 from tests.world import make_compilation, measured_run, record_trials
 from tuning.notify.announce import announce, announce_compilation, announce_status
 from tuning.models import Compilation, Run
-later = timezone.now() + datetime.timedelta(days=1)
 Run.objects.filter(device="in a tab").exclude(pk={key}).update(status="stopped")
 """
 NEW = """
 run = measured_run(name="watched", device="in a tab", trials_budget=10)
-Run.objects.filter(pk=run.pk).update(heartbeat_at=later)
+keep_alive(run)
 print(run.pk)
 """
 MANY = "Run.objects.filter(pk={key}).update(trials_budget=10_000); run = Run.objects.get(pk={key}); announce(run.pk, record_trials(run, [(0, 5e-4)] * {count}))"
@@ -186,8 +184,10 @@ def test_a_compilation_shows_its_progress_in_the_tab(live_site: LiveSite, watche
     page, key = watched
     built = "verified max_abs_error max_rel_error tolerance finished_at sha256 size"
     code = """run = Run.objects.get(pk={key}); Run.objects.filter(pk={key}).update(status="finished")
-print(make_compilation(run, **dict.fromkeys("{built}".split()), status="running", stage="build", progress=0.25, lease="x",
-    heartbeat_at=later, used=[], untuned=[]).pk)"""
+one = make_compilation(run, **dict.fromkeys("{built}".split()), status="running", stage="build", progress=0.25, lease="x",
+    used=[], untuned=[])
+keep_alive(one)
+print(one.pk)"""
     made = shell(live_site, code, key=key, built=built)
     page.goto(f"{live_site.url}/compilations/{made}/")
     expect(page).to_have_title(f"25% · Compilation {made} of mlp · Tuneboard", timeout=LONG_MS)
