@@ -83,7 +83,8 @@ class StateConsumer(AsyncWebsocketConsumer):
         if not await self._may_view():
             await self._end(None)
         await self._take_place()
-        self.joined = (group, *([watcher_group(self.user_id)] if self.user_id else []))
+        assert self.user_id is not None, "who may view is somebody"
+        self.joined = (group, watcher_group(self.user_id))
         for each in self.joined:
             await self.channel_layer.group_add(each, self.channel_name)
         await self._show_state()

@@ -29,7 +29,7 @@ LONGEST_NAME = 100
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
     def owner_of(self, text: str) -> User | None:
         """The token's owner, if active, as `user.token` allows; also records that the token was used."""
-        token = self.valid().select_related("user").filter(digest=_digest(text), user__is_active=True).first()
+        token = self.valid().select_related("user__person").filter(digest=digest(text), user__is_active=True).first()
         if token is None:
             return None
         token.seen()
@@ -78,7 +78,7 @@ class ApiToken(models.Model):
     def make(cls, user: User, **values: Any) -> tuple[ApiToken, str]:
         """Create a token; returns it with its text, which isn't stored."""
         text = PREFIX + secrets.token_urlsafe(32)
-        return cls.objects.create(user=user, digest=_digest(text), **values), text
+        return cls.objects.create(user=user, digest=digest(text), **values), text
 
     @classmethod
     def issue(cls, user: User, **values: Any) -> str:
@@ -104,10 +104,10 @@ class ApiToken(models.Model):
         now = timezone.now()
         if self.last_used_at is None or self.last_used_at < now - SEEN_EVERY:
             ApiToken.objects.filter(pk=self.pk).update(last_used_at=now)
-            Person.saw(self.user)
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """What is stored of a token."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

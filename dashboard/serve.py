@@ -34,23 +34,13 @@ def main(fd: int) -> None:
         timeout_graceful_shutdown=3,
     )
     config.load()  # Sets up Django.
-    _refuse_newer()
+    from tuning.host import schema
+
+    schema.require_ours()
     _settle()
     threading.Thread(target=_resolve_this_machine, name="targets", daemon=True).start()
     # uvicorn's --fd treats every socket as a Unix socket, for which asyncio doesn't turn off Nagle's algorithm.
     uvicorn.Server(config).run(sockets=[socket.socket(fileno=fd)])
-
-
-def _refuse_newer() -> None:
-    """Exit with one line if a later Tuneboard has migrated the database."""
-    from django.db import Error, connection
-
-    from tuning.host import schema
-
-    with contextlib.suppress(Error):  # Pages say that it can't be reached, until it can.
-        if trouble := schema.newer():
-            sys.exit(trouble)
-    connection.close()
 
 
 def _settle() -> None:

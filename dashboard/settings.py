@@ -324,7 +324,7 @@ SIGN_IN_LOCK_MINUTES: int = env.int("TUNEBOARD_SIGN_IN_LOCK_MINUTES", 15, valida
 KEEP_ATTEMPTS_DAYS: int = env.int("TUNEBOARD_KEEP_ATTEMPTS_DAYS", 30, validate=validate.Range(min=1, max=3650))
 """Days for which wrong passwords are recorded, with name and address."""
 AXES_HANDLER = "dashboard.people.limits.Attempts"
-AXES_CLIENT_IP_CALLABLE = "dashboard.people.limits.client_address"
+AXES_CLIENT_IP_CALLABLE = "dashboard.people.limits.counted_as"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"], "ip_address"]
 AXES_FAILURE_LIMIT = SIGN_IN_ATTEMPTS
 AXES_COOLOFF_TIME = timedelta(minutes=SIGN_IN_LOCK_MINUTES)

@@ -159,11 +159,17 @@ def in_one_thread(get_response: Callable[[HttpRequest], HttpResponseBase]) -> Ca
     return get_response
 
 
+def bearer_token(authorization: str) -> str | None:
+    """The token in the header `Authorization`; None if it has none."""
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
 def user_of(authorization: str, cookies: dict[str, str]) -> User | None:
     """The user of a token or session cookie, for code that has no request."""
-    scheme, _, text = authorization.partition(" ")
-    if scheme.lower() == "bearer":
-        return ApiToken.objects.owner_of(text.strip())
+    token = bearer_token(authorization)
+    if token is not None:
+        return ApiToken.objects.owner_of(token)
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(cookies.get(settings.SESSION_COOKIE_NAME))
     user = get_user(request)
@@ -172,9 +178,9 @@ def user_of(authorization: str, cookies: dict[str, str]) -> User | None:
 
 def _use_token(request: HttpRequest) -> None:
     """A token replaces the session, even if it is invalid, so that the script notices."""
-    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
+    token = bearer_token(request.headers.get("Authorization", ""))
+    if token is None:
         return
-    owner = ApiToken.objects.owner_of(text.strip())
+    owner = ApiToken.objects.owner_of(token)
     request.user = owner or AnonymousUser()
     request.by_token = owner is not None  # type: ignore[attr-defined]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from contextlib import suppress
-from ipaddress import IPv6Address, ip_address
 
 from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest
 
 from dashboard.accounts import VIEW
-from dashboard.http.middleware import user_of
+from dashboard.http.addresses import client_address
+from dashboard.http.middleware import bearer_token, user_of
+from dashboard.models import digest
 from tuning.host.reachable import DATABASE_OUTAGE
 
 TRUSTED_S = 3600.0
@@ -30,28 +29,24 @@ def may_read(request: HttpRequest) -> bool:
 def _is_allowed(request: HttpRequest) -> bool:
     if any(header in request.headers for header in BY_PROXIES):
         return False
-    with suppress(ValueError):
-        address = ip_address(request.META.get("REMOTE_ADDR", ""))
-        if isinstance(address, IPv6Address) and address.ipv4_mapped:
-            address = address.ipv4_mapped
-        return any(address in network for network in settings.METRICS_FROM)
-    return False
+    address = client_address(request)
+    return address is not None and any(address in network for network in settings.METRICS_FROM)
 
 
 def _is_viewer(request: HttpRequest) -> bool:
     """Whether a token or session is of somebody who may look at runs."""
     authorization = request.headers.get("Authorization", "")
-    scheme, _, token = authorization.partition(" ")
     # Only a token: anything else in this header proves nothing, and may come with a session that does.
-    digest = hashlib.sha256(token.strip().encode()).hexdigest() if scheme.lower() == "bearer" else None
+    token = bearer_token(authorization)
+    key = None if token is None else digest(token)
     try:
         user = user_of(authorization, request.COOKIES)
     except DATABASE_OUTAGE:
         connection.close()
-        return digest is not None and time.monotonic() < _confirmed.get(digest, float("-inf")) + TRUSTED_S
+        return key is not None and time.monotonic() < _confirmed.get(key, float("-inf")) + TRUSTED_S
     may = user is not None and user.has_perm(VIEW)
-    if digest is not None and may:
-        _confirmed[digest] = time.monotonic()
-    elif digest is not None:
-        _confirmed.pop(digest, None)
+    if key is not None and may:
+        _confirmed[key] = time.monotonic()
+    elif key is not None:
+        _confirmed.pop(key, None)
     return may

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import platform
-import re
 import shutil
 import threading
 import time
@@ -28,6 +27,7 @@ from tuning.engines.wire.versions import installed
 from tuning.host.reachable import broker_trouble
 from tuning.reads import metrics
 from tuning.reads.metrics import Device, State, Waiting
+from tuning.version import VERSION
 
 logger = logging.getLogger(__name__)
 CACHED_S = 3.0
@@ -82,7 +82,7 @@ def _database_up(*, up: bool) -> Metric:
 
 def _build() -> Metric:
     labels = {
-        "version": version(),
+        "version": VERSION,
         "tvm": installed("apache-tvm") or "",
         "python": platform.python_version(),
         "django": django.get_version(),
@@ -91,13 +91,6 @@ def _build() -> Metric:
     return InfoMetricFamily(
         "tuneboard_build", "Versions of Tuneboard and what it runs on, as labels; the value is always 1.", labels
     )
-
-
-def version() -> str:
-    """Tuneboard's version; empty if this installation doesn't have it."""
-    file = settings.BASE_DIR / "pyproject.toml"
-    found = re.search(r'^version = "(.+)"$', file.read_text(), re.MULTILINE) if file.exists() else None
-    return found[1] if found else ""
 
 
 def database_latency_s() -> float:

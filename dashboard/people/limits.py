@@ -5,10 +5,10 @@ django-axes counts the attempts. Login URLs aren't limited, as nobody can guess 
 
 from __future__ import annotations
 
-import ipaddress
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import IPv6Address, IPv6Network
 from typing import Any
 
 from axes.backends import AxesStandaloneBackend
@@ -17,6 +17,8 @@ from axes.models import AccessAttempt
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest
+
+from dashboard.http.addresses import client_address
 
 CHECKED_AT_ONCE = 4
 """Checking a password keeps a core busy for a third of a second, and anybody may ask for it."""
@@ -38,17 +40,12 @@ def password_check() -> Iterator[bool]:
             _checking.release()
 
 
-def client_address(request: HttpRequest) -> str | None:
-    """The client's address as attempts are counted by: of IPv6, its network. None if the server doesn't know one."""
-    try:
-        address = ipaddress.ip_address(request.META.get("REMOTE_ADDR", ""))
-    except ValueError:
-        return None
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((address, NETWORK_BITS), strict=False).network_address)
+def counted_as(request: HttpRequest) -> str | None:
+    """The address by which attempts are counted: of IPv6, the network's. None if the server doesn't know one."""
+    address = client_address(request)
+    if not isinstance(address, IPv6Address):
+        return str(address) if address else None
+    return str(IPv6Network((address, NETWORK_BITS), strict=False).network_address)
 
 
 def is_locked_out(request: HttpRequest) -> bool:

@@ -9,13 +9,16 @@ from django.views.decorators.http import require_GET
 from dashboard.presentation import charts
 from tuning.reads import device_status
 
+from .queries import wants_part
+
 
 @require_GET
 def device_page(request: HttpRequest) -> HttpResponse:
     """The devices; htmx gets only the part that it refreshes."""
-    part = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
     return render(
-        request, "devices/_devices.html" if part else "devices/page.html", {"devices": device_status.devices()}
+        request,
+        "devices/_devices.html" if wants_part(request) else "devices/page.html",
+        {"devices": device_status.devices()},
     )
 
 

@@ -12,7 +12,7 @@ from tuning.models import Task
 from tuning.reads import library
 from tuning.validation import natural
 
-from .queries import chosen
+from .queries import chosen, wants_part
 
 PAGE = 50
 COLUMNS = (
@@ -50,8 +50,7 @@ def library_page(request: HttpRequest) -> HttpResponse:
         "targets": library.targets(),
         "any": bool(entries) or Task.objects.kept().measured().exists(),
     }
-    part = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
-    return render(request, "library/_list.html" if part else "library/list.html", context)
+    return render(request, "library/_list.html" if wants_part(request) else "library/list.html", context)
 
 
 @require_GET

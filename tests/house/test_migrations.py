@@ -98,16 +98,21 @@ def get(site: LiveSite, *paths: str) -> list[tuple[int, str]]:
     return [(status, text) for status, text in json.loads(run_code(site, GET.format(paths=paths)))]
 
 
-@pytest.fixture
-def filled(new_site: LiveSite) -> LiveSite:
-    """A site that isn't running, whose database is as commit 3cfb52b left it."""
-    new_site.var.mkdir()
-    if "DATABASE_URL" in new_site.env:
-        run_code(new_site, LOAD.format(path=str(DUMPS / "filled_postgresql.sql")))
+def fill(site: LiveSite) -> None:
+    """Give a site that was never started the database as commit 3cfb52b left it."""
+    site.var.mkdir()
+    if "DATABASE_URL" in site.env:
+        run_code(site, LOAD.format(path=str(DUMPS / "filled_postgresql.sql")))
     else:
-        with sqlite3.connect(new_site.var / "tuneboard.sqlite3") as database:
+        with sqlite3.connect(site.var / "tuneboard.sqlite3") as database:
             database.executescript((DUMPS / "filled_sqlite.sql").read_text())
         database.close()
+
+
+@pytest.fixture
+def filled(new_site: LiveSite) -> LiveSite:
+    """A site that isn't running, filled by an earlier version."""
+    fill(new_site)
     return new_site
 
 

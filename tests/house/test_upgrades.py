@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.test_migrations import DUMPS, LOAD, rows_of, run_code
+from tests.house.test_migrations import fill, rows_of, run_code
 from tests.live import ROOT, LiveSite
 
 pytestmark = pytest.mark.both_databases
@@ -24,13 +23,7 @@ REFUSED = "The database was upgraded by a later Tuneboard: this one doesn't know
 @pytest.fixture
 def earlier(new_site: LiveSite) -> LiveSite:
     """A site that isn't running, with the database of an earlier version."""
-    new_site.var.mkdir()
-    if "DATABASE_URL" in new_site.env:
-        run_code(new_site, LOAD.format(path=str(DUMPS / "filled_postgresql.sql")))
-    else:
-        with sqlite3.connect(new_site.var / "tuneboard.sqlite3") as database:
-            database.executescript((DUMPS / "filled_sqlite.sql").read_text())
-        database.close()
+    fill(new_site)
     new_site.manage("migrate", "tuning", "0010", "--verbosity", "0")
     return new_site
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pkgutil
+import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from django.apps import apps
-from django.db import connection
+from django.db import Error, connection
 
 Migration = tuple[str, str]
 """The app's label and the name."""
@@ -25,6 +27,14 @@ def newer() -> str | None:
             "Start the later version, or restore a backup from before the upgrade (docs/backup.md)."
         )
     return None
+
+
+def require_ours() -> None:
+    """Exit with one line if a later Tuneboard has migrated the database; one that can't be reached is waited for elsewhere."""
+    with suppress(Error):
+        if trouble := newer():
+            sys.exit(trouble)
+    connection.close()
 
 
 def unknown(migrations: Iterable[Migration]) -> list[str]:

@@ -9,10 +9,8 @@ import argparse
 import logging
 import socket
 import sys
-from contextlib import suppress
 
 import django
-from django.db import Error, connection
 
 from .celery import app
 
@@ -27,7 +25,9 @@ def main() -> None:
     )
     args = parser.parse_args()
     django.setup()
-    _refuse_newer()
+    from tuning.host import schema
+
+    schema.require_ours()
     worker = app.Worker(
         hostname=f"{args.name}@{socket.gethostname()}",
         queues=args.queues,
@@ -40,16 +40,6 @@ def main() -> None:
     )
     worker.start()
     sys.exit(worker.exitcode)
-
-
-def _refuse_newer() -> None:
-    """Exit with one line if a later Tuneboard has migrated the database."""
-    from tuning.host import schema
-
-    with suppress(Error):  # Jobs wait for a database that can't be reached.
-        if trouble := schema.newer():
-            sys.exit(trouble)
-    connection.close()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from dashboard.accounts import SEE_METRICS
 from dashboard.metrics.latencies import served
 from dashboard.metrics.site import database_latency_s
 from dashboard.presentation.metrics import figures
+from dashboard.views.queries import wants_part
 from tuning.host.reachable import broker_trouble
 from tuning.reads import metrics
 from tuning.reads.metrics import Device, State, Waiting
@@ -30,7 +31,6 @@ may_see = permission_required(SEE_METRICS, raise_exception=True)
 @may_see
 def metrics_page(request: HttpRequest) -> HttpResponse:
     """The charts and the present values; htmx gets only the latter."""
-    part = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
     state, answered = metrics.state(), served()
     context = {
         "state": state,
@@ -45,7 +45,7 @@ def metrics_page(request: HttpRequest) -> HttpResponse:
         "disk": shutil.disk_usage(settings.VAR),
         "networks": settings.METRICS_FROM,
     }
-    return render(request, "admin/_metrics.html" if part else "admin/metrics.html", context)
+    return render(request, "admin/_metrics.html" if wants_part(request) else "admin/metrics.html", context)
 
 
 def _rows(state: State) -> list[dict[str, Any]]:

@@ -12,10 +12,9 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.views.decorators.http import require_GET, require_POST
 from django_htmx.http import HttpResponseClientRedirect
-from django_htmx.middleware import HtmxDetails
 
 from dashboard.http.paging import long_page
-from dashboard.views.queries import chosen
+from dashboard.views.queries import chosen, wants_part
 from tuning.actions import curation
 from tuning.models import Run
 from tuning.reads import run_list as reads
@@ -70,7 +69,7 @@ def run_act(request: HttpRequest) -> HttpResponse:
     _act(request, undo or request.POST.get("action"), runs, request.POST.get("tags", ""))
     here = QueryDict(request.POST.get("here", "").removeprefix("?"))
     return (
-        _shown(request, here) if _wants_part(request) else redirect(f"{reverse('run_list')}?{chosen(here).urlencode()}")
+        _shown(request, here) if wants_part(request) else redirect(f"{reverse('run_list')}?{chosen(here).urlencode()}")
     )
 
 
@@ -90,7 +89,7 @@ def run_curation(request: HttpRequest, pk: int) -> HttpResponse:
     run = Run.objects.filter(pk=pk).first()
     if run is None:
         return HttpResponseClientRedirect(reverse("run_list")) if request.htmx else redirect("run_list")  # type: ignore[attr-defined]
-    return render(request, "runs/_curation.html", {"run": run}) if _wants_part(request) else redirect("run_page", pk=pk)
+    return render(request, "runs/_curation.html", {"run": run}) if wants_part(request) else redirect("run_page", pk=pk)
 
 
 def _act(request: HttpRequest, action: Any, runs: Any, tags: str, *, report_success: bool = True) -> None:
@@ -119,7 +118,7 @@ def _report_success(request: HttpRequest, action: str, keys: list[int]) -> None:
 
 
 def _shown(request: HttpRequest, asked: QueryDict) -> HttpResponse:
-    part = _wants_part(request)
+    part = wants_part(request)
     wanted = _wanted(asked)
     context = {"asked": asked, "wanted": wanted, "wrong": {}, "rows": [], "part": part, "query": chosen(asked)}
     try:
@@ -195,9 +194,3 @@ def _head(order: str, column: str, title: str, kind: str) -> dict[str, Any]:
         "order": f"{'-' * turned}{column}",
         "sorted": ("descending" if down else "ascending") if same else "",
     }
-
-
-def _wants_part(request: HttpRequest) -> bool:
-    """Whether htmx asks for the list alone; a restored history entry needs the whole page."""
-    htmx: HtmxDetails = request.htmx  # type: ignore[attr-defined]
-    return bool(htmx) and not htmx.history_restore_request

@@ -11,6 +11,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
 from dashboard.presentation import charts, code, decisions, downloads
+from dashboard.views.queries import wants_part
 from tuning.models import Task
 from tuning.reads import showing
 from tuning.reads.showing import Shown
@@ -32,7 +33,7 @@ def task_page(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     asked = {name: request.GET[name] for name in ("record", "diff", "of") if request.GET.get(name)}
     context = {"task": task, "run": task.run, "records": _rows(task), "asked": asked, "here": urlencode(asked)}
     context |= _opened(task, **asked) if "record" in asked else {}
-    if request.htmx and not request.htmx.history_restore_request:  # type: ignore[attr-defined]
+    if wants_part(request):
         return render(request, "tasks/_opened.html", context)
     alert = next((alert for alert in task.run.alerts(task.run.tasks.defer("tensorir")) if alert["task"] == index), None)
     return render(request, "tasks/page.html", {**context, "alert": alert, "downloads": downloads.menu(task.run, task)})

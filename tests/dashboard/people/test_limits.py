@@ -103,7 +103,7 @@ def test_a_network_of_ipv6_counts_as_one_address(ada: User) -> None:
     ],
 )
 def test_it_knows_addresses(address: str, counted_as: str | None) -> None:
-    assert limits.client_address(RequestFactory().get("/", REMOTE_ADDR=address)) == counted_as
+    assert limits.counted_as(RequestFactory().get("/", REMOTE_ADDR=address)) == counted_as
 
 
 def test_a_client_without_an_address_is_limited_too(ada: User) -> None:
