@@ -1,9 +1,13 @@
-"""Settings, read from the environment (docs/settings.md lists every variable). A bad value is an error at start."""
+"""Settings, read from the environment, or from files that it names (docs/settings.md lists every variable).
+
+A bad value is an error at start.
+"""
 
 from __future__ import annotations
 
 import base64
 import logging
+import os
 import re
 import sys
 import tempfile
@@ -14,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from csp.constants import NONE, SELF
-from environs import Env, EnvError, ValidationError, validate
+from environs import EnvError, FileAwareEnv, ValidationError, validate
 from redis.connection import parse_url
 
 from dashboard.assets.wheels import folder_of
@@ -23,7 +27,20 @@ from tuning.host import valkey
 from tuning.host.private import keep_private, kept_secret
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-env = Env()
+
+
+class _Env(FileAwareEnv):
+    """Reads the file that `NAME_FILE` names, if there is this variable: secrets of Docker and systemd are files."""
+
+    def _get_value(self, env_key: str, default: Any) -> Any:
+        try:
+            return super()._get_value(env_key, default)
+        except (OSError, ValueError) as error:
+            path = os.environ.get(f"{env_key}_FILE")
+            raise EnvError(f'Environment variable "{env_key}_FILE": {path} can\'t be read as text') from error
+
+
+env = _Env(strip_whitespace=True)
 
 
 def _some(pattern: str, example: str) -> Callable[[list[str]], None]:

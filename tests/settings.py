@@ -53,6 +53,7 @@ for name in (
     "TUNEBOARD_WEBHOOK_SECRET",
 ):
     os.environ.pop(name, None)
+    os.environ.pop(f"{name}_FILE", None)
 os.environ["TUNEBOARD_VAR"] = str(VAR_OF_TESTS)
 if url := os.environ.get("TUNEBOARD_TEST_DATABASE_URL"):
     os.environ["DATABASE_URL"] = url

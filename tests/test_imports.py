@@ -93,6 +93,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     # The web.
     "dashboard.bootstrap": set(),
+    "dashboard.healthy": set(),
     "dashboard.database": set(),
     "dashboard.hosting": {"tuning.host"},
     "dashboard.assets": set(),

@@ -1,4 +1,4 @@
-"""A worker: `python -m tuning.queue.worker NAME QUEUE,… [--concurrency THREADS]`.
+"""A worker: `python -m tuning.queue.worker NAME QUEUE,… [--concurrency THREADS] [--alive FILE]`.
 
 As `celery worker`, but without the shells, monitors and colors of Celery's command line, which would stay in memory.
 """
@@ -9,10 +9,31 @@ import argparse
 import logging
 import socket
 import sys
+from pathlib import Path
+from typing import Any
 
 import django
+from celery import bootsteps
 
 from .celery import app
+
+PULSE_S = 5.0
+"""How often a health check can expect the file of `--alive` to be touched, in seconds."""
+
+
+class Pulse(bootsteps.StartStopStep):
+    """Touches a file from the loop that takes jobs. While the worker can't reach the broker, there is no file."""
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+    file: Path
+
+    def start(self, parent: Any) -> None:
+        self.file.touch()
+        self.timer = parent.timer.call_repeatedly(PULSE_S, self.file.touch)
+
+    def stop(self, parent: Any) -> None:  # noqa: ARG002
+        self.timer.cancel()
+        self.file.unlink(missing_ok=True)
 
 
 def main() -> None:
@@ -23,11 +44,15 @@ def main() -> None:
     parser.add_argument(
         "--concurrency", type=int, default=1, help="jobs at once, each in a thread, since jobs wait for processes"
     )
+    parser.add_argument("--alive", type=Path, metavar="FILE", help="touch it while jobs are taken, for health checks")
     args = parser.parse_args()
     django.setup()
     from tuning.host import schema
 
     schema.require_ours()
+    if args.alive:
+        Pulse.file = args.alive
+        app.steps["consumer"].add(Pulse)
     worker = app.Worker(
         hostname=f"{args.name}@{socket.gethostname()}",
         queues=args.queues,

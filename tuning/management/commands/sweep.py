@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 
 from tuning.actions.sweeper import Sweeper
 from tuning.host.reachable import database_trouble, wait_for
@@ -17,7 +18,12 @@ class Command(BaseCommand):
 
     help = __doc__
 
-    def handle(self, **options: Any) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--alive", type=Path, metavar="FILE", help="touch this file while the sweep works, for health checks"
+        )
+
+    def handle(self, *, alive: Path | None, **options: Any) -> None:
         wait_for(database_trouble, self._say)
         refuse_newer()
         sweeper = Sweeper(self._say)
@@ -25,6 +31,8 @@ class Command(BaseCommand):
         try:
             while True:
                 sweeper.tick()
+                if alive and not sweeper.trouble:
+                    alive.touch()
                 time.sleep(1)
         except KeyboardInterrupt:
             pass
