@@ -29,6 +29,21 @@ def private_folder(**_: Any) -> list[checks.CheckMessage]:
 
 
 @checks.register(checks.Tags.security, deploy=True)
+def proxy_is_known(**_: Any) -> list[checks.CheckMessage]:
+    """Warn of a proxy for HTTPS that isn't listed: all clients then have its address."""
+    if settings.PROXIES or not settings.HTTPS:
+        return []
+    return [
+        checks.Warning(
+            "TUNEBOARD_HTTPS is on, but TUNEBOARD_PROXIES is empty: all requests seem to come from the proxy, and a stranger's"
+            " wrong passwords lock everybody's sign-in.",
+            hint="Set TUNEBOARD_PROXIES to the addresses that the proxy connects from.",
+            id="tuneboard.W003",
+        )
+    ]
+
+
+@checks.register(checks.Tags.security, deploy=True)
 def sandbox_in_force(**_: Any) -> list[checks.CheckMessage]:
     """Say what keeps the processes that read uploads from this machine's files and its network."""
     try:

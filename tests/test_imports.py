@@ -145,7 +145,7 @@ ALLOWED: dict[str, set[str]] = {
     "dashboard.asgi": {"dashboard.consumers", "dashboard.http", "dashboard.metrics"},
     "dashboard.listening": set(),
     "dashboard.serve": {"dashboard.listening", "tuning.host"},
-    "dashboard.management": {"tuning.backup"},
+    "dashboard.management": {"tuning.audit", "tuning.backup", "tuning.host"},
     "dashboard.management.commands": {
         "dashboard.hosting",
         "dashboard.management",

@@ -1,4 +1,4 @@
-"""Shared by `backup` and `restore`: progress on a terminal, and errors in one line."""
+"""Shared by `backup` and `restore`: progress on a terminal, errors in one line, and the audit log."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from pathlib import Path
 from django.core.management import CommandError
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+from tuning import audit
+from tuning.audit import Thing
 from tuning.backup import making
 from tuning.backup.archive import Damaged
 from tuning.backup.database import Trouble
 from tuning.backup.manifest import Unfit
 from tuning.backup.restoring import Occupied
+from tuning.host import schema
 
 from .foreground import console
 
@@ -57,3 +60,10 @@ def working(file: Path, stderr: object) -> Iterator[making.Progress]:
         raise CommandError(f"{error.filename or file}: {error.strerror or error}.") from error
     except KeyboardInterrupt:
         raise CommandError("Interrupted.", returncode=130) from None
+
+
+def recorded(action: str, file: Path) -> None:
+    """Tell the audit log of the database what was done, unless an earlier version made it: that may have no log."""
+    if not schema.pending():
+        with audit.acting_as(audit.command):
+            audit.record(action, Thing("backup", name=file.name), file=str(file.absolute()))

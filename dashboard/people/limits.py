@@ -17,6 +17,7 @@ from axes.models import AccessAttempt
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest
+from django.template.defaultfilters import pluralize
 
 from dashboard.http.addresses import client_address
 
@@ -46,6 +47,12 @@ def counted_as(request: HttpRequest) -> str | None:
     if not isinstance(address, IPv6Address):
         return str(address) if address else None
     return str(IPv6Network((address, NETWORK_BITS), strict=False).network_address)
+
+
+def locked() -> str:
+    """What somebody is told who tried too often."""
+    minutes = settings.SIGN_IN_LOCK_MINUTES
+    return f"Too many attempts. Try again in {minutes} minute{pluralize(minutes)}."
 
 
 def is_locked_out(request: HttpRequest) -> bool:

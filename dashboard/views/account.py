@@ -6,7 +6,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth import logout, update_session_auth_hash
-from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import password_validators_help_texts
 from django.http import HttpRequest, HttpResponse
@@ -14,10 +13,11 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard.people import managing, tokens
+from dashboard.people import limits, managing, tokens
+from dashboard.people.passwords import password_form
 from dashboard.people.sessions import end_sessions
 from tuning import audit
-from tuning.validation import Invalid
+from tuning.validation import Busy, Invalid
 
 from .acting import posted_to
 
@@ -32,9 +32,13 @@ def account_page(request: HttpRequest) -> HttpResponse:
 def account_password(request: HttpRequest) -> HttpResponse:
     """Set or change the password; all other sessions end."""
     user = _own(request)
-    form = _password_form(user, request.POST)
-    if not form.is_valid():
-        return _page(request, status=422, password=form)
+    form = password_form(request, user, request.POST)
+    with limits.password_check() as free:
+        if not free:
+            raise Busy("Too many passwords are being checked. Try again in a few seconds.", own=False)
+        valid = form.is_valid()
+    if not valid:
+        return _page(request, status=429 if limits.is_locked_out(request) else 422, password=form)
     with audit.act("person.password", user):
         form.save()
         update_session_auth_hash(request, user)
@@ -78,16 +82,11 @@ def _own(request: HttpRequest) -> User:
     return request.user
 
 
-def _password_form(user: User, data: Any = None) -> SetPasswordForm[User]:
-    kind = PasswordChangeForm if user.has_usable_password() else SetPasswordForm
-    return kind(user, data, label_suffix="", use_required_attribute=False)
-
-
 def _page(request: HttpRequest, status: int = 200, **more: Any) -> HttpResponse:
     user = _own(request)
     context = {
         "person": managing.person(user),
-        "password": _password_form(user),
+        "password": password_form(request, user),
         "rules": password_validators_help_texts(),
         "tokens": user.api_tokens.all(),
         "scopes": tokens.Scope.choices,

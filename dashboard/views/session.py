@@ -12,7 +12,6 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.template.defaultfilters import pluralize
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
@@ -36,10 +35,7 @@ class PasswordLogin(LoginView):
             answer: HttpResponse = super().post(request, *args, **kwargs)
         if not limits.is_locked_out(request):
             return answer
-        minutes = settings.SIGN_IN_LOCK_MINUTES
-        return self._refused(
-            429, minutes * 60, f"Too many attempts. Try again in {minutes} minute{pluralize(minutes)}."
-        )
+        return self._refused(429, settings.SIGN_IN_LOCK_MINUTES * 60, limits.locked())
 
     def _refused(self, status: int, wait_s: int, why: str) -> HttpResponse:
         """The page with an empty form."""

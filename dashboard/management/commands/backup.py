@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from django.core.management import BaseCommand, CommandError
 
-from dashboard.management.archiving import working
+from dashboard.management.archiving import recorded, working
 from tuning.backup.making import Made, back_up
 from tuning.host.reachable import database_trouble
 from tuning.wording import duration
@@ -33,6 +33,7 @@ class Command(BaseCommand):
             raise CommandError(trouble)
         with working(file, self.stderr) as progress:
             made = back_up(file.absolute(), progress)
+        recorded("site.backup", file)
         for name in made.missing:
             self.stderr.write(f"Not in the backup, because it isn't there (anymore): {name}")
         self.stdout.write(json.dumps(_facts(file, made)) if options["json"] else _said(file, made))

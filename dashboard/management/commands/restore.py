@@ -13,7 +13,7 @@ from django.core.management import BaseCommand, CommandError
 from django.db import connection
 
 from dashboard.hosting import SiteLock, Unavailable
-from dashboard.management.archiving import working
+from dashboard.management.archiving import recorded, working
 from tuning.backup import restoring
 from tuning.backup.manifest import Manifest
 from tuning.host.reachable import database_trouble
@@ -55,9 +55,11 @@ class Command(BaseCommand):
             raise CommandError(trouble)
         try:
             with SiteLock(settings.VAR), working(file, self.stderr) as progress:
-                return restoring.restore(file, progress, force=force)
+                done = restoring.restore(file, progress, force=force)
         except Unavailable as error:
             raise CommandError(str(error)) from error
+        recorded("site.restore", file)
+        return done
 
 
 def _said(about: Manifest) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,7 +13,7 @@ from pytest_django.asserts import assertContains, assertNotContains, assertRedir
 
 from dashboard.accounts import one_time_login_url
 from dashboard.models import ApiToken
-from dashboard.people import managing
+from dashboard.people import limits, managing
 from tests.world import make_user
 
 pytestmark = pytest.mark.django_db
@@ -54,6 +56,22 @@ def test_a_new_password_needs_the_current_one_and_ends_other_sessions(browser: C
     assert (signs_in(NEW), signs_in(OLD)) == (True, False)
     assert ApiToken.objects.owner_of(token), "tokens stay"
     assert Client().get(url).status_code == 403, "login links made before don't"
+
+
+def test_the_current_password_cannot_be_guessed_for_long(browser: Client, settings: Any) -> None:
+    statuses = [change(browser, old_password=f"guess {n}") for n in range(settings.SIGN_IN_ATTEMPTS)]
+    assert statuses == [422] * (settings.SIGN_IN_ATTEMPTS - 1) + [429]
+    assert change(browser, old_password=OLD) == 429, "not even the right one"
+    assert not signs_in(OLD), "nor at sign-in"
+    assert looks(browser) == 200
+
+
+def test_passwords_are_changed_a_few_at_a_time(browser: Client) -> None:
+    with ExitStack() as checking:
+        for _ in range(limits.CHECKED_AT_ONCE):
+            checking.enter_context(limits.password_check())
+        assert change(browser, old_password=OLD) == 503
+    assert change(browser, old_password=OLD) == 302
 
 
 @pytest.mark.parametrize(

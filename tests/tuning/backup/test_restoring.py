@@ -128,6 +128,21 @@ def test_everything_is_back_in_an_empty_folder(filled: LiveSite, backup: Path, n
     assert kept == [], "other users of the machine can read these"
 
 
+def test_it_is_recorded(filled: LiveSite, tmp_path: Path, new_site: LiveSite) -> None:
+    path = tmp_path / "recorded.tar.zst"
+    filled.manage("backup", str(path))
+    assert entries(filled)[-1] == ["site.backup", "recorded.tar.zst", "command"]
+    new_site.manage("restore", str(path))
+    assert entries(new_site)[-1] == ["site.restore", "recorded.tar.zst", "command"]
+    assert ["site.backup", "recorded.tar.zst", "command"] not in entries(new_site), "it wasn't done yet"
+
+
+def entries(site: LiveSite) -> list[list[str]]:
+    code = "import json; from tuning.models import AuditEntry; print(json.dumps(list(AuditEntry.objects.order_by('pk').values_list('action', 'object_name', 'via'))))"
+    found: list[list[str]] = json.loads(run_code(site, code))
+    return found
+
+
 def test_the_file_is_secret_and_never_half_written(filled: LiveSite, tmp_path: Path) -> None:
     path = tmp_path / "site.tar.zst"
     said = json.loads(filled.manage("backup", str(path), "--json"))
