@@ -86,12 +86,17 @@ def put_into_role(user: User, role: str) -> None:
     user.groups.add(Group.objects.get(name=role))
 
 
-def make_user(name: str) -> User:
-    """Create a user without a password. Raises `ValidationError` for an invalid name."""
+def take_role(user: User) -> None:
+    """Leave the user without a role, as a part of an act that is recorded."""
+    user.groups.remove(*Group.objects.filter(name__in=ROLES))
+
+
+def make_user(name: str, **details: Any) -> User:
+    """Create a user without a password; the details are recorded. Raises `ValidationError` for an invalid name."""
     user = User(username=User.normalize_username(name))
     user.set_unusable_password()
     user.full_clean()
-    with audit.act("person.create", user):
+    with audit.act("person.create", user, **details):
         user.save()
     return user
 

@@ -1,4 +1,4 @@
-"""API tokens, sessions, and when people were last seen."""
+"""API tokens, sessions, who people are at the provider that they sign in with, and when they were last seen."""
 
 from __future__ import annotations
 
@@ -133,6 +133,37 @@ class Person(models.Model):
                 unique_fields=["user"],
                 update_fields=["seen_at"],
             )
+
+
+LONGEST_SUBJECT = 255
+"""Characters, by OpenID Connect."""
+
+
+class Identity(models.Model):
+    """Who a person is at the OpenID provider. Names and e-mail addresses there may change or be chosen freely; this doesn't."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True)
+    issuer = models.CharField(max_length=500)
+    subject = models.CharField(max_length=LONGEST_SUBJECT)
+    """The provider's own id of the person, the claim `sub`."""
+    signed_in_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=("issuer", "subject"), name="one_person_per_subject")]
+
+    def __str__(self) -> str:
+        return f"{self.user} at {self.issuer}"
+
+    @property
+    def decides(self) -> bool:
+        """Whether its provider is the one that the site uses now."""
+        return bool(self.issuer == settings.OIDC_ISSUER)
+
+    @classmethod
+    def deciding(cls, user: Any) -> Identity | None:
+        """The user's identity at the provider that the site uses now, which then decides their role and lets them in."""
+        identity: Identity | None = getattr(user, "identity", None)
+        return identity if identity and identity.decides else None
 
 
 class Session(AbstractBaseSession):

@@ -25,6 +25,7 @@ from dashboard.assets.wheels import folder_of
 from tuning.engines.wire.tracker import Address
 from tuning.host import valkey
 from tuning.host.private import keep_private, kept_secret
+from tuning.validation import is_confidential
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -311,10 +312,135 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 
+_ROLES = ("viewer", "operator", "admin")
+"""As in `dashboard.accounts`, which can't be imported yet."""
+
+
+def _wrong(variable: str, why: str) -> EnvError:
+    return EnvError(f'Environment variable "{variable}" invalid: {why}')
+
+
+def _issuer() -> str:
+    """The provider's URL, exactly as it writes it itself; empty without single sign-on. Raises `EnvError`."""
+    issuer: str = env.str("TUNEBOARD_OIDC_ISSUER", "").strip()
+    if not issuer:
+        given = [name for name in os.environ if name.startswith("TUNEBOARD_OIDC_") and os.environ[name]]
+        if given:
+            raise _wrong("TUNEBOARD_OIDC_ISSUER", f"must be set, since {min(given)} is")
+        return ""
+    if not is_confidential(issuer):
+        raise _wrong(
+            "TUNEBOARD_OIDC_ISSUER", "must begin with https://, or with http:// if the provider is on this machine"
+        )
+    if "?" in issuer or "#" in issuer:
+        raise _wrong("TUNEBOARD_OIDC_ISSUER", "must have neither ? nor #")
+    if issuer.rstrip("/").endswith("/.well-known/openid-configuration"):
+        raise _wrong("TUNEBOARD_OIDC_ISSUER", "leave /.well-known/openid-configuration out")
+    return issuer
+
+
+def _client_secret() -> str:
+    """The secret itself, or what the named file contains. Raises `EnvError`."""
+    secret: str = env.str("TUNEBOARD_OIDC_CLIENT_SECRET", "")
+    path: str = env.str("TUNEBOARD_OIDC_CLIENT_SECRET_FILE", "")
+    if secret and path:
+        raise _wrong(
+            "TUNEBOARD_OIDC_CLIENT_SECRET_FILE", "TUNEBOARD_OIDC_CLIENT_SECRET is set as well; set one of them"
+        )
+    if path:
+        try:
+            secret = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise _wrong("TUNEBOARD_OIDC_CLIENT_SECRET_FILE", f"{path} can't be read: {error}") from error
+        if not secret:
+            raise _wrong("TUNEBOARD_OIDC_CLIENT_SECRET_FILE", f"{path} is empty")
+    if OIDC_ISSUER and not secret:
+        raise _wrong(
+            "TUNEBOARD_OIDC_CLIENT_SECRET",
+            "must be set with TUNEBOARD_OIDC_ISSUER; or name a file in TUNEBOARD_OIDC_CLIENT_SECRET_FILE",
+        )
+    return secret
+
+
+def _role_values() -> dict[str, str]:
+    """The role that each value of the claim gives; `*` stands for everybody. Raises `EnvError`."""
+    entries: list[str] = env.list("TUNEBOARD_OIDC_ROLES", [])
+    found: dict[str, str] = {}
+    for entry in entries:
+        value, _, role = (part.strip() for part in entry.rpartition("="))
+        if not value:
+            raise _wrong("TUNEBOARD_OIDC_ROLES", f"{entry!r}: write it like ml-team=operator")
+        if role not in _ROLES:
+            raise _wrong("TUNEBOARD_OIDC_ROLES", f"{entry!r}: there is no role {role!r}; known: {', '.join(_ROLES)}")
+        if found.setdefault(value, role) != role:
+            raise _wrong("TUNEBOARD_OIDC_ROLES", f"{value!r} is there with two roles")
+    if OIDC_ISSUER and not found:
+        raise _wrong(
+            "TUNEBOARD_OIDC_ROLES", "must say who gets which role, such as tuneboard-admins=admin,ml-team=operator"
+        )
+    if found.keys() - {"*"} and not OIDC_ROLE_CLAIM:
+        raise _wrong(
+            "TUNEBOARD_OIDC_ROLE_CLAIM",
+            "must name the claim that TUNEBOARD_OIDC_ROLES is about, such as realm_access.roles",
+        )
+    return found
+
+
+def _admitted() -> list[tuple[str, str]]:
+    """Claims and values of which everybody needs one; `email` with `@domain` means an address in it. Raises `EnvError`."""
+    entries: list[str] = env.list("TUNEBOARD_OIDC_ADMIT", [])
+    found: list[tuple[str, str]] = []
+    for entry in map(str.strip, entries):
+        claim, equals, value = (part.strip() for part in entry.partition("="))
+        if entry == "*":
+            found.append(("*", "*"))
+        elif entry.startswith("@") and len(entry) > 1 and "=" not in entry:
+            found.append(("email", entry.lower()))
+        elif claim and equals and value and not value.startswith("@"):
+            found.append((claim, value))
+        else:
+            raise _wrong("TUNEBOARD_OIDC_ADMIT", f"{entry!r}: write it like hd=tune.example, @tune.example or *")
+    if "*" in OIDC_ROLES and not found:
+        raise _wrong(
+            "TUNEBOARD_OIDC_ADMIT",
+            "TUNEBOARD_OIDC_ROLES gives everybody a role, so say who that is: hd=tune.example, or * for everybody",
+        )
+    return found
+
+
+OIDC_ISSUER: str = _issuer()
+"""The OpenID provider that people sign in with; empty for none."""
+OIDC_NAME: str = env.str("TUNEBOARD_OIDC_NAME", "").strip() or "single sign-on"
+"""What people call the provider."""
+OIDC_ROLE_CLAIM: str = env.str("TUNEBOARD_OIDC_ROLE_CLAIM", "").strip()
+"""The claim that roles come from; dots lead into objects."""
+OIDC_ROLES: dict[str, str] = _role_values()
+OIDC_ADMIT: list[tuple[str, str]] = _admitted()
+OIDC_SESSION_HOURS: float = env.float("TUNEBOARD_OIDC_SESSION_HOURS", 12.0, validate=validate.Range(min=0.1, max=336))
+"""Hours after which whoever signed in with the provider is asked to do so again, so that it learns of changes there."""
+# What follows has the names that mozilla-django-oidc gives it.
+OIDC_RP_CLIENT_ID: str = env.str("TUNEBOARD_OIDC_CLIENT_ID", "").strip()
+if OIDC_ISSUER and not OIDC_RP_CLIENT_ID:
+    raise _wrong("TUNEBOARD_OIDC_CLIENT_ID", "must be set with TUNEBOARD_OIDC_ISSUER")
+OIDC_RP_CLIENT_SECRET: str = _client_secret()
+OIDC_RP_SCOPES: str = " ".join(env.str("TUNEBOARD_OIDC_SCOPES", "openid profile email").replace(",", " ").split())
+if "openid" not in OIDC_RP_SCOPES.split():
+    raise _wrong("TUNEBOARD_OIDC_SCOPES", "must contain openid")
+OIDC_USE_PKCE = True
+OIDC_TIMEOUT = (3.05, 5)
+"""Seconds for connecting to the provider, and for each of its answers."""
+OIDC_AUTHENTICATION_CALLBACK_URL = "oidc_callback"
+
+PASSWORD_SIGN_IN: bool = env.bool("TUNEBOARD_PASSWORD_SIGN_IN", True)
+"""Whether people may sign in by password."""
+if not PASSWORD_SIGN_IN and not OIDC_ISSUER:
+    raise _wrong("TUNEBOARD_PASSWORD_SIGN_IN", "nobody could sign in: set TUNEBOARD_OIDC_ISSUER, or allow passwords")
+
 AUTHENTICATION_BACKENDS = [
     "dashboard.people.limits.PasswordLimits",
     "dashboard.people.backends.Roles",
     "dashboard.people.backends.LoginUrls",
+    *(["dashboard.people.single_sign_on.SingleSignOn"] if OIDC_ISSUER else []),
 ]
 """The limits must be first, and Roles the first that grants permissions: what they refuse, others aren't asked."""
 AUTH_PASSWORD_VALIDATORS = [

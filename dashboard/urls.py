@@ -15,6 +15,7 @@ from dashboard.views import (
     metrics,
     networks,
     session,
+    single_sign_on,
     webhooks,
 )
 from dashboard.views.admin import audit, people, system
@@ -82,6 +83,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/people/<int:pk>/reactivate/", people.people_reactivate, name="people_reactivate"),
     path("admin/system/", system.system_page, name="system_page"),
     path("sign-in/", session.sign_in, name="sign_in"),
+    path("oidc/start/", single_sign_on.start, name="oidc_start"),
+    path("oidc/callback/", single_sign_on.callback, name="oidc_callback"),
     path("sign-out/", session.sign_out, name="sign_out"),
     path("login/", session.one_time_login, name="one_time_login"),
     path(HEALTH[1:], health.health, name="health"),

@@ -24,7 +24,7 @@ from tuning.engines.wire.lifeline import die_with
 from tuning.host import valkey
 from tuning.host.postgresql import new_database, url_of
 
-pytest_plugins = ["tests.engine_fixtures", "tests.compile_fixtures"]
+pytest_plugins = ["tests.engine_fixtures", "tests.compile_fixtures", "tests.openid_fixtures"]
 
 DATABASE_FIXTURES = {"db", "transactional_db", "live_site"}
 SLOW_FIXTURES = {"live_site", "new_site", "site_maker", "browser"}

@@ -23,6 +23,8 @@ PUBLIC = {
     "/sign-in/": "shows the form",
     "/login/": "refuses what isn't a valid one-time URL",
     "/sign-out/": "signs nobody out",
+    "/oidc/start/": "leads to the OpenID provider, if the site uses one",
+    "/oidc/callback/": "refuses what isn't an answer to a sign-in that this browser began",
     "/healthz": "only says whether the process serves",
 }
 """Paths that answer anybody, and what they do. A new line here needs one in docs/design.md."""

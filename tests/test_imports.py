@@ -163,7 +163,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 """Each room, and the other rooms that it may import. A room is a package, or a module or subpackage of one."""
 
-DJANGO = {"asgiref", "axes", "celery", "channels", "django", "kombu", "ninja", "sesame"}
+DJANGO = {"asgiref", "axes", "celery", "channels", "django", "kombu", "mozilla_django_oidc", "ninja", "sesame"}
 TVM = {"tvm", "tvm_ffi"}
 
 

@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache
+from ipaddress import ip_address
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 
 import msgspec
 from typing_extensions import ParamSpec, TypedDict
@@ -73,6 +75,25 @@ def day(text: str) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         return None
+
+
+def is_confidential(url: str) -> bool:
+    """Whether nobody on the way can read what is sent to the URL: it is HTTPS, or HTTP to this machine itself."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    if parts.username or parts.password or not url.isprintable() or " " in url:
+        return False
+    return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and _is_this_machine(host)))
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def properties_of(struct: type[msgspec.Struct]) -> dict[str, dict[str, Any]]:

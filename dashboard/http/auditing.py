@@ -29,7 +29,11 @@ KIND_OF_PATH = {
 }
 """What a path is about, by its first part."""
 API = "/api/v1/"
-WAYS = {"dashboard.people.backends.Roles": "password", "dashboard.people.backends.LoginUrls": "login URL"}
+WAYS = {
+    "dashboard.people.backends.Roles": "password",
+    "dashboard.people.backends.LoginUrls": "login URL",
+    "dashboard.people.single_sign_on.SingleSignOn": "single sign-on",
+}
 """How people sign in, by the backend that lets them."""
 
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Permission, User
 from django.core.exceptions import PermissionDenied
 from django.db.models import Model
+from django.http import HttpRequest
 from sesame.backends import SesameBackendMixin
 
 from dashboard.accounts import in_scope
-from dashboard.models import ApiToken
+from dashboard.models import ApiToken, Identity
 
 
 def token_of(user: Any) -> ApiToken | None:
@@ -25,6 +27,15 @@ def token_of(user: Any) -> ApiToken | None:
 
 class Roles(ModelBackend):
     """Sign-in by password; permissions by role, capped by the scope of the token that the user came by."""
+
+    def authenticate(
+        self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **more: Any
+    ) -> User | None:
+        """The user, if the password is right and theirs to use: for whom a provider lets in, it alone decides."""
+        if not settings.PASSWORD_SIGN_IN:
+            return None
+        user = super().authenticate(request, username, password, **more)
+        return user if isinstance(user, User) and not Identity.deciding(user) else None
 
     def get_user(self, user_id: Any) -> User | None:
         """The active user, with when they were last seen."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -13,7 +14,7 @@ from django.utils import timezone
 from typing_extensions import TypedDict
 
 from dashboard.accounts import ROLES, active_admins, give_role, make_user, put_into_role, role_of
-from dashboard.models import Person
+from dashboard.models import Identity, Person
 from tuning import audit
 from tuning.validation import Conflict, Invalid, gather
 
@@ -21,13 +22,18 @@ from .sessions import end_sessions
 
 
 class PersonDict(TypedDict):
-    """`signs_in_by` lists `password`, or `login link`. `seen_at` is null if the person wasn't seen since that is recorded."""
+    """`signs_in_by` lists `password`, `login link`, or the OpenID provider's name. `seen_at` is null if it wasn't recorded yet.
+
+    `role_from` is the name of the provider if it decides the role; `signed_in_at` is when the person last signed in with it.
+    """
 
     id: int
     name: str
     role: str | None
+    role_from: str | None
     active: bool
     signs_in_by: list[str]
+    signed_in_at: datetime | None
     tokens: int
     seen_at: datetime | None
     created_at: datetime
@@ -44,17 +50,24 @@ def person(user: User) -> PersonDict:
 
 
 def _users() -> QuerySet[User]:
-    return User.objects.select_related("person").prefetch_related("groups").annotate(tokens=Count("api_tokens"))
+    return (
+        User.objects.select_related("person", "identity")
+        .prefetch_related("groups")
+        .annotate(tokens=Count("api_tokens"))
+    )
 
 
 def _shown(user: Any) -> PersonDict:
     seen: Person | None = getattr(user, "person", None)
+    identity: Identity | None = getattr(user, "identity", None)
     return {
         "id": user.pk,
         "name": user.get_username(),
         "role": role_of(user),
+        "role_from": settings.OIDC_NAME if Identity.deciding(user) else None,
         "active": user.is_active,
         "signs_in_by": ways(user),
+        "signed_in_at": identity.signed_in_at if identity else None,
         "tokens": user.tokens,
         "seen_at": seen.seen_at if seen else None,
         "created_at": user.date_joined,
@@ -63,7 +76,17 @@ def _shown(user: Any) -> PersonDict:
 
 def ways(user: User) -> list[str]:
     """How the user can sign in."""
-    return ["password"] if user.has_usable_password() else ["login link"]
+    if Identity.deciding(user):
+        return [settings.OIDC_NAME]
+    return ["password"] if user.has_usable_password() and settings.PASSWORD_SIGN_IN else ["login link"]
+
+
+def check_may_have_password(user: User) -> None:
+    """Raises `Conflict` if a password would be of no use to the user."""
+    if Identity.deciding(user):
+        raise Conflict(f"You sign in with {settings.OIDC_NAME}, so you need no password here.")
+    if not settings.PASSWORD_SIGN_IN:
+        raise Conflict("Signing in by password is turned off.")
 
 
 def invite(name: Any, role: Any) -> User:
@@ -101,6 +124,8 @@ def check_may_sign_in(user: User) -> None:
     """Raises `Conflict` if a login URL of the user would be refused."""
     if not user.is_active:
         raise Conflict(f"{user} is deactivated, so a login link would be refused. Reactivate the account first.")
+    if Identity.deciding(user):
+        raise Conflict(f"{user} signs in with {settings.OIDC_NAME}, and needs no login link.")
 
 
 def change_role(user: User, role: Any, by: User | None = None) -> None:
@@ -112,6 +137,8 @@ def change_role(user: User, role: Any, by: User | None = None) -> None:
             raise Conflict("You can't change your own role. Ask another admin.")
         if user.is_superuser:
             raise Conflict(f"{user} is a superuser, and so always an admin.")
+        if Identity.deciding(user):
+            raise Conflict(f"{user} signs in with {settings.OIDC_NAME}, which decides the role. Change it there.")
         if role != "admin":
             _check_not_last(user)
         put_into_role(user, role)

@@ -17,7 +17,7 @@ from dashboard.people import limits, managing, tokens
 from dashboard.people.passwords import password_form
 from dashboard.people.sessions import end_sessions
 from tuning import audit
-from tuning.validation import Busy, Invalid
+from tuning.validation import Busy, Conflict, Invalid
 
 from .acting import posted_to
 
@@ -32,6 +32,12 @@ def account_page(request: HttpRequest) -> HttpResponse:
 def account_password(request: HttpRequest) -> HttpResponse:
     """Set or change the password; all other sessions end."""
     user = _own(request)
+    try:
+        managing.check_may_have_password(user)
+    except Conflict as conflict:
+        audit.refuse("person.password", user, str(conflict))
+        messages.error(request, str(conflict))
+        return redirect("account_page")
     form = password_form(request, user, request.POST)
     with limits.password_check() as free:
         if not free:
@@ -82,11 +88,20 @@ def _own(request: HttpRequest) -> User:
     return request.user
 
 
+def _may_have_password(user: User) -> bool:
+    try:
+        managing.check_may_have_password(user)
+    except Conflict:
+        return False
+    return True
+
+
 def _page(request: HttpRequest, status: int = 200, **more: Any) -> HttpResponse:
     user = _own(request)
     context = {
         "person": managing.person(user),
         "password": password_form(request, user),
+        "may_have_password": _may_have_password(user),
         "rules": password_validators_help_texts(),
         "tokens": user.api_tokens.all(),
         "scopes": tokens.Scope.choices,

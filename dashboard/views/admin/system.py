@@ -79,6 +79,8 @@ def _settings() -> dict[str, str]:
     said: dict[str, Callable[[], Any]] = {
         "ALLOWED_HOSTS": lambda: ", ".join(settings.ALLOWED_HOSTS),
         "TUNEBOARD_HTTPS": lambda: settings.HTTPS,
+        "TUNEBOARD_OIDC_ISSUER": lambda: settings.OIDC_ISSUER or "none",
+        "TUNEBOARD_PASSWORD_SIGN_IN": lambda: settings.PASSWORD_SIGN_IN,
         "DEBUG": lambda: settings.DEBUG,
         "TUNEBOARD_DEVICES": lambda: ", ".join(settings.DEVICES),
         "TUNEBOARD_TRACKERS": lambda: ", ".join(settings.TRACKERS) or "none",
