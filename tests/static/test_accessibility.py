@@ -116,6 +116,8 @@ PAGES = {
 NO_PAGES = {
     None: "redirects",
     "sign_in": "for users who are not signed in",
+    "oidc_start": "for users who are not signed in",
+    "oidc_callback": "for users who are not signed in",
     "one_time_login": "for users who are not signed in",
     "launch_check": "JSON for the form",
     "target_tags": "JSON for the form",
@@ -154,6 +156,12 @@ NO_PAGES = {
     "metrics": "text for machines",
     "metrics_figures": "JSON for charts",
 }
+SIGNING_IN = [
+    "/sign-in/",
+    "/oidc/callback/?state=unknown",
+    "/login/?sesame=wrong",
+    "a login URL that works",
+]
 COUNT_FETCHES = """
     const fetched = window.fetch;
     window.fetching = 0;
@@ -180,9 +188,16 @@ TOO_WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] : [.
 
 @pytest.fixture(scope="module")
 def site(site_maker: Callable[[], LiveSite]) -> Iterator[LiveSite]:
-    """A site of its own, with a tracker that is down, and a webhook."""
+    """A site of its own, with a tracker and an OpenID provider that are down, and a webhook."""
     site = site_maker()
     site.env |= {"TUNEBOARD_TRACKERS": f"lab=127.0.0.1:{free_port()}", "TUNEBOARD_WEBHOOKS": HOOK}
+    site.env |= {
+        "TUNEBOARD_OIDC_ISSUER": f"http://127.0.0.1:{free_port()}",
+        "TUNEBOARD_OIDC_CLIENT_ID": "tuneboard",
+        "TUNEBOARD_OIDC_CLIENT_SECRET": "secret",
+        "TUNEBOARD_OIDC_ROLES": "*=viewer",
+        "TUNEBOARD_OIDC_ADMIT": "*",
+    }
     site.start()
     yield site
     site.stop()
@@ -243,7 +258,7 @@ def test_it_passes_the_audit_and_fits_a_phone_with_controls_large_enough_to_tap(
     assert not small, f"{path} has controls too small to tap:\n" + "\n".join(small)
 
 
-@pytest.mark.parametrize("path", ["/sign-in/", "/login/?sesame=wrong", "a login URL that works"])
+@pytest.mark.parametrize("path", SIGNING_IN)
 def test_the_sign_in_page_passes_the_audit(site: LiveSite, page: Page, path: str) -> None:
     visit(page, site, path if path.startswith("/") else site.login_url().removeprefix(site.url))
     audit_in_both_themes(page, path)
