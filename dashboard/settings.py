@@ -427,6 +427,8 @@ OIDC_RP_SCOPES: str = " ".join(env.str("TUNEBOARD_OIDC_SCOPES", "openid profile 
 if "openid" not in OIDC_RP_SCOPES.split():
     raise _wrong("TUNEBOARD_OIDC_SCOPES", "must contain openid")
 OIDC_USE_PKCE = True
+OIDC_MAX_STATES = 5
+"""Sign-ins of one browser at the same time; they must fit into a cookie."""
 OIDC_TIMEOUT = (3.05, 5)
 """Seconds for connecting to the provider, and for each of its answers."""
 OIDC_AUTHENTICATION_CALLBACK_URL = "oidc_callback"

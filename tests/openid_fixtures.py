@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.openid import OpenIdProvider, openid_provider
+if TYPE_CHECKING:
+    from tests.openid import OpenIdProvider
 
 CALLBACKS = ("http://testserver/oidc/callback/", "https://tune.example/oidc/callback/")
 
 
 @pytest.fixture(scope="session")
 def running_openid() -> Iterator[OpenIdProvider]:
+    from tests.openid import openid_provider
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
         with openid_provider(*CALLBACKS) as provider:

@@ -6,6 +6,7 @@ import base64
 import hmac
 import json
 import re
+import socket
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -27,6 +28,7 @@ from dashboard.people import managing
 from dashboard.people.identities import Refused, person_of
 from dashboard.people.provider import provider_of
 from dashboard.people.single_sign_on import ASKED_AT_ONCE, BACKEND, asking
+from dashboard.views.single_sign_on import COOKIE
 from tests.openid import OpenIdProvider, claims_of, new_key, own_key, resigned
 from tests.test_audited import NEW_PASSWORD
 from tests.world import make_user
@@ -119,14 +121,52 @@ def test_it_starts_a_new_session_that_ends_when_the_provider_is_to_be_asked_agai
 ) -> None:
     settings.OIDC_SESSION_HOURS = 2
     openid.person("7f3", **roles("tune-viewers"))
-    url = begun(client)
-    planted = client.session.session_key
-    assert client.session.get_expiry_age() == 600
-    brought_back(client, openid.allow(url, "7f3"))
+    session = client.session
+    session["planted"] = 1
+    session.save()
+    planted = str(session.session_key)
+    client.cookies["tuneboard_session"] = planted
+    sign_in(client, openid, "7f3")
     assert client.session.session_key != planted
     assert not Session.objects.filter(pk=planted).exists()
     assert 7000 < client.session.get_expiry_age() <= 7200
-    assert "oidc" not in str(dict(client.session.items())).replace("oidc_id_token_expiration", "")
+
+
+def test_who_only_begins_stores_nothing_here(client: Client, openid: OpenIdProvider) -> None:
+    for _ in range(20):
+        begun(client)
+    assert not Session.objects.exists()
+    assert len(client.cookies[COOKIE].value) < 2000
+
+
+def test_what_a_browser_has_begun_is_in_a_cookie_for_this_alone(client: Client, openid: OpenIdProvider) -> None:
+    begun(client, f"/oidc/start/?{urlencode({'next': '/runs/' + 'x' * 4000})}")
+    cookie = client.cookies[COOKIE]
+    assert (cookie["httponly"], cookie["samesite"], cookie["path"], cookie["max-age"]) == (True, "Lax", "/oidc/", 600)
+    assert len(cookie.value) < 2000
+
+
+def test_several_tabs_sign_in_at_once(client: Client, openid: OpenIdProvider) -> None:
+    openid.person("7f3", **roles("tune-viewers"))
+    first, second = begun(client), begun(client)
+    assert brought_back(client, openid.allow(first, "7f3")).status_code == 302
+    assert brought_back(client, openid.allow(second, "7f3")).status_code == 302
+
+
+@pytest.mark.parametrize("spoiled", ["", "x", ":::", "e30:1:x"])
+def test_a_forged_cookie_begins_nothing(client: Client, openid: OpenIdProvider, spoiled: str) -> None:
+    openid.person("7f3", **roles("tune-viewers"))
+    url = openid.allow(begun(client), "7f3")
+    client.cookies[COOKIE] = spoiled
+    assert refused(brought_back(client, url), "begun too long ago")
+
+
+def test_what_was_begun_expires(client: Client, openid: OpenIdProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    openid.person("7f3", **roles("tune-viewers"))
+    url = openid.allow(begun(client), "7f3")
+    later = time.time() + 601
+    monkeypatch.setattr("django.core.signing.time.time", lambda: later)
+    assert refused(brought_back(client, url), "begun too long ago")
 
 
 def test_no_token_is_stored_or_logged(
@@ -139,7 +179,9 @@ def test_no_token_is_stored_or_logged(
     url = openid.allow(begun(client), "7f3")
     seen += parse_qs(urlsplit(url).query)["code"]
     brought_back(client, url)
-    told = json.dumps([dict(client.session.items()), list(AuditEntry.objects.values())], default=str)
+    told = json.dumps(
+        [dict(client.session.items()), client.cookies.output(), list(AuditEntry.objects.values())], default=str
+    )
     ours = [
         record.getMessage()
         for record in caplog.records
@@ -571,6 +613,24 @@ def test_it_says_so_if_the_provider_is_away(client: Client, openid: OpenIdProvid
     assert "Keycloak doesn’t answer" in answer.content.decode()
     entry = AuditEntry.objects.get(action="person.sign_in")
     assert (entry.refused, entry.details["how"]) == (True, "single sign-on")
+
+
+@pytest.mark.parametrize("endpoint", ["", "token_endpoint", "userinfo_endpoint", "jwks_uri"])
+def test_it_does_not_wait_for_a_provider_that_never_answers(
+    client: Client, openid: OpenIdProvider, settings: Any, endpoint: str
+) -> None:
+    """Without a limit of time, this test would never end."""
+    settings.OIDC_TIMEOUT = (0.2, 0.2)
+    openid.person("7f3", **roles("tune-viewers"))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        if endpoint:
+            openid.describe = {endpoint: f"{address}/x"}
+            answer = sign_in(client, openid, "7f3")
+        else:
+            settings.OIDC_ISSUER = address
+            answer = client.get("/oidc/start/")
+        assert answer.status_code == 503
 
 
 def test_it_does_not_keep_asking_a_provider_that_is_away(client: Client, openid: OpenIdProvider) -> None:
