@@ -339,29 +339,6 @@ def _issuer() -> str:
     return issuer
 
 
-def _client_secret() -> str:
-    """The secret itself, or what the named file contains. Raises `EnvError`."""
-    secret: str = env.str("TUNEBOARD_OIDC_CLIENT_SECRET", "")
-    path: str = env.str("TUNEBOARD_OIDC_CLIENT_SECRET_FILE", "")
-    if secret and path:
-        raise _wrong(
-            "TUNEBOARD_OIDC_CLIENT_SECRET_FILE", "TUNEBOARD_OIDC_CLIENT_SECRET is set as well; set one of them"
-        )
-    if path:
-        try:
-            secret = Path(path).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise _wrong("TUNEBOARD_OIDC_CLIENT_SECRET_FILE", f"{path} can't be read: {error}") from error
-        if not secret:
-            raise _wrong("TUNEBOARD_OIDC_CLIENT_SECRET_FILE", f"{path} is empty")
-    if OIDC_ISSUER and not secret:
-        raise _wrong(
-            "TUNEBOARD_OIDC_CLIENT_SECRET",
-            "must be set with TUNEBOARD_OIDC_ISSUER; or name a file in TUNEBOARD_OIDC_CLIENT_SECRET_FILE",
-        )
-    return secret
-
-
 def _role_values() -> dict[str, str]:
     """The role that each value of the claim gives; `*` stands for everybody. Raises `EnvError`."""
     entries: list[str] = env.list("TUNEBOARD_OIDC_ROLES", [])
@@ -422,7 +399,9 @@ OIDC_SESSION_HOURS: float = env.float("TUNEBOARD_OIDC_SESSION_HOURS", 12.0, vali
 OIDC_RP_CLIENT_ID: str = env.str("TUNEBOARD_OIDC_CLIENT_ID", "").strip()
 if OIDC_ISSUER and not OIDC_RP_CLIENT_ID:
     raise _wrong("TUNEBOARD_OIDC_CLIENT_ID", "must be set with TUNEBOARD_OIDC_ISSUER")
-OIDC_RP_CLIENT_SECRET: str = _client_secret()
+OIDC_RP_CLIENT_SECRET: str = env.str("TUNEBOARD_OIDC_CLIENT_SECRET", "")
+if OIDC_ISSUER and not OIDC_RP_CLIENT_SECRET:
+    raise _wrong("TUNEBOARD_OIDC_CLIENT_SECRET", "must be set with TUNEBOARD_OIDC_ISSUER")
 OIDC_RP_SCOPES: str = " ".join(env.str("TUNEBOARD_OIDC_SCOPES", "openid profile email").replace(",", " ").split())
 if "openid" not in OIDC_RP_SCOPES.split():
     raise _wrong("TUNEBOARD_OIDC_SCOPES", "must contain openid")
