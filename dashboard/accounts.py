@@ -1,4 +1,4 @@
-"""Roles and their permissions: viewers look, operators launch, admins manage. Superusers are admins."""
+"""Roles in projects and their permissions: viewers look, operators launch, admins manage. The site's admins may do all of it."""
 
 from __future__ import annotations
 
@@ -7,83 +7,119 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.models import Group, Permission, User
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.urls import reverse
 from sesame.utils import get_parameters
 
 from tuning import audit
+from tuning.models import SEES_ALL, Project, roles_of
 
 from .models import ApiToken
+
+Scope = ApiToken.Scope
 
 VIEW = "tuning.view_run"
 LAUNCH = "tuning.add_run"
 CHANGE = "tuning.change_run"
-"""Stop, resume and extend; rename and write notes; mark, delete and restore."""
+"""Resume and extend; rename and write notes; mark."""
+STOP = "tuning.stop_run"
+DELETE = "tuning.delete_run"
+"""Also restore."""
 COMPILE = "tuning.add_compilation"
 CHANGE_COMPILATION = "tuning.change_compilation"
-"""Cancel, and benchmark again."""
+"""Benchmark again."""
+CANCEL = "tuning.cancel_compilation"
 UPLOAD = "tuning.add_network"
 """Upload models and extract tasks."""
 DELETE_NETWORK = "tuning.delete_network"
 MANAGE_WEBHOOKS = "tuning.change_delivery"
 """See deliveries to webhooks, whose URLs are secrets, and send them again."""
 SEE_AUDIT = "tuning.see_audit"
-"""See who did what. Its name doesn't begin with `view_`, since viewers have all those."""
-
-SEE_METRICS = "tuning.change_tally"
-"""See the Metrics page. Whoever may look at runs can read the same figures with a token."""
+"""See who did what. Its name doesn't begin with `view_`, so a token needs the scope `admin` for it."""
+SEE_METRICS = "tuning.view_tally"
+"""See the Metrics page, and read the same figures with a token. They count the runs of all projects."""
 VIEW_PEOPLE = "auth.view_user"
 MANAGE_PEOPLE = "auth.change_user"
 """Invite, give roles, deactivate and reactivate."""
 
-OPERATE = (LAUNCH, CHANGE, COMPILE, CHANGE_COMPILATION, UPLOAD)
-"""What operators may do besides looking. All of these are permissions of the app `tuning`."""
 SEE_SYSTEM = "auth.view_group"
-"""See what the site runs on and what confines its processes. Only admins have permissions of the app `auth`."""
+"""See what the site runs on and what confines its processes."""
+MANAGE_PROJECT = "tuning.change_project"
+"""Rename a project, and decide who its members are. The last permission here that a role in a project can give."""
 
-
+OPERATE = (LAUNCH, CHANGE, STOP, DELETE, COMPILE, CHANGE_COMPILATION, CANCEL, UPLOAD)
+"""What operators may do besides looking."""
 ROLES = {
-    "viewer": Q(content_type__app_label="tuning", codename__startswith="view_"),
-    "operator": Q(content_type__app_label="tuning", codename__startswith="view_")
-    | Q(content_type__app_label="tuning", codename__in=[permission.partition(".")[2] for permission in OPERATE]),
-    "admin": Q(content_type__app_label__in=("tuning", "dashboard", "auth")),
+    "viewer": (VIEW,),
+    "operator": (VIEW, *OPERATE),
+    "admin": (VIEW, *OPERATE, DELETE_NETWORK, MANAGE_PROJECT),
 }
-"""Each role is a group with these permissions, weakest first."""
+"""What each role in a project allows, weakest first."""
+OWN = (STOP, DELETE, CANCEL)
+"""What operators may do only with what they launched themselves, unless the project is shared."""
+ADMIN = "admin"
+"""The group of those who manage the site: every permission, in every project."""
 
 
-def in_scope(scope: str, permission: str) -> bool:
-    """Whether a token of this scope may use the permission, if its owner has it."""
-    if scope == ApiToken.Scope.ADMIN:
-        return True
+def in_scope(token: ApiToken, permission: str) -> bool:
+    """Whether the token may use the permission, if its owner has it. With a project's token nobody manages the site."""
+    if token.project_id is not None and permission not in (SEES_ALL, *ROLES[ADMIN]):
+        return False
     looks = permission.partition(".")[2].startswith("view_")
-    return looks or (scope == ApiToken.Scope.LAUNCH and permission in OPERATE)
+    return looks or token.scope == Scope.ADMIN or (token.scope == Scope.LAUNCH and permission in OPERATE)
 
 
 def sync_roles(**_: Any) -> None:
-    """Create the groups and set their permissions; runs after each migration."""
-    for role, permissions in ROLES.items():
-        group, _made = Group.objects.get_or_create(name=role)
-        group.permissions.set(Permission.objects.filter(permissions))
+    """Create the group of the site's admins and set its permissions; runs after each migration."""
+    group, _made = Group.objects.get_or_create(name=ADMIN)
+    group.permissions.set(Permission.objects.filter(content_type__app_label__in=("tuning", "dashboard", "auth")))
 
 
 def role_of(user: User) -> str | None:
-    """The user's strongest role, if any."""
-    if user.is_superuser:
-        return "admin"
-    held = {group.name for group in user.groups.all()}
+    """`admin` for the site's admins, else the strongest role in any project, if there is one."""
+    if user.is_superuser or any(group.name == ADMIN for group in user.groups.all()):
+        return ADMIN
+    held = set(roles_of(user).values())
     return next((role for role in reversed(ROLES) if role in held), None)
 
 
-def give_role(user: User, role: str) -> None:
-    """Replace the user's role, and record it."""
-    with audit.act("person.role", user, role=role):
-        put_into_role(user, role)
+def give_role(user: User, role: str, project: Project | None = None) -> None:
+    """Replace the user's role, as `put_into_role` does, and record it."""
+    with audit.act("person.role", user, role=role, **({"project": project.name} if project else {})):
+        put_into_role(user, role, project)
 
 
-def put_into_role(user: User, role: str) -> None:
-    """Replace the user's role, as a part of an act that is recorded."""
-    user.groups.remove(*Group.objects.filter(name__in=ROLES.keys() - {role}))
-    user.groups.add(Group.objects.get(name=role))
+def put_into_role(user: User, role: str, project: Project | None = None) -> None:
+    """Replace the user's role in a project, by default the first one, as a part of an act that is recorded.
+
+    `admin` without a project makes an admin of the site.
+    """
+    admins = Group.objects.get(name=ADMIN)
+    if role == ADMIN and project is None:
+        user.groups.add(admins)
+        return
+    user.groups.remove(admins)
+    where = project or Project.objects.default()
+    user.memberships.update_or_create(project=where, defaults={"role": role})
+
+
+class On:
+    """What somebody may do with one thing, for templates: `may.stop_run`."""
+
+    def __init__(self, user: Any, of: Model) -> None:
+        self._user, self._of = user, of
+
+    def __getitem__(self, codename: str) -> bool:
+        return bool(self._user.has_perm(f"tuning.{codename}", self._of))
+
+
+def refusal(permission: str) -> str:
+    """Why a member of the project isn't allowed something."""
+    if permission == CANCEL:
+        return "Only those who asked for it or launched the run, and the project's admins, may do this."
+    if permission in OWN:
+        return "Only who launched the run and the project's admins may do this."
+    return "Your role in the project doesn't allow this."
 
 
 def take_role(user: User) -> None:

@@ -16,6 +16,7 @@ from django.db import Error
 from redis.exceptions import ConnectionError as RedisAway
 from redis.exceptions import TimeoutError as RedisSilent
 
+from dashboard.http.access import Seen
 from dashboard.http.gate import TRY_AGAIN_LATER
 from dashboard.http.middleware import user_of
 from tuning.host import admission
@@ -36,6 +37,9 @@ Where somebody else ends it, the user's sockets are told to check at once.
 class StateConsumer(AsyncWebsocketConsumer):
     """Forwards deltas; ignores what the browser sends."""
 
+    rows: Seen[Any]
+    """What can be watched."""
+    user: User | None = None
     joined: tuple[str, ...] = ()
     user_id: int | None = None
     """Of the user who was let in."""
@@ -49,7 +53,7 @@ class StateConsumer(AsyncWebsocketConsumer):
         raise NotImplementedError
 
     def state_of(self, key: int) -> str | None:
-        """The state as JSON; None if the object doesn't exist."""
+        """The state as JSON; None if the user sees no such object."""
         raise NotImplementedError
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -133,14 +137,20 @@ class StateConsumer(AsyncWebsocketConsumer):
     async def _may_view(self) -> bool:
         """Check the session again, since the socket stays open after signing out."""
         self.checked_at = time.monotonic()
-        viewer = await database_sync_to_async(_viewer)(self.scope["cookies"])
-        self.user_id = viewer or self.user_id
-        return viewer is not None
+        self.user = await database_sync_to_async(_viewer)(self.scope["cookies"])
+        self.user_id = self.user.pk if self.user else self.user_id
+        return self.user is not None
+
+    def _is_seen(self) -> bool:
+        return self.rows.seen_by(self.user).filter(pk=self._key).exists()
 
     async def _recheck(self) -> None:
         """Close the socket if the session is no longer allowed to view it."""
         try:
-            code = None if await self._may_view() else await database_sync_to_async(_reason)(self.user_id)
+            if await self._may_view():
+                code = None if await database_sync_to_async(self._is_seen)() else NO_SUCH_RUN
+            else:
+                code = await database_sync_to_async(_reason)(self.user_id)
         except Error:
             code = TRY_AGAIN_LATER
         if code is not None:
@@ -158,40 +168,40 @@ class StateConsumer(AsyncWebsocketConsumer):
 
 
 class RunConsumer(StateConsumer):
+    rows = Run.objects
+
     def group_of(self, key: int) -> str:
         return group_name(key)
 
     def state_of(self, key: int) -> str | None:
         """The run with its tasks."""
-        return _state(key)
+        rows = Run.objects.seen_by(self.user).select_related("network", "project", "created_by")
+        if (run := rows.filter(pk=key).first()) is None:
+            return None
+        return msgspec.json.encode({"type": "state", "last": run.trials_done, "run": run.to_full_dict()}).decode()
 
 
 class CompilationConsumer(StateConsumer):
+    rows = Compilation.objects
+
     def group_of(self, key: int) -> str:
         return compilation_group(key)
 
     def state_of(self, key: int) -> str | None:
         """The compilation with its benchmarks."""
-        compilation = Compilation.objects.shown().filter(pk=key).first()
+        compilation = Compilation.objects.seen_by(self.user).shown().filter(pk=key).first()
         if compilation is None:
             return None
         return msgspec.json.encode({"type": "state", "compilation": compilation.to_dict()}).decode()
 
 
-def _viewer(cookies: dict[str, str]) -> int | None:
-    """The id of the session's user, who must have a role."""
+def _viewer(cookies: dict[str, str]) -> User | None:
+    """Whose session it is, if they may look at runs."""
     user = user_of("", cookies)
-    return user.pk if user is not None and user.has_perm(VIEW) else None
+    return user if user is not None and user.has_perm(VIEW) else None
 
 
 def _reason(user_id: int | None) -> int:
     """Why the user's socket is closed."""
     gone = user_id is not None and User.objects.filter(pk=user_id, is_active=False).exists()
     return DEACTIVATED if gone else NOT_SIGNED_IN
-
-
-def _state(run_id: int) -> str | None:
-    run = Run.objects.select_related("network", "created_by").filter(pk=run_id).first()
-    if run is None:
-        return None
-    return msgspec.json.encode({"type": "state", "last": run.trials_done, "run": run.to_full_dict()}).decode()

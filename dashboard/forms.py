@@ -8,10 +8,11 @@ from operator import itemgetter
 from typing import Any
 
 from django import forms
+from django.contrib.auth.models import User
 from django.forms import BoundField
 from typing_extensions import TypedDict
 
-from tuning.actions import launching
+from tuning.actions import launching, projects
 from tuning.reads import device_status, network_list
 from tuning.reads.network_list import NetworkDict
 from tuning.validation import OptionDict, Type
@@ -46,9 +47,11 @@ class LaunchForm(forms.Form):
         widget=forms.TextInput(attrs={"list": "target-tags"}),
     )
 
-    def __init__(self, data: Mapping[str, Any] | None = None, **more: Any) -> None:
+    def __init__(self, user: User, data: Mapping[str, Any] | None = None, **more: Any) -> None:
         super().__init__(data, use_required_attribute=False, label_suffix="", **more)
-        self.networks = network_list.networks()
+        self.projects = [project.name for project in projects.usable(user, projects.LAUNCH)]
+        self.fields["project"] = self._project_field()
+        self.networks = self._networks(user)
         self.options = launching.tuning_options()
         self.fields["network"].initial = self.networks[0]["name"]
         self.fields["device"] = self._device_field()
@@ -64,7 +67,7 @@ class LaunchForm(forms.Form):
         """The input as `runs.launch` takes it."""
         network = self.data.get("network", "")
         options = (*launching.budget_options(), *self.options)
-        names = ("name", "target", "device", *(option["name"] for option in options))
+        names = ("project", "name", "target", "device", *(option["name"] for option in options))
         return {
             "network": network,
             "network_options": {option: self.data.get(field, "") for option, field in self._option_fields(network)},
@@ -100,6 +103,20 @@ class LaunchForm(forms.Form):
             field.errors or str(field.value() or "") != str(self.fields[field.name].initial or "")
             for field in self.advanced()
         )
+
+    def _project_field(self) -> forms.Field:
+        return forms.CharField(
+            label="Project",
+            required=False,
+            initial=self.projects[0] if self.projects else None,
+            widget=forms.Select(choices=[(name, name) for name in self.projects]),
+            help_text="Its members see the run.",
+        )
+
+    def _networks(self, user: User) -> list[NetworkDict]:
+        """Those that the project can tune that is chosen."""
+        project = self["project"].value()
+        return [one for one in network_list.networks(user) if one["project"] in (None, project)]
 
     def _device_field(self) -> forms.Field:
         """With what was entered among the choices: a tracker may have lost that key meanwhile."""

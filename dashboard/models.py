@@ -41,7 +41,7 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 
 
 class ApiToken(models.Model):
-    """Lets a script act as a user. Only a digest is stored: the token is shown once, when it is issued.
+    """Lets a script act as a user, in one project or in all of theirs. Only a digest is stored: the token is shown once, when it is issued.
 
     A revoked token is deleted.
     """
@@ -54,6 +54,8 @@ class ApiToken(models.Model):
         ADMIN = "admin", "all that your role allows"
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
+    project = models.ForeignKey("tuning.Project", on_delete=models.CASCADE, null=True, related_name="+")
+    """The only project that it is for; all projects of its owner if null."""
     name = models.CharField(max_length=LONGEST_NAME, default=UNNAMED)
     scope = models.CharField(max_length=10, choices=Scope.choices, default=Scope.ADMIN)
     digest = models.CharField(max_length=64, unique=True)

@@ -424,6 +424,7 @@ AUTHENTICATION_BACKENDS = [
     *(["dashboard.people.single_sign_on.SingleSignOn"] if OIDC_ISSUER else []),
 ]
 """The limits must be first, and Roles the first that grants permissions: what they refuse, others aren't asked."""
+
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     *(

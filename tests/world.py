@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.utils import timezone
 
+from dashboard.accounts import put_into_role
 from dashboard.models import Person
 from tuning.engines.wire.protocol import Event, TaskInfo, TasksExtracted, TensorInfo, TrialMeasured
 from tuning.logs.meta_schedule import FAILED_RUN_SECS, RECORDS, WORKLOADS
-from tuning.models import Benchmark, Compilation, ExtractedTask, Extraction, Network, Run, RunDelta, Task
+from tuning.models import Benchmark, Compilation, ExtractedTask, Extraction, Network, Project, Run, RunDelta, Task
 from tuning.work.recorder import Recorder
 
 TARGET = {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}
@@ -21,15 +22,26 @@ TARGET = {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}
 def make_user(role: str = "operator", name: str | None = None) -> User:
     """A user with the role viewer, operator or admin."""
     user = User.objects.create_user(name or f"a-{role}", password="correct horse")
-    user.groups.add(Group.objects.get(name=role))
+    put_into_role(user, role)
     Person.saw(user)  # So that the first request needn't write that.
     return user
+
+
+def first_project() -> int:
+    """The key of the project that everything in these tests belongs to, unless they say otherwise."""
+    return Project.objects.default().pk
+
+
+def share_first_project() -> None:
+    """Let operators stop and delete each other's runs there."""
+    Project.objects.filter(pk=first_project()).update(shared=True)
 
 
 def make_run(**values: Any) -> Run:
     """A queued run of an MLP with 64 trials, unless the values say otherwise."""
     network, _ = Network.objects.get_or_create(fingerprint="mlp", defaults={"name": "mlp", "options": {"batch": 1}})
     defaults: dict[str, Any] = {
+        "project": Project.objects.default(),
         "name": "mlp",
         "network": network,
         "target": TARGET,
@@ -44,6 +56,7 @@ def make_run(**values: Any) -> Run:
 def make_network(name: str = "net", **values: Any) -> Network:
     """An uploaded network without its file."""
     defaults: dict[str, Any] = {
+        "project": Project.objects.default(),
         "kind": "onnx",
         "fingerprint": name,
         "sha256": "0" * 64,

@@ -11,16 +11,20 @@ from ninja.security import HttpBearer
 from ninja.security import SessionAuth as NinjaSessionAuth
 
 from dashboard.accounts import (
+    CANCEL,
     CHANGE,
     CHANGE_COMPILATION,
     COMPILE,
+    DELETE,
     DELETE_NETWORK,
     LAUNCH,
     MANAGE_PEOPLE,
     SEE_AUDIT,
+    STOP,
     UPLOAD,
     VIEW,
     VIEW_PEOPLE,
+    Scope,
     in_scope,
 )
 from dashboard.people.backends import token_of
@@ -28,9 +32,12 @@ from dashboard.people.backends import token_of
 WHAT = {
     VIEW: "look at runs",
     LAUNCH: "launch runs",
-    CHANGE: "stop, resume, extend, edit, mark or delete runs",
+    CHANGE: "resume, extend, edit or mark runs",
+    STOP: "stop runs",
+    DELETE: "delete or restore runs",
     COMPILE: "compile runs",
-    CHANGE_COMPILATION: "cancel or benchmark compilations",
+    CHANGE_COMPILATION: "benchmark compilations again",
+    CANCEL: "cancel compilations",
     UPLOAD: "upload models or extract tasks",
     DELETE_NETWORK: "delete models",
     SEE_AUDIT: "see the audit log",
@@ -78,4 +85,7 @@ def _permitted(request: HttpRequest, permission: str) -> User | None:
 
 def _limit(user: User, permission: str) -> str:
     token = token_of(user)
-    return "Your role" if token is None or in_scope(token.scope, permission) else f"This token's scope, {token.scope},"
+    if token is None or in_scope(token, permission):
+        return "Your role"
+    site = token.project_id is not None and token.scope == Scope.ADMIN
+    return "A project's token" if site else f"This token's scope, {token.scope},"

@@ -72,4 +72,5 @@ TOKEN = _plain(
     name=_NAME,
     scope={"type": "string", "enum": Scope.values},
     days={"type": ["integer", "null"], "minimum": 1, "maximum": LONGEST_DAYS},
+    project={"type": ["string", "null"], "description": "A project of yours, by name; all of them if left out."},
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest
 from ninja import Query, Router
 
+from dashboard.http.access import person
 from tuning.reads.comparing import ComparisonDict, baseline_of, compare, runs_of
 
 from . import queries
@@ -14,7 +15,7 @@ router = Router(tags=["runs"])
 
 
 @router.get("compare", response={200: ComparisonDict, **ERRORS})
-def compare_runs(request: HttpRequest, query: Query[queries.CompareQuery]) -> ComparisonDict:  # noqa: ARG001
+def compare_runs(request: HttpRequest, query: Query[queries.CompareQuery]) -> ComparisonDict:
     """Compare two to eight runs with a baseline: estimates, speeds, tasks, differing options, and caveats."""
-    runs = runs_of(query.runs)
+    runs = runs_of(person(request), query.runs)
     return compare(runs, baseline_of(runs, query.baseline))

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
+from dashboard.http.access import find
 from dashboard.http.downloads import response
 from tuning.actions import compilations
 from tuning.models import Compilation, Run
@@ -38,7 +38,7 @@ def download(path: str, *content_types: str) -> Callable[[V], V]:
 @download("runs/{int:run_id}/records", "application/zip", "application/jsonl")
 def get_records(request: HttpRequest, run_id: int, query: Query[queries.RecordQuery]) -> HttpResponseBase:
     """Records as a zip of MetaSchedule's two files, which stock TVM reads, or as JSON lines. 409 if there are none yet."""
-    run = _run(run_id)
+    run = _run(request, run_id)
     found = downloads.record_file(run, query.format, query.which, k=query.k, task=query.task)
     return response(request, run, found)
 
@@ -46,28 +46,28 @@ def get_records(request: HttpRequest, run_id: int, query: Query[queries.RecordQu
 @download("runs/{int:run_id}/trials.csv", "text/csv")
 def get_trials_csv(request: HttpRequest, run_id: int, query: Query[queries.TaskQuery]) -> HttpResponseBase:
     """All trials as CSV; latencies and times in seconds, empty if not measured."""
-    run = _run(run_id)
+    run = _run(request, run_id)
     return response(request, run, downloads.trial_file(run, "csv", task=query.task))
 
 
 @download("runs/{int:run_id}/trials.parquet", "application/vnd.apache.parquet")
 def get_trials_parquet(request: HttpRequest, run_id: int, query: Query[queries.TaskQuery]) -> HttpResponseBase:
     """All trials as Parquet with the columns of the CSV; metadata has the run, network and target."""
-    run = _run(run_id)
+    run = _run(request, run_id)
     return response(request, run, downloads.trial_file(run, "parquet", task=query.task))
 
 
 @download("runs/{int:run_id}/console.log", "text/plain")
 def get_console_log(request: HttpRequest, run_id: int) -> HttpResponseBase:
     """Everything that the engine, TVM and compilers have printed so far."""
-    run = _run(run_id)
+    run = _run(request, run_id)
     return response(request, run, downloads.console_file(run))
 
 
 @download("compilations/{int:compilation_id}/artifact", "application/octet-stream")
 def get_artifact(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
     """The shared library of a compilation. 409 if there is none."""
-    compilation = _compilation(compilation_id)
+    compilation = _compilation(request, compilation_id)
     answer = response(request, compilation.run, artifacts.library_file(compilation))
     if request.method == "GET" and answer.status_code == 200:
         compilations.note_download(compilation)
@@ -77,20 +77,20 @@ def get_artifact(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
 @download("compilations/{int:compilation_id}/manifest", "application/json")
 def get_manifest(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
     """A description of the library: versions, target, inputs, outputs, the record of each function, checksums."""
-    compilation = _compilation(compilation_id)
+    compilation = _compilation(request, compilation_id)
     return response(request, compilation.run, artifacts.manifest_file(compilation))
 
 
 @download("compilations/{int:compilation_id}/console.log", "text/plain")
 def get_compile_console_log(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
     """Everything that TVM, compilers and linker printed, also if the compilation failed."""
-    compilation = _compilation(compilation_id)
+    compilation = _compilation(request, compilation_id)
     return response(request, compilation.run, artifacts.log_file(compilation))
 
 
-def _compilation(key: int) -> Compilation:
-    return get_object_or_404(Compilation.objects.kept().select_related("run__network"), pk=key)
+def _compilation(request: HttpRequest, key: int) -> Compilation:
+    return find(request, Compilation.objects.kept().select_related("run__network"), pk=key)
 
 
-def _run(run_id: int) -> Run:
-    return get_object_or_404(Run.objects.select_related("network"), pk=run_id)
+def _run(request: HttpRequest, run_id: int) -> Run:
+    return find(request, Run.objects.select_related("network"), pk=run_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
@@ -15,6 +16,7 @@ from tuning.validation import Busy, Conflict, Invalid
 
 def handle_errors(api: NinjaAPI) -> None:
     """Give all errors one shape. Unexpected exceptions are left to Django, which logs them."""
+    api.add_exception_handler(PermissionDenied, _not_allowed)
 
     @api.exception_handler(HttpError)
     def http_error(_request: HttpRequest, error: HttpError) -> HttpResponse:
@@ -43,6 +45,10 @@ def handle_errors(api: NinjaAPI) -> None:
     @api.exception_handler(ValidationError)
     def bad_parameter(_request: HttpRequest, error: ValidationError) -> HttpResponse:
         return error_response(422, fields=dict(map(_field, error.errors)))
+
+
+def _not_allowed(_request: HttpRequest, error: PermissionDenied | type[PermissionDenied]) -> HttpResponse:
+    return error_response(403, str(error) or None)
 
 
 def _field(error: dict[str, Any]) -> tuple[str, str]:

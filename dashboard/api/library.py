@@ -6,6 +6,7 @@ from django.http import Http404, HttpRequest
 from ninja import Query, Router
 from typing_extensions import TypedDict
 
+from dashboard.http.access import person
 from tuning.reads.library import EntryDict, WorkloadDict, workload
 
 from . import queries
@@ -23,18 +24,18 @@ class LibraryPage(TypedDict):
 
 
 @router.get("library", response={200: LibraryPage, **ERRORS})
-def list_library(request: HttpRequest, query: Query[queries.LibraryQuery]) -> LibraryPage:  # noqa: ARG001
-    """The best record of each workload on each target, over all runs."""
-    wanted = query.filter()
+def list_library(request: HttpRequest, query: Query[queries.LibraryQuery]) -> LibraryPage:
+    """The best record of each workload on each target, over all runs of your projects."""
+    wanted = query.filter(person(request))
     found, total = wanted.entries(query.offset, query.limit), wanted.count()
     after = query.offset + len(found)
     return {"items": found, "total": total, "next": after if found and after < total else None}
 
 
 @router.get("library/{slug:workload_hash}", response={200: WorkloadDict, **ERRORS})
-def get_workload(request: HttpRequest, workload_hash: str) -> WorkloadDict:  # noqa: ARG001
+def get_workload(request: HttpRequest, workload_hash: str) -> WorkloadDict:
     """One workload: its function and every run's measurements by target."""
-    found = workload(workload_hash)
+    found = workload(person(request), workload_hash)
     if found is None:
         raise Http404
     return found

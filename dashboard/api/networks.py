@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
-from django.contrib.auth.models import User
 from django.http import HttpRequest
-from django.shortcuts import get_object_or_404
 from ninja import File, Form, Router, Status
 from ninja.files import UploadedFile
 from typing_extensions import TypedDict
 
 from dashboard.accounts import DELETE_NETWORK, UPLOAD
-from tuning.actions import launching, networks
+from dashboard.http.access import find, person
+from tuning.actions import launching, networks, projects
 from tuning.models import Extraction, ExtractionDict, Network, NetworkDetail
 from tuning.reads import network_list
 from tuning.reads.network_list import NetworkDict
@@ -35,9 +34,10 @@ class NetworkList(TypedDict):
 
 
 @router.get("networks", response={200: NetworkList, **ERRORS})
-def list_networks(request: HttpRequest) -> NetworkList:  # noqa: ARG001
+def list_networks(request: HttpRequest) -> NetworkList:
     """The networks that can be tuned, and all options with defaults and bounds."""
-    return {"items": network_list.networks(), "run_options": [*launching.budget_options(), *launching.tuning_options()]}
+    items = network_list.networks(person(request))
+    return {"items": items, "run_options": [*launching.budget_options(), *launching.tuning_options()]}
 
 
 @router.post("networks", response={200: NetworkDetail, 201: NetworkDetail, **ERRORS}, auth=needs(UPLOAD))
@@ -45,24 +45,26 @@ def upload_network(
     request: HttpRequest,
     file: Annotated[UploadedFile, File(description="ONNX, or a Relax module as `tvm.ir.save_json` writes it")],
     name: Annotated[str, Form(description="By default, the file's name.")] = "",
+    project: Annotated[str, Form(description="By name; can be left out by those who upload to only one.")] = "",
     dims: Annotated[str, Form(description='Values of the model\'s open dimensions: `{"batch": 1}`.')] = "",
 ) -> Status[NetworkDetail]:
     """Upload a model, which is checked first. 201, or 200 if it exists already. Errors are listed by field."""
-    assert isinstance(request.user, User)
-    network, new = networks.upload(file, file.name or "", request.user, name=name, dims=_dims(dims))
+    user, values = person(request), _dims(dims)
+    owner = projects.chosen(project, user, UPLOAD)
+    network, new = networks.upload(file, owner, user, name=name, dims=values)
     return Status(201 if new else 200, network.to_dict())
 
 
 @router.get("networks/{int:network_id}", response={200: NetworkDetail, **ERRORS})
-def get_network(request: HttpRequest, network_id: int) -> NetworkDetail:  # noqa: ARG001
+def get_network(request: HttpRequest, network_id: int) -> NetworkDetail:
     """An uploaded model, or a built-in network that has been used."""
-    return get_object_or_404(Network, pk=network_id).to_dict()
+    return find(request, Network.objects.select_related("project", "uploaded_by"), pk=network_id).to_dict()
 
 
 @router.delete("networks/{int:network_id}", response={204: None, **ERRORS}, auth=needs(DELETE_NETWORK))
-def delete_network(request: HttpRequest, network_id: int) -> Status[None]:  # noqa: ARG001
+def delete_network(request: HttpRequest, network_id: int) -> Status[None]:
     """Delete an uploaded model that has no runs."""
-    networks.delete(get_object_or_404(Network, pk=network_id))
+    networks.delete(find(request, Network.objects.all(), DELETE_NETWORK, pk=network_id))
     return Status(204, None)
 
 
@@ -74,15 +76,14 @@ def delete_network(request: HttpRequest, network_id: int) -> Status[None]:  # no
 )
 def extract_tasks(request: HttpRequest) -> Status[ExtractionDict]:
     """Extract a network's tasks for a target. Ask for the extraction until its status is finished or failed."""
-    assert isinstance(request.user, User)
-    extraction = networks.extract_tasks(bodies.json_object(request), request.user)
+    extraction = networks.extract_tasks(bodies.json_object(request), person(request))
     return Status(202, extraction.to_dict())
 
 
 @router.get("extractions/{int:extraction_id}", response={200: ExtractionDict, **ERRORS})
-def get_extraction(request: HttpRequest, extraction_id: int) -> ExtractionDict:  # noqa: ARG001
+def get_extraction(request: HttpRequest, extraction_id: int) -> ExtractionDict:
     """The extraction, with its tasks once it is finished."""
-    return get_object_or_404(Extraction.objects.select_related("network"), pk=extraction_id).to_dict()
+    return find(request, Extraction.objects.select_related("network"), pk=extraction_id).to_dict()
 
 
 def _dims(text: str) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from ninja.errors import HttpError
 from typing_extensions import TypedDict
 
 from dashboard.accounts import MANAGE_PEOPLE, VIEW_PEOPLE, one_time_login_url
+from dashboard.http.access import person
 from dashboard.http.addresses import site_address
 from dashboard.people import managing, tokens
 from dashboard.people.backends import token_of
@@ -78,7 +79,7 @@ def make_login_url(request: HttpRequest, person_id: int) -> Status[LoginUrlDict]
 def change_role(request: HttpRequest, person_id: int) -> PersonDict:
     """Give a person another role."""
     user, body = _user(person_id), _body(request, "role")
-    managing.change_role(user, body.get("role"), by=_own(request))
+    managing.change_role(user, body.get("role"), by=person(request))
     return managing.person(user)
 
 
@@ -86,7 +87,7 @@ def change_role(request: HttpRequest, person_id: int) -> PersonDict:
 def deactivate_person(request: HttpRequest, person_id: int) -> PersonDict:
     """End a person's sessions, sockets, tokens and login URLs at once. What they did stays."""
     user = _user(person_id)
-    managing.deactivate(user, by=_own(request))
+    managing.deactivate(user, by=person(request))
     return managing.person(user)
 
 
@@ -100,15 +101,15 @@ def reactivate_person(request: HttpRequest, person_id: int) -> PersonDict:  # no
 
 @router.get("tokens", response={200: TokenList, **ERRORS})
 def list_tokens(request: HttpRequest) -> TokenList:
-    """Your own tokens, without their texts."""
-    return {"items": [tokens.shown(token) for token in _own(request).api_tokens.all()]}
+    """Your own tokens, without their texts; with a project's token, those for that project."""
+    return {"items": [tokens.shown(token) for token in tokens.of(person(request))]}
 
 
 @router.post("tokens", response={201: NewTokenDict, **ERRORS}, openapi_extra=bodies.TOKEN)
 def create_token(request: HttpRequest) -> Status[NewTokenDict]:
     """Create a token of your own, in a session: a token can't make others."""
-    user, body = _in_session(request), _body(request, "name", "scope", "days")
-    return Status(201, tokens.create(user, body.get("name"), body.get("scope"), body.get("days")))
+    user, body = _in_session(request), _body(request, *tokens.FIELDS)
+    return Status(201, tokens.create(user, **{field: body.get(field) for field in tokens.FIELDS}))
 
 
 @router.delete("tokens/{int:token_id}", response={204: None, **ERRORS})
@@ -125,16 +126,11 @@ def _body(request: HttpRequest, *fields: str) -> dict[str, Any]:
     return body
 
 
-def _own(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user
-
-
 def _in_session(request: HttpRequest) -> User:
     """The user. Raises `HttpError` 403 if they came by a token: a leaked one could outlive itself through another."""
     if token_of(request.user):
         raise HttpError(403, "A token can't make or revoke tokens. Sign in, and use the page Your account.")
-    return _own(request)
+    return person(request)
 
 
 def _user(person_id: int) -> User:

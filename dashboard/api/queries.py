@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib.auth.models import User
 from django.http import HttpRequest
 from ninja import Field, Schema
 from pydantic import ValidationInfo, model_validator
@@ -39,6 +40,7 @@ class RunQuery(Query):
     q: str = Field(
         "", max_length=200, pattern=NO_NUL, description="Words in the name of the run or its network, or in its notes."
     )
+    project: str = Field("", max_length=60, pattern=NO_NUL, description="Only runs of the project with this name.")
     network: str = Field("", max_length=100, pattern=NO_NUL, description="Only runs of the network with this name.")
     target: str = Field("", max_length=64, pattern=NO_NUL, description="Only this target, by its `target_fingerprint`.")
     tag: list[str] = Field(
@@ -137,8 +139,8 @@ class LibraryQuery(Query):
     offset: int = Field(0, ge=0, le=MAX_NUMBER)
     limit: int = Field(50, ge=1, le=200)
 
-    def filter(self) -> LibraryFilter:
-        return LibraryFilter(self.q, self.network, self.target, self.order)
+    def filter(self, user: User) -> LibraryFilter:
+        return LibraryFilter(user, self.q, self.network, self.target, self.order)
 
 
 class ConsoleQuery(Query):

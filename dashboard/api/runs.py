@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.models import User
 from django.db.models import Prefetch
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
-from dashboard.accounts import CHANGE, LAUNCH
+from dashboard.accounts import CHANGE, DELETE, LAUNCH, STOP
+from dashboard.http.access import find, person
 from dashboard.http.conditional import columns
 from dashboard.http.paging import long_page, page
 from tuning.actions import advice, curation, editing, runs
@@ -30,12 +30,12 @@ router = Router(tags=["runs"])
 
 
 @router.get("runs", response={200: shapes.RunPage, **ERRORS})
-def list_runs(request: HttpRequest, query: Query[queries.RunQuery]) -> shapes.RunPage:  # noqa: ARG001
+def list_runs(request: HttpRequest, query: Query[queries.RunQuery]) -> shapes.RunPage:
     """Runs without their tasks, by default newest first."""
     # Only the columns of tasks that alerts need.
     tasks = Task.objects.only("run_id", "index", "name", "chosen", "trials", "failed")
     whole = Run.everything.listed().prefetch_related(Prefetch("tasks", tasks))
-    runs, following = long_page(query.filter().runs(), whole, query.order, query.cursor, query.limit)
+    runs, following = long_page(query.filter().runs(person(request)), whole, query.order, query.cursor, query.limit)
     places = Run.objects.places() if any(run.status == Run.Status.QUEUED for run in runs) else {}
     return {"items": [run.to_listed_dict(tasks=run.tasks.all(), places=places) for run in runs], "next": following}
 
@@ -51,14 +51,13 @@ def act_on_runs(request: HttpRequest) -> curation.OutcomeDict:
     body = bodies.json_object(request)
     if wrong := unknown(body, Action.__struct_fields__):
         raise Invalid(wrong)
-    return curation.act(body.get("action"), body.get("runs"), body.get("tags", []))
+    return curation.act(person(request), body.get("action"), body.get("runs"), body.get("tags", []))
 
 
 @router.post("runs", response={201: RunDict, **ERRORS}, auth=needs(LAUNCH), openapi_extra=bodies.LAUNCH)
 def launch_run(request: HttpRequest) -> Status[RunDict]:
     """Queue a run. Errors are listed by field; then nothing is queued."""
-    assert isinstance(request.user, User)
-    run = runs.launch(bodies.json_object(request), request.user)
+    run = runs.launch(bodies.json_object(request), person(request))
     return Status(201, run.to_full_dict())
 
 
@@ -70,13 +69,13 @@ def launch_run(request: HttpRequest) -> Status[RunDict]:
 )
 def check_launch(request: HttpRequest) -> CheckDict:
     """The errors and warnings of a launch, without launching."""
-    return advice.check(bodies.json_object(request))
+    return advice.check(bodies.json_object(request), person(request))
 
 
 @router.get("runs/{int:run_id}", response={200: RunDict, **ERRORS})
-def get_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
+def get_run(request: HttpRequest, run_id: int) -> RunDict:
     """The run with its tasks."""
-    return _run(run_id).to_full_dict()
+    return _run(request, run_id).to_full_dict()
 
 
 @router.patch("runs/{int:run_id}", response={200: RunDict, **ERRORS}, auth=needs(CHANGE), openapi_extra=bodies.EDIT)
@@ -85,22 +84,21 @@ def edit_run(request: HttpRequest, run_id: int) -> RunDict:
 
     409 if somebody else has edited them since: nothing is changed then, and `current` has their current state.
     """
-    assert isinstance(request.user, User)
-    return editing.edit(_run(run_id), bodies.json_object(request), request.user).to_full_dict()
+    return editing.edit(_run(request, run_id, CHANGE), bodies.json_object(request), person(request)).to_full_dict()
 
 
-@router.delete("runs/{int:run_id}", response={204: None, **ERRORS}, auth=needs(CHANGE))
-def delete_run(request: HttpRequest, run_id: int) -> Status[None]:  # noqa: ARG001
+@router.delete("runs/{int:run_id}", response={204: None, **ERRORS}, auth=needs(DELETE))
+def delete_run(request: HttpRequest, run_id: int) -> Status[None]:
     """Delete a run that has ended. It is hidden everywhere, and can be restored for some days."""
-    curation.delete(_run(run_id))
+    curation.delete(_run(request, run_id, DELETE))
     return Status(204, None)
 
 
-@router.post("runs/{int:run_id}/restore", response={200: RunDict, **ERRORS}, auth=needs(CHANGE))
-def restore_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
+@router.post("runs/{int:run_id}/restore", response={200: RunDict, **ERRORS}, auth=needs(DELETE))
+def restore_run(request: HttpRequest, run_id: int) -> RunDict:
     """Undo the deletion of a run, as long as `show=deleted` lists it."""
-    curation.restore(get_object_or_404(Run.everything, pk=run_id))
-    return _run(run_id).to_full_dict()
+    curation.restore(find(request, Run.everything.all(), DELETE, pk=run_id))
+    return _run(request, run_id).to_full_dict()
 
 
 @router.patch(
@@ -111,20 +109,20 @@ def restore_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
 )
 def mark_run(request: HttpRequest, run_id: int) -> RunDict:
     """Pin, unpin, archive or unarchive a run; add and remove tags."""
-    curation.mark(_run(run_id), bodies.json_object(request))
-    return _run(run_id).to_full_dict()
+    curation.mark(_run(request, run_id, CHANGE), bodies.json_object(request))
+    return _run(request, run_id).to_full_dict()
 
 
-@router.post("runs/{int:run_id}/stop", response={200: RunDict, **ERRORS}, auth=needs(CHANGE))
-def stop_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
+@router.post("runs/{int:run_id}/stop", response={200: RunDict, **ERRORS}, auth=needs(STOP))
+def stop_run(request: HttpRequest, run_id: int) -> RunDict:
     """Stop a queued run at once, or a running one after the current trial."""
-    return runs.stop(_run(run_id)).to_full_dict()
+    return runs.stop(_run(request, run_id, STOP)).to_full_dict()
 
 
 @router.post("runs/{int:run_id}/resume", response={200: RunDict, **ERRORS}, auth=needs(CHANGE))
-def resume_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
+def resume_run(request: HttpRequest, run_id: int) -> RunDict:
     """Queue a run that ended early again, to spend the rest of its budget."""
-    return runs.resume(_run(run_id)).to_full_dict()
+    return runs.resume(_run(request, run_id, CHANGE)).to_full_dict()
 
 
 @router.post(
@@ -135,13 +133,13 @@ def resume_run(request: HttpRequest, run_id: int) -> RunDict:  # noqa: ARG001
 )
 def extend_run(request: HttpRequest, run_id: int) -> RunDict:
     """Give a run more trials, or more time if it has a limit. A run that has ended is queued again."""
-    return runs.extend(_run(run_id), bodies.json_object(request)).to_full_dict()
+    return runs.extend(_run(request, run_id, CHANGE), bodies.json_object(request)).to_full_dict()
 
 
 @router.get("runs/{int:run_id}/trials", response={200: shapes.TrialPage, **ERRORS})
-def list_trials(request: HttpRequest, run_id: int, query: Query[queries.TrialQuery]) -> shapes.TrialPage:  # noqa: ARG001
+def list_trials(request: HttpRequest, run_id: int, query: Query[queries.TrialQuery]) -> shapes.TrialPage:
     """Trials as columns. To follow a run, ask again with `after` set to the answer's `last`."""
-    run = _run(run_id)
+    run = _run(request, run_id)
     wanted = query.filter()
     found = exploring.trials(run, wanted).values_list(*TrialRow._fields, named=True)
     rows, following = page(found, wanted.column, query.cursor, query.limit, key="number")
@@ -154,27 +152,27 @@ def get_curves(request: HttpRequest, run_id: int, query: Query[queries.CurveQuer
 
     Send the answer's `ETag` as `If-None-Match` to get 304 if nothing has changed.
     """
-    run = _run(run_id)
+    run = _run(request, run_id)
     return columns(request, run, f"curves {query.points}", lambda: curves(run, query.points))
 
 
 @router.get("runs/{int:run_id}/scatter", response={200: ScatterDict, **ERRORS})
 def get_scatter(request: HttpRequest, run_id: int, query: Query[queries.ScatterQuery]) -> HttpResponseBase:
     """Trials in a window of numbers and latencies, thinned to `points`; the best and some failed ones are always included."""
-    run, window = _run(run_id), query.window()
+    run, window = _run(request, run_id), query.window()
     return columns(request, run, f"scatter {window} {query.points}", lambda: scatter(run, window, query.points))
 
 
 @router.get("runs/{int:run_id}/errors", response={200: shapes.ErrorList, **ERRORS})
-def list_errors(request: HttpRequest, run_id: int) -> shapes.ErrorList:  # noqa: ARG001
+def list_errors(request: HttpRequest, run_id: int) -> shapes.ErrorList:
     """The distinct errors of the run's trials, with counts."""
-    return {"items": [error.to_dict() for error in _run(run_id).errors.all()]}
+    return {"items": [error.to_dict() for error in _run(request, run_id).errors.all()]}
 
 
 @router.get("runs/{int:run_id}/tasks/{int:index}", response={200: shapes.TaskDetail, **ERRORS})
-def get_task(request: HttpRequest, run_id: int, index: int) -> shapes.TaskDetail:  # noqa: ARG001
+def get_task(request: HttpRequest, run_id: int, index: int) -> shapes.TaskDetail:
     """A task with its unscheduled TensorIR and its best records."""
-    return shapes.task_detail(get_object_or_404(_run(run_id).tasks, index=index))
+    return shapes.task_detail(get_object_or_404(_run(request, run_id).tasks, index=index))
 
 
 @router.get(
@@ -182,12 +180,12 @@ def get_task(request: HttpRequest, run_id: int, index: int) -> shapes.TaskDetail
     response={(200, 202): shapes.RecordDetail, **ERRORS},
     url_name="get_record",
 )
-def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Status[shapes.RecordDetail]:  # noqa: ARG001
+def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Status[shapes.RecordDetail]:
     """One of the best records with its schedule as code, its decisions and the resulting TensorIR.
 
     202 while a process applies the record: ask again after a second.
     """
-    task = get_object_or_404(_run(run_id).tasks, index=index)
+    task = get_object_or_404(_run(request, run_id).tasks, index=index)
     records = list(task.records.all())
     record = next((record for record in records if record.trial == trial), None)
     if record is None:
@@ -197,10 +195,10 @@ def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Sta
 
 
 @router.get("runs/{int:run_id}/console", response={200: ConsoleDict, **ERRORS})
-def get_console(request: HttpRequest, run_id: int, query: Query[queries.ConsoleQuery]) -> ConsoleDict:  # noqa: ARG001
+def get_console(request: HttpRequest, run_id: int, query: Query[queries.ConsoleQuery]) -> ConsoleDict:
     """What the engine printed: the end, or the part after a byte offset. Ask again with `after` set to `end`."""
-    return console.console(_run(run_id), after=query.after)
+    return console.console(_run(request, run_id), after=query.after)
 
 
-def _run(run_id: int) -> Run:
-    return get_object_or_404(Run.objects.select_related("network", "created_by"), pk=run_id)
+def _run(request: HttpRequest, run_id: int, permission: str = "") -> Run:
+    return find(request, Run.objects.select_related("network", "project", "created_by"), permission, pk=run_id)

@@ -1,4 +1,4 @@
-"""Who may read the metrics: whoever may look at runs, by token or session, and the addresses in TUNEBOARD_METRICS_FROM."""
+"""Who may read the metrics, which count the runs of all projects: the site's admins, by token or session, and the addresses in TUNEBOARD_METRICS_FROM."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest
 
-from dashboard.accounts import VIEW
+from dashboard.accounts import SEE_METRICS
 from dashboard.http.addresses import client_address
 from dashboard.http.middleware import bearer_token, user_of
 from dashboard.models import digest
@@ -23,7 +23,7 @@ _confirmed: dict[str, float] = {}
 
 
 def may_read(request: HttpRequest) -> bool:
-    return _is_allowed(request) or _is_viewer(request)
+    return _is_allowed(request) or _is_admin(request)
 
 
 def _is_allowed(request: HttpRequest) -> bool:
@@ -33,8 +33,8 @@ def _is_allowed(request: HttpRequest) -> bool:
     return address is not None and any(address in network for network in settings.METRICS_FROM)
 
 
-def _is_viewer(request: HttpRequest) -> bool:
-    """Whether a token or session is of somebody who may look at runs."""
+def _is_admin(request: HttpRequest) -> bool:
+    """Whether a token or session is of somebody who may see figures of the whole site."""
     authorization = request.headers.get("Authorization", "")
     # Only a token: anything else in this header proves nothing, and may come with a session that does.
     token = bearer_token(authorization)
@@ -44,7 +44,7 @@ def _is_viewer(request: HttpRequest) -> bool:
     except DATABASE_OUTAGE:
         connection.close()
         return key is not None and time.monotonic() < _confirmed.get(key, float("-inf")) + TRUSTED_S
-    may = user is not None and user.has_perm(VIEW)
+    may = user is not None and user.has_perm(SEE_METRICS)
     if key is not None and may:
         _confirmed[key] = time.monotonic()
     elif key is not None:

@@ -52,7 +52,7 @@ def person(user: User) -> PersonDict:
 def _users() -> QuerySet[User]:
     return (
         User.objects.select_related("person", "identity")
-        .prefetch_related("groups")
+        .prefetch_related("groups", "memberships")
         .annotate(tokens=Count("api_tokens"))
     )
 

@@ -6,24 +6,29 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 from django.utils import timezone
 from typing_extensions import TypedDict
 
 from dashboard.models import LONGEST_NAME, ApiToken
 from tuning import audit
-from tuning.validation import Invalid, natural
+from tuning.models import Project, project_of_token
+from tuning.validation import Invalid, gather, natural
 
 Scope = ApiToken.Scope
 LONGEST_DAYS = 3650
 MOST = 100
 """Tokens of one user."""
+FIELDS = ("name", "scope", "days", "project")
+"""What may be asked for."""
 
 
 class TokenDict(TypedDict):
-    """A token without its text. `expires_at` is null if it never expires."""
+    """A token without its text. `expires_at` is null if it never expires, `project` if it is for all projects of its owner."""
 
     id: int
     name: str
+    project: str | None
     scope: str
     created_at: datetime
     expires_at: datetime | None
@@ -60,14 +65,45 @@ def checked(name: Any, scope: Any, days: Any = None) -> Asked:
     return {"name": name.strip(), "scope": scope, "expires_at": expires_at}
 
 
-def create(user: User, name: Any, scope: Any, days: Any = None) -> NewTokenDict:
-    """Create a token of the user. Raises `Invalid`."""
-    asked = checked(name, scope, days)
+def projects(user: User) -> QuerySet[Project]:
+    """Those that a token of the user can be for."""
+    return Project.objects.seen_by(user)
+
+
+def project_named(user: User, name: Any) -> Project | None:
+    """The project of a new token of the user; None, for all of theirs, without a name. Raises `Invalid`."""
+    if name in (None, ""):
+        return None
+    known = {one.name: one for one in projects(user)}
+    if not isinstance(name, str) or name not in known:
+        raise Invalid({"project": f"Must be one of these projects, or be left out: {', '.join(known)}."})
+    return known[name]
+
+
+def of(user: User) -> QuerySet[ApiToken]:
+    """The user's tokens; with a project's token only those for that project, since names tell of others."""
+    found, project = user.api_tokens.select_related("project"), project_of_token(user)
+    return found if project is None else found.filter(project=project)
+
+
+def create(user: User, name: Any, scope: Any, days: Any = None, project: Any = None) -> NewTokenDict:
+    """Create a token of the user, for one project or for all of theirs. Raises `Invalid`."""
+    wrong: dict[str, str] = {}
+    asked = gather(wrong, checked, name, scope, days)
+    chosen = gather(wrong, project_named, user, project)
+    if wrong:
+        raise Invalid(wrong)
     if user.api_tokens.count() >= MOST:
         raise Invalid({"name": f"You have {MOST} tokens already. Revoke some that you no longer use."})
-    with audit.act("token.create", user, name=asked["name"], scope=asked["scope"]):
-        token, text = ApiToken.make(user, **asked)
+    token, text = made(user, chosen, asked)
     return {**shown(token), "token": text}
+
+
+def made(user: User, project: Project | None, asked: Asked) -> tuple[ApiToken, str]:
+    """A new token and its text, recorded."""
+    where = {"project": project.name} if project else {}
+    with audit.act("token.create", user, name=asked["name"], scope=asked["scope"], **where):
+        return ApiToken.make(user, project=project, **asked)
 
 
 def revoke(token: ApiToken) -> None:
@@ -80,6 +116,7 @@ def shown(token: ApiToken) -> TokenDict:
     return {
         "id": token.pk,
         "name": token.name,
+        "project": token.project.name if token.project else None,
         "scope": token.scope,
         "created_at": token.created_at,
         "expires_at": token.expires_at,

@@ -6,13 +6,13 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth import logout, update_session_auth_hash
-from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import password_validators_help_texts
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_POST
 
+from dashboard.http.access import person
 from dashboard.people import limits, managing, tokens
 from dashboard.people.passwords import password_form
 from dashboard.people.sessions import end_sessions
@@ -31,7 +31,7 @@ def account_page(request: HttpRequest) -> HttpResponse:
 @posted_to("account_page")
 def account_password(request: HttpRequest) -> HttpResponse:
     """Set or change the password; all other sessions end."""
-    user = _own(request)
+    user = person(request)
     try:
         managing.check_may_have_password(user)
     except Conflict as conflict:
@@ -56,9 +56,9 @@ def account_password(request: HttpRequest) -> HttpResponse:
 @posted_to("account_page")
 def token_create(request: HttpRequest) -> HttpResponse:
     """Shows the new token, in this answer only."""
-    asked = {field: request.POST.get(field, "") for field in ("name", "scope", "days")}
+    asked = {field: request.POST.get(field, "") for field in tokens.FIELDS}
     try:
-        made = tokens.create(_own(request), **asked)
+        made = tokens.create(person(request), **asked)
     except Invalid as invalid:
         return _page(request, status=422, wrong=invalid.fields, asked=asked)
     return _page(request, status=201, made=made)
@@ -66,7 +66,7 @@ def token_create(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
-    token = get_object_or_404(_own(request).api_tokens, pk=pk)
+    token = get_object_or_404(person(request).api_tokens, pk=pk)
     tokens.revoke(token)
     messages.success(request, f"The token {token.name} is revoked.")
     return redirect("account_page")
@@ -75,17 +75,12 @@ def token_revoke(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def sign_out_everywhere(request: HttpRequest) -> HttpResponse:
     """End all of one's own sessions, this one included."""
-    user = _own(request)
+    user = person(request)
     with audit.act("person.sign_out_everywhere", user):
         end_sessions(user)
     logout(request)
     messages.success(request, "You are signed out everywhere. Your tokens still work.")
     return redirect("sign_in")
-
-
-def _own(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user
 
 
 def _may_have_password(user: User) -> bool:
@@ -97,13 +92,14 @@ def _may_have_password(user: User) -> bool:
 
 
 def _page(request: HttpRequest, status: int = 200, **more: Any) -> HttpResponse:
-    user = _own(request)
+    user = person(request)
     context = {
         "person": managing.person(user),
         "password": password_form(request, user),
         "may_have_password": _may_have_password(user),
         "rules": password_validators_help_texts(),
-        "tokens": user.api_tokens.all(),
+        "tokens": tokens.of(user),
+        "projects": tokens.projects(user),
         "scopes": tokens.Scope.choices,
         "asked": {"scope": tokens.Scope.READ},
         "sessions": user.kept_sessions.count(),

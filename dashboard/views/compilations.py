@@ -7,12 +7,12 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import permission_required
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard.accounts import CHANGE_COMPILATION, COMPILE
+from dashboard.accounts import CANCEL, CHANGE_COMPILATION, COMPILE, On
+from dashboard.http.access import find, person
 from dashboard.presentation import charts
 from dashboard.presentation import compilations as words
 from dashboard.presentation.snippets import snippets
@@ -31,10 +31,10 @@ may_change = permission_required(CHANGE_COMPILATION, raise_exception=True)
 @permission_required(COMPILE, raise_exception=True)
 def compile_run(request: HttpRequest, pk: int) -> HttpResponse:
     """Queues a compilation of the run and shows it."""
-    run = get_object_or_404(Run.objects.select_related("network"), pk=pk)
+    run = find(request, Run.objects.select_related("network"), COMPILE, pk=pk)
     given = {option["name"]: request.POST.get(option["name"], "") for option in compilations.compile_options()}
     try:
-        made = compilations.compile_run(run, {name: value for name, value in given.items() if value}, _user(request))
+        made = compilations.compile_run(run, {name: value for name, value in given.items() if value}, person(request))
     except Invalid as invalid:
         messages.error(request, f"Not compiled. {' '.join(invalid.fields.values())}")
     except Conflict as conflict:
@@ -47,11 +47,12 @@ def compile_run(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
     """One compilation; its script keeps the page up to date."""
-    compilation = _compilation(pk)
+    compilation = _compilation(request, pk)
     shown = compilation.to_dict()
     context = {
         "compilation": compilation,
         "run": compilation.run,
+        "may": On(request.user, compilation),
         "shown": shown,
         "sentence": words.sentence(compilation),
         "steps": _steps(compilation),
@@ -72,22 +73,23 @@ def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
-def compilation_figures(_request: HttpRequest, pk: int) -> JsonResponse:
+def compilation_figures(request: HttpRequest, pk: int) -> JsonResponse:
     """The Plotly figure of its benchmarks over time."""
-    return JsonResponse({"history": charts.benchmark_figure(_compilation(pk).to_dict()["benchmarks"])})
+    return JsonResponse({"history": charts.benchmark_figure(_compilation(request, pk).to_dict()["benchmarks"])})
 
 
 @require_POST
-@may_change
+@permission_required(CANCEL, raise_exception=True)
 def compilation_cancel(request: HttpRequest, pk: int) -> HttpResponse:
-    return act(request, lambda: compilations.cancel(_compilation(pk)), "compilation_page", pk=pk)
+    compilation = _compilation(request, pk, CANCEL)
+    return act(request, lambda: compilations.cancel(compilation), "compilation_page", pk=pk)
 
 
 @require_POST
 @may_change
 def compilation_benchmark(request: HttpRequest, pk: int) -> HttpResponse:
     """Verifies and benchmarks the library once more."""
-    proof = partial(compilations.benchmark, _compilation(pk), _user(request))
+    proof = partial(compilations.benchmark, _compilation(request, pk, CHANGE_COMPILATION), person(request))
     return act(request, proof, "compilation_page", pk=pk)
 
 
@@ -161,10 +163,5 @@ def _taken(compilation: Compilation) -> dict[str, Any]:
         return {"gone": str(gone)}
 
 
-def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user
-
-
-def _compilation(pk: int) -> Compilation:
-    return get_object_or_404(Compilation.objects.shown(), pk=pk)
+def _compilation(request: HttpRequest, pk: int, permission: str = "") -> Compilation:
+    return find(request, Compilation.objects.shown(), permission, pk=pk)

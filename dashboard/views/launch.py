@@ -7,7 +7,6 @@ from collections import Counter
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import permission_required
-from django.contrib.auth.models import User
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -15,6 +14,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from dashboard.accounts import LAUNCH
 from dashboard.forms import LaunchForm
+from dashboard.http.access import person
 from tuning.actions import advice, runs
 from tuning.host import targets
 from tuning.models import Run
@@ -26,7 +26,7 @@ from tuning.validation import Busy, Invalid
 @permission_required(LAUNCH, raise_exception=True)
 def launch(request: HttpRequest) -> HttpResponse:
     """Shows the form with initial values from the URL. On POST it launches the run and shows its page, or shows the form with errors (422)."""
-    form = LaunchForm(request.POST if request.method == "POST" else None, initial=request.GET.dict())
+    form = LaunchForm(person(request), request.POST if request.method == "POST" else None, initial=request.GET.dict())
     if form.is_bound and (run := _launched(request, form)):
         messages.success(request, f"Launched as run {run.pk}.")
         return redirect("run_page", pk=run.pk)
@@ -37,8 +37,8 @@ def launch(request: HttpRequest) -> HttpResponse:
 @permission_required(LAUNCH, raise_exception=True)
 def check(request: HttpRequest) -> JsonResponse:
     """Warnings about the form's current values, by field name, and a label of its target."""
-    form = LaunchForm(request.POST)
-    checked = advice.check(form.order())
+    form = LaunchForm(person(request), request.POST)
+    checked = advice.check(form.order(), person(request))
     return JsonResponse({"warnings": checked["warnings"], "target": checked["target"]})
 
 
@@ -54,16 +54,15 @@ def target_tags(_request: HttpRequest) -> JsonResponse:
 
 
 def _launched(request: HttpRequest, form: LaunchForm) -> Run | None:
-    assert isinstance(request.user, User)
     try:
-        run = runs.launch(form.order(), request.user)
+        run = runs.launch(form.order(), person(request))
     except Invalid as invalid:
         form.refuse(invalid.fields)
         return None
     except Busy as busy:  # What was entered stays in the form.
         form.refuse({"target": str(busy)})
         return None
-    for message in advice.check(form.order())["warnings"].values():
+    for message in advice.check(form.order(), person(request))["warnings"].values():
         messages.warning(request, message)
     return run
 

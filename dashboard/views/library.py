@@ -8,6 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from dashboard.http.access import person
 from tuning.models import Task
 from tuning.reads import library
 from tuning.validation import natural
@@ -46,9 +47,9 @@ def library_page(request: HttpRequest) -> HttpResponse:
         "newer": max(0, offset - PAGE) or None,
         "older": offset + PAGE if len(entries) > PAGE else None,
         "heads": [_head(wanted, *column) for column in COLUMNS],
-        "networks": library.networks(),
-        "targets": library.targets(),
-        "any": bool(entries) or Task.objects.kept().measured().exists(),
+        "networks": library.networks(wanted.user),
+        "targets": library.targets(wanted.user),
+        "any": bool(entries) or Task.objects.kept().seen_by(wanted.user).measured().exists(),
     }
     return render(request, "library/_list.html" if wants_part(request) else "library/list.html", context)
 
@@ -56,7 +57,7 @@ def library_page(request: HttpRequest) -> HttpResponse:
 @require_GET
 def workload_page(request: HttpRequest, shash: str) -> HttpResponse:
     """One workload: its function and what runs have measured for each target."""
-    workload = library.workload(shash)
+    workload = library.workload(person(request), shash)
     if workload is None:
         raise Http404
     targets = [
@@ -70,7 +71,7 @@ def _wanted(request: HttpRequest) -> library.LibraryFilter:
     given = {name: request.GET.get(name, "").replace("\0", "").strip() for name in ("q", "network", "target", "order")}
     if given["order"] not in get_args(library.LibraryOrder):
         del given["order"]
-    return library.LibraryFilter(**given)  # type: ignore[arg-type]
+    return library.LibraryFilter(person(request), **given)  # type: ignore[arg-type]
 
 
 def _offset(request: HttpRequest) -> int:

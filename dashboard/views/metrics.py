@@ -15,7 +15,9 @@ from dashboard.metrics.exposition import exposition
 def metrics(request: HttpRequest) -> HttpResponse:
     """401 for everybody who may not read them, whatever the method."""
     if not may_read(request):
-        refusal = HttpResponse("Send a token: Authorization: Bearer TOKEN\n", status=401, content_type="text/plain")
+        refusal = HttpResponse(
+            "Send a token of an admin: Authorization: Bearer TOKEN\n", status=401, content_type="text/plain"
+        )
         refusal.headers["WWW-Authenticate"] = 'Bearer realm="Tuneboard"'
         return refusal
     if request.method not in ("GET", "HEAD"):

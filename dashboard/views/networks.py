@@ -10,17 +10,16 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import permission_required
-from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from dashboard.accounts import DELETE_NETWORK, UPLOAD
+from dashboard.accounts import DELETE_NETWORK, UPLOAD, On
 from dashboard.forms import OPTION, ExtractForm
-from tuning.actions import networks
-from tuning.models import Extraction, Network
+from dashboard.http.access import find, person
+from tuning.actions import networks, projects
+from tuning.models import Extraction, Network, Project, Run
 from tuning.reads.network_list import NetworkDict, builtin_networks
 from tuning.validation import Busy, Invalid
 
@@ -30,8 +29,11 @@ RUNS = 10
 @require_GET
 def network_list(request: HttpRequest) -> HttpResponse:
     """Uploaded models, the upload form, and the built-in networks by family."""
+    user = person(request)
     context = {
-        "uploaded": Network.objects.uploaded().with_runs().select_related("uploaded_by"),
+        "uploaded": Network.objects.seen_by(user).uploaded().with_runs(user).select_related("project", "uploaded_by"),
+        "projects": projects.usable(user, UPLOAD),
+        "several_projects": Project.objects.seen_by(user).count() > 1,
         "families": [(family, list(them)) for family, them in groupby(builtin_networks(), itemgetter("family"))],
         "limit_mb": settings.UPLOAD_MB,
         "limit_s": settings.INSPECT_S,
@@ -48,7 +50,8 @@ def builtin_page(request: HttpRequest, name: str) -> HttpResponse:
     form = ExtractForm(network["options"], request.POST if request.method == "POST" else None)
     if form.is_bound and (made := _extracted(request, form, name)):
         return redirect("network_page", pk=made.network_id)
-    variants = Network.objects.filter(kind=Network.Kind.BUILTIN, name=name).with_runs().order_by("pk")
+    user = person(request)
+    variants = Network.objects.seen_by(user).filter(kind=Network.Kind.BUILTIN, name=name).with_runs(user).order_by("pk")
     context = {"network": network, "form": form, "variants": variants}
     return render(request, "networks/builtin.html", context, status=422 if form.is_bound else 200)
 
@@ -56,19 +59,17 @@ def builtin_page(request: HttpRequest, name: str) -> HttpResponse:
 @require_GET
 def network_page(request: HttpRequest, pk: int) -> HttpResponse:
     """One network with its tasks for the latest target, or those of `extraction`."""
-    return _page(request, _network(pk))
+    return _page(request, _network(request, pk))
 
 
 @require_POST
 @permission_required(UPLOAD, raise_exception=True)
 def network_extract(request: HttpRequest, pk: int) -> HttpResponse:
     """Starts the extraction of tasks for a target and shows it."""
-    network = _network(pk)
+    network = _network(request, pk, UPLOAD)
     form = ExtractForm([], request.POST)
-    given = {"network": network.name, "network_options": network.options, "target": request.POST.get("target", "")}
     try:
-        assert isinstance(request.user, User)
-        made = networks.extract_tasks(given, request.user)
+        made = networks.extract_tasks_of(network, request.POST.get("target", ""), person(request))
     except Invalid as invalid:
         form.refuse(invalid.fields)
         return _page(request, network, form)
@@ -79,7 +80,7 @@ def network_extract(request: HttpRequest, pk: int) -> HttpResponse:
 @permission_required(DELETE_NETWORK, raise_exception=True)
 def network_delete(request: HttpRequest, pk: int) -> HttpResponse:
     """Deletes an uploaded model that no run uses."""
-    network = _network(pk)
+    network = _network(request, pk, DELETE_NETWORK)
     try:
         networks.delete(network)
     except Invalid as invalid:
@@ -92,7 +93,7 @@ def network_delete(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 def extraction_panel(request: HttpRequest, pk: int) -> HttpResponse:
     """The state of one extraction, which the page polls."""
-    extraction = get_object_or_404(Extraction.objects.select_related("network"), pk=pk)
+    extraction = find(request, Extraction.objects.select_related("network"), pk=pk)
     response = render(request, "networks/_extraction.html", _tasks_of(extraction))
     if not extraction.is_waiting:
         # Other parts of the page are known now, too.
@@ -110,7 +111,8 @@ def _page(request: HttpRequest, network: Network, form: ExtractForm | None = Non
         "extractions": extractions,
         "operators": sorted(network.operators.items(), key=lambda item: (-item[1], item[0])),
         "operator_count": sum(network.operators.values()) or None,
-        "runs": network.runs.select_related("created_by")[:RUNS],
+        "runs": Run.objects.seen_by(person(request)).filter(network=network).select_related("created_by")[:RUNS],
+        "may": On(request.user, network),
         "launch": _launch_values(network),
         **(_tasks_of(shown) if shown else {}),
     }
@@ -145,9 +147,8 @@ def _launch_values(network: Network) -> dict[str, Any]:
 
 
 def _extracted(request: HttpRequest, form: ExtractForm, name: str) -> Extraction | None:
-    assert isinstance(request.user, User)
     try:
-        return networks.extract_tasks(form.request(name), request.user)
+        return networks.extract_tasks(form.request(name), person(request))
     except Invalid as invalid:
         form.refuse(invalid.fields)
         return None
@@ -163,6 +164,5 @@ def _builtin(name: str) -> NetworkDict:
     raise Http404
 
 
-def _network(pk: int) -> Network:
-    networks: QuerySet[Network] = Network.objects.select_related("uploaded_by")
-    return get_object_or_404(networks, pk=pk)
+def _network(request: HttpRequest, pk: int, permission: str = "") -> Network:
+    return find(request, Network.objects.select_related("project", "uploaded_by"), permission, pk=pk)

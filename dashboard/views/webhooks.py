@@ -6,12 +6,12 @@ from functools import partial
 
 from django.conf import settings
 from django.contrib.auth.decorators import permission_required
-from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts import MANAGE_WEBHOOKS
+from dashboard.http.access import person
 from tuning.actions import deliveries
 from tuning.models import Delivery
 
@@ -42,8 +42,7 @@ def webhook_page(request: HttpRequest) -> HttpResponse:
 @require_POST
 @may_manage
 def webhook_test(request: HttpRequest) -> HttpResponse:
-    assert isinstance(request.user, User)
-    attempt = partial(deliveries.send_test, request.user)
+    attempt = partial(deliveries.send_test, person(request))
     return act(request, attempt, "webhook_page", done="A test message is on its way to each address.")
 
 

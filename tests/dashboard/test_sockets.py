@@ -19,11 +19,12 @@ from django.test import Client
 from redis.asyncio import Redis
 
 from dashboard import consumers
+from dashboard.consumers import RunConsumer
 from dashboard.people import managing
 from tests.sockets import Socket
 from tests.world import make_run, make_user, measured_run, record_trials
 from tuning.host import admission, valkey
-from tuning.models import Run
+from tuning.models import Project, Run
 from tuning.notify.announce import announce, announce_status
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -93,14 +94,14 @@ async def test_it_forwards_deltas_in_order(client: Client, run: Run) -> None:
 async def test_no_delta_is_lost_while_the_state_is_read(
     client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_state = consumers._state
+    read_state = RunConsumer.state_of
 
-    def state_while_trials_arrive(pk: int) -> str | None:
-        state = read_state(pk)
+    def state_while_trials_arrive(consumer: RunConsumer, key: int) -> str | None:
+        state = read_state(consumer, key)
         announce_trials(run, [(0, 1e-3)])
         return state
 
-    monkeypatch.setattr(consumers, "_state", state_while_trials_arrive)
+    monkeypatch.setattr(RunConsumer, "state_of", state_while_trials_arrive)
     async with joined(client, run) as opened:
         state, delta = await opened.read(), await opened.read()
     assert (state["type"], state["last"]) == ("state", 3)
@@ -211,9 +212,11 @@ async def test_it_requires_https_if_the_site_uses_it(client: Client, run: Run, s
     await opened.close()
 
 
-@pytest.mark.parametrize("how", ["sign out", "deactivate", "take the role"])
+@pytest.mark.parametrize(
+    ("how", "code"), [("sign out", 4401), ("deactivate", 4403), ("take the role", 4401), ("leave the project", 4404)]
+)
 async def test_it_closes_when_the_session_or_the_role_ends(
-    client: Client, run: Run, how: str, monkeypatch: pytest.MonkeyPatch
+    client: Client, run: Run, how: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumers, "RECHECK_S", -1.0)
 
@@ -223,15 +226,17 @@ async def test_it_closes_when_the_session_or_the_role_ends(
             client.logout()
         elif how == "deactivate":
             User.objects.filter(pk=user.pk).update(is_active=False)
+        elif how == "leave the project":
+            user.memberships.update(project=Project.objects.create(name="second"))
         else:
-            user.groups.clear()
+            user.memberships.all().delete()
         announce_status(run)
 
     async with joined(client, run) as opened:
         await opened.read()
         await database_sync_to_async(revoke)()
         assert (await opened.read())["type"] == "delta", "the delta sent while the session was being checked"
-        assert await opened.closing_code() == (4403 if how == "deactivate" else 4401)
+        assert await opened.closing_code() == code
 
 
 @pytest.mark.parametrize(
@@ -361,10 +366,10 @@ async def test_it_works_again_after_redis_was_restarted(
 async def test_it_asks_to_reconnect_while_the_database_is_down(
     client: Client, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unreachable(_: int) -> str:
+    def unreachable(*_: Any) -> str:
         raise OperationalError("could not connect")
 
-    monkeypatch.setattr(consumers, "_state", unreachable)
+    monkeypatch.setattr(RunConsumer, "state_of", unreachable)
     opened = Socket(client, f"/ws/runs/{run.pk}/")
     await opened.connect()
     assert await opened.closing_code() == 1013

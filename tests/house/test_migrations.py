@@ -84,6 +84,32 @@ ROWS = {
 }
 
 
+GROUPS = ("auth_group", "auth_group_permissions", "auth_user_groups")
+"""The roles of before, which are memberships of a project now."""
+MIXED = """
+from django.contrib.auth.models import Group, User
+people = {name: User.objects.create(username=name) for name in ("ada", "both", "look", "none")}
+for name, groups in {"ada": ["admin"], "both": ["viewer", "operator"], "look": ["viewer"]}.items():
+    people[name].groups.set([Group.objects.get_or_create(name=group)[0] for group in groups])
+"""
+PROJECTS = """
+import json
+from tuning.models import Membership, Network, Project, Run
+print(json.dumps({
+    "projects": list(Project.objects.values_list("name", "shared")),
+    "members": list(Membership.objects.values_list("user__username", "role")),
+    "runs": sorted(set(Run.everything.values_list("project__name", flat=True))),
+    "networks": sorted(set(Network.objects.values_list("kind", "project__name"))),
+}))
+"""
+ROLES = """
+import json
+from django.contrib.auth.models import User
+from dashboard.accounts import role_of
+print(json.dumps({user.username: role_of(user) for user in User.objects.all()}))
+"""
+
+
 def run_code(site: LiveSite, code: str) -> str:
     return site.manage("shell", "-v", "0", "--no-imports", "-c", code)
 
@@ -125,8 +151,35 @@ def test_no_row_is_lost_and_pages_and_api_show_them(filled: LiveSite) -> None:
         table: {key: {column: after[table].get(key, {}).get(column) for column in row} for key, row in rows.items()}
         for table, rows in before.items()
     }
-    assert kept == before
+    assert {table for table in before if kept[table] != before[table]} <= {*GROUPS}
     assert_shown(filled)
+
+
+def test_everything_goes_into_one_project_where_everybody_may_do_what_they_could(filled: LiveSite) -> None:
+    run_code(filled, MIXED)
+    filled.manage("migrate", "--verbosity", "0")
+    found = json.loads(run_code(filled, PROJECTS))
+    assert found["projects"] == [["default", True]], "operators could stop each other's runs"
+    assert found["members"] == [["both", "operator"], ["grace", "operator"], ["look", "viewer"]]
+    assert found["runs"] == ["default"]
+    assert found["networks"] == [["builtin", None], ["onnx", "default"]]
+    roles = json.loads(run_code(filled, ROLES))
+    assert roles == {"ada": "admin", "both": "operator", "grace": "operator", "look": "viewer", "none": None}
+
+
+def test_a_site_that_has_people_only_is_not_new(new_site: LiveSite) -> None:
+    new_site.var.mkdir()
+    new_site.manage("migrate", "tuning", "0013", "--verbosity", "0")
+    new_site.manage("migrate", "auth", "--verbosity", "0")
+    run_code(new_site, 'from django.contrib.auth.models import User; User.objects.create(username="ada")')
+    new_site.manage("migrate", "--verbosity", "0")
+    assert json.loads(run_code(new_site, PROJECTS))["projects"] == [["default", True]]
+
+
+def test_on_a_new_site_people_stop_their_own_runs(new_site: LiveSite) -> None:
+    new_site.var.mkdir()
+    new_site.manage("migrate", "--verbosity", "0")
+    assert json.loads(run_code(new_site, PROJECTS))["projects"] == [["default", False]]
 
 
 def assert_shown(site: LiveSite) -> None:

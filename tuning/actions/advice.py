@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.contrib.auth.models import User
 from typing_extensions import TypedDict
 
 from tuning.models import Extraction, Network, Run
@@ -21,10 +22,10 @@ class CheckDict(TypedDict):
     target: str | None
 
 
-def check(data: Mapping[str, Any]) -> CheckDict:
+def check(data: Mapping[str, Any], user: User | None) -> CheckDict:
     """Check a launch without making it; `data` as for `runs.launch`."""
     try:
-        launch = Launch(data)
+        launch = Launch(data, user)
     except Invalid as invalid:
         return {"fields": invalid.fields, "warnings": {}, "target": None}
     return {"fields": {}, "warnings": warnings(launch), "target": launch.target["label"]}
@@ -59,9 +60,10 @@ def _about_tasks(launch: Launch) -> dict[str, str]:
 
 def _known_tasks(launch: Launch) -> tuple[int | None, str]:
     """The number of tasks and where it is known from."""
-    network = Network.objects.named(launch.network, launch.network_options)
+    network = Network.objects.named(launch.network, launch.network_options, launch.project)
     target = launch.target["target"]
-    for run in Run.objects.filter(network=network, tasks_total__gt=0).order_by("-pk")[:20]:
+    known = Run.objects.filter(project=launch.project, network=network, tasks_total__gt=0)
+    for run in known.order_by("-pk")[:20]:
         if run.target == target:
             return run.tasks_total, f"as in run {run.pk}"
     done = Extraction.objects.filter(network=network, status=Extraction.Status.FINISHED).order_by("-pk")[:20]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NoReturn
 
 import msgspec
+from django.contrib.auth.models import User
 from django.utils import timezone
 from msgspec import UNSET, Meta, UnsetType
 from typing_extensions import TypedDict
@@ -72,8 +73,8 @@ def mark(run: Run, data: Mapping[str, Any]) -> None:
 def pin(run: Run) -> None:
     """Show the run first in the list. Raises `Conflict`."""
     with audit.act("run.pin", run):
-        if Run.objects.filter(pinned=True).exclude(pk=run.pk).count() >= MOST_PINNED:
-            raise Conflict(f"{MOST_PINNED} runs are pinned already: unpin one of them first.")
+        if Run.objects.filter(project=run.project_id, pinned=True).exclude(pk=run.pk).count() >= MOST_PINNED:
+            raise Conflict(f"{MOST_PINNED} runs of the project are pinned already: unpin one of them first.")
         if not Run.objects.filter(pk=run.pk, archived=False).update(pinned=True):
             raise Conflict("The run is archived: unarchive it before you pin it.")
 
@@ -170,6 +171,10 @@ ACTIONS: dict[str, Callable[[Run], object]] = {
     "stop": stop,
 }
 TAGGING = ("tag", "untag")
+CHANGE = "tuning.change_run"
+PERMISSIONS = {"stop": "tuning.stop_run", "delete": "tuning.delete_run", "restore": "tuning.delete_run"}
+"""What actions need that not everybody may do who may change runs."""
+NOT_YOURS = "Your role in its project doesn't allow this, or somebody else launched it."
 
 
 class Action(msgspec.Struct):
@@ -180,17 +185,25 @@ class Action(msgspec.Struct):
     tags: Annotated[list[str], Meta(description="For `tag` and `untag`.")] = []
 
 
-def act(action: Any, runs: Any, tags: Any = "") -> OutcomeDict:
-    """Do the same to many runs. A run that can't be changed doesn't stop the others.
+def act(user: User | None, action: Any, runs: Any, tags: Any = "") -> OutcomeDict:
+    """Do the same to many runs. A run that can't be changed, or not by this user, doesn't stop the others.
 
     `runs` are ids, as a list or as text; `tags` is for `tag` and `untag`. Raises `Invalid` before anything is changed.
     """
     change = _change(action, tags)
     keys = _keys(runs)
-    found = (Run.everything if action == "restore" else Run.objects).in_bulk(keys)
+    seen = Run.everything.seen_by(user) if action == "restore" else Run.objects.seen_by(user)
+    found = seen.select_related("project").in_bulk(keys)
+    permission = PERMISSIONS.get(action, CHANGE)
     outcome: OutcomeDict = {"action": action, "done": [], "refused": {}}
     for key in keys:
-        refusal = _refusal(change, found[key]) if key in found else GONE
+        if key not in found:
+            refusal: str | None = GONE
+        elif user and not user.has_perm(permission, found[key]):
+            refusal = NOT_YOURS
+            audit.refuse(f"run.{'tag' if action in TAGGING else action}", found[key], NOT_YOURS)
+        else:
+            refusal = _refusal(change, found[key])
         if refusal is None:
             outcome["done"].append(key)
         else:

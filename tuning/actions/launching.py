@@ -8,13 +8,16 @@ from typing import Annotated, Any, Union
 
 import msgspec
 from django.conf import settings
+from django.contrib.auth.models import User
 from msgspec import UNSET, Meta, UnsetType
 
 from tuning.engines.wire.catalog import BUILTIN
 from tuning.engines.wire.protocol import Options
 from tuning.host import devices, targets
-from tuning.models import Network
+from tuning.models import Network, Project
 from tuning.validation import Invalid, OptionDict, convert, gather, options_of
+
+from . import projects
 
 SEEDS = 2**31
 NAME_LENGTH = 200
@@ -23,7 +26,7 @@ LONGEST_S = 1e7
 
 
 class NetworkChoice(msgspec.Struct):
-    """A network and the target that its tasks are extracted for."""
+    """A network, the target that its tasks are extracted for, and the project that has the network or gets the run."""
 
     network: Annotated[
         str,
@@ -39,6 +42,9 @@ class NetworkChoice(msgspec.Struct):
         Union[str, dict[str, Any]],
         Meta(description="`this` machine's CPU, one of TVM's tags (`nvidia/nvidia-a100`), or a target as an object."),
     ] = "this"
+    project: Annotated[
+        str, Meta(description="A project, by name. It can be left out by those who may do this in only one project.")
+    ] = ""
 
 
 class Choice(NetworkChoice):
@@ -98,12 +104,16 @@ def extension_options() -> list[OptionDict]:
 
 
 class Launch:
-    """A checked launch, with a seed drawn if none was given. Raises `Invalid` that names every field at fault."""
+    """A checked launch by a user, or the site itself, with a seed drawn if none was given.
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
+    Raises `Invalid` that names every field at fault.
+    """
+
+    def __init__(self, data: Mapping[str, Any], user: User | None) -> None:
         wrong: dict[str, str] = {}
         own = {*Choice.__struct_fields__, *Budget.__struct_fields__}
-        self.network = gather(wrong, _network_name, data.get("network"))
+        self.project = gather(wrong, projects.chosen, data.get("project"), user, projects.LAUNCH)
+        self.network = gather(wrong, _network_name, data.get("network"), self.project)
         self.network_options = gather(wrong, _network_options, self.network, data.get("network_options"))
         budget = {name: data.get(name, "") for name in Budget.__struct_fields__}
         self.budget = gather(wrong, convert, Budget, budget)
@@ -123,19 +133,24 @@ class Launch:
             self.options = msgspec.structs.replace(self.options, seed=secrets.randbelow(SEEDS))
 
 
-def network_choice(data: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The name and checked options of `network` and `network_options`. Raises `Invalid`."""
-    name = _network_name(data.get("network"))
-    return name, _network_options(name, data.get("network_options"))
+def network_choice(data: Mapping[str, Any], user: User | None) -> tuple[str, dict[str, Any], Project | None]:
+    """The name and checked options of `network` and `network_options`, and an uploaded model's project. Raises `Invalid`."""
+    name = data.get("network")
+    project = None if name in BUILTIN else projects.chosen(data.get("project"), user, projects.UPLOAD)
+    name = _network_name(name, project)
+    return name, _network_options(name, data.get("network_options")), project
 
 
-def _network_name(name: Any) -> str:
+def _network_name(name: Any, project: Project | None) -> str:
+    """The name of a built-in network or one of the project's models. Raises `Invalid`."""
     if name in (None, ""):
         raise Invalid({"network": "Choose a network."})
-    uploaded = Network.objects.uploaded()
-    if not isinstance(name, str) or (name not in BUILTIN and not uploaded.filter(name=name).exists()):
-        known = ", ".join([*BUILTIN, *uploaded.values_list("name", flat=True)])
-        raise Invalid({"network": f"There is no network {str(name)[:60]!r}. Known: {known}."})
+    models = Network.objects.uploaded().filter(project=project).values_list("name", flat=True)
+    if not isinstance(name, str) or (name not in BUILTIN and name not in models):
+        where = f" in the project {project}" if project and models else ""
+        raise Invalid(
+            {"network": f"There is no network {str(name)[:60]!r}{where}. Known: {', '.join([*BUILTIN, *models])}."}
+        )
     return name
 
 

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.core.files import File
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
@@ -25,7 +26,7 @@ from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import ModelFile, NetworkSpec
 from tuning.host import targets
-from tuning.models import Extraction, Network, fingerprint, networks_dir
+from tuning.models import Extraction, Network, Project, fingerprint, networks_dir
 from tuning.queue import jobs
 from tuning.validation import Invalid, natural, unknown
 from tuning.wording import target_label
@@ -40,33 +41,40 @@ INCOMING = "incoming-"
 """Prefix of files that are still being checked."""
 
 
-def stored(name: str, options: dict[str, Any]) -> Network:
-    """The network's row; a built-in network gets one when it is first used with these options."""
+def stored(name: str, options: dict[str, Any], project: Project | None) -> Network:
+    """The row of a built-in network, which gets one when it is first used with these options, or of the project's model."""
     if name not in BUILTIN:
-        return Network.objects.uploaded().get(name=name)
+        return Network.objects.get(project=project, name=name)
     defaults = {"name": name, "options": options}
-    return Network.objects.get_or_create(fingerprint=fingerprint(name, options), defaults=defaults)[0]
+    known = Network.objects.get_or_create(project=None, fingerprint=fingerprint(name, options), defaults=defaults)
+    return known[0]
 
 
 def upload(
-    file: IO[bytes], file_name: str, user: User | None, *, name: str = "", dims: Mapping[str, Any] | None = None
+    file: File[bytes],
+    project: Project,
+    user: User | None,
+    *,
+    name: str = "",
+    dims: Mapping[str, Any] | None = None,
 ) -> tuple[Network, bool]:
-    """Check a model and keep it; returns the network and whether it is new.
+    """Check a model and keep it for a project; returns the network and whether it is new.
 
-    The same file with the same dimensions is the same network, even under another name. Raises `Invalid` that names the
-    fields at fault (`file`, `name`, `dims.N`); then nothing is kept.
+    In a project, the same file with the same dimensions is the same network, even under another name. Raises `Invalid` that
+    names the fields at fault (`file`, `name`, `dims.N`); then nothing is kept.
     """
-    values = _dims(dims or {})
-    chosen = _chosen_name(name)
+    file_name, values = file.name or "", _dims(dims or {})
+    chosen = _chosen_name(name, project)
     with _incoming(file) as (path, sha256):
         kind = _kind(path, file_name)
         digest = fingerprint(kind, sha256, values)
-        if known := Network.objects.filter(fingerprint=digest).first():
+        if known := project.networks.filter(fingerprint=digest).first():
             return known, False
         found = _inspected(ModelFile(kind, str(path), values))
         network = Network(
+            project=project,
             kind=kind,
-            name=chosen or _free_name(file_name),
+            name=chosen or _free_name(file_name, project),
             fingerprint=digest,
             sha256=sha256,
             file_name=_shown(file_name),
@@ -105,8 +113,12 @@ def extract_tasks(data: Mapping[str, Any], user: User | None) -> Extraction:
     """
     if wrong := unknown(data, NetworkChoice.__struct_fields__):
         raise Invalid(wrong)
-    name, options = network_choice(data)
-    made, due = _requested(stored(name, options), data.get("target"), user)
+    return extract_tasks_of(stored(*network_choice(data, user)), data.get("target"), user)
+
+
+def extract_tasks_of(network: Network, target: Any, user: User | None) -> Extraction:
+    """The same of a network that is known. Raises `Invalid` for `target`."""
+    made, due = _requested(network, target, user)
     if due:
         jobs.enqueue(made)
     return made
@@ -157,7 +169,7 @@ def _dims(given: Mapping[str, Any]) -> dict[str, int]:
     return values
 
 
-def _chosen_name(name: str) -> str:
+def _chosen_name(name: str, project: Project) -> str:
     name = name.strip()
     if name and not NAME.fullmatch(name):
         raise Invalid(
@@ -165,15 +177,15 @@ def _chosen_name(name: str) -> str:
         )
     if name in BUILTIN:
         raise Invalid({"name": "A built-in network has that name."})
-    if name and Network.objects.uploaded().filter(name=name).exists():
+    if name and project.networks.filter(name=name).exists():
         raise Invalid({"name": "Another network has that name."})
     return name
 
 
-def _free_name(file_name: str) -> str:
-    """The file's name, with a number if it is taken."""
+def _free_name(file_name: str, project: Project) -> str:
+    """The file's name, with a number if it is taken in the project."""
     stem = re.sub(r"[^A-Za-z0-9._+-]+", "-", Path(_shown(file_name)).stem).strip("-._+")[:90] or "model"
-    taken = {*BUILTIN, *Network.objects.uploaded().values_list("name", flat=True)}
+    taken = {*BUILTIN, *project.networks.values_list("name", flat=True)}
     names = chain([stem], (f"{stem}-{number}" for number in count(2)))
     return next(name for name in names if name not in taken)
 
@@ -185,7 +197,7 @@ def _shown(file_name: str) -> str:
 
 
 @contextmanager
-def _incoming(file: IO[bytes]) -> Iterator[tuple[Path, str]]:
+def _incoming(file: File[bytes]) -> Iterator[tuple[Path, str]]:
     """A temporary copy of the file and its SHA-256. Raises `Invalid` if it is too large."""
     networks_dir().mkdir(parents=True, exist_ok=True)
     path = networks_dir() / f"{INCOMING}{uuid.uuid4().hex}"
@@ -195,7 +207,7 @@ def _incoming(file: IO[bytes]) -> Iterator[tuple[Path, str]]:
         path.unlink(missing_ok=True)
 
 
-def _copied(file: IO[bytes], path: Path) -> str:
+def _copied(file: File[bytes], path: Path) -> str:
     digest, size, limit = hashlib.sha256(), 0, settings.UPLOAD_MB << 20
     with path.open("xb") as copy:
         while chunk := file.read(READ_BYTES):
@@ -241,7 +253,7 @@ def _kept(network: Network, path: Path) -> tuple[Network, bool]:
             path.replace(network.file)
     except IntegrityError as error:
         # Another upload of the same file or name was faster.
-        if known := Network.objects.filter(fingerprint=network.fingerprint).first():
+        if known := Network.objects.filter(project=network.project, fingerprint=network.fingerprint).first():
             return known, False
         raise Invalid({"name": "Another network has that name."}) from error
     return network, True

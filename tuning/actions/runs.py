@@ -28,11 +28,12 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
     `data` is flat, as in `POST /api/v1/runs`; values may be strings, as forms send them. Raises `Invalid` that
     names every field at fault; then nothing is stored.
     """
-    checked = Launch(data)
+    checked = Launch(data, user)
     with audit.act("run.launch") as act:
         run = act.of = Run.objects.create(
             name=checked.name,
-            network=stored(checked.network, checked.network_options),
+            project=checked.project,
+            network=stored(checked.network, checked.network_options, checked.project),
             target=checked.target["target"],
             device=checked.device,
             options=msgspec.to_builtins(checked.options),

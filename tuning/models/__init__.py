@@ -10,6 +10,7 @@ from .extraction import ExtractedTask, Extraction
 from .history import EVER, Beat, Tally, TrackerSample
 from .lifecycle import LEASE, TELL_AGAIN, Leased, Queued, ended
 from .network import Network, fingerprint, networks_dir
+from .project import SEES_ALL, Membership, Project, project_of_token, roles_of, seen_by
 from .run import Run, RunQuerySet
 from .shapes import (
     Alert,
@@ -38,6 +39,7 @@ __all__ = (
     "LEASE",
     "LONGEST_NAME",
     "MAX_NUMBER",
+    "SEES_ALL",
     "TELL_AGAIN",
     "Alert",
     "AppendOnly",
@@ -57,8 +59,10 @@ __all__ = (
     "ExtractionDict",
     "LatencyDict",
     "Leased",
+    "Membership",
     "Network",
     "NetworkDetail",
+    "Project",
     "Provenance",
     "Queued",
     "Record",
@@ -86,7 +90,10 @@ __all__ = (
     "iso",
     "level_of_detail",
     "networks_dir",
+    "project_of_token",
     "provenance",
+    "roles_of",
+    "seen_by",
     "step_for",
     "trial_columns",
     "username",

@@ -10,6 +10,7 @@ from statistics import fmean, median, pstdev
 from typing import Any, ClassVar
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
 from django.utils import timezone
 
@@ -17,6 +18,7 @@ from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED
 
 from .device import deciding
 from .lifecycle import Leased, LeasedQuerySet
+from .project import seen_by
 from .run import Run
 from .shapes import BenchmarkDict, CompilationDict, CoverageDict, LatencyDict, iso, username
 
@@ -25,6 +27,10 @@ class CompilationQuerySet(LeasedQuerySet["Compilation"]):
     def kept(self) -> CompilationQuerySet:
         """Compilations of runs that aren't deleted."""
         return self.filter(run__deleted_at__isnull=True)
+
+    def seen_by(self, user: User | None) -> CompilationQuerySet:
+        """Compilations of runs of the user's projects; all of them for None, the site itself."""
+        return self.filter(seen_by(user, "run__project"))
 
     def shown(self) -> CompilationQuerySet:
         """Kept compilations with what `to_dict` reads."""
@@ -65,7 +71,7 @@ class Compilation(Leased):
         PROVE = "prove"
 
     class Source(models.TextChoices):
-        """Which records: this run's, or for each workload the best of all runs."""
+        """Which records: this run's, or for each workload the best of all runs of its project."""
 
         RUN = "run"
         LIBRARY = "library"
@@ -111,6 +117,7 @@ class Compilation(Leased):
 
     class Meta:
         ordering = ("-created_at", "-pk")
+        permissions = (("cancel_compilation", "Can cancel compilation"),)
         indexes = (models.Index(fields=("status", "stage")),)
 
     def __str__(self) -> str:

@@ -4,13 +4,49 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import msgspec
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
+
+from tuning.engines.wire.protocol import TaskInfo
 
 from .lifecycle import Leased, LeasedQuerySet
 from .network import Network, fingerprint
+from .project import seen_or_builtin
 from .shapes import ExtractedTaskDict, ExtractionDict, iso
-from .subgraph import Subgraph
+
+
+class Subgraph(models.Model):
+    """One fused subgraph of a network, as the engine numbers it."""
+
+    index = models.PositiveIntegerField()
+    name = models.CharField(max_length=500)
+    weight = models.PositiveIntegerField()
+    flop = models.FloatField()
+    """Of one execution."""
+    workload_hash = models.CharField(max_length=64)
+    args = models.JSONField(default=list)
+    tensorir = models.TextField(default="")
+
+    class Meta:
+        abstract = True
+        ordering = ("index",)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @staticmethod
+    def described(info: TaskInfo) -> dict[str, Any]:
+        """The values of these columns for a task that an engine described."""
+        told = msgspec.to_builtins(info)
+        return {field.name: told[field.name] for field in Subgraph._meta.fields}
+
+
+class ExtractionQuerySet(LeasedQuerySet["Extraction"]):
+    def seen_by(self, user: User | None) -> ExtractionQuerySet:
+        """Those of built-in networks and of the user's projects' models; all of them for None, the site itself."""
+        return self.filter(seen_or_builtin(user, "network__project"))
 
 
 class Extraction(Leased):
@@ -39,7 +75,7 @@ class Extraction(Leased):
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True)
 
-    objects = LeasedQuerySet["Extraction"].as_manager()
+    objects = ExtractionQuerySet.as_manager()
 
     class Meta:
         ordering = ("-created_at", "-pk")

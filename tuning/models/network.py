@@ -9,11 +9,13 @@ from typing import Any
 
 import msgspec
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Count, Q
 
 from tuning.engines.wire.protocol import ModelFile, NetworkSpec
 
+from .project import Project, seen_by
 from .shapes import NetworkDetail, iso, username
 
 SUFFIX = {"onnx": ".onnx", "irmodule": ".json"}
@@ -25,17 +27,32 @@ def fingerprint(*parts: Any) -> str:
 
 
 class NetworkQuerySet(models.QuerySet["Network"]):
+    def seen_by(self, user: User | None) -> NetworkQuerySet:
+        """The models of the user's projects, and built-in networks as their runs or an extraction have them; None sees all.
+
+        Which options other projects' runs have is theirs to know.
+        """
+        seen = seen_by(user)
+        if not seen:
+            return self
+        used = Network.objects.filter(seen_by(user, "runs__project")).values("pk")
+        extracted = Network.objects.filter(extractions__isnull=False).values("pk")
+        return self.filter(seen | Q(project__isnull=True) & (Q(pk__in=used) | Q(pk__in=extracted)))
+
     def uploaded(self) -> NetworkQuerySet:
         """Uploaded models by name."""
         return self.exclude(kind=Network.Kind.BUILTIN).order_by("name")
 
-    def named(self, name: str, options: dict[str, Any]) -> Network | None:
-        """The built-in network with these options, or else the uploaded model of this name; None if neither is stored."""
-        return self.filter(fingerprint=fingerprint(name, options)).first() or self.uploaded().filter(name=name).first()
+    def named(self, name: str, options: dict[str, Any], project: Project) -> Network | None:
+        """The built-in network with these options, or else the project's model of this name; None if neither is stored."""
+        builtin = self.filter(project__isnull=True, fingerprint=fingerprint(name, options)).first()
+        return builtin or self.filter(project=project, name=name).first()
 
-    def with_runs(self) -> NetworkQuerySet:
-        """Annotate `run_count`, the number of runs that aren't deleted."""
-        return self.annotate(run_count=Count("runs", filter=Q(runs__deleted_at__isnull=True)))
+    def with_runs(self, user: User | None) -> NetworkQuerySet:
+        """Annotate `run_count`, the number of the user's runs that aren't deleted."""
+        return self.annotate(
+            run_count=Count("runs", filter=Q(runs__deleted_at__isnull=True) & seen_by(user, "runs__project"))
+        )
 
 
 class Network(models.Model):
@@ -48,11 +65,13 @@ class Network(models.Model):
         ONNX = "onnx", "ONNX"
         IRMODULE = "irmodule", "IRModule"
 
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, related_name="networks")
+    """Null for a built-in network, which is everybody's."""
     kind = models.CharField(max_length=10, choices=Kind.choices, default=Kind.BUILTIN)
     name = models.CharField(max_length=100)
     options = models.JSONField(default=dict)
-    fingerprint = models.CharField(max_length=64, unique=True)
-    """Digest of name and options, or of file and dimensions."""
+    fingerprint = models.CharField(max_length=64)
+    """Digest of name and options, or of file and dimensions: a project has each model once."""
     sha256 = models.CharField(max_length=64, default="")
     """Digest of the uploaded file, and its name on disk."""
     file_name = models.CharField(max_length=255, default="")
@@ -76,7 +95,13 @@ class Network(models.Model):
     class Meta:
         constraints = (
             models.UniqueConstraint(
-                fields=("name",), condition=~Q(kind="builtin"), name="one_uploaded_network_of_a_name"
+                fields=("fingerprint",), condition=Q(project__isnull=True), name="one_builtin_network_of_a_kind"
+            ),
+            models.UniqueConstraint(fields=("project", "fingerprint"), name="one_model_a_project"),
+            models.UniqueConstraint(fields=("project", "name"), name="one_model_of_a_name_a_project"),
+            models.CheckConstraint(
+                condition=Q(kind="builtin", project__isnull=True) | (~Q(kind="builtin") & Q(project__isnull=False)),
+                name="uploaded_models_have_a_project",
             ),
         )
 
@@ -102,6 +127,7 @@ class Network(models.Model):
         return {
             "id": self.pk,
             "name": self.name,
+            "project": self.project.name if self.project else None,
             "kind": self.kind,
             "options": self.options,
             "dims": self.dims,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
@@ -17,6 +18,7 @@ from django.utils import timezone
 from .device import deciding
 from .lifecycle import LEASE, Leased, LeasedQuerySet
 from .network import Network, fingerprint
+from .project import Project, seen_by
 from .sentences import EARLY, words
 from .shapes import Alert, RunDict, RunFacts, WrittenDict, iso, username
 
@@ -35,6 +37,10 @@ class TunedTask(Protocol):
 
 
 class RunQuerySet(LeasedQuerySet["Run"]):
+    def seen_by(self, user: User | None) -> RunQuerySet:
+        """Runs of the user's projects; all of them for None, the site itself."""
+        return self.filter(seen_by(user))
+
     def occupying(self) -> RunQuerySet:
         """Runs that keep their device busy: they are being tuned, or a live job measures a library of theirs."""
         alive = Q(compilations__heartbeat_at__gte=timezone.now() - LEASE)
@@ -78,7 +84,7 @@ class RunQuerySet(LeasedQuerySet["Run"]):
     def listed(self) -> RunQuerySet:
         """With what a list shows, and without columns that are long or slow to decode."""
         tags = models.Prefetch("tags", to_attr="listed_tags")
-        found = self.select_related("network", "created_by").prefetch_related(tags)
+        found = self.select_related("network", "project", "created_by").prefetch_related(tags)
         return found.defer("notes", "network__dims", "network__inputs", "network__operators")
 
     def restorable(self) -> RunQuerySet:
@@ -122,6 +128,7 @@ class Run(Leased):
     name = models.CharField(max_length=200)
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
     engine = models.CharField(max_length=30, default="meta_schedule")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="runs")
     network = models.ForeignKey(Network, on_delete=models.PROTECT, related_name="runs")
     target = models.JSONField()
     """As the user gave it until the engine has resolved it, then the target's dict."""
@@ -178,6 +185,7 @@ class Run(Leased):
 
     class Meta:
         ordering = ("-created_at", "-id")
+        permissions = (("stop_run", "Can stop run"),)
         constraints = (
             # Two runs at once would disturb each other's measurements, so the database itself refuses.
             models.UniqueConstraint(
@@ -299,6 +307,7 @@ class Run(Leased):
         facts: RunFacts = {
             "id": self.pk,
             "name": self.name,
+            "project": self.project.name,
             "revision": self.revision,
             "status": self.status,
             "engine": self.engine,

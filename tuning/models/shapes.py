@@ -60,6 +60,7 @@ class RunFacts(TypedDict):
 
     id: int
     name: str
+    project: str
     revision: int
     status: str
     engine: str
@@ -183,6 +184,8 @@ class NetworkDetail(TypedDict):
 
     id: int
     name: str
+    project: str | None
+    """Of an uploaded model; a built-in network is everybody's."""
     kind: str
     options: dict[str, Any]
     dims: dict[str, int]

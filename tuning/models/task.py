@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Case, F, Value, When, Window
 from django.db.models.functions import RowNumber
 
 from tuning.estimate import total, weighted
 
+from .extraction import Subgraph
+from .project import seen_by
 from .run import Run
 from .shapes import Alert, TaskDict
-from .subgraph import Subgraph
 
 ALARMING_FAILURES = 16
 """A task gets an alert when its first trials, this many, all failed."""
@@ -42,6 +44,10 @@ class TaskQuerySet(models.QuerySet["Task"]):
     def kept(self) -> TaskQuerySet:
         """Tasks of runs that aren't deleted."""
         return self.filter(run__deleted_at__isnull=True)
+
+    def seen_by(self, user: User | None) -> TaskQuerySet:
+        """Tasks of runs of the user's projects; all of them for None, the site itself."""
+        return self.filter(seen_by(user, "run__project"))
 
     def measured(self) -> TaskQuerySet:
         """Tasks with a valid trial."""

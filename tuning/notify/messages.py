@@ -12,7 +12,7 @@ VERBS = {"failed": "has failed", "stopped": "was stopped", "finished": "has fini
 def about(ended: Run | Compilation) -> tuple[str, dict[str, Any]]:
     """The kind of message, such as `run.finished`, and its content. The row is read again, since the instance may be stale."""
     if isinstance(ended, Run):
-        run = Run.objects.select_related("network", "created_by").get(pk=ended.pk)
+        run = Run.objects.select_related("network", "project", "created_by").get(pk=ended.pk)
         return f"run.{run.status}", about_run(run)
     compilation = Compilation.objects.shown().get(pk=ended.pk)
     return f"compilation.{compilation.status}", about_compilation(compilation)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from typing_extensions import TypedDict
 
 from tuning.engines.wire import tracker
@@ -22,18 +23,24 @@ GAP = 2 * SAMPLED_EVERY
 """Samples farther apart than this have a gap between them."""
 
 
-class RunOnDevice(TypedDict):
-    """A run that uses a device or waits for it."""
+ELSEWHERE = "a run of another project"
 
-    id: int
+
+class RunOnDevice(TypedDict):
+    """A run that uses a device or waits for it; without its id and name for whoever isn't in its project."""
+
+    id: int | None
     name: str
     status: str
 
 
 class ProofOnDevice(TypedDict):
-    """A compilation that is verified and benchmarked on a device, or waits for it; `run` is its run's name."""
+    """A compilation that is verified and benchmarked on a device, or waits for it; `run` is its run's name.
 
-    id: int
+    Without the id and name for whoever isn't in its project.
+    """
+
+    id: int | None
     run: str
     status: str
 
@@ -84,9 +91,9 @@ class DevicesDict(TypedDict):
     trackers: list[TrackerDict]
 
 
-def devices() -> DevicesDict:
-    """All devices and their current state; asks each tracker."""
-    work = _work()
+def devices(user: User | None) -> DevicesDict:
+    """All devices and their current state, as far as it is the user's to know; asks each tracker."""
+    work = _work(user)
     return {
         "local": [_device(name, work) for name in _local(work)],
         "trackers": [_tracker(name, address, work) for name, address in settings.TRACKERS.items()],
@@ -111,21 +118,23 @@ def device_choices() -> list[str]:
 
 
 class _Work(NamedTuple):
-    """What uses devices or waits for them, in queue order."""
+    """What uses devices or waits for them, in queue order, and the keys of the runs that the user sees."""
 
     runs: list[Run]
     proofs: list[Compilation]
+    seen: set[int]
 
     @property
     def devices(self) -> set[str]:
         return {run.device for run in self.runs} | {proof.run.device for proof in self.proofs}
 
 
-def _work() -> _Work:
-    runs = Run.objects.filter(status__in=(Run.Status.QUEUED, *Run.LIVE))
-    proofs = Compilation.objects.proving().select_related("run")
+def _work(user: User | None) -> _Work:
     order = ("queued_at", "pk")
-    return _Work(list(runs.order_by(*order)), list(proofs.order_by(*order)))
+    runs = list(Run.objects.filter(status__in=(Run.Status.QUEUED, *Run.LIVE)).order_by(*order))
+    proofs = list(Compilation.objects.proving().select_related("run").order_by(*order))
+    keys = {run.pk for run in runs} | {proof.run_id for proof in proofs}
+    return _Work(runs, proofs, set(Run.objects.seen_by(user).filter(pk__in=keys).values_list("pk", flat=True)))
 
 
 def _local(work: _Work) -> list[str]:
@@ -139,18 +148,22 @@ def _device(name: str, work: _Work) -> DeviceDict:
     proofs = [proof for proof in work.proofs if proof.run.device == name]
     return {
         "device": name,
-        "runs": [_run(run) for run in runs if run.is_live],
-        "queued": [_run(run) for run in runs if not run.is_live],
-        "proofs": [_proof(proof) for proof in proofs if proof.is_live],
-        "queued_proofs": [_proof(proof) for proof in proofs if not proof.is_live],
+        "runs": [_run(run, work) for run in runs if run.is_live],
+        "queued": [_run(run, work) for run in runs if not run.is_live],
+        "proofs": [_proof(proof, work) for proof in proofs if proof.is_live],
+        "queued_proofs": [_proof(proof, work) for proof in proofs if not proof.is_live],
     }
 
 
-def _run(run: Run) -> RunOnDevice:
+def _run(run: Run, work: _Work) -> RunOnDevice:
+    if run.pk not in work.seen:
+        return {"id": None, "name": ELSEWHERE, "status": run.status}
     return {"id": run.pk, "name": run.name, "status": run.status}
 
 
-def _proof(compilation: Compilation) -> ProofOnDevice:
+def _proof(compilation: Compilation, work: _Work) -> ProofOnDevice:
+    if compilation.run_id not in work.seen:
+        return {"id": None, "run": ELSEWHERE, "status": compilation.status}
     return {"id": compilation.pk, "run": compilation.run.name, "status": compilation.status}
 
 

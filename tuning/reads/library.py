@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
+from django.contrib.auth.models import User
 from django.db.models import Case, Count, F, FloatField, Max, Q, Sum, When
 from typing_extensions import TypedDict
 
 from tuning.engines.wire.versions import installed
-from tuning.models import Network, Provenance, Record, Run, Task, TaskQuerySet, fingerprint, provenance
+from tuning.models import Network, Provenance, Record, Run, Task, TaskQuerySet, fingerprint, provenance, seen_by
 
 
 class KnownRecord(NamedTuple):
@@ -33,14 +34,15 @@ class KnownRecord(NamedTuple):
 
 
 def known_records(
-    hashes: Iterable[str], target: dict[str, Any], *, most: int = 1, but: Run | None = None
+    hashes: Iterable[str], target: dict[str, Any], project: int, *, most: int = 1, but: Run | None = None
 ) -> dict[str, list[KnownRecord]]:
-    """The best `most` records of each workload for exactly this target, over all runs except `but` and synthetic ones.
+    """The best `most` records of each workload for exactly this target, over the project's runs except `but` and synthetic ones.
 
     The best comes first. Records of the installed TVM come before those of other versions, which may no longer apply.
     """
     found = Record.objects.filter(
         task__workload_hash__in=set(hashes),
+        task__run__project=project,
         task__run__target_fingerprint=fingerprint(target),
         task__run__synthetic=False,
         task__run__deleted_at__isnull=True,
@@ -57,10 +59,11 @@ def known_records(
 
 
 def is_known(run: Run) -> bool:
-    """Whether any run has a record, made by the installed TVM, of one of this run's workloads for its target."""
+    """Whether any run of the project has a record, made by the installed TVM, of one of this run's workloads for its target."""
     hashes = run.tasks.values("workload_hash")
     found = Record.objects.filter(
         task__workload_hash__in=hashes,
+        task__run__project=run.project_id,
         task__run__target_fingerprint=fingerprint(run.target),
         task__run__deleted_at__isnull=True,
     ).annotate(doubt=provenance("task__run", tvm()))
@@ -160,8 +163,10 @@ class WorkloadDict(TypedDict):
 
 @dataclass(frozen=True)
 class LibraryFilter:
-    """Each word of `q` must be in the name of the task or its network, or begin the workload's hash."""
+    """What the user sees of the library. Each word of `q` must be in the name of the task or its network, or begin the workload's hash."""
 
+    user: User | None
+    """None: the site itself, which sees everything."""
     q: str = ""
     network: str = ""
     """The network's name."""
@@ -170,8 +175,8 @@ class LibraryFilter:
     order: LibraryOrder = "name"
 
     def tasks(self) -> TaskQuerySet:
-        """All runs' tasks with a matching workload; the best is chosen from these."""
-        kept = Task.objects.kept()
+        """All the user's runs' tasks with a matching workload; the best is chosen from these."""
+        kept = Task.objects.kept().seen_by(self.user)
         tasks = kept.filter(run__target_fingerprint=self.target) if self.target else kept
         like = [
             Q(name__icontains=word) | Q(run__network__name__icontains=word) | Q(workload_hash__startswith=word)
@@ -189,25 +194,28 @@ class LibraryFilter:
         by = BY[self.order.lstrip("-")]
         order = by.desc(nulls_last=True) if self.order.startswith("-") else by.asc(nulls_last=True)
         best = self.tasks().best_known(tvm()).annotate(doubt=provenance("run", tvm())).order_by(order, "pk")
-        return _entries(dict(best.values_list("pk", "doubt")[offset : offset + limit]))
+        return _entries(self.user, dict(best.values_list("pk", "doubt")[offset : offset + limit]))
 
 
-def targets() -> list[tuple[str, Any]]:
-    """Fingerprint and target of all targets with measurements."""
-    latest = Run.objects.filter(tasks_measured__gt=0).values("target_fingerprint").annotate(latest=Max("pk"))
+def targets(user: User | None) -> list[tuple[str, Any]]:
+    """Fingerprint and target of all targets with measurements in the user's projects."""
+    latest = (
+        Run.objects.seen_by(user).filter(tasks_measured__gt=0).values("target_fingerprint").annotate(latest=Max("pk"))
+    )
     runs = Run.objects.filter(pk__in=latest.values("latest")).order_by("-pk")
     return list(runs.values_list("target_fingerprint", "target"))
 
 
-def networks() -> list[str]:
-    """Names of all networks with measurements."""
-    measured = Network.objects.filter(runs__tasks_measured__gt=0, runs__deleted_at__isnull=True)
+def networks(user: User | None) -> list[str]:
+    """Names of all networks with measurements in the user's projects."""
+    seen = seen_by(user, "runs__project")
+    measured = Network.objects.filter(seen, runs__tasks_measured__gt=0, runs__deleted_at__isnull=True)
     return list(measured.values_list("name", flat=True).distinct().order_by("name"))
 
 
-def workload(shash: str) -> WorkloadDict | None:
-    """A workload with all its measurements; None if no run has it."""
-    tasks = Task.objects.kept().filter(workload_hash=shash)
+def workload(user: User | None, shash: str) -> WorkloadDict | None:
+    """A workload with all its measurements in the user's projects; None if no run there has it."""
+    tasks = Task.objects.kept().seen_by(user).filter(workload_hash=shash)
     first = tasks.order_by("pk").first()
     if first is None:
         return None
@@ -223,7 +231,7 @@ def workload(shash: str) -> WorkloadDict | None:
         "flop": first.flop,
         "args": first.args,
         "tensorir": first.tensorir,
-        "networks": _networks_of([shash])[shash],
+        "networks": _networks_of(user, [shash])[shash],
         "targets": [
             {
                 "target": measured[0].run.target,
@@ -236,12 +244,12 @@ def workload(shash: str) -> WorkloadDict | None:
     }
 
 
-def _entries(provenances: dict[int, int]) -> list[EntryDict]:
+def _entries(user: User | None, provenances: dict[int, int]) -> list[EntryDict]:
     """The entries of the tasks with these keys, in this order; the values say where each comes from."""
     rows = Task.objects.select_related("run__network").defer("tensorir").in_bulk(provenances)
     best = [rows[key] for key in provenances]
     hashes = {task.workload_hash for task in best}
-    networks, spread = _networks_of(hashes), _spread(hashes)
+    networks, spread = _networks_of(user, hashes), _spread(user, hashes)
     return [
         {
             "workload_hash": task.workload_hash,
@@ -258,16 +266,17 @@ def _entries(provenances: dict[int, int]) -> list[EntryDict]:
     ]
 
 
-def _spread(hashes: Iterable[str]) -> dict[tuple[str, str, int], SpreadDict]:
-    alike = Task.objects.kept().filter(workload_hash__in=hashes).measured().annotate(doubt=provenance("run", tvm()))
+def _spread(user: User | None, hashes: Iterable[str]) -> dict[tuple[str, str, int], SpreadDict]:
+    kept = Task.objects.kept().seen_by(user)
+    alike = kept.filter(workload_hash__in=hashes).measured().annotate(doubt=provenance("run", tvm()))
     figures = alike.values_list("workload_hash", "run__target_fingerprint", "doubt").annotate(
         Count("pk"), Sum("trials"), Max("best_latency_s")
     )
     return {row[:3]: {"runs": row[3], "trials": row[4], "slowest_latency_s": row[5]} for row in figures}
 
 
-def _networks_of(hashes: Iterable[str]) -> dict[str, list[str]]:
-    having = Task.objects.kept().filter(workload_hash__in=hashes).order_by("run__network__name")
+def _networks_of(user: User | None, hashes: Iterable[str]) -> dict[str, list[str]]:
+    having = Task.objects.kept().seen_by(user).filter(workload_hash__in=hashes).order_by("run__network__name")
     found: dict[str, list[str]] = defaultdict(list)
     for shash, network in having.values_list("workload_hash", "run__network__name").distinct():
         found[shash].append(network)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib.auth.models import User
 from typing_extensions import TypedDict
 
 from tuning.engines.wire.catalog import BUILTIN
@@ -17,6 +18,8 @@ class NetworkDict(TypedDict):
 
     name: str
     kind: str
+    project: str | None
+    """Of an uploaded model."""
     id: int | None
     """Of an uploaded model. A built-in network has one id for each choice of its options."""
     title: str
@@ -33,6 +36,7 @@ def builtin_networks() -> list[NetworkDict]:
         {
             "name": network.name,
             "kind": Network.Kind.BUILTIN.value,
+            "project": None,
             "id": None,
             "title": network.title,
             "description": network.description,
@@ -45,9 +49,10 @@ def builtin_networks() -> list[NetworkDict]:
     ]
 
 
-def networks() -> list[NetworkDict]:
-    """The built-in networks, then the uploaded models."""
-    return [*builtin_networks(), *map(_uploaded, Network.objects.uploaded())]
+def networks(user: User | None) -> list[NetworkDict]:
+    """The built-in networks, then the uploaded models of the user's projects."""
+    models = Network.objects.uploaded().seen_by(user).select_related("project").order_by("project__name", "name")
+    return [*builtin_networks(), *map(_uploaded, models)]
 
 
 def _uploaded(network: Network) -> NetworkDict:
@@ -56,6 +61,7 @@ def _uploaded(network: Network) -> NetworkDict:
     return {
         "name": network.name,
         "kind": network.kind,
+        "project": network.project.name if network.project else None,
         "id": network.pk,
         "title": network.name,
         "description": f"{network.get_kind_display()} {network.file_name}{given}. Inputs: {shapes}.",

@@ -9,9 +9,10 @@ from datetime import date, datetime, time, timezone
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from django.contrib.auth.models import User
 from django.db.models import Count, Exists, Max, OuterRef, Q
 
-from tuning.models import Network, Run, RunQuerySet, Tag
+from tuning.models import Network, Project, Run, RunQuerySet, Tag, seen_by
 from tuning.validation import Invalid, day
 
 RunOrder = Literal[
@@ -54,28 +55,30 @@ class RunFilter:
     """`current`: not archived; `archived`: only archived; `deleted`: deleted, but can be restored."""
     engine: str | None = None
     pinned: bool | None = None
+    project: str = ""
+    """The project's name."""
 
-    def runs(self) -> RunQuerySet:
-        """The matching runs, not sorted yet. Raises `Invalid` that names the parameters at fault."""
-        found = self.of_any_status()
+    def runs(self, user: User | None) -> RunQuerySet:
+        """The matching runs of the user's projects, not sorted yet. Raises `Invalid` that names the parameters at fault."""
+        found = self.of_any_status(user)
         return found.filter(status__in=self.status) if self.status else found
 
-    def counts(self) -> list[tuple[str, int]]:
+    def counts(self, user: User | None) -> list[tuple[str, int]]:
         """The number of runs by status that match all other conditions; 0 is listed only for statuses in the filter."""
-        rows = self.of_any_status().order_by().values_list("status").annotate(Count("pk"))
+        rows = self.of_any_status(user).order_by().values_list("status").annotate(Count("pk"))
         counts = Counter(dict(rows))
         return [(value, counts[value]) for value in Run.Status.values if counts[value] or value in self.status]
 
-    def of_any_status(self) -> RunQuerySet:
+    def of_any_status(self, user: User | None) -> RunQuerySet:
         self.check()
-        found = self._shown().filter(*self._conditions())
+        found = self._shown().seen_by(user).filter(*self._conditions())
         for tag in self.tag:
             found = found.filter(pk__in=Tag.objects.filter(name=tag.lower()).values("run"))
         return found
 
     def filters(self) -> int:
         """The number of conditions besides words and status, which the page always shows."""
-        chosen = (self.network, self.target, self.tag, self.since, self.until, self.show != "current")
+        chosen = (self.project, self.network, self.target, self.tag, self.since, self.until, self.show != "current")
         return sum(map(bool, chosen))
 
     def check(self) -> None:
@@ -121,6 +124,8 @@ class RunFilter:
             "pinned": self.pinned,
         }
         yield from (Q(**{name: value}) for name, value in equal.items() if value is not None)
+        if self.project:
+            yield Q(project__in=list(Project.objects.filter(name=self.project).values_list("pk", flat=True)))
         if self.network:
             yield Q(network__in=self._network_keys)
         if self.since:
@@ -134,26 +139,39 @@ class RunFilter:
         return list(Network.objects.filter(name=self.network).values_list("pk", flat=True))
 
     def _texts(self) -> Iterable[tuple[str, Iterable[str]]]:
-        yield from (("q", (self.q,)), ("network", (self.network,)), ("target", (self.target,)), ("tag", self.tag))
+        yield from (
+            ("q", (self.q,)),
+            ("project", (self.project,)),
+            ("network", (self.network,)),
+            ("target", (self.target,)),
+            ("tag", self.tag),
+        )
         yield "engine", (self.engine or "",)
 
 
-def networks() -> list[str]:
-    """Names of all networks that have runs."""
-    made = Network.objects.filter(Exists(Run.objects.filter(network=OuterRef("pk"))))
+def projects(user: User | None) -> list[str]:
+    """Names of the user's projects."""
+    return list(Project.objects.seen_by(user).values_list("name", flat=True))
+
+
+def networks(user: User | None) -> list[str]:
+    """Names of all networks that have runs in the user's projects."""
+    made = Network.objects.filter(Exists(Run.objects.seen_by(user).filter(network=OuterRef("pk"))))
     return list(made.values_list("name", flat=True).distinct().order_by("name"))
 
 
-def targets() -> list[tuple[str, Any]]:
-    """Fingerprint and target of all targets that have runs, the latest first."""
-    latest = Run.objects.order_by().values("target_fingerprint").annotate(latest=Max("pk")).values("latest")
+def targets(user: User | None) -> list[tuple[str, Any]]:
+    """Fingerprint and target of all targets that have runs in the user's projects, the latest first."""
+    latest = (
+        Run.objects.seen_by(user).order_by().values("target_fingerprint").annotate(latest=Max("pk")).values("latest")
+    )
     runs = Run.objects.filter(pk__in=latest).order_by("-pk")
     return list(runs.values_list("target_fingerprint", "target"))
 
 
-def tags() -> list[str]:
-    """All tags of runs."""
-    kept = Tag.objects.filter(run__deleted_at__isnull=True)
+def tags(user: User | None) -> list[str]:
+    """All tags of runs in the user's projects."""
+    kept = Tag.objects.filter(seen_by(user, "run__project"), run__deleted_at__isnull=True)
     return list(kept.values_list("name", flat=True).distinct().order_by("name"))
 
 

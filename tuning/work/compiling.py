@@ -80,7 +80,7 @@ def _of_run(run: Run) -> dict[str, BestRecord]:
 
 def _of_library(run: Run, tasks: list[Task]) -> dict[str, BestRecord]:
     """Records by the installed TVM only: those by another may no longer apply."""
-    known = known_records([task.workload_hash for task in tasks], run.target)
+    known = known_records([task.workload_hash for task in tasks], run.target, run.project_id)
     firsts = [few[0] for few in known.values() if few[0].tvm == tvm()]
     return {one.workload_hash: BestRecord(one.run, one.trial, one.latency_s, one.text) for one in firsts}
 
@@ -97,7 +97,9 @@ class _Job:
         compilation = self.compilation
         records, estimate_s = best_records(self.run, compilation.source)
         if not records:
-            raise Refused("No run has a valid record of any of its tasks for this target by the installed TVM.")
+            raise Refused(
+                "No run of the project has a valid record of any of its tasks for this target by the installed TVM."
+            )
         compilation.remove_unpublished()
         compilation.unpublished.mkdir(parents=True)
         built = self._answer(COMPILER, self._build_question(records, estimate_s), Built)

@@ -95,7 +95,7 @@ class Recorder:
         return delta
 
     def _load(self) -> None:
-        self.run = Run.objects.select_related("network", "created_by").get(pk=self._pk)
+        self.run = Run.objects.select_related("network", "project", "created_by").get(pk=self._pk)
         if self.run.lease != self._lease:
             raise LeaseLost(f"run {self._pk} has another supervisor")
         self.tasks = {task.index: task for task in self.run.tasks.all()}

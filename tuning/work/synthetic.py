@@ -14,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from tuning.engines.wire.protocol import ErrorKind, TaskInfo, TasksExtracted, TensorInfo, TrialMeasured
-from tuning.models import Network, Run, fingerprint
+from tuning.models import Network, Project, Run, fingerprint
 
 from .recorder import Recorder
 
@@ -95,6 +95,7 @@ def _claimed(trials: int, seed: int, name: str) -> Run:
     network, _ = Network.objects.get_or_create(fingerprint=fingerprint(NAME, {}), defaults={"name": NAME})
     with transaction.atomic():  # So that nobody sees it queued and announces it to a worker.
         run = Run.objects.create(
+            project=Project.objects.default(),
             name=name,
             network=network,
             target=TARGET,

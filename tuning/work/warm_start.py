@@ -1,4 +1,4 @@
-"""The records of earlier runs that a run starts from."""
+"""The records of its project's earlier runs that a run starts from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 16
 def warm_start(run: Run, tasks: Sequence[TaskInfo]) -> WarmStart:
     """The best records of earlier runs for the run's chosen tasks and exactly its target."""
     index_of = {task.workload_hash: task.index for task in tasks if task.chosen}
-    known = known_records(index_of, run.target, most=MOST, but=run)
+    known = known_records(index_of, run.target, run.project_id, most=MOST, but=run)
     return WarmStart(
         [KnownRecord(index_of[shash], one.run, one.text) for shash in index_of for one in known.get(shash, [])]
     )

@@ -7,9 +7,11 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from django.core.files import File
 from django.core.management import CommandError
 
-from tuning.actions import networks
+from dashboard.accounts import UPLOAD
+from tuning.actions import networks, projects
 from tuning.management.migrated import MigratedCommand
 from tuning.validation import Invalid
 
@@ -21,6 +23,7 @@ class Command(MigratedCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", metavar="FILE", type=Path)
+        parser.add_argument("--project", default="", help="the project that it belongs to (default: the first one)")
         parser.add_argument("--name", default="", help="name for `tune` (default: the file's name)")
         parser.add_argument(
             "--dim",
@@ -31,14 +34,15 @@ class Command(MigratedCommand):
         )
         parser.add_argument("--json", action="store_true", help="print only the network as JSON")
 
-    def handle(self, *, file: Path, name: str, dim: list[str], **options: Any) -> None:
+    def handle(self, *, file: Path, project: str, name: str, dim: list[str], **options: Any) -> None:
         """Print the network's name."""
         if nameless := [one for one in dim if not one.rpartition("=")[0]]:
             raise CommandError(f"--dim {nameless[0]}: write NAME=N", returncode=2)
         dims = dict(one.rpartition("=")[::2] for one in dim)
         try:
+            owner = projects.chosen(project, None, UPLOAD)
             with file.open("rb") as opened:
-                network, new = networks.upload(opened, file.name, None, name=name, dims=dims)
+                network, new = networks.upload(File(opened, file.name), owner, None, name=name, dims=dims)
         except OSError as error:
             raise CommandError(f"{file}: {error.strerror}", returncode=2) from error
         except Invalid as error:

@@ -46,6 +46,7 @@ class Command(MigratedCommand):
         parser.add_argument(
             "--device", default="", help="where to measure: `this machine` (default) or rpc:TRACKER/KEY"
         )
+        parser.add_argument("--project", default="", help="the project that it belongs to (default: the first one)")
         parser.add_argument("--name", default="", help="the run's name (default: the network's name and options)")
         for name, owners in _network_options().items():
             about = f"option of {', '.join(owners)}"
@@ -67,7 +68,7 @@ class Command(MigratedCommand):
         logging.getLogger("tuning.notify.announce").setLevel(logging.ERROR)
         run = self._launch(options)
         status = _tune(run, Interrupts(), console)
-        shown = Run.objects.select_related("network", "created_by").get(pk=run.pk).to_full_dict()
+        shown = Run.objects.select_related("network", "project", "created_by").get(pk=run.pk).to_full_dict()
         if options["json"]:
             self.stdout.write(json.dumps(shown))
         else:
@@ -77,10 +78,10 @@ class Command(MigratedCommand):
 
     def _launch(self, options: dict[str, Any]) -> Run:
         named = [option["name"] for option in (*launching.budget_options(), *launching.tuning_options())]
-        data = {name: options[name] for name in ("network", "target", "device", "name", *named)}
+        data = {name: options[name] for name in ("project", "network", "target", "device", "name", *named)}
         given = {name: options[NETWORK + name] for name in _network_options() if options[NETWORK + name]}
         data["network_options"] = given | _pairs(options["option"])
-        for name, message in advice.check(data)["warnings"].items():
+        for name, message in advice.check(data, None)["warnings"].items():
             self.stderr.write(f"{name}: {message}")
         try:
             return runs.launch(data, None, enqueue=False)

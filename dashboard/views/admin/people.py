@@ -14,6 +14,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from dashboard.accounts import MANAGE_PEOPLE, ROLES, VIEW_PEOPLE, one_time_login_url
+from dashboard.http.access import person
 from dashboard.http.addresses import site_address
 from dashboard.people import managing
 from dashboard.views.acting import act, posted_to
@@ -58,7 +59,7 @@ def people_link(request: HttpRequest, pk: int) -> HttpResponse:
 @may_manage
 def people_role(request: HttpRequest, pk: int) -> HttpResponse:
     user, role = get_object_or_404(User, pk=pk), request.POST.get("role", "")
-    attempt = partial(managing.change_role, user, role, by=_own(request))
+    attempt = partial(managing.change_role, user, role, by=person(request))
     try:
         return act(request, attempt, "people_page", done=f"{user} has the role {role} now.")
     except Invalid as invalid:
@@ -70,7 +71,7 @@ def people_role(request: HttpRequest, pk: int) -> HttpResponse:
 @may_manage
 def people_deactivate(request: HttpRequest, pk: int) -> HttpResponse:
     user = get_object_or_404(User, pk=pk)
-    attempt = partial(managing.deactivate, user, by=_own(request))
+    attempt = partial(managing.deactivate, user, by=person(request))
     return act(request, attempt, "people_page", done=f"{user} is deactivated and signed out everywhere.")
 
 
@@ -79,11 +80,6 @@ def people_deactivate(request: HttpRequest, pk: int) -> HttpResponse:
 def people_reactivate(request: HttpRequest, pk: int) -> HttpResponse:
     user = get_object_or_404(User, pk=pk)
     return act(request, partial(managing.reactivate, user), "people_page", done=f"{user} can sign in again.")
-
-
-def _own(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user
 
 
 def _page(request: HttpRequest, status: int = 200, **more: Any) -> HttpResponse:

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
+from dashboard.http.access import person
 from dashboard.presentation import comparison as shown
 from dashboard.presentation.comparison import View
 from tuning.reads.comparing import (
@@ -47,7 +48,7 @@ def compare_page(request: HttpRequest) -> HttpResponse:
         query["runs"] = text
         return redirect(f"{request.path}?{query.urlencode(safe=',')}")
     try:
-        runs = runs_of(text)
+        runs = runs_of(person(request), text)
         baseline = baseline_of(runs, _baseline(request.GET.get("baseline", "")))
     except Invalid as invalid:
         return _refused(request, text, invalid)
@@ -67,7 +68,7 @@ def _baseline(text: str) -> int | None:
 
 def _refused(request: HttpRequest, text: str, invalid: Invalid) -> HttpResponse:
     """What is wrong, and a link to those of the runs that can be compared."""
-    rest = usable(text)
+    rest = usable(person(request), text)
     context = {
         "wrong": " ".join(invalid.fields.values()),
         "rest": rest,

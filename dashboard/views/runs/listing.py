@@ -6,17 +6,20 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.html import format_html
 from django.views.decorators.http import require_GET, require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
+from dashboard.accounts import CHANGE, On
+from dashboard.http.access import find, person
 from dashboard.http.paging import long_page
 from dashboard.views.queries import chosen, wants_part
 from tuning.actions import curation
-from tuning.models import Run
+from tuning.models import Project, Run
 from tuning.reads import run_list as reads
 from tuning.reads.comparing import FEWEST, MOST
 from tuning.reads.run_list import RunFilter
@@ -77,7 +80,7 @@ def run_act(request: HttpRequest) -> HttpResponse:
 @may_change
 def run_curation(request: HttpRequest, pk: int) -> HttpResponse:
     """Changes tags, pin or archive of one run and shows its page again, or the list if the run was deleted."""
-    get_object_or_404(Run, pk=pk)
+    find(request, Run.objects.all(), CHANGE, pk=pk)
     untag, action = request.POST.get("untag"), request.POST.get("action")
     _act(
         request,
@@ -87,15 +90,17 @@ def run_curation(request: HttpRequest, pk: int) -> HttpResponse:
         report_success=action == "delete",
     )
     run = Run.objects.filter(pk=pk).first()
-    if run is None:
+    if run is None:  # It was deleted just now.
         return HttpResponseClientRedirect(reverse("run_list")) if request.htmx else redirect("run_list")  # type: ignore[attr-defined]
-    return render(request, "runs/_curation.html", {"run": run}) if wants_part(request) else redirect("run_page", pk=pk)
+    if not wants_part(request):
+        return redirect("run_page", pk=pk)
+    return render(request, "runs/_curation.html", {"run": run, "may": On(request.user, run)})
 
 
 def _act(request: HttpRequest, action: Any, runs: Any, tags: str, *, report_success: bool = True) -> None:
     """Applies an action and reports what was done and what was refused; only the latter if not `report_success`."""
     try:
-        outcome = curation.act(action, runs, tags)
+        outcome = curation.act(person(request), action, runs, tags)
     except Invalid as invalid:
         messages.error(request, " ".join(invalid.fields.values()))
         return
@@ -119,29 +124,32 @@ def _report_success(request: HttpRequest, action: str, keys: list[int]) -> None:
 
 def _shown(request: HttpRequest, asked: QueryDict) -> HttpResponse:
     part = wants_part(request)
-    wanted = _wanted(asked)
+    wanted, projects = _wanted(asked), Project.objects.seen_by(person(request)).count()
     context = {"asked": asked, "wanted": wanted, "wrong": {}, "rows": [], "part": part, "query": chosen(asked)}
     try:
-        context |= _found(wanted, asked)
+        context |= _found(request, wanted, asked, projects)
     except Invalid as invalid:
         context["wrong"] = invalid.fields
-    statuses = list(Run.objects.filter(status__in=(Run.Status.QUEUED, *Run.LIVE)).values_list("status", flat=True))
+    seen = Run.objects.seen_by(person(request))
+    statuses = list(seen.filter(status__in=(Run.Status.QUEUED, *Run.LIVE)).values_list("status", flat=True))
     context |= {
         "narrowed": wanted.filters() or wanted.q or wanted.status or context["wrong"],
-        "any_run": bool(context["rows"]) or Run.everything.exists(),
+        "any_run": bool(context["rows"]) or Run.everything.seen_by(person(request)).exists(),
         "running": sum(status in Run.LIVE for status in statuses),
         "waiting": bool(statuses),
+        "several_projects": projects > 1,
         "heads": [_head(wanted.order, *column) for column in COLUMNS],
-        **({} if part else _choices()),
+        **({} if part else _choices(person(request))),
     }
     template, status = "runs/_list.html" if part else "runs/list.html", 422 if context["wrong"] else 200
     return render(request, template, context, status=status)
 
 
-def _found(wanted: RunFilter, asked: QueryDict) -> dict[str, Any]:
+def _found(request: HttpRequest, wanted: RunFilter, asked: QueryDict, projects: int) -> dict[str, Any]:
     """Raises `Invalid` for invalid parameters."""
-    rows, following = _rows(wanted, asked.get("cursor") or None)
-    statuses = wanted.counts()
+    user = person(request)
+    rows, following = _rows(wanted, user, projects, asked.get("cursor") or None)
+    statuses = wanted.counts(user)
     places = Run.objects.places() if any(run.status == Run.Status.QUEUED for run in rows) else {}
     return {
         "rows": [(run, places.get(run.pk)) for run in rows],
@@ -152,33 +160,36 @@ def _found(wanted: RunFilter, asked: QueryDict) -> dict[str, Any]:
     }
 
 
-def _choices() -> dict[str, Any]:
+def _choices(user: User) -> dict[str, Any]:
     """Context of the whole page only: the choices of its filters."""
     return {
         "fewest": FEWEST,
         "most": MOST,
-        "networks": reads.networks(),
-        "targets": reads.targets(),
-        "tags": reads.tags(),
+        "projects": reads.projects(user),
+        "networks": reads.networks(user),
+        "targets": reads.targets(user),
+        "tags": reads.tags(user),
         "shown": SHOWN,
     }
 
 
 def _wanted(asked: QueryDict) -> RunFilter:
-    names = ("q", "network", "target", "since", "until", "order", "show")
+    names = ("q", "project", "network", "target", "since", "until", "order", "show")
     given = {name: text for name in names if (text := asked.get(name, "").strip())}
     several = {name: tuple(filter(None, asked.getlist(name))) for name in ("status", "tag")}
     return RunFilter(**given, **several)  # type: ignore[arg-type]
 
 
-def _rows(wanted: RunFilter, cursor: str | None) -> tuple[list[Run], str | None]:
-    """A page of the list and the cursor of the next page. The first page starts with the pinned runs."""
-    found, whole = wanted.runs(), Run.everything.listed().defer(*HEAVY)
+def _rows(wanted: RunFilter, user: User, projects: int, cursor: str | None) -> tuple[list[Run], str | None]:
+    """A page of the list and the cursor of the next page. The first page starts with the pinned runs of all the projects."""
+    found, whole = wanted.runs(user), Run.everything.listed().defer(*HEAVY)
     if wanted.show != "current":
         return long_page(found, whole, wanted.order, cursor, PAGE)
     pinned: list[Run] = []
     if not cursor:
-        pinned, _ = long_page(found.filter(pinned=True), whole, wanted.order, None, 2 * curation.MOST_PINNED)
+        pinned, _ = long_page(
+            found.filter(pinned=True), whole, wanted.order, None, (1 + projects) * curation.MOST_PINNED
+        )
     others, following = long_page(found.filter(pinned=False), whole, wanted.order, cursor, PAGE)
     return [*pinned, *others], following
 

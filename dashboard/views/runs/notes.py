@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from django.contrib.auth.decorators import permission_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard.accounts import CHANGE
+from dashboard.accounts import CHANGE, On
+from dashboard.http.access import find
 from dashboard.presentation import notes
 from tuning.actions.editing import notes_text
 from tuning.models import Run
@@ -17,8 +18,8 @@ from tuning.validation import Invalid
 @require_GET
 def run_notes(request: HttpRequest, pk: int) -> HttpResponse:
     """The part of the run's page that shows the notes."""
-    run = get_object_or_404(Run.objects.select_related("edited_by"), pk=pk)
-    return render(request, "runs/_notes.html", {"run": run})
+    run = find(request, Run.objects.select_related("edited_by", "project"), pk=pk)
+    return render(request, "runs/_notes.html", {"run": run, "may": On(request.user, run)})
 
 
 @require_POST

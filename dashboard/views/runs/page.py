@@ -8,11 +8,12 @@ from django.contrib import messages
 from django.contrib.auth.decorators import permission_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from dashboard.accounts import CHANGE
+from dashboard.accounts import CHANGE, STOP, On
 from dashboard.forms import ExtensionForm
+from dashboard.http.access import find, person
 from dashboard.http.conditional import columns
 from dashboard.presentation import charts, downloads
 from dashboard.views.acting import act
@@ -20,7 +21,7 @@ from dashboard.views.compilations import compilations_of
 from tuning.actions import launching, runs
 from tuning.actions.editing import NOTES_BYTES
 from tuning.actions.launching import NAME_LENGTH
-from tuning.models import Run, Task
+from tuning.models import Project, Run, Task
 from tuning.reads import console
 from tuning.reads.comparing import MOST
 from tuning.reads.curves import curves
@@ -35,7 +36,7 @@ may_change = permission_required(CHANGE, raise_exception=True)
 @require_GET
 def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     """One run; scripts keep the page up to date."""
-    run = _run(pk)
+    run = _run(request, pk)
     tasks = list(run.tasks.defer("tensorir"))
     shown = run.to_dict(tasks=tasks)
     context = {
@@ -53,7 +54,12 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "extension": ExtensionForm(),
         "name_length": NAME_LENGTH,
         "notes_bytes": NOTES_BYTES,
-        "comparable": Run.objects.others_of_network(run).select_related("network").defer("notes", "error")[:COMPARABLE],
+        "may": On(request.user, run),
+        "several_projects": Project.objects.seen_by(person(request)).count() > 1,
+        "comparable": Run.objects.seen_by(person(request))
+        .others_of_network(run)
+        .select_related("network")
+        .defer("notes", "error")[:COMPARABLE],
         "most_compared": MOST,
         **compilations_of(run),
         "downloads": downloads.menu(run),
@@ -64,28 +70,28 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
 @require_GET
 def run_figures(request: HttpRequest, pk: int) -> HttpResponseBase:
     """The run's Plotly figures."""
-    run = _run(pk)
+    run = _run(request, pk)
     return columns(request, run, "figures", lambda: charts.run_figures(run, curves(run)))
 
 
 @require_GET
 def run_console(request: HttpRequest, pk: int) -> JsonResponse:
     """The run's console log from the byte `after` on, or its tail."""
-    return JsonResponse(console.console(_run(pk), after=natural(request.GET.get("after", ""))))
+    return JsonResponse(console.console(_run(request, pk), after=natural(request.GET.get("after", ""))))
 
 
 @require_POST
 @may_change
 def run_stop(request: HttpRequest, pk: int) -> HttpResponse:
     """Stops the run and shows it."""
-    return act(request, lambda: runs.stop(_run(pk)), "run_page", pk=pk)
+    return act(request, lambda: runs.stop(_run(request, pk, STOP)), "run_page", pk=pk)
 
 
 @require_POST
 @may_change
 def run_resume(request: HttpRequest, pk: int) -> HttpResponse:
     """Queues the run for the rest of its budget and shows it."""
-    return act(request, lambda: runs.resume(_run(pk)), "run_page", pk=pk)
+    return act(request, lambda: runs.resume(_run(request, pk, CHANGE)), "run_page", pk=pk)
 
 
 @require_POST
@@ -94,7 +100,7 @@ def run_extend(request: HttpRequest, pk: int) -> HttpResponse:
     """Gives the run more trials or time and shows it."""
     given = {option["name"]: request.POST.get(option["name"], "") for option in launching.extension_options()}
     try:
-        return act(request, lambda: runs.extend(_run(pk), given), "run_page", pk=pk)
+        return act(request, lambda: runs.extend(_run(request, pk, CHANGE), given), "run_page", pk=pk)
     except Invalid as invalid:
         messages.error(request, f"Not extended. {' '.join(invalid.fields.values())}")
         return redirect("run_page", pk=pk)
@@ -125,5 +131,5 @@ def remaining(run: Run, speed: float | None) -> float | None:
     return spent_s if run.time_limit_s is None else max(0.0, min(spent_s, run.time_limit_s - run.elapsed_s))
 
 
-def _run(pk: int) -> Run:
-    return get_object_or_404(Run.objects.select_related("network", "created_by"), pk=pk)
+def _run(request: HttpRequest, pk: int, permission: str = "") -> Run:
+    return find(request, Run.objects.select_related("network", "project", "created_by"), permission, pk=pk)

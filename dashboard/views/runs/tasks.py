@@ -7,9 +7,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from dashboard.http.access import find
 from dashboard.presentation import charts, code, decisions, downloads
 from dashboard.views.queries import wants_part
 from tuning.models import Task
@@ -29,7 +30,7 @@ def task_page(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     `record` is the number of a trial. `diff` selects what to compare it with: `before` or the number of another trial.
     `of=schedule` compares the schedules instead of the TensorIR.
     """
-    task = _task(pk, index)
+    task = _task(request, pk, index)
     asked = {name: request.GET[name] for name in ("record", "diff", "of") if request.GET.get(name)}
     context = {"task": task, "run": task.run, "records": _rows(task), "asked": asked, "here": urlencode(asked)}
     context |= _opened(task, **asked) if "record" in asked else {}
@@ -40,9 +41,9 @@ def task_page(request: HttpRequest, pk: int, index: int) -> HttpResponse:
 
 
 @require_GET
-def task_figures(_request: HttpRequest, pk: int, index: int) -> JsonResponse:
+def task_figures(request: HttpRequest, pk: int, index: int) -> JsonResponse:
     """The task's Plotly figure, complete up to the run's trial `last`."""
-    task = _task(pk, index)
+    task = _task(request, pk, index)
     run = task.run
     times = charts.recent_times(run)
     end = (run.trials_done, times[-1] if times else 0.0)
@@ -99,5 +100,5 @@ def _compared(task: Task, of: str, shown: Shown, other: Shown | None = None) -> 
         return compared | {"too_long": str(error)}
 
 
-def _task(pk: int, index: int) -> Task:
-    return get_object_or_404(Task.objects.kept().select_related("run__network", "run__created_by"), run=pk, index=index)
+def _task(request: HttpRequest, pk: int, index: int) -> Task:
+    return find(request, Task.objects.kept().select_related("run__network", "run__created_by"), run=pk, index=index)

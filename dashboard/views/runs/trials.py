@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
+from dashboard.http.access import find
 from dashboard.http.paging import page
 from dashboard.presentation import charts, downloads
 from dashboard.views.queries import chosen
@@ -31,7 +32,7 @@ COLUMNS = (("number", "Trial"), ("task", "Task"), ("latency_s", "Latency"), ("at
 @require_GET
 def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
     """The trials selected by the query; status 422 and a message if the query is invalid."""
-    run = get_object_or_404(Run.objects.select_related("network"), pk=pk)
+    run = find(request, Run.objects.select_related("network"), pk=pk)
     tasks = {task.pk: task for task in run.tasks.defer("tensorir").order_by("index")}
     plotted = [task for task in tasks.values() if request.GET.get("task", "") in ("", str(task.index))]
     errors = {error.pk: error for error in run.errors.all()}

@@ -15,6 +15,9 @@ addEventListener("pageshow", () => {
 const wrong = form.querySelector("[aria-invalid=true]");
 wrong?.focus();
 
+// Each project has networks of its own.
+form.elements.project?.addEventListener("change", ({ target }) => location.assign(`?${new URLSearchParams({ project: target.value })}`));
+
 // --- target: this machine, a tag of TVM or JSON, all text of one field
 
 const EXAMPLE = '{"kind": "llvm", "mcpu": "…", "num-cores": 4}';

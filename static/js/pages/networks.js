@@ -23,6 +23,7 @@ if (form) {
     const body = new FormData();
     body.append("file", form.elements.file.files[0]);
     body.append("name", form.elements.name.value);
+    if (form.elements.project) body.append("project", form.elements.project.value);
     const given = [...fields.querySelectorAll("input")].map((input) => [input.dataset.dim, input.value]);
     if (given.length) body.append("dims", JSON.stringify(Object.fromEntries(given)));
     const request = new XMLHttpRequest();

@@ -67,8 +67,8 @@ function remaining(run, speed) {
 
 function showActions(run) {
   downloads.enable({ best: run.tasks_measured > 0 && !run.synthetic, all: run.trials_done > 0 && !run.synthetic, trials: run.trials_done > 0 });
-  if (!role("stop")) return;
-  offer("stop", statuses.stoppable.includes(run.status));
+  if (role("stop")) offer("stop", statuses.stoppable.includes(run.status));
+  if (!role("extend")) return;
   offer("extend", statuses.extendable.includes(run.status) && !run.synthetic);
   role("resume-form").hidden = !(statuses.resumable.includes(run.status) && run.trials_done < run.trials_budget && !run.synthetic);
 }

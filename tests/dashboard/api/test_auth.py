@@ -26,8 +26,9 @@ def test_it_accepts_a_token() -> None:
 
 
 def test_a_token_needs_no_csrf_token() -> None:
-    run = make_run()
-    assert by_token(ApiToken.issue(make_user("operator")), f"/api/v1/runs/{run.pk}/stop", "post").status_code == 200
+    user = make_user("operator")
+    run = make_run(created_by=user)
+    assert by_token(ApiToken.issue(user), f"/api/v1/runs/{run.pk}/stop", "post").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -76,8 +77,9 @@ def test_it_shows_nothing_to_users_without_a_role() -> None:
 
 def test_a_session_needs_a_csrf_token() -> None:
     client = Client(enforce_csrf_checks=True)
-    client.force_login(make_user("operator"))
-    path = f"/api/v1/runs/{make_run().pk}/stop"
+    user = make_user("operator")
+    client.force_login(user)
+    path = f"/api/v1/runs/{make_run(created_by=user).pk}/stop"
     refused = client.post(path)
     assert refused.status_code == 403
     assert "CSRF" in refused.json()["error"]["message"]

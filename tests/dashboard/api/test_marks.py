@@ -9,13 +9,14 @@ import pytest
 from django.test import Client
 
 from tests.world import claimed, make_run, make_user
-from tuning.models import Run
+from tuning.models import Project, Run
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def client(client: Client) -> Client:
+    Project.objects.update(shared=True)
     client.force_login(make_user("operator"))
     return client
 

@@ -108,6 +108,7 @@ def test_docs_name_every_parameter_and_code(schema: Any, document: str) -> None:
         assert f"`{name}`" in document, name
 
 
+@pytest.mark.django_db
 def test_the_error_in_the_docs_is_real(document: str) -> None:
     (example,) = re.findall(r'^({"error": .*})$', document, re.MULTILINE)
     with pytest.raises(Invalid) as raised:

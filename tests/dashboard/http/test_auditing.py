@@ -11,7 +11,7 @@ from django.test import AsyncClient, Client
 
 from dashboard.accounts import one_time_login_url
 from dashboard.models import ApiToken
-from tests.world import make_run, make_user
+from tests.world import make_run, make_user, share_first_project
 from tuning import audit
 from tuning.audit.refusals import Refusals
 from tuning.models import AuditEntry
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "_refusals", Refusals())
+    share_first_project()
 
 
 def latest(action: str) -> AuditEntry:

@@ -19,6 +19,7 @@ from dashboard.accounts import role_of
 from dashboard.models import ApiToken
 from tests.live import environment
 from tests.world import make_user
+from tuning.models import Project
 
 pytestmark = pytest.mark.django_db
 
@@ -78,7 +79,23 @@ def test_an_existing_user_keeps_the_role() -> None:
 def test_it_changes_the_role_if_asked() -> None:
     user = make_user("admin", "eve")
     create_token("eve", "--role", "viewer")
-    assert [group.name for group in user.groups.all()] == ["viewer"]
+    assert role_of(User.objects.get(pk=user.pk)) == "viewer"
+
+
+def test_a_token_can_be_for_one_project() -> None:
+    Project.objects.create(name="second")
+    text, _ = create_token("robot", "--project", "second")
+    caught = ApiToken.objects.owner_of(text.strip())
+    assert caught is not None
+    assert list(Project.objects.seen_by(caught).values_list("name", flat=True)) == ["second"]
+    assert [(one.project.name, one.role) for one in caught.memberships.all()] == [("second", "operator")]
+    with pytest.raises(CommandError, match="--project: There is no project 'third'"):
+        create_token("eve", "--project", "third")
+    make_user("viewer", "ada")
+    with pytest.raises(CommandError, match="--project: Must be one of these projects, or be left out: default"):
+        create_token("ada", "--project", "second")
+    assert not User.objects.filter(username="eve").exists()
+    assert ApiToken.objects.count() == 1
 
 
 def test_each_call_issues_a_new_token() -> None:

@@ -1,4 +1,4 @@
-"""Who may read /metrics: viewers, and addresses that the settings name. Nobody else, by no detour."""
+"""Who may read /metrics: the site's admins, and addresses that the settings name. Nobody else, by no detour."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from django.db import OperationalError
 from django.test import Client
 from environs import EnvError
 
+from dashboard.accounts import put_into_role
 from dashboard.metrics import access
 from dashboard.models import ApiToken
 from dashboard.settings import _networks
 from tests.world import make_user
+from tuning.models import Project
 
 pytestmark = pytest.mark.django_db
 HOME = ip_network("127.0.0.0/8")
@@ -28,7 +30,7 @@ def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def token() -> str:
-    return ApiToken.issue(make_user("viewer"))
+    return ApiToken.issue(make_user("admin"), scope="read")
 
 
 def ask(authorization: str | None = None, client: Client | None = None, **values: Any) -> int:
@@ -36,16 +38,29 @@ def ask(authorization: str | None = None, client: Client | None = None, **values
     return int((client or Client()).get("/metrics", headers=headers | values.pop("headers", {}), **values).status_code)
 
 
-def test_it_answers_a_viewers_token(token: str) -> None:
+def test_it_answers_an_admins_token(token: str) -> None:
     answer = Client().get("/metrics", headers={"authorization": f"Bearer {token}"})
     assert answer.status_code == 200
     assert answer.headers["Content-Type"].startswith("text/plain; version=")
     assert answer.headers["Cache-Control"] == "no-store"
 
 
-def test_it_answers_a_signed_in_viewer(client: Client) -> None:
-    client.force_login(make_user("viewer"))
+def test_it_answers_a_signed_in_admin(client: Client) -> None:
+    client.force_login(make_user("admin"))
     assert ask(client=client) == 200
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
+def test_it_refuses_who_has_a_role_in_a_project_only(client: Client, role: str) -> None:
+    user = User.objects.create_user("ada")
+    put_into_role(user, role, Project.objects.default())
+    client.force_login(user)
+    assert ask(client=client) == 401
+    assert ask(f"Bearer {ApiToken.issue(user)}") == 401
+
+
+def test_it_refuses_a_projects_token_of_an_admin() -> None:
+    assert ask(f"Bearer {ApiToken.issue(make_user('admin'), project=Project.objects.default())}") == 401
 
 
 @pytest.mark.parametrize("authorization", [None, "Bearer", "Bearer ", "Bearer tb_wrong", "Basic dGI6dGI=", "tb_wrong"])
@@ -149,7 +164,7 @@ class TestWhileTheDatabaseIsAway:
         assert ask(f"Bearer {token}") == 401
 
     def test_a_session_confirms_nothing_else_that_came_with_it(self, client: Client, outage: Any) -> None:
-        client.force_login(make_user("viewer"))
+        client.force_login(make_user("admin"))
         assert ask("Basic Zm9v", client) == 200
         outage()
         assert ask("Basic Zm9v") == 401

@@ -17,7 +17,7 @@ TUNE_S = 300
 
 def scraped(site: LiveSite) -> dict[str, float]:
     """Sums over labels, by the name of the sample."""
-    request = urllib.request.Request(f"{site.url}/metrics", headers={"Authorization": f"Bearer {site.token('viewer')}"})
+    request = urllib.request.Request(f"{site.url}/metrics", headers={"Authorization": f"Bearer {site.token('admin')}"})
     with urllib.request.urlopen(request, timeout=30) as response:
         text = response.read().decode()
     found: dict[str, float] = {}

@@ -150,7 +150,7 @@ def test_a_run_is_launched_on_a_remote_device(lab: RpcDevices, client: Client) -
     assert unknown.json()["error"]["fields"] == {
         "device": f"The tracker at {lab.address} has no device with the key other. Keys: {KEY}."
     }
-    warned = advice.check({"network": "matmul", "device": f"rpc:lab/{KEY}"})["warnings"]
+    warned = advice.check({"network": "matmul", "device": f"rpc:lab/{KEY}"}, None)["warnings"]
     assert "enter that device's target" in warned["target"]
     assert Run.objects.count() == 1
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.utils.html import escape
 from pytest_django.asserts import assertContains, assertRedirects
@@ -29,14 +30,14 @@ def operator(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
 
 def filled(**changes: Any) -> dict[str, Any]:
     """What a browser sends if only `changes` are made in the form."""
-    form = LaunchForm()
+    form = LaunchForm(User.objects.get(username="a-operator"))
     fields = {name: form[name].value() for name in form.fields}
     return {name: "" if value is None else value for name, value in (fields | changes).items()}
 
 
 def test_it_offers_every_network_and_option(operator: Client) -> None:
     page = operator.get("/runs/new/")
-    for network in network_list.networks():
+    for network in network_list.networks(None):
         assertContains(page, network["title"])
         for option in network["options"]:
             assertContains(page, f'name="network_options.{network["name"]}.{option["name"]}"')
@@ -50,7 +51,7 @@ def test_it_launches_with_the_defaults(operator: Client) -> None:
     assertRedirects(answer, f"/runs/{run.pk}/")
     assert run.created_by is not None
     assert run.created_by.username == "a-operator"
-    assert run.network.name == network_list.networks()[0]["name"]
+    assert run.network.name == network_list.networks(None)[0]["name"]
     defaults = {option["name"]: option["default"] for option in launching.tuning_options() if option["name"] != "seed"}
     assert {name: run.options[name] for name in defaults} == defaults
 
@@ -89,7 +90,7 @@ def test_it_shows_errors_at_their_fields(operator: Client, field: str, value: st
 
 
 def test_it_expands_advanced_options_with_errors(operator: Client) -> None:
-    assert not LaunchForm().advanced_changed()
+    assert not LaunchForm(User.objects.get(username="a-operator")).advanced_changed()
     page = operator.post("/runs/new/", filled(repeat="0"))
     assert page.context["form"].advanced_changed()
 
@@ -117,9 +118,9 @@ def test_it_is_for_operators(client: Client) -> None:
 
 
 def test_each_network_is_listed_once_in_its_family() -> None:
-    families = LaunchForm().families()
+    families = LaunchForm(User.objects.get(username="a-operator")).families()
     shown = [choice["network"] for _, choices in families for choice in choices]
-    assert shown == network_list.networks()
+    assert shown == network_list.networks(None)
     assert len({family for family, _ in families}) == len(families)
     assert all(choice["network"]["family"] == family for family, choices in families for choice in choices)
     assert sum(choice["chosen"] for _, choices in families for choice in choices) == 1

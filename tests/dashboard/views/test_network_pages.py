@@ -67,7 +67,7 @@ class TestThePage:
         assertNotContains(page, 'data-role="extract"')
 
     def test_unknown_properties_are_shown_as_such(self) -> None:
-        network = networks.stored("mlp", {"batch": 1, "dtype": "float32"})
+        network = networks.stored("mlp", {"batch": 1, "dtype": "float32"}, None)
         page = client_of("viewer").get(f"/networks/{network.pk}/")
         assertContains(page, "known once the tasks are extracted")
 

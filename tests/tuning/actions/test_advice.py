@@ -32,12 +32,12 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> targets.TargetDict:
 
 def matmul(**values: Any) -> Run:
     """A run of the network that `check` launches, with 18 tasks."""
-    network = stored("matmul", {"n": 64, "dtype": "float32"})
+    network = stored("matmul", {"n": 64, "dtype": "float32"}, None)
     return make_run(**{"network": network, "tasks_total": 18, "tasks_chosen": 18, **values})
 
 
 def check(**given: Any) -> CheckDict:
-    return advice.check({"network": "matmul", "network_options": {"n": 64}, "trials": 10, **given})
+    return advice.check({"network": "matmul", "network_options": {"n": 64}, "trials": 10, **given}, None)
 
 
 def test_a_valid_launch_has_no_warnings() -> None:

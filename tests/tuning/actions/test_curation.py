@@ -130,7 +130,7 @@ def test_all_marks_are_changed_or_none() -> None:
 
 def test_the_number_of_pinned_runs_is_limited() -> None:
     runs = [make_run() for _ in range(MOST_PINNED + 1)]
-    outcome = act("pin", [run.pk for run in runs])
+    outcome = act(None, "pin", [run.pk for run in runs])
     assert outcome["done"] == [run.pk for run in runs[:-1]]
     assert "unpin one" in outcome["refused"][runs[-1].pk]
     curation.pin(runs[0])
@@ -170,7 +170,7 @@ def test_a_deleted_run_cannot_be_changed() -> None:
     for change in (curation.delete, lambda run: change_tags(run, ["a"]), curation.pin):
         with pytest.raises(Conflict):
             change(run)
-    assert act("archive", [run.pk])["refused"].keys() == {run.pk}
+    assert act(None, "archive", [run.pk])["refused"].keys() == {run.pk}
 
 
 def test_a_run_that_is_being_purged_cannot_be_restored() -> None:
@@ -182,19 +182,19 @@ def test_a_run_that_is_being_purged_cannot_be_restored() -> None:
 @pytest.mark.parametrize("runs", ["", [], [True], ["1x"], None, 7, list(range(1, 502)), [-1], [2**63]])
 def test_it_refuses_invalid_run_numbers(runs: Any) -> None:
     with pytest.raises(Invalid) as refused:
-        act("pin", runs)
+        act(None, "pin", runs)
     assert list(refused.value.fields) == ["runs"]
 
 
 @pytest.mark.parametrize("action", [None, 3, "explode", ["pin"]])
 def test_it_refuses_unknown_actions(action: Any) -> None:
     with pytest.raises(Invalid) as refused:
-        act(action, [1])
+        act(None, action, [1])
     assert list(refused.value.fields) == ["action"]
 
 
 def test_it_stops_live_runs() -> None:
     waiting, live, ended = make_run(), claimed(make_run()), make_run(status="finished")
-    outcome = act("stop", f"{waiting.pk}, {live.pk} {ended.pk}")
+    outcome = act(None, "stop", f"{waiting.pk}, {live.pk} {ended.pk}")
     assert outcome["done"] == [waiting.pk, live.pk]
     assert list(Run.objects.order_by("pk").values_list("status", flat=True)) == ["stopped", "stopping", "finished"]

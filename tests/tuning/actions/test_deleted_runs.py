@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tests.world import TARGET, make_compilation, make_run, make_user, measured_run, task_infos
+from tests.world import TARGET, first_project, make_compilation, make_run, make_user, measured_run, task_infos
 from tuning.actions import curation
 from tuning.models import Compilation, Network, Run, Task
 from tuning.reads import library, run_list
@@ -26,7 +26,7 @@ def ended() -> Run:
 
 
 def networks_with_runs() -> Any:
-    return Network.objects.with_runs()
+    return Network.objects.with_runs(None)
 
 
 @pytest.fixture
@@ -37,27 +37,27 @@ def deleted() -> Run:
 
 
 def test_its_records_are_not_used(deleted: Run) -> None:
-    assert known_records([FIRST], TARGET) == {}
+    assert known_records([FIRST], TARGET, first_project()) == {}
     assert not is_known(deleted)
 
 
 def test_the_library_leaves_it_out(deleted: Run) -> None:
-    wanted = library.LibraryFilter()
+    wanted = library.LibraryFilter(None)
     assert (wanted.count(), wanted.entries(0, 10)) == (0, [])
-    assert (library.networks(), library.targets(), library.workload(FIRST)) == ([], [], None)
+    assert (library.networks(None), library.targets(None), library.workload(None, FIRST)) == ([], [], None)
     assert (
-        library.LibraryFilter(network="mlp").count()
-        == library.LibraryFilter(target=deleted.target_fingerprint).count()
+        library.LibraryFilter(None, network="mlp").count()
+        == library.LibraryFilter(None, target=deleted.target_fingerprint).count()
         == 0
     )
-    assert (run_list.targets(), run_list.networks()) == ([], [])
+    assert (run_list.targets(None), run_list.networks(None)) == ([], [])
 
 
 def test_it_cannot_be_compared(deleted: Run) -> None:
     other = make_run()
     with pytest.raises(Invalid, match=f"There is no run {deleted.pk}. It may have been deleted"):
-        runs_of(f"{other.pk},{deleted.pk}")
-    assert usable(f"{other.pk},{deleted.pk}") == [other.pk]
+        runs_of(None, f"{other.pk},{deleted.pk}")
+    assert usable(None, f"{other.pk},{deleted.pk}") == [other.pk]
 
 
 def test_its_pages_and_files_are_gone(client: Client) -> None:
@@ -88,18 +88,18 @@ def test_networks_do_not_count_it(deleted: Run) -> None:
 
 def test_restoring_it_brings_everything_back(deleted: Run) -> None:
     curation.restore(deleted)
-    assert known_records([FIRST], TARGET).keys() == {FIRST}
-    assert library.LibraryFilter().count() == 2
+    assert known_records([FIRST], TARGET, first_project()).keys() == {FIRST}
+    assert library.LibraryFilter(None).count() == 2
     assert [network.run_count for network in networks_with_runs()] == [1]
 
 
 def test_an_archived_run_counts_for_everything(client: Client) -> None:
     run = ended()
     curation.archive(run)
-    assert known_records([FIRST], TARGET)[FIRST][0].run == run.pk
-    assert library.LibraryFilter().count() == 2
+    assert known_records([FIRST], TARGET, first_project())[FIRST][0].run == run.pk
+    assert library.LibraryFilter(None).count() == 2
     assert Task.objects.kept().best_known(tvm()).count() == 2
-    assert runs_of(f"{run.pk},{make_run().pk}")[0] == run
+    assert runs_of(None, f"{run.pk},{make_run().pk}")[0] == run
     client.force_login(make_user("viewer"))
     page: Any = client.get(f"/runs/{run.pk}/")
     assert "archived" in page.content.decode()

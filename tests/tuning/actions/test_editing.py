@@ -106,7 +106,7 @@ def test_it_names_all_errors_at_once() -> None:
 def test_the_search_finds_words_in_notes() -> None:
     run = edit(make_run(), {"revision": 1, "notes": "Slower than with NCHW"}, None)
     make_run()
-    assert list(RunFilter(q="nchw mlp").runs()) == [run]
+    assert list(RunFilter(q="nchw mlp").runs(None)) == [run]
 
 
 def test_later_deltas_have_the_new_name() -> None:

@@ -123,7 +123,7 @@ def test_it_offers_what_it_accepts() -> None:
     assert options["strategy"]["choices"] == ["evolutionary", "replay-trace", "replay-func"]
     assert options["seed"]["optional"]
     assert all(option["title"] and option["description"] for option in options.values())
-    assert {network["name"] for network in network_list.networks()} >= {"mlp", "matmul", "resnet-18"}
+    assert {network["name"] for network in network_list.networks(None)} >= {"mlp", "matmul", "resnet-18"}
 
 
 def test_stop_ends_a_queued_run_at_once() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files import File
 
 from tests import models
 from tests.world import TARGET, make_run, make_user, task_infos
@@ -19,7 +20,7 @@ from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
 from tuning.host import targets
-from tuning.models import Network, networks_dir
+from tuning.models import Network, Project, networks_dir
 from tuning.reads import network_list
 from tuning.reads.network_list import UPLOADED
 from tuning.validation import Invalid
@@ -47,7 +48,7 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> list[NetworkSpec]:
 
 
 def upload(data: bytes = b"model", file_name: str = "net.onnx", **more: Any) -> Network:
-    return networks.upload(io.BytesIO(data), file_name, None, **more)[0]
+    return networks.upload(File(io.BytesIO(data), file_name), Project.objects.default(), None, **more)[0]
 
 
 def files() -> list[Path]:
@@ -60,7 +61,9 @@ def nothing_was_kept() -> bool:
 
 def test_file_and_row_appear_together(inspected: list[NetworkSpec]) -> None:
     user = make_user()
-    network, new = networks.upload(io.BytesIO(b"model"), "my/Net v2.onnx", user, dims={"N": "4"})
+    network, new = networks.upload(
+        File(io.BytesIO(b"model"), "my/Net v2.onnx"), Project.objects.default(), user, dims={"N": "4"}
+    )
     assert new
     assert (network.name, network.kind, network.file_name, network.size) == ("Net-v2", "onnx", "Net v2.onnx", 5)
     assert (network.parameters, network.operators, network.dims) == (7, {"Conv": 2}, {"N": 4})
@@ -73,7 +76,9 @@ def test_file_and_row_appear_together(inspected: list[NetworkSpec]) -> None:
 
 def test_the_same_file_with_the_same_dimensions_is_the_same_network(inspected: list[NetworkSpec]) -> None:
     first = upload(dims={"N": 1})
-    again, new = networks.upload(io.BytesIO(b"model"), "other.onnx", None, name="other", dims={"N": 1})
+    again, new = networks.upload(
+        File(io.BytesIO(b"model"), "other.onnx"), Project.objects.default(), None, name="other", dims={"N": 1}
+    )
     assert (again, new, len(inspected)) == (first, False, 1)
     wider = upload(dims={"N": 2})
     assert (wider.name, wider.file) == ("net-2", first.file)
@@ -95,7 +100,7 @@ def test_a_network_with_runs_stays(inspected: list[NetworkSpec]) -> None:
         networks.delete(network)
     assert network.file.exists()
     with pytest.raises(Invalid, match="built-in"):
-        networks.delete(networks.stored("mlp", {"batch": 1}))
+        networks.delete(networks.stored("mlp", {"batch": 1}, None))
 
 
 @pytest.mark.parametrize("name", ["-x", "a b", "a/b", "x" * 101, "mlp", "taken", "é"])
@@ -128,7 +133,7 @@ def test_a_file_that_is_too_large_is_refused_during_the_upload(inspected: list[N
 
     endless = Endless()
     with pytest.raises(Invalid, match="1 MiB"):
-        networks.upload(endless, "net.onnx", None)
+        networks.upload(File(endless, "net.onnx"), Project.objects.default(), None)
     assert endless.given <= 4 << 20
     assert nothing_was_kept()
 
@@ -162,7 +167,7 @@ def meanwhile(inspected: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_two_concurrent_uploads_of_a_file_store_one_network(meanwhile: Callable[..., None]) -> None:
     meanwhile(b"model", "theirs")
-    network, new = networks.upload(io.BytesIO(b"model"), "net.onnx", None, name="mine")
+    network, new = networks.upload(File(io.BytesIO(b"model"), "net.onnx"), Project.objects.default(), None, name="mine")
     assert (network.name, new) == ("theirs", False)
     assert (files(), Network.objects.count()) == ([network.file], 1)
 
@@ -202,7 +207,7 @@ def test_old_files_of_a_crashed_upload_are_removed(inspected: list[NetworkSpec],
 def test_it_is_listed_and_launched_by_name(inspected: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "resolve", lambda _: {"target": TARGET, "device": "cpu", "label": "znver4"})
     network = upload(dims={"N": 2})
-    offered = network_list.networks()[-1]
+    offered = network_list.networks(None)[-1]
     assert (offered["name"], offered["family"], offered["id"]) == ("net", UPLOADED, network.pk)
     run = runs.launch({"network": "net"}, None, enqueue=False)
     assert (run.network, run.name) == (network, "net")

@@ -77,7 +77,7 @@ def test_of_several_acts_in_one_all_are_recorded_or_only_the_refusal() -> None:
 def test_a_bulk_action_has_an_entry_for_each_run() -> None:
     queued, done = make_run(), measured_run()
     done.move("running", to="finished")
-    curation.act("stop", [queued.pk, done.pk])
+    curation.act(None, "stop", [queued.pk, done.pk])
     assert entries() == [("run.stop", f"run {queued.pk}", False), ("run.stop", f"run {done.pk}", True)]
 
 

@@ -32,7 +32,7 @@ def measured(latencies: Any = FAST, infos: list[TaskInfo] | None = None, **value
 
 
 def compared(*runs: Run, baseline: Run | None = None) -> ComparisonDict:
-    found = runs_of(",".join(str(run.pk) for run in runs))
+    found = runs_of(None, ",".join(str(run.pk) for run in runs))
     return compare(found, baseline_of(found, baseline.pk if baseline else None))
 
 
@@ -197,7 +197,7 @@ def test_it_compares_a_run_that_has_not_begun() -> None:
 def test_it_refuses_invalid_choices(text: str, said: str) -> None:
     run = measured()
     with pytest.raises(Invalid) as refused:
-        runs_of(text.format(run.pk))
+        runs_of(None, text.format(run.pk))
     assert refused.value.fields == {"runs": said.format(run.pk)}
 
 
@@ -209,8 +209,8 @@ def test_the_baseline_must_be_one_of_the_runs() -> None:
 
 def test_it_finds_the_usable_runs_of_an_invalid_choice() -> None:
     keys = [measured().pk for _ in range(10)]
-    assert usable(f"{keys[1]},x,{keys[0]},{keys[1]},99999, {'9' * 40}") == [keys[1], keys[0]]
-    assert usable(",".join(map(str, keys))) == keys[:8]
+    assert usable(None, f"{keys[1]},x,{keys[0]},{keys[1]},99999, {'9' * 40}") == [keys[1], keys[0]]
+    assert usable(None, ",".join(map(str, keys))) == keys[:8]
 
 
 def test_the_number_of_queries_does_not_depend_on_the_tasks(

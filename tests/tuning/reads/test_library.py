@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.world import TARGET, make_run, measured_run, record_text, task_infos
+from tests.world import TARGET, first_project, make_run, measured_run, record_text, task_infos
 from tuning.models import Run, Task, fingerprint, provenance
 from tuning.reads.library import KnownRecord, is_known, known_records, tvm
 
@@ -22,7 +22,7 @@ def ended(**values: Any) -> Run:
 
 
 def best(shash: str = FIRST) -> KnownRecord:
-    return known_records([shash], TARGET)[shash][0]
+    return known_records([shash], TARGET, first_project())[shash][0]
 
 
 def champion() -> tuple[int, int]:
@@ -41,22 +41,24 @@ def test_the_fastest_record_of_all_runs_wins() -> None:
 
 def test_unmeasured_workloads_are_left_out() -> None:
     ended(latencies=[(0, 1e-3), (1, None)])
-    assert known_records([FIRST, SECOND, "ff"], TARGET).keys() == {FIRST}
+    assert known_records([FIRST, SECOND, "ff"], TARGET, first_project()).keys() == {FIRST}
     assert Task.objects.best_known(tvm()).count() == 1
 
 
 def test_another_targets_record_does_not_count() -> None:
     other = ended(target=TARGET | {"mcpu": "znver5"})
-    assert known_records([FIRST], make_run(target={"kind": "llvm"}).target) == {}
+    assert known_records([FIRST], make_run(target={"kind": "llvm"}).target, first_project()) == {}
     Run.objects.update(target_fingerprint=make_run().target_fingerprint)
     assert best().run == other.pk
 
 
 def test_it_returns_as_many_as_requested_except_those_of_one_run() -> None:
     one, two = ended(), ended(latencies=[(0, 3e-3)])
-    known = known_records([FIRST], TARGET, most=2)
+    known = known_records([FIRST], TARGET, first_project(), most=2)
     assert [record.latency_s for record in known[FIRST]] == [1e-3, 2e-3]
-    assert [record.run for record in known_records([FIRST], TARGET, most=2, but=one)[FIRST]] == [two.pk]
+    assert [record.run for record in known_records([FIRST], TARGET, first_project(), most=2, but=one)[FIRST]] == [
+        two.pk
+    ]
 
 
 def test_records_of_another_tvm_come_last() -> None:
@@ -68,7 +70,7 @@ def test_records_of_another_tvm_come_last() -> None:
 
 def test_records_of_synthetic_runs_are_never_used_and_rank_last() -> None:
     fake = ended(synthetic=True, latencies=[(0, 1e-9)])
-    assert known_records([FIRST], TARGET) == {}
+    assert known_records([FIRST], TARGET, first_project()) == {}
     assert champion() == (fake.pk, 2)
     real = ended(versions=OTHER)
     assert (best().run, champion()) == (real.pk, (real.pk, 1))
@@ -90,5 +92,6 @@ def test_a_target_that_the_engine_resolves_counts_as_resolved() -> None:
 
 def test_it_reads_only_the_texts_that_it_returns(django_assert_num_queries: Any) -> None:
     ended()
+    project = first_project()
     with django_assert_num_queries(2):
-        known_records([FIRST, SECOND], TARGET)
+        known_records([FIRST, SECOND], TARGET, project)

@@ -268,7 +268,7 @@ def test_there_is_no_estimate_without_a_record_of_every_task() -> None:
 def test_missing_records_are_reported(queued: Compilation, compiler: Compiler) -> None:
     Record.objects.all().delete()
     assert carried_out(queued) == "failed"
-    assert "No run has a valid record" in str(fresh(queued).error)
+    assert "No run of the project has a valid record" in str(fresh(queued).error)
 
 
 def test_missing_files_are_reported(compiler: Compiler) -> None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.files import File
 from django.utils import timezone
 
 from tests import models
@@ -18,7 +19,7 @@ from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import TensorInfo
 from tuning.host import sandbox
-from tuning.models import Extraction
+from tuning.models import Extraction, Project
 from tuning.queue import jobs
 from tuning.validation import Invalid
 from tuning.work import inspection
@@ -162,7 +163,9 @@ def test_the_sweep_ends_abandoned_extractions_and_enqueues_forgotten_ones(
 def test_tasks_before_a_run_are_the_tasks_of_the_run(settings: Any, tmp_path: Any) -> None:
     """With the same indices, since users choose tasks by these."""
     settings.VAR = tmp_path
-    network, _ = networks.upload(io.BytesIO(models.dense().SerializeToString()), "dense.onnx", None)
+    network, _ = networks.upload(
+        File(io.BytesIO(models.dense().SerializeToString()), "dense.onnx"), Project.objects.default(), None
+    )
     before, due = networks._requested(network, "this", None)
     assert due
     assert carried_out(before) == "finished"
@@ -184,7 +187,7 @@ def test_a_missing_file_is_reported(queued: Extraction) -> None:
 
 @pytest.mark.tvm
 def test_a_built_in_network_is_inspected_too() -> None:
-    made, _ = networks._requested(networks.stored("mlp", {"batch": 1, "dtype": "float32"}), "this", None)
+    made, _ = networks._requested(networks.stored("mlp", {"batch": 1, "dtype": "float32"}, None), "this", None)
     assert carried_out(made) == "finished"
     made.network.refresh_from_db()
     assert made.network.parameters == 784 * 128 + 128 + 1280 + 10
@@ -194,7 +197,7 @@ def test_a_built_in_network_is_inspected_too() -> None:
 
 @pytest.mark.tvm
 def test_it_doesnt_need_the_targets_device() -> None:
-    network = networks.stored("mlp", {"batch": 1, "dtype": "float32"})
+    network = networks.stored("mlp", {"batch": 1, "dtype": "float32"}, None)
     made, due = networks._requested(network, "nvidia/nvidia-a100", None)
     assert due
     assert made.target["kind"] == "cuda"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django.contrib.auth.models import User
 from django.db.models import Prefetch
 
 from tuning.models import Run, Task
@@ -14,18 +15,19 @@ FEWEST, MOST = 2, 8
 """Runs in a comparison; 8 colors can be told apart by everybody."""
 
 
-def usable(text: str) -> list[int]:
-    """The ids in `text` of runs that exist, without duplicates, and at most as many as can be compared."""
+def usable(user: User | None, text: str) -> list[int]:
+    """The ids in `text` of runs that the user sees, without duplicates, and at most as many as can be compared."""
     keys = [key for one in _named(text)[: 4 * MOST] if (key := natural(one)) is not None]
-    existing = set(Run.objects.filter(pk__in=keys).values_list("pk", flat=True))
+    existing = set(Run.objects.seen_by(user).filter(pk__in=keys).values_list("pk", flat=True))
     return [key for key in dict.fromkeys(keys) if key in existing][:MOST]
 
 
-def runs_of(text: str) -> list[Run]:
+def runs_of(user: User | None, text: str) -> list[Run]:
     """The runs with the ids in a text such as `1,2,3`, in that order, with their tasks. Raises `Invalid` for `runs`."""
     keys = _keys(text)
     tasks = Prefetch("tasks", Task.objects.defer("tensorir").order_by("index"))
-    found = Run.objects.select_related("network", "created_by").prefetch_related(tasks).in_bulk(keys)
+    seen = Run.objects.seen_by(user).select_related("network", "project", "created_by").prefetch_related(tasks)
+    found = seen.in_bulk(keys)
     if missing := [key for key in keys if key not in found]:
         be, have = ("is", "It may have") if len(missing) == 1 else ("are", "They may have")
         raise Invalid({"runs": f"There {be} no {numbered(missing)}. {have} been deleted."})

@@ -32,7 +32,7 @@ def address(*runs: Run, **query: Any) -> str:
 
 def drawn(*runs: Run, **view: Any) -> Any:
     keys = tuple(run.pk for run in runs)
-    found = runs_of(",".join(map(str, keys)))
+    found = runs_of(None, ",".join(map(str, keys)))
     baseline = next(run for run in found if run.pk == view.get("baseline", keys[0]))
     return figures(compare(found, baseline), View(keys, **({"baseline": baseline.pk} | view)))
 

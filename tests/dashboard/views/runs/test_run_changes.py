@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
-from tests.world import claimed, make_run, make_user
+from tests.world import claimed, make_run, make_user, share_first_project
 from tuning.actions.curation import change_tags
 from tuning.models import Run
 
@@ -18,6 +18,7 @@ PART = {"HX-Request": "true"}
 
 @pytest.fixture
 def operator(client: Client) -> Client:
+    share_first_project()
     client.force_login(make_user("operator"))
     return client
 

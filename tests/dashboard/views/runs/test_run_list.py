@@ -251,7 +251,7 @@ def test_the_number_of_queries_does_not_depend_on_the_runs(
     add(range(5, 42))
     assert queries() == few
     # Session, user, permissions (2), pinned runs, other runs, counts, ongoing runs, whether there is any run.
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(11):
         operator.get("/runs/", {"status": "stopped"}, headers=POLL)
     with django_assert_max_num_queries(13):  # … full rows (2), tags (2), places; not whether there is any run
         operator.get("/runs/", headers=POLL)

@@ -18,6 +18,7 @@ from tests.world import (
     make_user,
     measured_run,
     record_trials,
+    share_first_project,
     task_infos,
     write_record_files,
 )
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def operator(client: Client) -> Client:
+    share_first_project()
     client.force_login(make_user("operator"))
     return client
 
@@ -86,7 +88,7 @@ def test_the_number_of_queries_does_not_depend_on_the_tasks(
     record_trials(run, [(index, 1e-3) for index in range(50)])
     # Session, user, permissions (2), run, tasks, tags, speed, errors, the user's role, compilations, whether this run or
     # any run has records (2), other runs of its network.
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(16):
         operator.get(f"/runs/{run.pk}/")
 
 

@@ -74,7 +74,7 @@ def test_it_thins_trials_but_keeps_improvements(viewer: Client, monkeypatch: pyt
 
 def test_it_reads_no_trace(viewer: Client, django_assert_max_num_queries: Any) -> None:
     run = measured_run()
-    with django_assert_max_num_queries(8) as queries:
+    with django_assert_max_num_queries(9) as queries:
         viewer.get(f"/runs/{run.pk}/tasks/0/")
     assert not any('"tuning_record"."text"' in query["sql"] for query in queries.captured_queries)
 

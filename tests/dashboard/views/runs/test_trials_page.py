@@ -130,7 +130,7 @@ def test_a_run_without_trials_says_so(viewer: Client) -> None:
 def test_it_needs_few_queries(viewer: Client, django_assert_max_num_queries: Any) -> None:
     run = measured_run([(n % 2, None if n % 5 == 0 else 1e-3) for n in range(60)])
     Run.objects.update(status="finished")
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(10):
         viewer.get(f"/runs/{run.pk}/trials/")
 
 

@@ -1,0 +1,38 @@
+"""What a request is about, found among what its user sees and refused where their role doesn't allow the act."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+
+from dashboard.accounts import refusal
+
+M_co = TypeVar("M_co", bound=Model, covariant=True)
+
+
+class Seen(Protocol[M_co]):
+    """Rows that belong to projects."""
+
+    def seen_by(self, user: User | None) -> QuerySet[M_co]:
+        """Those of the user's projects."""
+
+
+def person(request: HttpRequest) -> User:
+    """Who is signed in: every view but those of signing in has somebody."""
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def find(request: HttpRequest, rows: Seen[M_co], permission: str = "", **key: Any) -> M_co:
+    """The row with this key. Raises `Http404` if it isn't of the user's projects, `PermissionDenied` if their role there isn't enough."""
+    user = person(request)
+    found = get_object_or_404(rows.seen_by(user), **key)
+    if permission and not user.has_perm(permission, found):
+        request.refused = refusal(permission)  # type: ignore[attr-defined]
+        raise PermissionDenied(refusal(permission))
+    return found
