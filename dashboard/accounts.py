@@ -45,7 +45,9 @@ MANAGE_PEOPLE = "auth.change_user"
 SEE_SYSTEM = "auth.view_group"
 """See what the site runs on and what confines its processes."""
 MANAGE_PROJECT = "tuning.change_project"
-"""Rename a project, and decide who its members are. The last permission here that a role in a project can give."""
+"""Rename and share a project, and decide who its members are. The last permission here that a role in a project can give."""
+CREATE_PROJECT = "tuning.add_project"
+DELETE_PROJECT = "tuning.delete_project"
 
 OPERATE = (LAUNCH, CHANGE, STOP, DELETE, COMPILE, CHANGE_COMPILATION, CANCEL, UPLOAD)
 """What operators may do besides looking."""
@@ -122,9 +124,18 @@ def refusal(permission: str) -> str:
     return "Your role in the project doesn't allow this."
 
 
-def take_role(user: User) -> None:
-    """Leave the user without a role, as a part of an act that is recorded."""
-    user.groups.remove(*Group.objects.filter(name__in=ROLES))
+def site_role(user: User) -> str | None:
+    """The role that `put_into_role` gives without a project: `admin`, or that in the first project."""
+    if active_admins().filter(pk=user.pk).exists():
+        return ADMIN
+    held = user.memberships.filter(project=Project.objects.default()).first()
+    return held.role if held else None
+
+
+def take_roles(user: User) -> None:
+    """Leave the user without a role in any project, as a part of an act that is recorded."""
+    user.groups.remove(Group.objects.get(name=ADMIN))
+    user.memberships.all().delete()
 
 
 def make_user(name: str, **details: Any) -> User:

@@ -18,7 +18,7 @@ from dashboard.views import (
     single_sign_on,
     webhooks,
 )
-from dashboard.views.admin import audit, people, system
+from dashboard.views.admin import audit, people, projects, system
 from dashboard.views.admin import metrics as admin_metrics
 from dashboard.views.runs import compare, listing, notes, page, tasks, trials
 
@@ -77,10 +77,19 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account/sign-out/", account.sign_out_everywhere, name="sign_out_everywhere"),
     path("admin/people/", people.people_page, name="people_page"),
     path("admin/people/invite/", people.people_invite, name="people_invite"),
+    path("admin/people/<int:pk>/", people.person_page, name="person_page"),
     path("admin/people/<int:pk>/link/", people.people_link, name="people_link"),
     path("admin/people/<int:pk>/role/", people.people_role, name="people_role"),
     path("admin/people/<int:pk>/deactivate/", people.people_deactivate, name="people_deactivate"),
     path("admin/people/<int:pk>/reactivate/", people.people_reactivate, name="people_reactivate"),
+    path("admin/projects/", projects.projects_page, name="projects_page"),
+    path("admin/projects/create/", projects.project_create, name="project_create"),
+    path("admin/projects/<int:pk>/", projects.project_page, name="project_page"),
+    path("admin/projects/<int:pk>/change/", projects.project_change, name="project_change"),
+    path("admin/projects/<int:pk>/delete/", projects.project_delete, name="project_delete"),
+    path("admin/projects/<int:pk>/members/", projects.member_add, name="member_add"),
+    path("admin/projects/<int:pk>/members/<int:person_pk>/role/", projects.member_role, name="member_role"),
+    path("admin/projects/<int:pk>/members/<int:person_pk>/remove/", projects.member_remove, name="member_remove"),
     path("admin/system/", system.system_page, name="system_page"),
     path("sign-in/", session.sign_in, name="sign_in"),
     path("oidc/start/", single_sign_on.start, name="oidc_start"),

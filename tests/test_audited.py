@@ -19,11 +19,11 @@ from dashboard.accounts import one_time_login_url
 from dashboard.models import ApiToken
 from tests.test_anonymous import UNSAFE, every_operation, every_path
 from tests.world import TARGET, make_compilation, make_network, make_run, make_user, measured_run, publish
-from tuning.actions import curation
+from tuning.actions import curation, members, projects
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
 from tuning.host import targets
-from tuning.models import AuditEntry, Delivery, Network, Run
+from tuning.models import AuditEntry, Delivery, Network, Project, Run
 from tuning.queue import jobs
 from tuning.work import inspection
 
@@ -78,6 +78,20 @@ def token() -> int:
     return int(ApiToken.make(User.objects.get(username="a-admin"))[0].pk)
 
 
+def project() -> int:
+    return int(projects.create(f"project {Project.objects.count()}").pk)
+
+
+def member() -> tuple[int, int]:
+    """A project and a person who is its member."""
+    key = project()
+    return key, members.add(Project.objects.get(pk=key), make_user("viewer").username, "viewer").user_id
+
+
+def somebody() -> Body:
+    return {"name": make_user("viewer").username, "role": "operator"}
+
+
 def bulk() -> Body:
     return {"action": "pin", "runs": [ended().pk, ended().pk]}
 
@@ -107,6 +121,12 @@ API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "PATCH /api/v1/people/1": (other, {"role": "viewer"}, "person.role"),
     "POST /api/v1/people/1/deactivate": (other, {}, "person.deactivate"),
     "POST /api/v1/people/1/reactivate": (other, {}, "person.reactivate"),
+    "POST /api/v1/projects": (lambda: 0, {"name": "vision"}, "project.create"),
+    "PATCH /api/v1/projects/1": (project, {"name": "vision", "shared": True}, "project.share"),
+    "DELETE /api/v1/projects/1": (project, {}, "project.delete"),
+    "POST /api/v1/projects/1/members": (project, somebody, "member.add"),
+    "PATCH /api/v1/projects/1/members/1": (member, {"role": "admin"}, "member.role"),
+    "DELETE /api/v1/projects/1/members/1": (member, {}, "member.remove"),
     "POST /api/v1/tokens": (lambda: 0, {"name": "ci", "scope": "read"}, "token.create"),
     "DELETE /api/v1/tokens/1": (token, {}, "token.revoke"),
 }
@@ -131,6 +151,12 @@ PAGES: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "/admin/people/1/role/": (other, {"role": "viewer"}, "person.role"),
     "/admin/people/1/deactivate/": (other, {}, "person.deactivate"),
     "/admin/people/1/reactivate/": (other, {}, "person.reactivate"),
+    "/admin/projects/create/": (lambda: 0, {"name": "vision"}, "project.create"),
+    "/admin/projects/1/change/": (project, {"name": "vision"}, "project.rename"),
+    "/admin/projects/1/delete/": (project, {}, "project.delete"),
+    "/admin/projects/1/members/": (project, somebody, "member.add"),
+    "/admin/projects/1/members/1/role/": (member, {"role": "admin"}, "member.role"),
+    "/admin/projects/1/members/1/remove/": (member, {}, "member.remove"),
     "/account/password/": (lambda: 0, NEW_PASSWORD, "person.password"),
     "/account/tokens/": (lambda: 0, {"name": "ci", "scope": "read"}, "token.create"),
     "/account/tokens/1/revoke/": (token, {}, "token.revoke"),
@@ -154,8 +180,9 @@ def without_tvm(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def placed(path: str, key: Any) -> str:
-    """The path with its object's id, or the name of a network."""
-    return re.sub(r"/(1|x)(?=/|$)", f"/{key}", path, count=1)
+    """The path with its object's id, the ids of an object and a part of it, or the name of a network."""
+    keys = iter(key if isinstance(key, tuple) else (key,))
+    return re.sub(r"/(1|x)(?=/|$)", lambda _: f"/{next(keys)}", path)
 
 
 def by(user: User) -> Client:

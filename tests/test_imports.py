@@ -146,7 +146,7 @@ ALLOWED: dict[str, set[str]] = {
     "dashboard.asgi": {"dashboard.consumers", "dashboard.http", "dashboard.metrics"},
     "dashboard.listening": set(),
     "dashboard.serve": {"dashboard.listening", "tuning.host"},
-    "dashboard.management": {"tuning.audit", "tuning.backup", "tuning.host"},
+    "dashboard.management": {"dashboard.hosting", "tuning.audit", "tuning.backup", "tuning.host"},
     "dashboard.management.commands": {
         "dashboard.hosting",
         "dashboard.management",

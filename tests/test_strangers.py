@@ -92,7 +92,23 @@ OF_PROJECT = {
     "POST /api/v1/compilations/1/benchmarks",
 }
 """What is about one thing of a project: not found. Of each method and route, one line in one of these sets."""
+OF_PROJECT_ITSELF = {
+    "GET /admin/projects/1/",
+    "POST /admin/projects/1/change/",
+    "POST /admin/projects/1/members/",
+    "POST /admin/projects/1/members/1/role/",
+    "POST /admin/projects/1/members/1/remove/",
+    "GET /api/v1/projects/1",
+    "PATCH /api/v1/projects/1",
+    "GET /api/v1/projects/1/members",
+    "POST /api/v1/projects/1/members",
+    "PATCH /api/v1/projects/1/members/1",
+    "DELETE /api/v1/projects/1/members/1",
+}
+"""What is about a project and its members: not found, too."""
 LISTS = {
+    "GET /admin/projects/",
+    "GET /api/v1/projects",
     *(f"GET {path}" for path in ("/", "/runs/", "/runs/new/", "/runs/new/tags/", "/compare/", "/networks/")),
     *(f"GET {path}" for path in ("/networks/builtin/x/", "/library/", "/account/", "/api/v1/")),
     "GET /api/v1/docs",
@@ -122,6 +138,11 @@ ASKING = {
 OF_SITE = {
     *(f"GET /admin/{part}" for part in ("audit/", "audit/entries.csv", "metrics/", "metrics/figures/", "people/")),
     "GET /admin/system/",
+    "GET /admin/people/1/",
+    "POST /admin/projects/create/",
+    "POST /admin/projects/1/delete/",
+    "POST /api/v1/projects",
+    "DELETE /api/v1/projects/1",
     *(f"POST /admin/people/{part}/" for part in ("invite", "1/link", "1/role", "1/deactivate", "1/reactivate")),
     "GET /webhooks/",
     "POST /webhooks/test/",
@@ -141,6 +162,8 @@ OWN_ACCOUNT = {
 """About the person's own account."""
 PUBLIC = {
     *(f"{method} /{path}/" for path in ("sign-in", "login") for method in ("GET", "POST")),
+    "GET /oidc/start/",
+    "GET /oidc/callback/",
     "POST /sign-out/",
     "GET /metrics",
     "GET /healthz",
@@ -292,7 +315,7 @@ def every_route() -> set[str]:
 
 def test_it_knows_every_route() -> None:
     """A new route needs a line in one of these sets: who may learn what by it?"""
-    known = [OF_PROJECT, LISTS, DEVICES, ASKING, OF_SITE, OWN_ACCOUNT, PUBLIC]
+    known = [OF_PROJECT, OF_PROJECT_ITSELF, LISTS, DEVICES, ASKING, OF_SITE, OWN_ACCOUNT, PUBLIC]
     assert sum(map(len, known)) == len(set.union(*known))
     assert every_route() == set.union(*known)
 
@@ -311,6 +334,20 @@ def test_a_strangers_request_finds_nothing_of_the_project(stranger: Client) -> N
         # As if it weren't there.
         assert said(response).replace("/1", "/99") == said(ask(stranger, name, 99)).replace("/1", "/99"), name
     assert [list(rows.all()) for rows in before] == then
+
+
+def test_a_stranger_finds_neither_the_project_nor_its_members(stranger: Client) -> None:
+    """Whoever manages no project isn't told more by a refusal, which comes for any number."""
+    project = add_veiled().project_id
+    then = list(Membership.objects.values())
+    for name in sorted(OF_PROJECT_ITSELF):
+        if has_token(stranger) and not is_api(name):
+            continue
+        response = ask(stranger, name, project)
+        assert response.status_code in (403, 404), f"{name}: {said(response)}"
+        assert "veiled" not in said(response), name
+        assert said(response) == said(ask(stranger, name, 999)), name
+    assert list(Membership.objects.values()) == then
 
 
 def test_what_an_operator_may_not_touch_is_not_found_rather_than_forbidden(own: Project) -> None:

@@ -13,7 +13,7 @@ from ninja.renderers import BaseRenderer
 
 from dashboard.accounts import VIEW
 
-from . import audit, compare, compilations, devices, downloads, library, networks, people, runs
+from . import audit, compare, compilations, devices, downloads, library, networks, people, projects, runs
 from .auth import needs
 from .errors import handle_errors
 
@@ -51,4 +51,5 @@ api.add_router("", compilations.router)
 api.add_router("", devices.router)
 api.add_router("", audit.router)
 api.add_router("", people.router)
+api.add_router("", projects.router)
 handle_errors(api)

@@ -13,9 +13,10 @@ from dashboard.people.tokens import LONGEST_DAYS, Scope
 from tuning.actions.curation import Action, Marks
 from tuning.actions.editing import Edit
 from tuning.actions.launching import Budget, Choice, Extension, NetworkChoice
+from tuning.actions.projects import LONGEST_NAME
 from tuning.engines.wire.compiling import CompileOptions
 from tuning.engines.wire.protocol import Options
-from tuning.validation import schema_of
+from tuning.validation import Invalid, schema_of, unknown
 
 
 def json_object(request: HttpRequest) -> dict[str, Any]:
@@ -26,6 +27,14 @@ def json_object(request: HttpRequest) -> dict[str, Any]:
         return msgspec.json.decode(request.body, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise HttpError(400, f"The body must be a JSON object: {error}") from error
+
+
+def fields(request: HttpRequest, *known: str) -> dict[str, Any]:
+    """The body. Also raises `Invalid` that names each field that isn't known."""
+    body = json_object(request)
+    if wrong := unknown(body, known):
+        raise Invalid(wrong)
+    return body
 
 
 def _described(*structs: type[msgspec.Struct], example: dict[str, Any]) -> dict[str, Any]:
@@ -64,8 +73,21 @@ ACTION = _described(Action, example={"action": "tag", "runs": [1, 2, 3], "tags":
 
 _NAME = {"type": "string"}
 _ROLE = {"type": "string", "enum": list(ROLES)}
-INVITATION = _plain(["name", "role"], {"name": "ada", "role": "operator"}, name=_NAME, role=_ROLE)
-ROLE = _plain(["role"], {"role": "viewer"}, role=_ROLE)
+_PROJECT = {"type": ["string", "null"], "description": "By name. Without it: the only one, or with `admin` the site."}
+INVITATION = _plain(
+    ["name", "role"],
+    {"name": "ada", "role": "operator", "project": "vision"},
+    name=_NAME,
+    role=_ROLE,
+    project=_PROJECT,
+)
+ROLE = _plain(["role"], {"role": "viewer", "project": "vision"}, role=_ROLE, project=_PROJECT)
+_PROJECT_NAME = {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME}
+_SHARED = {"type": "boolean", "description": "Operators may stop and delete each other's runs."}
+PROJECT = _plain(["name"], {"name": "vision"}, name=_PROJECT_NAME)
+PROJECT_CHANGE = _plain([], {"shared": True}, name=_PROJECT_NAME, shared=_SHARED)
+MEMBER = _plain(["name", "role"], {"name": "ada", "role": "operator"}, name=_NAME, role=_ROLE)
+MEMBER_ROLE = _plain(["role"], {"role": "admin"}, role=_ROLE)
 TOKEN = _plain(
     ["name", "scope"],
     {"name": "nightly", "scope": "launch", "days": 90},

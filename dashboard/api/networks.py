@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 from django.http import HttpRequest
-from ninja import File, Form, Router, Status
+from ninja import File, Form, Query, Router, Status
 from ninja.files import UploadedFile
 from typing_extensions import TypedDict
 
@@ -19,7 +19,7 @@ from tuning.reads import network_list
 from tuning.reads.network_list import NetworkDict
 from tuning.validation import Invalid, OptionDict
 
-from . import bodies
+from . import bodies, queries
 from .auth import needs
 from .shapes import ERRORS
 
@@ -34,9 +34,10 @@ class NetworkList(TypedDict):
 
 
 @router.get("networks", response={200: NetworkList, **ERRORS})
-def list_networks(request: HttpRequest) -> NetworkList:
+def list_networks(request: HttpRequest, query: Query[queries.NetworkQuery]) -> NetworkList:
     """The networks that can be tuned, and all options with defaults and bounds."""
-    items = network_list.networks(person(request))
+    known = network_list.networks(person(request))
+    items = [one for one in known if not query.project or one["project"] in (None, query.project)]
     return {"items": items, "run_options": [*launching.budget_options(), *launching.tuning_options()]}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -21,7 +20,6 @@ from dashboard.people import managing, tokens
 from dashboard.people.backends import token_of
 from dashboard.people.managing import PersonDict
 from dashboard.people.tokens import NewTokenDict, TokenDict
-from tuning.validation import Invalid, unknown
 
 from . import bodies
 from .auth import needs
@@ -61,8 +59,9 @@ def list_people(request: HttpRequest) -> PersonList:  # noqa: ARG001
 )
 def invite_person(request: HttpRequest) -> Status[LoginUrlDict]:
     """Create a person without a password, and a login URL to send to them."""
-    body = _body(request, "name", "role")
-    return Status(201, _login_url(request, managing.invite(body.get("name"), body.get("role"))))
+    body = bodies.fields(request, "name", "role", "project")
+    invited = managing.invite(body.get("name"), body.get("role"), body.get("project"))
+    return Status(201, _login_url(request, invited))
 
 
 @router.post("people/{int:person_id}/login-url", response={201: LoginUrlDict, **ERRORS}, auth=needs(MANAGE_PEOPLE))
@@ -77,9 +76,9 @@ def make_login_url(request: HttpRequest, person_id: int) -> Status[LoginUrlDict]
     "people/{int:person_id}", response={200: PersonDict, **ERRORS}, auth=needs(MANAGE_PEOPLE), openapi_extra=bodies.ROLE
 )
 def change_role(request: HttpRequest, person_id: int) -> PersonDict:
-    """Give a person another role."""
-    user, body = _user(person_id), _body(request, "role")
-    managing.change_role(user, body.get("role"), by=person(request))
+    """Give a person another role in a project, or that of the site's admins."""
+    user, body = _user(person_id), bodies.fields(request, "role", "project")
+    managing.change_role(user, body.get("role"), body.get("project"), by=person(request))
     return managing.person(user)
 
 
@@ -108,7 +107,7 @@ def list_tokens(request: HttpRequest) -> TokenList:
 @router.post("tokens", response={201: NewTokenDict, **ERRORS}, openapi_extra=bodies.TOKEN)
 def create_token(request: HttpRequest) -> Status[NewTokenDict]:
     """Create a token of your own, in a session: a token can't make others."""
-    user, body = _in_session(request), _body(request, *tokens.FIELDS)
+    user, body = _in_session(request), bodies.fields(request, *tokens.FIELDS)
     return Status(201, tokens.create(user, **{field: body.get(field) for field in tokens.FIELDS}))
 
 
@@ -117,13 +116,6 @@ def revoke_token(request: HttpRequest, token_id: int) -> Status[None]:
     """Revoke a token of your own, in a session. It is refused from now on."""
     tokens.revoke(get_object_or_404(_in_session(request).api_tokens, pk=token_id))
     return Status(204, None)
-
-
-def _body(request: HttpRequest, *fields: str) -> dict[str, Any]:
-    body = bodies.json_object(request)
-    if wrong := unknown(body, fields):
-        raise Invalid(wrong)
-    return body
 
 
 def _in_session(request: HttpRequest) -> User:

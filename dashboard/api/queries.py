@@ -77,6 +77,15 @@ class AuditQuery(Query):
         return AuditFilter(**self.model_dump(exclude={"limit", "cursor"}))
 
 
+class NetworkQuery(Query):
+    project: str = Field(
+        "",
+        max_length=60,
+        pattern=NO_NUL,
+        description="Only built-in networks, and models of the project with this name.",
+    )
+
+
 class TrialQuery(Query):
     after: int = Field(0, ge=0, le=MAX_NUMBER, description="Only trials with a higher number.")
     limit: int = Field(1000, ge=1, le=10_000)

@@ -25,6 +25,7 @@ KIND_OF_PATH = {
     "compilations": "compilation",
     "networks": "network",
     "extractions": "extraction",
+    "projects": "project",
     "webhooks": "message",
 }
 """What a path is about, by its first part."""

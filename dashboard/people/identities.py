@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from dashboard.accounts import active_admins, make_user, put_into_role, role_of, take_role
+from dashboard.accounts import active_admins, make_user, put_into_role, role_of, site_role, take_roles
 from dashboard.models import LONGEST_SUBJECT, Identity
 from tuning import audit
 from tuning.audit import Thing
@@ -88,8 +88,8 @@ def _decision(claims: Claims) -> tuple[str | None, str]:
 
 def _follow(user: User, role: str | None) -> None:
     """Give the user the provider's role, or none. What the provider says holds even for the last admin, but not silently."""
-    before = role_of(user)
-    if before == role:
+    before = site_role(user)
+    if before == role and (role or not role_of(user)):
         return
     details: dict[str, Any] = {"role": role or "none", "how": HOW}
     others = active_admins().exclude(pk=user.pk)
@@ -102,5 +102,5 @@ def _follow(user: User, role: str | None) -> None:
         if role:
             put_into_role(user, role)
         else:
-            take_role(user)
+            take_roles(user)
             end_sessions(user)

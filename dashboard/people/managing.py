@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -13,24 +14,38 @@ from django.db.models import Count, QuerySet
 from django.utils import timezone
 from typing_extensions import TypedDict
 
-from dashboard.accounts import ROLES, active_admins, give_role, make_user, put_into_role, role_of
+from dashboard.accounts import ADMIN, ROLES, active_admins, give_role, make_user, put_into_role, role_of, site_role
 from dashboard.models import Identity, Person
 from tuning import audit
+from tuning.models import Project
+from tuning.notify.announce import announce_sign_out
 from tuning.validation import Conflict, Invalid, gather
 
 from .sessions import end_sessions
 
 
-class PersonDict(TypedDict):
-    """`signs_in_by` lists `password`, `login link`, or the OpenID provider's name. `seen_at` is null if it wasn't recorded yet.
+class PlaceDict(TypedDict):
+    """A project, and a person's role in it."""
 
-    `role_from` is the name of the provider if it decides the role; `signed_in_at` is when the person last signed in with it.
+    id: int
+    name: str
+    role: str
+
+
+class PersonDict(TypedDict):
+    """`role` is `admin` for who manages the site (`manages_site`), else the strongest role in any of `projects`.
+
+    `role_from` is the name of the OpenID provider if it decides about the site and the first project. `signs_in_by` lists
+    `password`, `login link`, or that name; `signed_in_at` is when the person last signed in with it. `seen_at` is null if the
+    person wasn't seen since that is recorded.
     """
 
     id: int
     name: str
     role: str | None
     role_from: str | None
+    manages_site: bool
+    projects: list[PlaceDict]
     active: bool
     signs_in_by: list[str]
     signed_in_at: datetime | None
@@ -50,21 +65,22 @@ def person(user: User) -> PersonDict:
 
 
 def _users() -> QuerySet[User]:
-    return (
-        User.objects.select_related("person", "identity")
-        .prefetch_related("groups", "memberships")
-        .annotate(tokens=Count("api_tokens"))
-    )
+    found = User.objects.select_related("person", "identity").prefetch_related("groups", "memberships__project")
+    return found.annotate(tokens=Count("api_tokens"))
 
 
 def _shown(user: Any) -> PersonDict:
     seen: Person | None = getattr(user, "person", None)
     identity: Identity | None = getattr(user, "identity", None)
+    held = sorted(user.memberships.all(), key=lambda one: one.project.name)
+    user.roles = {one.project_id: one.role for one in held}  # They are read already.
     return {
         "id": user.pk,
         "name": user.get_username(),
         "role": role_of(user),
         "role_from": settings.OIDC_NAME if Identity.deciding(user) else None,
+        "manages_site": user.is_superuser or any(group.name == ADMIN for group in user.groups.all()),
+        "projects": [{"id": one.project_id, "name": one.project.name, "role": one.role} for one in held],
         "active": user.is_active,
         "signs_in_by": ways(user),
         "signed_in_at": identity.signed_in_at if identity else None,
@@ -89,17 +105,35 @@ def check_may_have_password(user: User) -> None:
         raise Conflict("Signing in by password is turned off.")
 
 
-def invite(name: Any, role: Any) -> User:
-    """Create a person without a password, to be sent a login URL. Raises `Invalid` that names every field at fault."""
+def invite(name: Any, role: Any, project: Any = None) -> User:
+    """Create a person without a password, to be sent a login URL. Raises `Invalid` that names every field at fault.
+
+    Without the name of a project, the role is one in the only project, or `admin` of the site.
+    """
     wrong: dict[str, str] = {}
     gather(wrong, _check_role, role)
+    place = gather(wrong, _place, role, project)
     gather(wrong, _check_new, name)
     if wrong:
         raise Invalid(wrong)
     with transaction.atomic():
         user = make_user(name.strip())
-        give_role(user, role)
+        give_role(user, role, place)
     return user
+
+
+def _place(role: Any, name: Any) -> Project | None:
+    """The project of this name; without one None for an admin, who manages the site, and else the only project."""
+    known = {project.name: project for project in Project.objects.all()}
+    if name in (None, ""):
+        if role == ADMIN:
+            return None
+        if len(known) == 1:
+            return next(iter(known.values()))
+        raise Invalid({"project": f"Choose one of {', '.join(known)}."})
+    if not isinstance(name, str) or name not in known:
+        raise Invalid({"project": f"Must be one of {', '.join(known)}."})
+    return known[name]
 
 
 def _check_role(role: Any) -> None:
@@ -128,20 +162,25 @@ def check_may_sign_in(user: User) -> None:
         raise Conflict(f"{user} signs in with {settings.OIDC_NAME}, and needs no login link.")
 
 
-def change_role(user: User, role: Any, by: User | None = None) -> None:
-    """Give the user another role; `by` is who wants it. Raises `Invalid` or `Conflict`."""
+def change_role(user: User, role: Any, project: Any = None, by: User | None = None) -> None:
+    """Give the user another role, in a project as `invite` takes it; `by` is who wants it. Raises `Invalid` or `Conflict`.
+
+    Whoever managed the site does so no longer, unless the role is that of the site's admins.
+    """
     _check_role(role)
-    with audit.act("person.role", user, role=role):
+    place = _place(role, project)
+    with audit.act("person.role", user, role=role, **({"project": place.name} if place else {})):
         user = _locked(user)
         if by == user:
             raise Conflict("You can't change your own role. Ask another admin.")
         if user.is_superuser:
             raise Conflict(f"{user} is a superuser, and so always an admin.")
-        if Identity.deciding(user):
+        if Identity.deciding(user) and (place in (None, Project.objects.default()) or site_role(user) == ADMIN):
             raise Conflict(f"{user} signs in with {settings.OIDC_NAME}, which decides the role. Change it there.")
-        if role != "admin":
+        if place:
             _check_not_last(user)
-        put_into_role(user, role)
+        put_into_role(user, role, place)
+        transaction.on_commit(partial(announce_sign_out, user.pk))
 
 
 def deactivate(user: User, by: User | None = None) -> None:

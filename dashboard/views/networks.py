@@ -94,7 +94,8 @@ def network_delete(request: HttpRequest, pk: int) -> HttpResponse:
 def extraction_panel(request: HttpRequest, pk: int) -> HttpResponse:
     """The state of one extraction, which the page polls."""
     extraction = find(request, Extraction.objects.select_related("network"), pk=pk)
-    response = render(request, "networks/_extraction.html", _tasks_of(extraction))
+    context = {**_tasks_of(extraction), "may": On(request.user, extraction.network)}
+    response = render(request, "networks/_extraction.html", context)
     if not extraction.is_waiting:
         # Other parts of the page are known now, too.
         response.headers["HX-Refresh"] = "true"
@@ -113,6 +114,7 @@ def _page(request: HttpRequest, network: Network, form: ExtractForm | None = Non
         "operator_count": sum(network.operators.values()) or None,
         "runs": Run.objects.seen_by(person(request)).filter(network=network).select_related("created_by")[:RUNS],
         "may": On(request.user, network),
+        "several_projects": Project.objects.seen_by(person(request)).count() > 1,
         "launch": _launch_values(network),
         **(_tasks_of(shown) if shown else {}),
     }
@@ -143,7 +145,8 @@ def _tasks_of(extraction: Extraction) -> dict[str, Any]:
 def _launch_values(network: Network) -> dict[str, Any]:
     """Values of the launch form for this network."""
     options = {OPTION.format(network=network.name, option=name): value for name, value in network.options.items()}
-    return {"network": network.name, **options}
+    project = {"project": network.project.name} if network.project else {}
+    return {"network": network.name, **project, **options}
 
 
 def _extracted(request: HttpRequest, form: ExtractForm, name: str) -> Extraction | None:

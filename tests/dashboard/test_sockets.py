@@ -23,8 +23,9 @@ from dashboard.consumers import RunConsumer
 from dashboard.people import managing
 from tests.sockets import Socket
 from tests.world import make_run, make_user, measured_run, record_trials
+from tuning.actions import members, projects
 from tuning.host import admission, valkey
-from tuning.models import Project, Run
+from tuning.models import Membership, Project, Run
 from tuning.notify.announce import announce, announce_status
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -260,6 +261,55 @@ async def test_it_closes_at_once_when_the_sessions_are_ended(client: Client, run
         await opened.read()
         await database_sync_to_async(end)()
         assert await opened.closing_code() == code
+
+
+@pytest.mark.parametrize(
+    ("how", "code"), [("removed", 4404), ("removed from the only one", 4401), ("no longer an admin of the site", 4404)]
+)
+async def test_it_closes_at_once_when_the_user_leaves_the_project(
+    client: Client, run: Run, how: str, code: int
+) -> None:
+    def prepare() -> None:
+        make_user("admin")
+        projects.create("other")
+        viewer = User.objects.get(username="a-viewer")
+        if how == "removed":
+            members.add(Project.objects.get(name="other"), "a-viewer", "admin")
+        elif how != "removed from the only one":
+            viewer.memberships.all().delete()
+            managing.change_role(viewer, "admin")
+
+    def leave() -> None:
+        viewer = User.objects.get(username="a-viewer")
+        if how == "no longer an admin of the site":
+            managing.change_role(viewer, "admin", "other")
+        else:
+            members.remove(viewer.memberships.get(project=run.project))
+
+    await database_sync_to_async(prepare)()
+    async with joined(client, run) as opened:
+        await opened.read()
+        await database_sync_to_async(leave)()
+        assert await opened.closing_code() == code
+    again = Socket(client, f"/ws/runs/{run.pk}/")
+    if await again.connect():
+        assert await again.closing_code() == 4404
+
+
+async def test_it_stays_open_when_a_member_gets_another_role_or_leaves_another_project(
+    client: Client, run: Run
+) -> None:
+    def change() -> None:
+        other = members.add(projects.create("other"), "a-viewer", "admin")
+        members.change_role(other, "viewer")
+        members.remove(other)
+        members.change_role(Membership.objects.get(user__username="a-viewer"), "operator")
+        announce_status(run)
+
+    async with joined(client, run) as opened:
+        await opened.read()
+        await database_sync_to_async(change)()
+        assert (await opened.read())["type"] == "delta"
 
 
 async def test_it_stays_open_when_somebody_else_is_deactivated_or_the_role_changes(client: Client, run: Run) -> None:

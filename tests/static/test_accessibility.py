@@ -30,6 +30,7 @@ from django.utils import timezone
 from dashboard.models import ApiToken
 from dashboard.people import managing
 from tests.heartbeats import keep_alive
+from tuning.actions import members, projects
 from tests.world import *
 from tuning.models import AuditEntry, Benchmark, Delivery, Record, Run, TrackerSample
 from tuning.reads.showing import Decision, Shown, _keep, _key
@@ -39,6 +40,10 @@ ApiToken.issue(User.objects.get(), name="a token with a rather long name that so
 for name in ("grace", "a.person.with-a-name-that-is-rather-long"):
     make_user("operator", name)
 managing.deactivate(make_user("viewer", "gone"))
+vision = projects.create("a project with a name that is as long as a name may ever be")
+members.add(vision, "a.person.with-a-name-that-is-rather-long", "viewer")
+members.add(vision, "grace", "admin")
+measured_run(device="of-vision", project=vision)
 live = measured_run(trials, device="elsewhere", trials_budget=640)
 Run.objects.filter(pk=live.pk).update(phase="measuring", phase_task=1, versions={"apache-tvm": "0.27.0.post1"})
 keep_alive(live)
@@ -78,7 +83,8 @@ for number in range(60):
         details={"name": {"from": "a" * 200, "to": "b"}}, refused=number % 2 == 1, reason="It ended." * (number % 2))
 best = [record.trial for record in first.tasks.get(index=0).records.all()]
 print(json.dumps({"live": live.pk, "run": first.pk, "other": second.pk, "synthetic": synthetic.pk, "compilation": made.pk,
-    "building": building.pk, "broken": broken.pk, "network": network.pk, "lost": lost.pk, "best": best[0], "next": best[1]}))
+    "building": building.pk, "broken": broken.pk, "network": network.pk, "lost": lost.pk, "best": best[0], "next": best[1],
+    "project": vision.pk, "person": User.objects.get(username="grace").pk}))
 """
 PAGES = {
     "run_list": ["/runs/", "/runs/?q=nowhere"],
@@ -108,6 +114,9 @@ PAGES = {
     "webhook_page": ["/webhooks/"],
     "metrics_page": ["/admin/metrics/"],
     "people_page": ["/admin/people/"],
+    "person_page": ["/admin/people/{person}/", "/admin/people/1/"],
+    "projects_page": ["/admin/projects/"],
+    "project_page": ["/admin/projects/{project}/", "/admin/projects/1/"],
     "account_page": ["/account/"],
     "system_page": ["/admin/system/"],
     "": ["/nowhere/"],
@@ -151,6 +160,12 @@ NO_PAGES = {
     "people_link": "an action",
     "people_role": "an action",
     "people_deactivate": "an action",
+    "project_create": "an action",
+    "project_change": "an action",
+    "project_delete": "an action",
+    "member_add": "an action",
+    "member_role": "an action",
+    "member_remove": "an action",
     "people_reactivate": "an action",
     "health": "text for machines",
     "metrics": "text for machines",

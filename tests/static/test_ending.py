@@ -29,6 +29,12 @@ from dashboard.people import managing
 managing.deactivate(User.objects.get(username={name!r}))
 """
 
+REMOVE = """
+from django.contrib.auth.models import User
+from tuning.actions import members
+members.remove(User.objects.get(username={name!r}).memberships.get())
+"""
+
 
 @pytest.fixture
 def watching(live_site: LiveSite, page: Page, request: pytest.FixtureRequest) -> Iterator[tuple[Page, str]]:
@@ -61,6 +67,14 @@ def test_it_says_that_the_account_was_deactivated(live_site: LiveSite, watching:
     page.wait_for_load_state("networkidle")
     expect(said).to_be_visible()
     assert "/runs/" in page.url, "nothing has reloaded it"
+
+
+def test_it_says_that_the_user_left_the_project(live_site: LiveSite, watching: tuple[Page, str]) -> None:
+    page, name = watching
+    live_site.manage("shell", "-v", "0", "--no-imports", "-c", REMOVE.format(name=name))
+    said = page.get_by_role("alert").filter(has_text="you are no longer a member of its project")
+    expect(said).to_be_visible(timeout=20_000)
+    expect(page.locator("[data-role=connection]")).to_be_hidden()
 
 
 def test_it_says_that_you_signed_out_everywhere(live_site: LiveSite, watching: tuple[Page, str]) -> None:

@@ -45,7 +45,7 @@ def announce_compilation(compilation_id: int) -> None:
 
 
 def announce_sign_out(user_id: int) -> None:
-    """Have the user's sockets check whether their sessions still last."""
+    """Have the user's sockets check at once whether they may still be open: a session or a membership has ended."""
     _send_as("session.check", watcher_group(user_id))
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError, CommandParser
 
 from dashboard.accounts import first_admin, one_time_login_url
-from dashboard.hosting import SiteLock
+from dashboard.management.addresses import add_base, site_url
 from tuning.management.migrated import MigratedCommand
 
 
@@ -20,15 +19,11 @@ class Command(MigratedCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", nargs="?", help="who to sign in (default: the first admin)")
-        parser.add_argument("--base", help="scheme, host and port of the site (default: those of the running `up`)")
+        add_base(parser)
 
     def handle(self, *, user: str | None, base: str | None, **options: Any) -> None:
-        base = base or str(SiteLock(settings.VAR).read().get("url", ""))
-        if not base:
-            raise CommandError(
-                "`up` isn't running on this data folder: pass the site's address, as in --base https://…"
-            )
-        self.stdout.write(one_time_login_url(_user(user), base))
+        address = site_url(base)
+        self.stdout.write(one_time_login_url(_user(user), address))
 
 
 def _user(name: str | None) -> User:

@@ -6,16 +6,18 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
 from dashboard.accounts import ROLES, one_time_login_url
-from dashboard.hosting import SiteLock
+from dashboard.management.addresses import add_base, site_url
 from dashboard.people import managing
 from tuning.management.migrated import MigratedCommand
+from tuning.models import Project
 from tuning.validation import Conflict, Invalid
+
+IN_PROJECT = "where the role holds (default: the only project; for admin, the whole site)"
 
 
 class Command(MigratedCommand):
@@ -29,10 +31,12 @@ class Command(MigratedCommand):
         invite = acts.add_parser("invite", help="create a person, and print a one-time login URL for them")
         invite.add_argument("name", metavar="NAME")
         invite.add_argument("--role", choices=ROLES, default="viewer", help="default: viewer")
-        invite.add_argument("--base", help="scheme, host and port of the site (default: those of the running `up`)")
+        invite.add_argument("--project", metavar="PROJECT", help=IN_PROJECT)
+        add_base(invite)
         role = acts.add_parser("role", help="give a person another role")
         role.add_argument("name", metavar="NAME")
         role.add_argument("role", choices=ROLES)
+        role.add_argument("--project", metavar="PROJECT", help=IN_PROJECT)
         for act, what in (
             ("deactivate", "end a person's sessions and tokens at once"),
             ("reactivate", "let a person sign in again"),
@@ -54,21 +58,21 @@ class Command(MigratedCommand):
             raise CommandError(str(error)) from error
 
     def _list(self, *, as_json: bool, **_: Any) -> None:
-        people = managing.people()
-        as_text = json.dumps(people, cls=DjangoJSONEncoder, indent=2) if as_json else "\n".join(map(_line, people))
+        people, several = managing.people(), Project.objects.count() > 1
+        as_text = (
+            json.dumps(people, cls=DjangoJSONEncoder, indent=2)
+            if as_json
+            else "\n".join(_line(one, several) for one in people)
+        )
         self.stdout.write(as_text)
 
-    def _invite(self, *, name: str, role: str, base: str | None, **_: Any) -> None:
-        base = base or settings.SITE_URL or str(SiteLock(settings.VAR).read().get("url", ""))
-        if not base:
-            raise CommandError(
-                "`up` isn't running on this data folder: pass the site's address, as in --base https://…"
-            )
-        self.stdout.write(one_time_login_url(managing.invite(name, role), base))
+    def _invite(self, *, name: str, role: str, project: str | None, base: str | None, **_: Any) -> None:
+        address = site_url(base)
+        self.stdout.write(one_time_login_url(managing.invite(name, role, project), address))
 
-    def _role(self, *, name: str, role: str, **_: Any) -> None:
-        managing.change_role(_user(name), role)
-        self.stdout.write(f"{name} has the role {role} now.")
+    def _role(self, *, name: str, role: str, project: str | None, **_: Any) -> None:
+        managing.change_role(_user(name), role, project)
+        self.stdout.write(f"{name} has the role {role}{f' in {project}' if project else ''} now.")
 
     def _deactivate(self, *, name: str, **_: Any) -> None:
         managing.deactivate(_user(name))
@@ -86,8 +90,16 @@ def _user(name: str) -> User:
     return user
 
 
-def _line(person: managing.PersonDict) -> str:
+def _line(person: managing.PersonDict, several: bool) -> str:  # noqa: FBT001
     seen = f"seen {person['seen_at']:%Y-%m-%d %H:%M} UTC" if person["seen_at"] else "last seen: not recorded"
     state = "active" if person["active"] else "deactivated"
     tokens = f"{person['tokens']} token{'' if person['tokens'] == 1 else 's'}"
-    return ", ".join([f"{person['name']}: {person['role'] or 'no role'}", state, *person["signs_in_by"], tokens, seen])
+    return ", ".join([f"{person['name']}: {_roles(person, several)}", state, *person["signs_in_by"], tokens, seen])
+
+
+def _roles(person: managing.PersonDict, several: bool) -> str:  # noqa: FBT001
+    """With the project's name if there are several."""
+    if person["manages_site"]:
+        return "admin of the site" if several else "admin"
+    roles = (f"{one['role']} in {one['name']}" if several else one["role"] for one in person["projects"])
+    return " and ".join(roles) or "no role"

@@ -8,6 +8,7 @@ const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 10000;
 const NOT_SIGNED_IN = 4401;
 const DEACTIVATED = 4403;
+const GONE = 4404;
 const TOO_MANY = 4429;
 
 /** Keeps a socket open. Subclasses `receive` its messages in order, and `catchUp` by the API after a gap. */
@@ -60,7 +61,7 @@ class Live {
     socket.addEventListener("close", ({ code }) => {
       if (socket !== this.socket) return;
       this.socket = null;
-      if (code === DEACTIVATED) this.#end("deactivated");
+      if (code === DEACTIVATED || code === GONE) this.#end(code === GONE ? "gone" : "deactivated");
       else this.#lost(code);
       if (code === NOT_SIGNED_IN || !opened) this.#endIfRefused();
     });
@@ -77,7 +78,8 @@ class Live {
   /** A new password ends a socket, but not the session that it was set in: then the socket is opened again. */
   async #endIfRefused() {
     const response = await fetch(this.api, { headers: { Accept: "application/json" } }).catch(() => null);
-    if (response?.status === 401 || response?.status === 403) this.#end("signedOut");
+    if (response?.status === 401) this.#end("signedOut");
+    if (response?.status === 403 || response?.status === 404) this.#end("gone");
   }
 
   #end(why) {

@@ -1,8 +1,9 @@
-// What a page says once nobody is signed in any more. Until it has said so, a refusal reloads it: the server then explains.
+// What a page says once its user may no longer see it. Until it has said so, a refusal reloads it: the server then explains.
 let ended = false;
 
 const WHY = {
   deactivated: "Your account was deactivated: this page no longer updates.",
+  gone: "This was deleted, or you are no longer a member of its project: this page no longer updates.",
   signedOut: "You were signed out: this page no longer updates.",
 };
 

@@ -172,6 +172,7 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
                 "network_id": run.network_id,
                 "extraction_id": extraction.pk,
                 "compilation_id": compilation.pk,
+                "project_id": run.project_id,
             }
             keys["workload_hash"] = run.tasks.values_list("workload_hash", flat=True)[0]
             query = {"runs": f"{run.pk},{make_run().pk}"} if path.endswith("/compare") else {}

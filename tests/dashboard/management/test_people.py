@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -13,6 +14,7 @@ from django.test import Client
 from dashboard.accounts import role_of
 from dashboard.models import Person
 from tests.world import make_user
+from tuning.actions import projects
 
 pytestmark = pytest.mark.django_db
 
@@ -46,6 +48,29 @@ def test_it_changes_a_role_and_deactivates_and_reactivates() -> None:
     assert "deactivated" in people("deactivate", "grace")
     assert "grace: operator, deactivated" in people()
     assert people("reactivate", "grace") == "grace can sign in again.\n"
+
+
+def test_a_role_can_hold_in_a_project() -> None:
+    make_user("admin", "ada")
+    projects.create("vision")
+    people("invite", "grace", "--role", "admin", "--project", "vision", "--base", "http://x")
+    assert "grace: admin in vision, active" in people()
+    assert people("role", "grace", "viewer", "--project", "default") == "grace has the role viewer in default now.\n"
+    assert "grace: viewer in default and admin in vision" in people()
+    with pytest.raises(CommandError, match="project: Choose one of default, vision"):
+        people("invite", "joan", "--base", "http://x")
+
+
+def test_links_lead_to_the_public_address(settings: Any) -> None:
+    make_user("admin", "ada")
+    settings.SITE_URL = "https://tune.example"
+    assert people("invite", "grace").startswith("https://tune.example/login/")
+    out = io.StringIO()
+    call_command("login_url", "grace", stdout=out)
+    assert out.getvalue().startswith("https://tune.example/login/")
+    settings.SITE_URL = ""
+    with pytest.raises(CommandError, match="--base"):
+        call_command("login_url", "grace")
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ class TestThePage:
 
     def test_unknown_properties_are_shown_as_such(self) -> None:
         network = networks.stored("mlp", {"batch": 1, "dtype": "float32"}, None)
+        make_run(network=network)
         page = client_of("viewer").get(f"/networks/{network.pk}/")
         assertContains(page, "known once the tasks are extracted")
 

@@ -11,6 +11,7 @@ from pytest_django.asserts import assertContains, assertNotContains, assertRedir
 
 from dashboard.accounts import role_of
 from tests.world import make_user
+from tuning.actions import projects
 
 pytestmark = pytest.mark.django_db
 
@@ -79,6 +80,30 @@ def test_it_changes_roles_and_deactivates_and_reactivates(admin: Client) -> None
     assertContains(admin.post(f"/admin/people/{grace.pk}/reactivate/", follow=True), "grace can sign in again.")
 
 
+def test_a_person_is_invited_into_a_project(admin: Client) -> None:
+    vision = projects.create("vision")
+    assertContains(admin.get("/admin/people/"), "<option selected>default</option>", html=True)
+    page = admin.post("/admin/people/invite/", {"name": "grace", "role": "operator", "project": ""})
+    assertContains(page, "Choose one of default, vision.", status_code=422)
+    admin.post("/admin/people/invite/", {"name": "grace", "role": "operator", "project": "vision"})
+    page = admin.get("/admin/people/")
+    assertContains(page, f'operator in <a href="/admin/projects/{vision.pk}/">vision</a>')
+
+
+def test_a_persons_page_shows_their_projects_and_gives_roles(admin: Client) -> None:
+    vision = projects.create("vision")
+    grace = make_user("viewer", "grace")
+    assertContains(admin.get("/admin/people/"), f'href="/admin/people/{grace.pk}/"')
+    role = f"/admin/people/{grace.pk}/role/"
+    page = admin.post(role, {"role": "operator", "project": "vision"}, follow=True)
+    assertRedirects(page, f"/admin/people/{grace.pk}/")
+    assertContains(page, "grace has the role operator in vision now.")
+    assertContains(page, f'href="/admin/projects/{vision.pk}/"')
+    assertContains(admin.post(role, {"role": "operator", "project": ""}, follow=True), "Choose one of default, vision.")
+    assertContains(admin.post(role, {"role": "admin", "project": ""}, follow=True), "grace manages the site")
+    assert admin.get("/admin/people/999/").status_code == 404
+
+
 def test_the_last_admin_is_told_why(admin: Client) -> None:
     ada = User.objects.get(username="ada")
     assertNotContains(admin.get("/admin/people/"), f"/admin/people/{ada.pk}/deactivate/")
@@ -93,6 +118,7 @@ def test_it_is_for_admins_only(client: Client, role: str) -> None:
     client.force_login(user)
     assert client.get("/admin/people/").status_code == 403
     for act in ("link", "deactivate", "reactivate", "role"):
+        assert client.get(f"/admin/people/{user.pk}/").status_code == 403
         assert client.post(f"/admin/people/{user.pk}/{act}/", {"role": "admin"}).status_code == 403
     assert client.post("/admin/people/invite/", {"name": "x", "role": "admin"}).status_code == 403
     assertNotContains(client.get("/runs/"), "Administration")
