@@ -57,6 +57,8 @@ def check_role(role: Any) -> None:
 
 def _person(name: Any) -> User:
     text = name.strip() if isinstance(name, str) and name.isprintable() else ""
+    if not text:
+        raise Invalid({"name": "Enter the name of a person."})
     known = User.objects.filter(username=text).first()
     if known is None:
         raise Invalid({"name": "There is nobody of this name. An admin of the site can invite people."})

@@ -171,7 +171,7 @@ def _thing(of: models.Model | Thing | None) -> Thing:
         return Thing()
     if isinstance(of, Thing):
         return of
-    kind = type(of).__name__.lower()
+    kind = str(of._meta.model_name)  # noqa: SLF001 - the class of a request's user isn't User
     return Thing(KINDS.get(kind, kind), of.pk, str(of))
 
 

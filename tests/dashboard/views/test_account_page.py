@@ -15,6 +15,7 @@ from dashboard.accounts import one_time_login_url
 from dashboard.models import ApiToken
 from dashboard.people import limits, managing
 from tests.world import make_user
+from tuning.models import AuditEntry
 
 pytestmark = pytest.mark.django_db
 NEW = "tensor intrinsics 9"
@@ -101,6 +102,8 @@ def test_it_shows_a_new_token_once(browser: Client, ada: User) -> None:
     found = re.search(r'data-role="token-text">(tb_[\w-]{43})<', page.content.decode())
     assert found
     assert ApiToken.objects.owner_of(found[1]) == ada
+    entry = AuditEntry.objects.get(action="token.create")
+    assert (entry.object_kind, entry.object_id, entry.object_name) == ("person", ada.pk, "ada")
     listed = browser.get("/account/")
     assertContains(listed, "nightly")
     assertNotContains(listed, found[1])
