@@ -9,6 +9,7 @@ import msgspec
 from django.http import HttpRequest
 from ninja import NinjaAPI
 from ninja.openapi.docs import ABS_TPL_PATH, Swagger
+from ninja.openapi.schema import OpenAPISchema
 from ninja.renderers import BaseRenderer
 
 from dashboard.accounts import VIEW
@@ -33,7 +34,17 @@ class OwnFiles(Swagger):
     template_cdn = str(ABS_TPL_PATH / Path(Swagger.template).name)
 
 
-api = NinjaAPI(
+class Api(NinjaAPI):
+    """Describes itself once: that takes more than a second, and the description never changes."""
+
+    _described: OpenAPISchema | None = None
+
+    def get_openapi_schema(self, **where: Any) -> OpenAPISchema:
+        self._described = self._described or super().get_openapi_schema(**where)
+        return self._described
+
+
+api = Api(
     docs=OwnFiles(),
     title="Tuneboard",
     version="1",
