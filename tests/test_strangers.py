@@ -227,10 +227,17 @@ def fill(project: Project, name: str, key: int, user: User, **values: Any) -> Ru
     return run
 
 
+def add_own() -> Project:
+    """The stranger's project, after the first one, whose number is a high one where the database was flushed before."""
+    Project.objects.all().delete()
+    Project.objects.create(name="default", pk=1)
+    return Project.objects.create(name="own", pk=OWN)
+
+
 @pytest.fixture
 def own() -> Project:
     """The stranger's project, which has the same tasks as the other one, and the numbers of a later time."""
-    project = Project.objects.create(name="own", pk=OWN)
+    project = add_own()
     fill(project, "own", OWN, member("grace", project, "viewer"))
     return project
 
@@ -542,8 +549,7 @@ async def test_no_socket_shows_it(route: str) -> None:
     path = filled(f"/{route}")
 
     def world() -> tuple[Client, Client, Client]:
-        Project.objects.get_or_create(name="default")
-        own = Project.objects.create(name="own", pk=OWN)
+        own = add_own()
         run = add_veiled()
         assert run.created_by is not None
         return (
