@@ -1,0 +1,1 @@
+"""How fast record logs are read, compared with parsing their JSON alone."""
