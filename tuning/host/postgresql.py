@@ -34,13 +34,14 @@ def own_server(config: str = "") -> Iterator[str]:
             server.cleanup()
 
 
-def new_database(url: str, name: str) -> str:
-    """Create an empty database on the server of that URL; returns its URL."""
+def new_database(url: str, name: str, template: str = "template1") -> str:
+    """Create a database on the server of that URL, empty or a copy of another one that nobody uses; returns its URL."""
     from psycopg2 import connect, sql
 
     with closing(connect(url)) as server, server.cursor() as cursor:
         server.autocommit = True
-        cursor.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        names = sql.Identifier(name), sql.Identifier(template)
+        cursor.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
     return url_of(url, name)
 
 

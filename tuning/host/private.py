@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 OTHERS = 0o077
 """The permissions of everybody but a file's owner."""
+
+
+class TooLarge(Exception):
+    """What was to be copied has more bytes than allowed. Some of them were written."""
 
 
 def keep_private(folder: Path) -> None:
@@ -38,6 +44,21 @@ def kept_secret(path: Path) -> str:
             with contextlib.suppress(FileExistsError):
                 os.link(file.name, path)
     return path.read_text().strip()
+
+
+def copied(pieces: Iterable[bytes], path: Path, most: int | None = None) -> tuple[int, str]:
+    """Write a new file, which is on the disk when this returns; its size in bytes and SHA-256. Raises `TooLarge`."""
+    digest, size = hashlib.sha256(), 0
+    with path.open("xb") as copy:
+        for piece in pieces:
+            size += len(piece)
+            if most is not None and size > most:
+                raise TooLarge
+            digest.update(piece)
+            copy.write(piece)
+        copy.flush()
+        os.fsync(copy.fileno())
+    return size, digest.hexdigest()
 
 
 def is_open(folder: Path) -> bool:

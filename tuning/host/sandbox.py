@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
+from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar, Union
 
 import msgspec
@@ -25,7 +26,7 @@ from tuning.engines.wire.errors import Refused, last_line
 from tuning.engines.wire.question import InForce, Probe, Question, Refusal, Step
 from tuning.engines.wire.signals import signal_name
 
-from . import admission, surroundings, valkey
+from . import admission, interpreters, valkey
 
 PULSE_S = 1.0
 """`on_step` is called at least this often."""
@@ -96,8 +97,11 @@ def ask(  # noqa: PLR0913 - what differs between questions
     *,
     limits: Limits | None = None,
     printed: IO[bytes] | None = None,
+    python: Path | None = None,
 ) -> Generator[Answer, None, None]:
     """Yield the answers, of that kind, of `python -m MODULE`. Its output goes to `printed`, if given.
+
+    Under another interpreter, if `python` names one, another process limits and confines itself and then becomes it.
 
     `on_step` hears what the process is doing, and stops it by returning False. Raises `Refused` with the reason, `Abandoned`, and
     `Busy` if this request's user, or all users, have too many such processes. The process ends when the iterator is closed.
@@ -110,7 +114,7 @@ def ask(  # noqa: PLR0913 - what differs between questions
         tempfile.TemporaryDirectory(prefix="tuneboard-", ignore_cleanup_errors=True) as folder,
     ):
         printed = printed or unread
-        with _started(module, printed, folder) as process:
+        with _started(_command(module, question, python), printed, folder) as process:
             try:
                 yield from _answers(process, question, _decoder(kind), on_step, limits)
             except _Ended as ended:
@@ -134,15 +138,26 @@ class _Ended(Exception):
         self.status, self.step = status, step
 
 
-def _started(module: str, printed: IO[bytes], folder: str) -> subprocess.Popen[bytes]:
-    """Start the child: command, environment and working directory of every sandboxed process are decided here.
+def _command(module: str, question: Question, python: Path | None) -> list[str]:
+    if python is None:
+        return [sys.executable, "-m", module]
+    limits = [
+        f"--memory-mb={question.memory_mb}",
+        f"--cpu-s={question.cpu_s}",
+        *(["--quietly"] if question.quietly else []),
+    ]
+    return interpreters.command(python, module, question.reach(), "--once", *limits)
+
+
+def _started(command: list[str], printed: IO[bytes], folder: str) -> subprocess.Popen[bytes]:
+    """Start the child: environment and working directory of every sandboxed process are decided here.
 
     The folder is empty. It is also for the child's temporary files, and unless the question names another, the child writes nowhere else.
     """
     return subprocess.Popen(
-        [sys.executable, "-m", module],
+        command,
         cwd=folder,
-        env={**surroundings.environment(), "TMPDIR": folder},
+        env={**interpreters.environment(), "TMPDIR": folder},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=printed,

@@ -8,7 +8,7 @@ from pathlib import Path
 from django.conf import settings
 
 VARIABLES = frozenset(("HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ", "VIRTUAL_ENV"))
-FAMILIES = ("CUDA_", "GOMP_", "KMP_", "LC_", "NVIDIA_", "OMP_", "OPENBLAS_", "PYTHON", "TVM_", "ZIG_")
+FAMILIES = ("CUDA_", "GOMP_", "KMP_", "LC_", "NVIDIA_", "OMP_", "OPENBLAS_", "PYTHON", "TVM_", "VTA_", "ZIG_")
 """How the names of further variables begin that Python, TVM, its compilers and its thread pools read."""
 
 

@@ -66,7 +66,8 @@ def tags() -> list[str]:
     return _answer(TAGS, ListTags(**sandbox.limits(), quietly=False), Tags).names
 
 
-def _resolved(target: str | dict[str, Any], *, remote: bool) -> TargetDict:
+def checked(target: str | dict[str, Any], kinds: target_fields.Kinds = target_fields.KINDS) -> str | dict[str, Any]:
+    """The target's name, or its fields, of which TVM knows all. Raises `Invalid`."""
     try:
         text = target if isinstance(target, str) else json.dumps(target)
     except RecursionError as error:
@@ -75,19 +76,20 @@ def _resolved(target: str | dict[str, Any], *, remote: bool) -> TargetDict:
         raise Invalid({"target": "It has a character that isn't Unicode."})
     if len(text) > LONGEST:
         raise Invalid({"target": f"Must be at most {LONGEST:,} characters long."})
-    # A new dict each time: what is cached is shared.
-    resolved: TargetDict = json.loads(_ask(_checked(text), remote=remote))
-    resolved["label"] = target_label(resolved["target"])
-    return resolved
-
-
-def _checked(text: str) -> str:
-    """The target's name, or its fields as JSON: differently written ones are asked about once. Raises `Invalid`."""
     try:
-        asked = target_fields.checked(text)
+        return target_fields.checked(text, kinds)
     except target_fields.TargetRefused as refused:
         raise Invalid({"target": str(refused)}) from refused
-    return asked if isinstance(asked, str) else json.dumps(asked, sort_keys=True)
+
+
+def _resolved(target: str | dict[str, Any], *, remote: bool) -> TargetDict:
+    asked = checked(target)
+    # Differently written ones are asked about once.
+    text = asked if isinstance(asked, str) else json.dumps(asked, sort_keys=True)
+    # A new dict each time: what is cached is shared.
+    resolved: TargetDict = json.loads(_ask(text, remote=remote))
+    resolved["label"] = target_label(resolved["target"])
+    return resolved
 
 
 def _is_unicode(text: str) -> bool:

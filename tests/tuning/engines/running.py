@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import psutil
 from typing_extensions import Self
 
@@ -43,18 +44,25 @@ def options(**changes: Any) -> Options:
 class Engine:
     """A running engine. Leaving the context kills it."""
 
-    def __init__(self, first: Start | bytes, console: Path) -> None:
+    def __init__(
+        self,
+        first: msgspec.Struct | bytes,
+        console: Path,
+        command: Sequence[str] = (sys.executable, "-m", "tuning.engines.meta_schedule"),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         read, write = os.pipe()
         self.console = console
         with console.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tuning.engines.meta_schedule", "--events-fd", str(write)],
+                [*command, "--events-fd", str(write)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 pass_fds=[write],
                 cwd=ROOT,
                 start_new_session=True,
+                env=env,
             )
         os.close(write)
         self.events = os.fdopen(read, "rb")

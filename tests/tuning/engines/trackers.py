@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -20,12 +21,20 @@ PATIENCE_S = 60.0
 
 
 class RpcDevices:
-    """A tracker and the servers that were added, each of which stands for a device. Leaving the context kills them all."""
+    """A tracker and the servers that were added, each of which stands for a device. Leaving the context kills them all.
 
-    def __init__(self, logs: Path) -> None:
+    `server` is the program of a device, with `tvm.exec.rpc_server`'s arguments.
+    """
+
+    def __init__(
+        self, logs: Path, python: str = sys.executable, server: str = "tvm.exec.rpc_server", **env: str
+    ) -> None:
         self._logs = logs
+        self._python = python
+        self._server = server
+        self._env = os.environ | env
         self.address = Address("127.0.0.1", free_port())
-        self.tracker = self._start("tracker", "rpc_tracker", self.address.port)
+        self.tracker = self._start("tracker", "tvm.exec.rpc_tracker", self.address.port)
         self.servers: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
@@ -41,7 +50,7 @@ class RpcDevices:
         for _ in range(count):
             name = f"server{len(self.servers)}"
             port = free_port()
-            self.servers.append(self._start(name, "rpc_server", port, "--tracker", str(self.address), "--key", key))
+            self.servers.append(self._start(name, self._server, port, "--tracker", str(self.address), "--key", key))
 
     def wait_until_there_are(self, count: int, key: str = KEY) -> None:
         deadline = time.monotonic() + PATIENCE_S
@@ -66,10 +75,10 @@ class RpcDevices:
             time.sleep(0.01)
 
     def _start(self, name: str, module: str, port: int, *more: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", f"tvm.exec.{module}", "--host", "127.0.0.1", "--port", str(port), *more]
+        command = [self._python, "-m", module, "--host", "127.0.0.1", "--port", str(port), *more]
         with (self._logs / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
-                [*command, "--port-end", str(port + 1)], stdout=log, stderr=log, start_new_session=True
+                [*command, "--port-end", str(port + 1)], stdout=log, stderr=log, start_new_session=True, env=self._env
             )
 
 

@@ -130,9 +130,9 @@ def test_an_answer_is_cached_and_a_failure_isnt(monkeypatch: pytest.MonkeyPatch)
     asked: list[str] = []
     started = sandbox._started
 
-    def counted(module: str, *args: Any) -> Any:
-        asked.append(module)
-        return started(module, *args)
+    def counted(command: list[str], *args: Any) -> Any:
+        asked.append(command[-1])
+        return started(command, *args)
 
     monkeypatch.setattr(sandbox, "_started", counted)
     monkeypatch.setattr(targets, "RESOLVER", "tests.fake_child")

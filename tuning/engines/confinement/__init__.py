@@ -46,6 +46,17 @@ def most_processes() -> int:
     return 128 + 32 * (os.cpu_count() or 1)
 
 
+def limit(memory_mb: int | None, cpu_s: int | None, *, quietly: bool) -> None:
+    """Limit this process's address space in MiB and its processor time from now on. It dumps no core when a limit ends it."""
+    if memory_mb is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (memory_mb << 20, memory_mb << 20))
+    if cpu_s is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if quietly:
+        os.nice(10)
+
+
 def confine(reach: Reach) -> InForce:
     """From now on, reach nothing but code, temporary files and what `reach` names. Call it while there is one thread.
 

@@ -6,35 +6,28 @@ that have nothing but Python, and for boards that the system's compiler can't li
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 
 from tuning.engines.wire import versions
+from tuning.engines.wire.compiling import zig
 from tuning.engines.wire.errors import Refused
 
 
 def name() -> str:
     """The linker and its version. Raises `Refused` if there is none."""
-    return f"ziglang {versions.installed('ziglang')} (ld.lld)" if _zig() else _compiler()
+    return f"ziglang {versions.installed('ziglang')} (ld.lld)" if zig() else _compiler()
 
 
 def link(output: str, objects: Sequence[str], options: Sequence[str] | None = None) -> None:
     """As `tvm.support.cc.create_shared`. Raises `Refused` with the linker's message."""
-    zig = _zig()
-    command = [zig, "ld.lld"] if zig else [_compiler(), "-fPIC"]
+    linker = zig()
+    command = [linker, "ld.lld"] if linker else [_compiler(), "-fPIC"]
     done = subprocess.run(
         [*command, "-shared", "-o", output, *objects, *(options or ())], check=False, capture_output=True, text=True
     )
     if done.returncode:
         raise Refused(f"The library can't be linked by {name()}: {(done.stderr or done.stdout).strip()[-1000:]}")
-
-
-def _zig() -> str | None:
-    spec = importlib.util.find_spec("ziglang")
-    path = Path(spec.origin).with_name("zig") if spec and spec.origin else None
-    return str(path) if path and path.exists() else None
 
 
 def _compiler() -> str:

@@ -7,34 +7,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tuning.engines.proof.outputs import compared, drawn
+from tuning.engines.proof.rounds import Measure, benchmarked
 from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, Prove, Proven, Side, Tolerance
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import TensorInfo
 
 from . import serving
 from .phases import tell
-
-LAP_S = 0.1
-"""How long each side runs in a round, about."""
-REST_S = 0.1
-"""Pause between two sides: ONNX Runtime's threads busy-wait for 35 ms more, and whatever shares a core with them takes twice as long."""
-LEAST_ROUNDS, MOST_ROUNDS = 3, 50
-TOLERANCES = {"float64": 1e-9, "float32": 1e-4, "float16": 5e-2, "bfloat16": 1e-1}
-"""The largest difference, relative to the output's largest absolute value, that rounding explains; integers must be equal.
-
-Schedules add in different orders. A sum of n products is then off by about √n units in the last place, where n is in the thousands in
-convolutions, and layers accumulate. That makes 1e-5 for float32 (1e-6 was observed in ResNet-18), and 1e-2 for float16, which adds in
-float16 too. A schedule that computes something else is off by as much as the output itself.
-"""
-Measure = Callable[[int], float]
-"""Returns the mean seconds of one inference over the given number of inferences."""
 
 
 def prove(question: Prove, pipe: serving.Pipe) -> Proven:
@@ -46,7 +33,7 @@ def prove(question: Prove, pipe: serving.Pipe) -> Proven:
     folder = Path(question.folder)
     inputs = msgspec.convert(msgspec.json.decode((folder / MANIFEST).read_bytes())["inputs"], list[TensorInfo])
     with _place(question) as place:
-        given = _random(inputs, question.seed)
+        given = drawn(((one.name, one.shape, one.dtype) for one in inputs), question.seed)
         tuned, untuned = (place.load(folder / name, given) for name in (LIBRARY, UNTUNED))
         tell(pipe, "verifying")
         verdict = compared(tuned.outputs(), untuned.outputs())
@@ -56,55 +43,8 @@ def prove(question: Prove, pipe: serving.Pipe) -> Proven:
             sides["onnxruntime"] = onnx
         tell(pipe, "benchmarking", 0.0)
         rounds = benchmarked(sides, question.benchmark_s, lambda share: tell(pipe, "benchmarking", share))
-    return Proven(*verdict, rounds, version, without)
-
-
-def compared(tuned: list[Any], untuned: list[Any]) -> tuple[bool, float | None, float | None, Tolerance]:
-    """Whether all outputs agree, with the errors and tolerance of the one that differs most for its type.
-
-    The errors are None if one output is finite where the other isn't.
-    """
-    found = [_difference(one, other) for one, other in zip(tuned, untuned, strict=True)]
-    return max(found, key=_excess)
-
-
-def _excess(found: tuple[bool, float | None, float | None, Tolerance]) -> tuple[bool, float]:
-    right, _, relative, tolerance = found
-    return not right, float("inf") if relative is None else relative / (tolerance.relative or 1.0)
-
-
-def _difference(tuned: Any, untuned: Any) -> tuple[bool, float | None, float | None, Tolerance]:
-    import numpy as np
-
-    tolerance = Tolerance(str(untuned.dtype), TOLERANCES.get(str(untuned.dtype), 0.0))
-    one, other = (np.asarray(array, dtype="float64") for array in (tuned, untuned))
-    finite = np.isfinite(other)
-    if one.shape != other.shape or not np.array_equal(one[~finite], other[~finite], equal_nan=True):
-        return False, None, None, tolerance
-    if not np.isfinite(one[finite]).all():
-        return False, None, None, tolerance
-    largest = float(np.abs(other[finite]).max(initial=0.0))
-    error = float(np.abs(one[finite] - other[finite]).max(initial=0.0))
-    relative = error / largest if largest else error
-    return relative <= tolerance.relative, error, relative, tolerance
-
-
-def benchmarked(
-    sides: dict[Side, Measure], seconds: float, on_progress: Callable[[float], None]
-) -> dict[Side, list[float]]:
-    """Seconds of one inference of each side, in rounds: all sides in turn, in reverse order in every second round."""
-    counts = {side: max(1, round(LAP_S / max(measure(1), 1e-7))) for side, measure in sides.items()}
-    rounds: dict[Side, list[float]] = {side: [] for side in sides}
-    began = time.monotonic()
-    for nth in range(MOST_ROUNDS):
-        spent = time.monotonic() - began
-        if nth >= LEAST_ROUNDS and spent * (nth + 1) / nth > seconds:
-            break
-        on_progress(min(1.0, max(spent / seconds, nth / MOST_ROUNDS)))
-        for side in list(sides) if nth % 2 == 0 else reversed(list(sides)):
-            time.sleep(REST_S)
-            rounds[side].append(sides[side](counts[side]))
-    return rounds
+    tolerance = Tolerance(verdict.dtype, verdict.tolerance)
+    return Proven(verdict.right, verdict.absolute, verdict.relative, tolerance, rounds, version, without)
 
 
 class _Loaded:
@@ -172,28 +112,6 @@ def _place(question: Prove) -> Iterator[_Here | _There]:
     finally:
         for name in (LIBRARY, UNTUNED):
             session.remove(name)
-
-
-def _random(inputs: list[TensorInfo], seed: int) -> dict[str, Any]:
-    """Normally distributed floats; integers are 0 or 1, since they may be indices or counts."""
-    import numpy as np
-
-    random = np.random.default_rng(seed)
-
-    def values(info: TensorInfo) -> Any:
-        if "float" in info.dtype:
-            return random.standard_normal(info.shape, dtype="float32").astype(_numpy_type(info.dtype))
-        return random.integers(0, 2, info.shape).astype(info.dtype)
-
-    return {info.name: values(info) for info in inputs}
-
-
-def _numpy_type(dtype: str) -> Any:
-    if dtype != "bfloat16":
-        return dtype
-    import ml_dtypes
-
-    return ml_dtypes.bfloat16
 
 
 def _onnxruntime(question: Prove, given: dict[str, Any], threads: int) -> tuple[Measure | None, str | None, str | None]:

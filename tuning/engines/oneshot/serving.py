@@ -7,7 +7,6 @@ memory, processor time and reach before it loads TVM; the parent, `tuning.host.s
 from __future__ import annotations
 
 import os
-import resource
 import sys
 import traceback
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from tuning.engines.confinement import confine
+from tuning.engines.confinement import confine, limit
 from tuning.engines.wire import versions
 from tuning.engines.wire.errors import Refused, in_one_line
 from tuning.engines.wire.lifeline import die_with
@@ -51,7 +50,7 @@ def serve(kind: type[Asked], answer: Callable[[Asked, Pipe], None], failure: str
     die_with(os.getppid())
     pipe = Pipe()
     question = msgspec.json.decode(sys.stdin.buffer.read(), type=kind)
-    _limit(question)
+    limit(question.memory_mb, question.cpu_s, quietly=question.quietly)
     pipe.confined = confine(question.reach())
     if trouble := versions.problem():
         pipe.send(Refusal(trouble))
@@ -60,16 +59,6 @@ def serve(kind: type[Asked], answer: Callable[[Asked, Pipe], None], failure: str
         answer(question, pipe)
     except Exception as error:  # noqa: BLE001  a page must show something better than a traceback
         pipe.send(_refusal(error, question.memory_mb, failure))
-
-
-def _limit(question: Question) -> None:
-    """Limit this process from now on. It dumps no core when a limit ends it."""
-    space = question.memory_mb << 20
-    resource.setrlimit(resource.RLIMIT_AS, (space, space))
-    resource.setrlimit(resource.RLIMIT_CPU, (question.cpu_s, question.cpu_s + 1))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if question.quietly:
-        os.nice(10)
 
 
 def _refusal(error: Exception, memory_mb: int, failure: str) -> Refusal:

@@ -1,16 +1,20 @@
 """Libraries: what the processes that build and prove them are asked, and what they answer.
 
 `tuning.engines.oneshot.compiling` answers `Build` with `Phase`s and one `Built`, `tuning.engines.oneshot.proving` answers `Prove` with
-`Phase`s and one `Proven`. Times are in seconds, sizes in bytes.
+`Phase`s and one `Proven`. For the engines of older TVMs, `tuning.engines.old_tvm.compiling` has both, and answers an `OlderBuild`.
+Times are in seconds, sizes in bytes.
 """
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+from .legacy import LegacyEngine, RelaySpec
 from .protocol import NetworkSpec, Remote, TensorInfo
 from .question import Question, Reach
 
@@ -57,6 +61,23 @@ class Build(Question, frozen=True, kw_only=True):
 
     def reach(self) -> Reach:
         return Reach(self.network.paths(), (self.folder,))
+
+
+class OlderBuild(Build, frozen=True, kw_only=True):
+    """As `Build`, of an older TVM's interpreter, whose library runs on TVM's graph executor."""
+
+    engine: LegacyEngine
+    relay: RelaySpec | None
+    """As in `LegacyStart`."""
+    no_rewrite: bool
+    """Whether the layout of weights stays as it is, which is how the records were measured."""
+    linker: list[str] | None
+    """A command, to be continued by `-shared`; if None, a C++ compiler links."""
+    linker_name: str = ""
+
+    def reach(self) -> Reach:
+        linker = [str(Path(self.linker[0]).parent)] if self.linker else []
+        return Reach((*self.network.paths(), *linker), (self.folder,))
 
 
 class Prove(Question, frozen=True, kw_only=True):
@@ -127,3 +148,10 @@ class Proven(msgspec.Struct, tag="proven", frozen=True):
     """The version of ONNX Runtime, if it was measured."""
     without_onnxruntime: str | None
     """Why ONNX Runtime wasn't measured."""
+
+
+def zig() -> str | None:
+    """The path of the program zig, if the package ziglang is installed. `zig ld.lld` is LLVM's linker."""
+    spec = importlib.util.find_spec("ziglang")
+    path = Path(spec.origin).with_name("zig") if spec and spec.origin else None
+    return str(path) if path and path.exists() else None

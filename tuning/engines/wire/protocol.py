@@ -10,6 +10,7 @@ exits with status 0 after `Finished` and 1 after `Failed`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Union
 
 import msgspec
@@ -26,7 +27,18 @@ READY = b"ready"
 """Sent by a warm parent that has loaded and can fork engines."""
 FinishReason = Literal["budget", "stopped", "exhausted", "time_limit", "plateau"]
 """`exhausted`: no candidates are left to try. `plateau`: every task is on a plateau, as the run's options define it."""
-ErrorKind = Literal["build", "build_timeout", "run", "run_timeout"]
+ErrorKind = Literal[
+    "build",
+    "build_timeout",
+    "run",
+    "run_timeout",
+    "instantiation",
+    "wrong_answer",
+    "unknown",
+    "not_recorded",
+    "no_latency",
+]
+"""The first four are those of Tuneboard's own engine; others' logs have more."""
 PhaseName = Literal["loading", "extracting", "design_spaces", "searching", "building", "measuring"]
 
 
@@ -55,22 +67,32 @@ class TensorInfo(msgspec.Struct, frozen=True):
     dtype: str
 
 
-class TaskInfo(msgspec.Struct, frozen=True):
-    """One extracted task. `index` counts from 0."""
+class AnyTaskInfo(msgspec.Struct, frozen=True):
+    """One extracted task, as far as its engine can describe it. `index` counts from 0."""
 
     index: int
     name: str
-    weight: int
+    weight: int | None
     """Number of occurrences in the network."""
-    flop: float
+    flop: float | None
     """Floating-point operations of one execution; 0 when the task has none."""
     workload_hash: str
-    """The workload's structural hash, which is the same for equal functions of different runs."""
+    """Identifies the workload, the same for equal functions of different runs: MetaSchedule's structural hash, or a digest."""
     args: list[TensorInfo]
-    tensorir: str
+    tensorir: str | None
     """The unscheduled function as TVMScript."""
     chosen: bool = True
     """Whether the run tunes this task (`Options.tasks`)."""
+    space: int | None = None
+    """How many candidates its design space has, if the engine can count them, as AutoTVM can."""
+
+
+class TaskInfo(AnyTaskInfo, frozen=True):
+    """One task that MetaSchedule extracted, of which nothing is missing."""
+
+    weight: int
+    flop: float
+    tensorir: str
 
 
 class TasksExtracted(msgspec.Struct, tag="tasks", frozen=True):
@@ -78,7 +100,7 @@ class TasksExtracted(msgspec.Struct, tag="tasks", frozen=True):
 
     target: dict[str, Any]
     """The resolved target, so never `this`."""
-    tasks: list[TaskInfo]
+    tasks: Sequence[AnyTaskInfo]
 
 
 class TrialMeasured(msgspec.Struct, tag="trial", frozen=True):
@@ -91,8 +113,8 @@ class TrialMeasured(msgspec.Struct, tag="trial", frozen=True):
     task: int
     latency_s: float | None
     """Mean of `run_secs`; None for a failed trial."""
-    at_s: float
-    """Seconds of tuning since the run began, including those of earlier processes (`Start.elapsed_s`)."""
+    at_s: float | None
+    """Seconds of tuning since the run began, including those of earlier processes (`Start.elapsed_s`); None if nobody recorded them."""
     error_kind: ErrorKind | None = None
     error: str | None = None
     """The full error text of a failed trial."""
@@ -379,7 +401,7 @@ _events = msgspec.json.Decoder(Event)
 _controls = msgspec.json.Decoder(Control)
 
 
-def encode(message: Event | Control) -> bytes:
+def encode(message: msgspec.Struct) -> bytes:
     """The message as one line, including its newline."""
     return _encoder.encode(message) + b"\n"
 

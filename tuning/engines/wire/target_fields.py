@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any, Union
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Union
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -72,17 +73,28 @@ class Cuda(_Common, tag_field="kind", tag="cuda"):
     max_num_threads: Count | UnsetType = UNSET
 
 
-KINDS: dict[str, type[Llvm | Cuda]] = {"llvm": Llvm, "cuda": Cuda}
+class Vta(_Common, tag_field="kind", tag="ext_dev", kw_only=True):
+    """VTA, whose `model` has its TARGET and the configuration of its hardware."""
+
+    device: Literal["vta"]
+    host: Host = UNSET
+
+
+VTA = "ext_dev"
+Kinds = Mapping[str, type[Union[Llvm, Cuda, Vta]]]
+KINDS: Kinds = {"llvm": Llvm, "cuda": Cuda}
 """The kinds that can be tuned for."""
+OLDER_KINDS: Kinds = {**KINDS, VTA: Vta}
+"""Those that can be tuned for with an older TVM."""
 
 
-def checked(asked: str | dict[str, Any]) -> str | dict[str, Any]:
+def checked(asked: str | dict[str, Any], kinds: Kinds = KINDS) -> str | dict[str, Any]:
     """A target as TVM may have it: `this`, a name, or a dict of known fields. JSON text becomes a dict. Raises `TargetRefused`."""
     if isinstance(asked, dict):
-        return _fields(asked)
+        return _fields(asked, kinds)
     text = asked.strip()
     if text.startswith("{"):
-        return _fields(_json_object(text))
+        return _fields(_json_object(text), kinds)
     if not text:
         raise TargetRefused("The target is empty. Give `this`, a tag such as nvidia/nvidia-a100, or a JSON object.")
     if not NAME.fullmatch(text):
@@ -93,6 +105,8 @@ def checked(asked: str | dict[str, Any]) -> str | dict[str, Any]:
 
 
 def not_tuned(kind: Any) -> str:
+    if kind == VTA:
+        return "Only AutoTVM tunes for VTA (ext_dev), under an interpreter that has a VTA build."
     return f"Targets of kind {str(kind)[:60]} can't be tuned yet, only {' and '.join(KINDS)}."
 
 
@@ -107,17 +121,17 @@ def _json_object(text: str) -> dict[str, Any]:
     return parsed
 
 
-def _fields(given: dict[str, Any]) -> dict[str, Any]:
+def _fields(given: dict[str, Any], kinds: Kinds) -> dict[str, Any]:
     kind = given.get("kind")
     if kind is None:
         raise TargetRefused('The target has no "kind", such as {"kind": "llvm"}.')
-    if not isinstance(kind, str) or kind not in KINDS:
+    if not isinstance(kind, str) or kind not in kinds:
         raise TargetRefused(not_tuned(kind))
-    _refuse_others(given, KINDS[kind], "")
+    _refuse_others(given, kinds[kind], "")
     if isinstance(host := given.get("host"), dict):
         _refuse_others(host, Cpu, "host.")
     try:
-        target = msgspec.convert(given, KINDS[kind])
+        target = msgspec.convert(given, kinds[kind])
     except msgspec.ValidationError as error:
         raise TargetRefused(_in_plain_words(error)) from error
     plain: dict[str, Any] = msgspec.to_builtins(target)

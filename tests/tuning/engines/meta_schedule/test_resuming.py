@@ -32,7 +32,7 @@ def test_no_trial_is_lost_or_doubled_by_kill_9(tmp_path: Path) -> None:
     assert all(trial.at_s == 60.0 for trial in recovered)
     kept = [json.loads(trial.record)[1][1] for trial in recovered if trial.record]
     assert kept == [[trial.latency_s] for trial in recovered if trial.latency_s and not trial.short], "with its record"
-    assert all(trial.at_s > 60.0 and not trial.recovered for trial in second.trials[len(recovered) :])
+    assert all((trial.at_s or 0.0) > 60.0 and not trial.recovered for trial in second.trials[len(recovered) :])
     assert heard[:3] + [trial.latency_s for trial in second.trials] == pytest.approx(latencies(work_dir), rel=1e-12)
     assert 3 + len(second.trials) == 12
     assert "dropped an incomplete last line" in console.read_text()

@@ -34,7 +34,7 @@ def test_it_tunes_from_hello_to_finished(tuned: Engine) -> None:
     assert tasks.target["mcpu"]
     assert [(task.name, task.weight, task.flop) for task in tasks.tasks] == [("matmul", 1, 2.0 * 64**3)]
     assert [(arg.shape, arg.dtype) for arg in tasks.tasks[0].args] == [([64, 64], "float32")] * 3
-    assert "T.prim_func" in tasks.tasks[0].tensorir
+    assert "T.prim_func" in str(tasks.tasks[0].tensorir)
     phases = [event.name for event in tuned.seen if isinstance(event, Phase)]
     assert phases == ["loading", "extracting", "design_spaces", "searching", "building", "measuring"]
     assert tuned.seen[-1] == Finished("budget")
@@ -42,7 +42,7 @@ def test_it_tunes_from_hello_to_finished(tuned: Engine) -> None:
 
 
 def test_it_reports_each_trial_when_it_ends(tuned: Engine) -> None:
-    moments = [trial.at_s for trial in tuned.trials]
+    moments = [trial.at_s or 0.0 for trial in tuned.trials]
     assert len(moments) == 8
     assert moments == sorted(set(moments)), "not all at once with their batch"
     written = latencies(tuned.console.parent / "work")

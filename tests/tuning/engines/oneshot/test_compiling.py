@@ -199,7 +199,7 @@ def test_it_links_for_boards_without_a_compiler(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_it_says_what_to_install_without_a_linker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linking, "_zig", lambda: None)
+    monkeypatch.setattr(linking, "zig", lambda: None)
     monkeypatch.setenv("PATH", "")
     for name in ("CC", "CXX"):
         monkeypatch.delenv(name, raising=False)

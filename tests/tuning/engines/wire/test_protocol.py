@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tuning.engines.wire import protocol
 from tuning.engines.wire.protocol import (
+    AnyTaskInfo,
     Control,
     Event,
     Extend,
@@ -25,7 +26,6 @@ from tuning.engines.wire.protocol import (
     Plateaued,
     Start,
     Stop,
-    TaskInfo,
     TasksExtracted,
     TensorInfo,
     TrialMeasured,
@@ -38,7 +38,9 @@ COUNT = st.integers(0, 2**53)
 SECONDS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 JSON_OBJECT = st.dictionaries(TEXT, TEXT | st.integers(-(2**53), 2**53) | st.booleans() | st.lists(TEXT))
 TENSORS = st.builds(TensorInfo, TEXT, st.lists(COUNT), TEXT)
-TASKS = st.builds(TaskInfo, COUNT, TEXT, COUNT, SECONDS, TEXT, st.lists(TENSORS), TEXT)
+TASKS = st.builds(
+    AnyTaskInfo, COUNT, TEXT, st.none() | COUNT, st.none() | SECONDS, TEXT, st.lists(TENSORS), st.none() | TEXT
+)
 EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(Hello, COUNT, TEXT, COUNT, st.dictionaries(TEXT, TEXT)),
     st.builds(Phase, st.sampled_from(get_args(PhaseName)), st.none() | COUNT),

@@ -7,19 +7,20 @@ import time
 import numpy as np
 import pytest
 
-from tuning.engines.oneshot import proving
-from tuning.engines.oneshot.proving import LEAST_ROUNDS, MOST_ROUNDS, benchmarked, compared
+from tuning.engines.proof import rounds as proof_rounds
+from tuning.engines.proof.outputs import compared
+from tuning.engines.proof.rounds import LEAST_ROUNDS, MOST_ROUNDS, Measure, benchmarked
 from tuning.engines.wire.compiling import Side
 
 ONES = np.ones((2, 3), "float32")
 
 
 def test_rounding_is_distinguished_from_wrong_numbers() -> None:
-    verified, error, relative, tolerance = compared([ONES * 4 + 1e-5], [ONES * 4])
-    assert verified
-    assert error == pytest.approx(1e-5, rel=0.1)
-    assert relative == pytest.approx(2.5e-6, rel=0.1)
-    assert (tolerance.dtype, tolerance.relative) == ("float32", 1e-4)
+    verdict = compared([ONES * 4 + 1e-5], [ONES * 4])
+    assert verdict.right
+    assert verdict.absolute == pytest.approx(1e-5, rel=0.1)
+    assert verdict.relative == pytest.approx(2.5e-6, rel=0.1)
+    assert (verdict.dtype, verdict.tolerance) == ("float32", 1e-4)
     wrong = ONES.copy()
     wrong[1, 2] = 1.001
     assert not compared([wrong], [ONES])[0]
@@ -36,8 +37,8 @@ def test_each_type_has_its_own_tolerance(dtype: str, *, alike: bool) -> None:
 
 
 def test_the_worst_of_several_outputs_decides() -> None:
-    verified, error, _, tolerance = compared([ONES, np.array([3])], [ONES, np.array([4])])
-    assert (verified, error, tolerance.dtype) == (False, 1.0, "int64")
+    verdict = compared([ONES, np.array([3])], [ONES, np.array([4])])
+    assert (verdict.right, verdict.absolute, verdict.dtype) == (False, 1.0, "int64")
 
 
 @pytest.mark.parametrize(("tuned", "untuned"), [(np.nan, 1.0), (1.0, np.nan), (np.inf, -np.inf), (np.inf, 1.0)])
@@ -61,12 +62,12 @@ def test_another_shape_is_wrong() -> None:
 
 @pytest.fixture
 def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr(proving, "REST_S", 0.0)
+    monkeypatch.setattr(proof_rounds, "REST_S", 0.0)
     return []
 
 
-def sides(order: list[str], **seconds: float) -> dict[Side, proving.Measure]:
-    def side(name: str, each: float) -> proving.Measure:
+def sides(order: list[str], **seconds: float) -> dict[Side, Measure]:
+    def side(name: str, each: float) -> Measure:
         def measure(number: int) -> float:
             order.append(f"{name} {number}")
             return each

@@ -1,0 +1,1 @@
+"""Programs that build and prove libraries with an older TVM, in place of those of `tuning.engines.oneshot`."""
