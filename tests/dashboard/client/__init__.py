@@ -1,0 +1,1 @@
+"""The script that users put beside their own."""
