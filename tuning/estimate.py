@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 
-def weighted(latency_s: float | None, weight: int) -> float | None:
-    """A task's part of the estimate in seconds; None without a measurement."""
-    return None if latency_s is None else latency_s * weight
+def weighted(latency_s: float | None, weight: int | None) -> float | None:
+    """A task's part of the estimate in seconds; None without a measurement, or if the weight isn't recorded."""
+    return None if latency_s is None or weight is None else latency_s * weight
 
 
 def total(parts: Iterable[float | None]) -> float | None:
@@ -20,8 +20,9 @@ def total(parts: Iterable[float | None]) -> float | None:
 class RunningEstimate:
     """The estimate of the tasks with these weights while their latencies improve."""
 
-    def __init__(self, weights: Mapping[int, int]) -> None:
-        self._weights = weights
+    def __init__(self, weights: Mapping[int, int | None]) -> None:
+        """If a weight isn't recorded, there never is an estimate."""
+        self._weights = {task: weight for task, weight in weights.items() if weight is not None}
         self._parts = dict.fromkeys(weights, 0.0)
         self._missing = set(weights)
 

@@ -118,11 +118,11 @@ def _hints(struct: type[msgspec.Struct]) -> dict[str, Any]:
     return get_type_hints(struct, include_extras=True)
 
 
-Type = Literal["integer", "integers", "number", "boolean", "choice"]
+Type = Literal["integer", "integers", "number", "boolean", "choice", "choices", "text"]
 
 
 class OptionDict(TypedDict):
-    """One option, with all that a form needs. Integers may be given as a list or as text: `0, 3, 5`."""
+    """One option, with all that a form needs. Integers and choices may be given as a list or as text: `0, 3, 5`."""
 
     name: str
     title: str
@@ -147,13 +147,21 @@ def _option(name: str, schema: Mapping[str, Any]) -> OptionDict:
         "name": name,
         "title": schema.get("title", name),
         "description": schema.get("description", ""),
-        "type": _TYPES[value.get("type", "string")],
+        "type": _type(value),
         "optional": bool(null),
         "default": schema.get("default"),
         "minimum": bounds.get("minimum", bounds.get("exclusiveMinimum")),
         "maximum": bounds.get("maximum", bounds.get("exclusiveMaximum")),
-        "choices": value.get("enum"),
+        "choices": bounds.get("enum"),
     }
+
+
+def _type(schema: Mapping[str, Any]) -> Type:
+    if "enum" in schema.get("items", {}):
+        return "choices"
+    if schema.get("type") == "string" and "enum" not in schema:
+        return "text"
+    return _TYPES[schema.get("type", "string")]
 
 
 _TYPES: dict[str, Type] = {
@@ -197,8 +205,12 @@ def _split(schema: Mapping[str, Any], value: Any) -> Any:
 def _expected(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return f"one of {', '.join(schema['enum'])}"
+    if schema["type"] == "array" and "enum" in schema["items"]:
+        return f"one or more of {', '.join(schema['items']['enum'])}"
     if schema["type"] == "array":
         return f"one or more whole numbers, such as 0, 3, 5, each{_range(schema['items'])}"
+    if schema["type"] == "string":
+        return "a name of letters, digits and . _ -"
     kinds = {"integer": f"a whole number{_range(schema)}", "number": f"a number{_bounds(schema)}"}
     return kinds.get(schema["type"], "true or false")
 

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 SPACE = "\u00a0"
 """A no-break space keeps figure and unit on one line."""
 
+MOST_FIELDS, LONGEST_FIELD = 3, 40
+"""Fields by which targets are told apart, and characters of each."""
+
 
 def numbered(keys: Sequence[int]) -> str:
     """`run 3`, or `runs 1, 2 and 3`; at least one."""
     *others, last = map(str, keys)
     return f"runs {', '.join(others)} and {last}" if others else f"run {last}"
+
+
+ERROR_KINDS = {
+    "build": "build failed",
+    "build_timeout": "build timed out",
+    "run": "run failed",
+    "run_timeout": "run timed out",
+    "instantiation": "schedule not applicable",
+    "wrong_answer": "wrong answer",
+    "unknown": "unknown error",
+    "not_recorded": "failed, reason not recorded",
+    "no_latency": "no usable time",
+}
+"""Kinds of errors in words. The first four are those of Tuneboard's own engine; others' logs have more."""
+
+
+SIMULATORS = {"sim": "VTA’s functional simulator", "tsim": "VTA’s cycle-accurate simulator"}
+"""By the beginning of a VTA target's model."""
+SIMULATED = "the wall time of {simulator}: they say nothing of how fast VTA itself would be."
+"""What times are."""
 
 
 def internal_error(error: BaseException) -> str:
@@ -29,16 +53,53 @@ def target_label(target: Any) -> str:
         return "this machine" if target == "this" else str(target)
     if target.get("tag"):
         return str(target["tag"])
+    if is_vta(target):
+        return " · ".join(str(part) for part in ("VTA", target.get("model")) if part)
     parts = (target.get("kind"), _processor(target), _cores(target.get("num-cores")))
     return " · ".join(str(part) for part in parts if part)
+
+
+def simulator(target: Any) -> str | None:
+    """What simulates the target, if it is VTA's hardware in software; its times say nothing of the hardware's."""
+    return SIMULATORS.get(str(target.get("model")).partition("_")[0]) if is_vta(target) else None
+
+
+def is_vta(target: Any) -> bool:
+    return isinstance(target, dict) and target.get("device") == "vta"
 
 
 def target_name(target: Any) -> str:
     """A target in one word: its tag, processor, architecture or kind."""
     if not isinstance(target, dict):
         return str(target)
-    words = (target.get(key) for key in ("tag", "mcpu", "arch", "kind"))
+    words = (target.get(key) for key in ("tag", "mcpu", "arch", "model" if is_vta(target) else "kind", "kind"))
     return next((str(word) for word in words if word), "target")
+
+
+def target_names(targets: Sequence[Any]) -> list[str]:
+    """Each of different targets in a word, and those of the same name with what tells them apart: `znver4 (num-cores 8)`."""
+    alike: dict[str, list[Any]] = {}
+    for target in targets:
+        alike.setdefault(target_name(target), []).append(target)
+    return [_told_apart(target_name(target), target, alike[target_name(target)]) for target in targets]
+
+
+def _told_apart(name: str, target: Any, alike: Sequence[Any]) -> str:
+    """The target's name, with fields that aren't the same in all of these."""
+    if len(alike) == 1 or not all(isinstance(each, dict) for each in alike):
+        return name
+    differing = [key for key in dict.fromkeys(key for each in alike for key in each) if not _is_same(key, alike)]
+    shown = (f"{key} {_short(target[key])}" if key in target else f"no {key}" for key in differing[:MOST_FIELDS])
+    return f"{name} ({', '.join(shown)})"
+
+
+def _is_same(key: str, targets: Sequence[dict[str, Any]]) -> bool:
+    return all(key in each and each[key] == targets[0].get(key) for each in targets)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= LONGEST_FIELD else f"{text[: LONGEST_FIELD - 1]}…"
 
 
 def duration(seconds: float) -> str:

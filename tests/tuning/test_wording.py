@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tuning.wording import numbered, target_label, target_name
+from tuning.wording import numbered, target_label, target_name, target_names
 
 
 @pytest.mark.parametrize(("keys", "words"), [([3], "run 3"), ([1, 2], "runs 1 and 2"), ([4, 1, 2], "runs 4, 1 and 2")])
@@ -28,3 +28,23 @@ def test_it_lists_runs(keys: list[int], words: str) -> None:
 )
 def test_it_names_targets(target: Any, label: str, name: str) -> None:
     assert (target_label(target), target_name(target)) == (label, name)
+
+
+@pytest.mark.parametrize(
+    ("targets", "names"),
+    [
+        ([{"kind": "cuda", "arch": "sm_80"}, {"kind": "llvm"}], ["sm_80", "llvm"]),
+        ([{"kind": "llvm", "num-cores": 4}, {"kind": "llvm"}], ["llvm (num-cores 4)", "llvm (no num-cores)"]),
+        (
+            [{"kind": "llvm", "mattr": ["+avx2"]}, {"kind": "llvm", "mattr": ["+avx2", "+fma"]}, {"kind": "cuda"}],
+            ['llvm (mattr ["+avx2"])', 'llvm (mattr ["+avx2", "+fma"])', "cuda"],
+        ),
+        (
+            [{"kind": "llvm", "a": "x" * 50, "b": 1, "c": 1, "d": 1}, {"kind": "llvm"}],
+            [f"llvm (a {'x' * 39}…, b 1, c 1)", "llvm (no a, no b, no c)"],
+        ),
+        (["this", {"kind": "llvm"}], ["this", "llvm"]),
+    ],
+)
+def test_it_tells_targets_apart(targets: list[Any], names: list[str]) -> None:
+    assert target_names(targets) == names

@@ -33,13 +33,23 @@ def check(data: Mapping[str, Any], user: User | None) -> CheckDict:
 
 def warnings(launch: Launch) -> dict[str, str]:
     """The warnings by field."""
-    found = {"target": launch.target.get("warning") or "", **_about_tasks(launch)}
+    found = {"target": launch.target.get("warning") or "", **_about_templates(launch), **_about_tasks(launch)}
     if launch.target_is_guessed:
         found["target"] = (
             f"`this` is this machine's CPU ({launch.target['label']}), which {launch.device} may not have: "
             "enter that device's target."
         )
     return {field: text for field, text in found.items() if text}
+
+
+def _about_templates(launch: Launch) -> dict[str, str]:
+    """AutoTVM extracts only what it has a template for, and says nothing of the rest."""
+    layout = str((launch.network_options or {}).get("layout", ""))
+    if launch.engine.name != "autotvm" or launch.target["target"]["kind"] != "llvm" or not layout.endswith("C"):
+        return {}
+    return {
+        "network_options.layout": "For CPUs, AutoTVM has no templates of convolutions in this layout: choose channels first."
+    }
 
 
 def _about_tasks(launch: Launch) -> dict[str, str]:
@@ -52,7 +62,7 @@ def _about_tasks(launch: Launch) -> dict[str, str]:
         return {"tasks": f"There is no task {', '.join(beyond)}: the network has {total}, from 0 ({source})."}
     if launch.budget.trials < len(set(chosen)):
         return {
-            "trials": f"{launch.budget.trials} trials can't measure each of {len(set(chosen))} tasks ({source}): "
+            "trials": f"{launch.budget.trials:,} trials can't measure each of {len(set(chosen)):,} tasks ({source}): "
             "there will be no estimate."
         }
     return {}
@@ -62,10 +72,12 @@ def _known_tasks(launch: Launch) -> tuple[int | None, str]:
     """The number of tasks and where it is known from."""
     network = Network.objects.named(launch.network, launch.network_options, launch.project)
     target = launch.target["target"]
-    known = Run.objects.filter(project=launch.project, network=network, tasks_total__gt=0)
+    known = Run.objects.filter(project=launch.project, network=network, engine=launch.engine.name, tasks_total__gt=0)
     for run in known.order_by("-pk")[:20]:
         if run.target == target:
             return run.tasks_total, f"as in run {run.pk}"
+    if launch.engine.legacy:
+        return None, ""
     done = Extraction.objects.filter(network=network, status=Extraction.Status.FINISHED).order_by("-pk")[:20]
     for extraction in done:
         if extraction.target == target:

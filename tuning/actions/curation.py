@@ -161,6 +161,16 @@ def tag_names(given: Any, field: str = "tags") -> list[str]:
     return list(dict.fromkeys(filter(None, names)))
 
 
+def _stop(run: Run) -> None:
+    """Stop one of many runs. If it is watched in the same file as another of them, it was stopped with that."""
+    going_on = run.can_stop
+    try:
+        stop(run)
+    except Conflict:
+        if not (going_on and run.origin == Run.Origin.WATCHED):
+            raise
+
+
 ACTIONS: dict[str, Callable[[Run], object]] = {
     "pin": pin,
     "unpin": unpin,
@@ -168,7 +178,7 @@ ACTIONS: dict[str, Callable[[Run], object]] = {
     "unarchive": unarchive,
     "delete": delete,
     "restore": restore,
-    "stop": stop,
+    "stop": _stop,
 }
 TAGGING = ("tag", "untag")
 CHANGE = "tuning.change_run"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Literal, Union
 
 import msgspec
 from django.conf import settings
@@ -12,8 +12,9 @@ from django.contrib.auth.models import User
 from msgspec import UNSET, Meta, UnsetType
 
 from tuning.engines.wire.catalog import BUILTIN
-from tuning.engines.wire.protocol import Options
-from tuning.host import devices, targets
+from tuning.engines.wire.engines import ENGINES, META_SCHEDULE, Engine, EngineOptions
+from tuning.host import devices, interpreters, targets
+from tuning.host.older import legacy_tvm, vta
 from tuning.models import Network, Project
 from tuning.validation import Invalid, OptionDict, convert, gather, options_of
 
@@ -48,7 +49,19 @@ class NetworkChoice(msgspec.Struct):
 
 
 class Choice(NetworkChoice):
-    """What to tune and where to measure it."""
+    """What to tune, with which engine, and where to measure it."""
+
+    engine: Annotated[
+        Literal["meta_schedule", "auto_scheduler", "autotvm"],
+        Meta(description="What tunes. Each has options, and built-in networks, of its own."),
+    ] = "meta_schedule"
+    interpreter: Annotated[
+        str,
+        Meta(
+            description="By name, the interpreter with an older TVM that runs auto_scheduler or AutoTVM (see GET /api/v1/devices). "
+            "It can be left out if there is only one."
+        ),
+    ] = ""
 
     device: Annotated[
         str,
@@ -91,8 +104,8 @@ class NoOptions(msgspec.Struct):
     """The options of an uploaded model: none, since its file and dimensions define it."""
 
 
-def tuning_options() -> list[OptionDict]:
-    return options_of(Options)
+def tuning_options(engine: str = META_SCHEDULE) -> list[OptionDict]:
+    return options_of(ENGINES[engine].options)
 
 
 def budget_options() -> list[OptionDict]:
@@ -111,17 +124,20 @@ class Launch:
 
     def __init__(self, data: Mapping[str, Any], user: User | None) -> None:
         wrong: dict[str, str] = {}
-        own = {*Choice.__struct_fields__, *Budget.__struct_fields__}
         self.project = gather(wrong, projects.chosen, data.get("project"), user, projects.LAUNCH)
-        self.network = gather(wrong, _network_name, data.get("network"), self.project)
-        self.network_options = gather(wrong, _network_options, self.network, data.get("network_options"))
-        budget = {name: data.get(name, "") for name in Budget.__struct_fields__}
-        self.budget = gather(wrong, convert, Budget, budget)
-        self.name = gather(wrong, _name, data.get("name"), self.network, self.network_options)
-        self.options = gather(wrong, _options, {key: data[key] for key in data.keys() - own})
+        engine: Engine | None = gather(wrong, _engine, data.get("engine"))
+        if engine is None:
+            raise Invalid(wrong)
+        self.engine = engine
+        self.interpreter = gather(wrong, interpreters.chosen, data.get("interpreter"), engine)
+        self.network = gather(wrong, _network_name, data.get("network"), self.project, engine)
+        self.network_options = gather(wrong, _network_options, self.network, data.get("network_options"), engine)
+        self.budget = gather(wrong, convert, Budget, {name: data.get(name, "") for name in Budget.__struct_fields__})
+        self.name = gather(wrong, _name, data.get("name"), self)
+        self.options = gather(wrong, _options, engine, {key: data[key] for key in data.keys() - OWN})
         remote = gather(wrong, devices.chosen, data.get("device"))
-        if "device" not in wrong:
-            self.target = gather(wrong, _target, data.get("target"), remote=remote is not None)
+        if "device" not in wrong and "interpreter" not in wrong and "engine" not in wrong:
+            self.target = gather(wrong, self._target, data.get("target"), remote=remote is not None)
         if not wrong and self.network_options:
             gather(wrong, _check_dtype, self.network_options, self.target)
         if wrong:
@@ -132,6 +148,44 @@ class Launch:
         if self.options.seed is None:
             self.options = msgspec.structs.replace(self.options, seed=secrets.randbelow(SEEDS))
 
+    def _target(self, given: Any, *, remote: bool) -> targets.TargetDict:
+        resolved = self._resolved(targets.asked(given), remote=remote)
+        if not remote and resolved["device"] not in settings.DEVICES:
+            served = ", ".join(settings.DEVICES)
+            raise Invalid(
+                {"target": f"It runs on {resolved['device']}, and no worker serves that device. Served: {served}."}
+            )
+        return resolved
+
+    def _resolved(self, asked: str | dict[str, Any], *, remote: bool) -> targets.TargetDict:
+        if not self.engine.legacy:
+            return targets.resolve_elsewhere(asked) if remote else targets.resolve(asked)
+        found = legacy_tvm.probed(self.interpreter, self.engine)
+        if remote and not found.rpc:
+            raise Invalid({"device": f"TVM {found.tvm} was built without RPC."})
+        if self.network is not None and self.options is not None:
+            legacy_tvm.check(found, self.engine, self.options, self._network_kind())
+        resolved = legacy_tvm.resolve(asked, found, remote=remote)
+        if self.options is not None:
+            vta.check(resolved["target"], found, self.engine, self.options, self.network_options or {})
+        return resolved
+
+    def _network_kind(self) -> str:
+        if self.network in self.engine.networks:
+            return "builtin"
+        return Network.objects.get(project=self.project, name=self.network).kind
+
+
+OWN = {*Choice.__struct_fields__, *Budget.__struct_fields__}
+"""The fields of a launch that aren't options of its engine."""
+
+
+def _engine(given: Any) -> Engine:
+    name = META_SCHEDULE if given in (None, "") else given
+    if not isinstance(name, str) or name not in ENGINES:
+        raise Invalid({"engine": f"There is no engine {str(name)[:60]!r}. Known: {', '.join(ENGINES)}."})
+    return ENGINES[name]
+
 
 def network_choice(data: Mapping[str, Any], user: User | None) -> tuple[str, dict[str, Any], Project | None]:
     """The name and checked options of `network` and `network_options`, and an uploaded model's project. Raises `Invalid`."""
@@ -141,34 +195,36 @@ def network_choice(data: Mapping[str, Any], user: User | None) -> tuple[str, dic
     return name, _network_options(name, data.get("network_options")), project
 
 
-def _network_name(name: Any, project: Project | None) -> str:
-    """The name of a built-in network or one of the project's models. Raises `Invalid`."""
+def _network_name(name: Any, project: Project | None, engine: Engine = ENGINES[META_SCHEDULE]) -> str:
+    """The name of one of the engine's networks or of the project's models. Raises `Invalid`."""
     if name in (None, ""):
         raise Invalid({"network": "Choose a network."})
     models = Network.objects.uploaded().filter(project=project).values_list("name", flat=True)
-    if not isinstance(name, str) or (name not in BUILTIN and name not in models):
+    if not isinstance(name, str) or (name not in engine.networks and name not in models):
         where = f" in the project {project}" if project and models else ""
         raise Invalid(
-            {"network": f"There is no network {str(name)[:60]!r}{where}. Known: {', '.join([*BUILTIN, *models])}."}
+            {
+                "network": f"There is no network {str(name)[:60]!r}{where}. Known: {', '.join([*engine.networks, *models])}."
+            }
         )
     return name
 
 
-def _network_options(network: str | None, given: Any) -> dict[str, Any]:
+def _network_options(network: str | None, given: Any, engine: Engine = ENGINES[META_SCHEDULE]) -> dict[str, Any]:
     if network is None:
         return {}
     if not isinstance(given, (Mapping, type(None))):
         raise Invalid({"network_options": "Must be an object of option names and values."})
     try:
-        known = BUILTIN[network].options if network in BUILTIN else NoOptions
+        known = engine.networks[network].options if network in engine.networks else NoOptions
         options: dict[str, Any] = msgspec.to_builtins(convert(known, given or {}))
     except Invalid as error:
         raise Invalid({f"network_options.{name}": message for name, message in error.fields.items()}) from error
     return options
 
 
-def _options(given: Mapping[str, Any]) -> Options:
-    options = convert(Options, given)
+def _options(engine: Engine, given: Mapping[str, Any]) -> EngineOptions:
+    options = convert(engine.options, given)
     if wrong := options.contradictions():
         raise Invalid(wrong)
     return options
@@ -184,9 +240,9 @@ def _check_dtype(network_options: dict[str, Any], target: targets.TargetDict) ->
         )
 
 
-def _name(given: Any, network: str | None, options: dict[str, Any]) -> str:
+def _name(given: Any, launch: Launch) -> str:
     if given in (None, ""):
-        return _default_name(network, options)[:NAME_LENGTH] if network and options is not None else ""
+        return _default_name(launch)[:NAME_LENGTH] if launch.network and launch.network_options is not None else ""
     return run_name(given)
 
 
@@ -198,21 +254,11 @@ def run_name(given: Any) -> str:
     return name
 
 
-def _default_name(network: str, options: dict[str, Any]) -> str:
+def _default_name(launch: Launch) -> str:
     """The network's name and those of its options that differ from the default."""
-    if network not in BUILTIN:
-        return network
-    defaults = {option["name"]: option["default"] for option in options_of(BUILTIN[network].options)}
-    changed = [f"{name}={value}" for name, value in options.items() if value != defaults[name]]
+    network, known = launch.network, launch.engine.networks
+    if network not in known:
+        return str(network)
+    defaults = {option["name"]: option["default"] for option in options_of(known[network].options)}
+    changed = [f"{name}={value}" for name, value in launch.network_options.items() if value != defaults[name]]
     return " ".join([network, *changed])
-
-
-def _target(given: Any, *, remote: bool) -> targets.TargetDict:
-    resolve = targets.resolve_elsewhere if remote else targets.resolve
-    resolved = resolve(targets.asked(given))
-    if not remote and resolved["device"] not in settings.DEVICES:
-        served = ", ".join(settings.DEVICES)
-        raise Invalid(
-            {"target": f"It runs on {resolved['device']}, and no worker serves that device. Served: {served}."}
-        )
-    return resolved

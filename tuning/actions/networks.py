@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 import time
 import uuid
@@ -26,9 +24,10 @@ from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import ModelFile, NetworkSpec
 from tuning.host import targets
+from tuning.host.private import TooLarge, copied
 from tuning.models import Extraction, Network, Project, fingerprint, networks_dir
 from tuning.queue import jobs
-from tuning.validation import Invalid, natural, unknown
+from tuning.validation import Conflict, Invalid, natural, unknown
 from tuning.wording import target_label
 from tuning.work import inspection
 
@@ -39,6 +38,7 @@ LARGEST_DIM = 1_000_000
 READ_BYTES = 1 << 20
 INCOMING = "incoming-"
 """Prefix of files that are still being checked."""
+HAS_RUNS = "It has runs, and can't be deleted while they exist. Deleted runs count until they are removed for good."
 
 
 def stored(name: str, options: dict[str, Any], project: Project | None) -> Network:
@@ -88,22 +88,18 @@ def upload(
 
 
 def delete(network: Network) -> None:
-    """Delete an uploaded model and its file. Raises `Invalid` if it is built in or has runs."""
+    """Delete an uploaded model and its file. Raises `Invalid` if it is built in, `Conflict` if it has runs."""
     if not network.is_uploaded:
         raise Invalid({"network": "A built-in network can't be deleted."})
     file, shared = network.file, Network.objects.filter(sha256=network.sha256).exclude(pk=network.pk)
-    try:
-        with audit.act("network.delete", audit.Thing("network", network.pk, network.name)):
+    with audit.act("network.delete", audit.Thing("network", network.pk, network.name)):
+        try:
             network.delete()
-            if not shared.exists():
-                # After the commit: if the transaction fails, the file must still be there.
-                transaction.on_commit(lambda: file.unlink(missing_ok=True))
-    except ProtectedError as error:
-        raise Invalid(
-            {
-                "network": "It has runs, and can't be deleted while they exist. Deleted runs count until they are removed for good."
-            }
-        ) from error
+        except ProtectedError as error:
+            raise Conflict(HAS_RUNS) from error
+        if not shared.exists():
+            # After the commit: if the transaction fails, the file must still be there.
+            transaction.on_commit(lambda: file.unlink(missing_ok=True))
 
 
 def extract_tasks(data: Mapping[str, Any], user: User | None) -> Extraction:
@@ -118,6 +114,8 @@ def extract_tasks(data: Mapping[str, Any], user: User | None) -> Extraction:
 
 def extract_tasks_of(network: Network, target: Any, user: User | None) -> Extraction:
     """The same of a network that is known. Raises `Invalid` for `target`."""
+    if not network.can_tune:
+        raise Invalid({"network": "Only its name is known, so it has no tasks to extract."})
     made, due = _requested(network, target, user)
     if due:
         jobs.enqueue(made)
@@ -202,25 +200,13 @@ def _incoming(file: File[bytes]) -> Iterator[tuple[Path, str]]:
     networks_dir().mkdir(parents=True, exist_ok=True)
     path = networks_dir() / f"{INCOMING}{uuid.uuid4().hex}"
     try:
-        yield path, _copied(file, path)
+        pieces = iter(lambda: file.read(READ_BYTES), b"")
+        yield path, copied(pieces, path, settings.UPLOAD_MB << 20)[1]
+    except TooLarge as error:
+        limit = f"{settings.UPLOAD_MB:,} MiB, the limit for uploads (TUNEBOARD_UPLOAD_MB)"
+        raise Invalid({"file": f"Larger than {limit}."}) from error
     finally:
         path.unlink(missing_ok=True)
-
-
-def _copied(file: File[bytes], path: Path) -> str:
-    digest, size, limit = hashlib.sha256(), 0, settings.UPLOAD_MB << 20
-    with path.open("xb") as copy:
-        while chunk := file.read(READ_BYTES):
-            size += len(chunk)
-            if size > limit:
-                raise Invalid(
-                    {"file": f"Larger than {settings.UPLOAD_MB:,} MiB, the limit for uploads (TUNEBOARD_UPLOAD_MB)."}
-                )
-            digest.update(chunk)
-            copy.write(chunk)
-        copy.flush()
-        os.fsync(copy.fileno())
-    return digest.hexdigest()
 
 
 def _kind(path: Path, file_name: str) -> Literal["onnx", "irmodule"]:

@@ -11,7 +11,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from tuning import audit
-from tuning.models import Run
+from tuning.models import Run, Watch
 from tuning.notify.announce import announce_status
 from tuning.queue import jobs
 from tuning.validation import Conflict, Invalid, convert
@@ -20,6 +20,7 @@ from .launching import MOST_TRIALS, Extension, Launch
 from .networks import stored
 
 SYNTHETIC = "The run is synthetic: there is nothing to tune."
+OTHERS = "The run was {origin}, not launched here: this site has its log and can't continue it. Launch a run of the network instead."
 
 
 def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) -> Run:
@@ -32,6 +33,8 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
     with audit.act("run.launch") as act:
         run = act.of = Run.objects.create(
             name=checked.name,
+            engine=checked.engine.name,
+            interpreter=checked.interpreter,
             project=checked.project,
             network=stored(checked.network, checked.network_options, checked.project),
             target=checked.target["target"],
@@ -42,30 +45,51 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
             created_by=user,
             queued_at=timezone.now(),
         )
-        act.details = {"network": checked.network, "device": run.device, "trials": run.trials_budget}
+        act.details = {
+            "engine": run.engine,
+            "project": checked.project.name,
+            "network": checked.network,
+            "device": run.device,
+            "trials": run.trials_budget,
+        }
     if enqueue:
         jobs.enqueue(run)
     return run
 
 
 def stop(run: Run) -> Run:
-    """Stop a queued run at once, a running one as soon as its engine reacts. Raises `Conflict`."""
-    queued, running = Run.Status.QUEUED, Run.Status.RUNNING
+    """Stop a queued run at once, a running one as soon as its engine reacts. Raises `Conflict`.
+
+    A file isn't watched any more then, so all runs that it is are stopped.
+    """
     with audit.act("run.stop", run):
-        if not (run.end(queued, to=Run.Status.STOPPED) or run.move(running, to=Run.Status.STOPPING)):
+        if not _stopped(run):
             run.refresh_from_db(fields=("status",))
             raise Conflict(f"The run is {run.status}: only a queued or running one can be stopped.")
-    announce_status(run)
+        others = [other for other in _watched_with(run) if _stopped(other)]
+    for each in (run, *others):
+        announce_status(each)
     return run
+
+
+def _stopped(run: Run) -> bool:
+    queued, running = Run.Status.QUEUED, Run.Status.RUNNING
+    return run.end(queued, to=Run.Status.STOPPED) or run.move(running, to=Run.Status.STOPPING)
+
+
+def _watched_with(run: Run) -> list[Run]:
+    """The other runs of the file, if that is what the run is watched in."""
+    watch = Watch.objects.filter(run=run).first()
+    found = Watch.objects.of_file(watch.path, watch.project).exclude(run=run) if watch else []
+    return [each.run for each in found]
 
 
 def resume(run: Run) -> Run:
     """Queue a run again that ended before its budget was spent. Raises `Conflict`."""
     with audit.act("run.resume", run):
-        if run.synthetic:
-            raise Conflict(SYNTHETIC)
-        if run.trials_done >= run.trials_budget:
-            raise Conflict(f"All of the run's {run.trials_budget} trials are done: there is nothing to resume.")
+        _check_ours(run)
+        if run.trials_left == 0:
+            raise Conflict(f"All of the run's {run.trials_budget:,} trials are done: there is nothing to resume.")
         if not run.requeue(*Run.RESUMABLE):
             run.refresh_from_db(fields=("status",))
             raise Conflict(f"The run is {run.status}: only a stopped, failed or interrupted one can be resumed.")
@@ -108,19 +132,25 @@ def _extended(run: Run, more: Extension) -> bool:
     raise Conflict(f"The run is {run.status}: it can be extended once it has stopped.")
 
 
-def _check_extension(run: Run, more: Extension) -> None:
+def _check_ours(run: Run) -> None:
     if run.synthetic:
         raise Conflict(SYNTHETIC)
+    if run.origin != Run.Origin.LAUNCHED:
+        raise Conflict(OTHERS.format(origin=run.origin))
+
+
+def _check_extension(run: Run, more: Extension) -> None:
+    _check_ours(run)
     if more.trials is None and more.time_s is None:
         raise Invalid({"trials": "Enter how many trials to add."})
     if more.time_s is not None and run.time_limit_s is None:
         raise Invalid({"time_s": "The run has no time limit."})
-    budget = run.trials_budget + (more.trials or 0)
+    budget = (run.trials_budget or 0) + (more.trials or 0)
     if budget > MOST_TRIALS:
         raise Invalid({"trials": f"The run would have {budget:,} trials, more than {MOST_TRIALS:,}."})
     if budget <= run.trials_done:
-        raise Invalid({"trials": f"All of the run's {run.trials_done} trials are done: enter how many to add."})
-    if run.time_limit_s is not None and run.time_limit_s + (more.time_s or 0) <= run.elapsed_s:
+        raise Invalid({"trials": f"All of the run's {run.trials_done:,} trials are done: enter how many to add."})
+    if run.time_limit_s is not None and run.time_limit_s + (more.time_s or 0) <= (run.elapsed_s or 0.0):
         raise Invalid(
             {"time_s": f"The run has been tuned for {run.elapsed_s:.0f} s already: the limit must be higher."}
         )

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
+import shutil
 
 import msgspec
 from django.conf import settings
 
-from tuning.models import Beat, Compilation, Delivery, Extraction, Run, Tally, TrackerSample
+from tuning.models import Beat, Compilation, Delivery, Extraction, Import, Run, Tally, TrackerSample
 from tuning.notify.announce import announce_compilation, announce_status
 from tuning.queue import jobs
 from tuning.reads.device_status import asked
+from tuning.work.importing import discard_left
 
 from . import compilations, networks
 from .expiring import expire
+from .incoming import imports
 from .purging import purge
 from .tidying import swept
 
@@ -22,10 +25,12 @@ logger = logging.getLogger(__name__)
 
 def sweep() -> int:
     """Return the number of runs that were interrupted because their worker died."""
+    _end_abandoned(Import)
+    discard_left()  # Before runs: those of an import have no other end.
     interrupted = _end_abandoned(Run)
     _end_abandoned(Extraction)
     _end_abandoned(Compilation)
-    for kind in (Run, Extraction, Compilation, Delivery):
+    for kind in (Run, Extraction, Compilation, Import, Delivery):
         for row in kind.objects.forgotten():
             jobs.enqueue(row)
     _remove_unneeded()
@@ -42,7 +47,7 @@ def sample_trackers() -> None:
     TrackerSample.objects.outdated().delete()
 
 
-def _end_abandoned(kind: type[Run | Extraction | Compilation]) -> int:
+def _end_abandoned(kind: type[Run | Extraction | Compilation | Import]) -> int:
     """Return the number of rows that it ended."""
     rows = [row for row in kind.objects.abandoned() if row.end_abandoned()]
     for row in rows:
@@ -51,13 +56,15 @@ def _end_abandoned(kind: type[Run | Extraction | Compilation]) -> int:
     return len(rows)
 
 
-def _clean_up(row: Run | Extraction | Compilation) -> None:
+def _clean_up(row: Run | Extraction | Compilation | Import) -> None:
     """Do for a row what its worker would have done at the end. An extraction's page asks for itself."""
     if isinstance(row, Run):
         announce_status(row)
     elif isinstance(row, Compilation):
         row.remove_unpublished()
         announce_compilation(row.pk)
+    elif isinstance(row, Import):
+        shutil.rmtree(row.uploads, ignore_errors=True)
 
 
 def _remove_unneeded() -> None:
@@ -65,6 +72,7 @@ def _remove_unneeded() -> None:
     expire()
     compilations.tidy()
     networks.tidy()
+    imports.tidy()
     Delivery.objects.outdated().delete()
     Tally.objects.outdated().delete()
     swept.send(sender=None)

@@ -17,7 +17,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db import models, transaction
 
-from tuning.models import LONGEST_NAME, AuditEntry
+from tuning.models import LONGEST_NAME, AuditEntry, storable
 from tuning.validation import Conflict
 
 from .refusals import Refusals
@@ -185,6 +185,5 @@ def _short(value: Any) -> Any:
 
 
 def _text(text: str, longest: int) -> str:
-    """The text as both databases can store it: PostgreSQL takes neither NUL nor unpaired surrogates."""
-    stored = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    stored = storable(text)
     return stored if len(stored) <= longest else f"{stored[: longest - 1]}…"

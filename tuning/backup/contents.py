@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -14,7 +15,7 @@ from django.conf import settings
 from django.db import connections
 
 from tuning.logs import meta_schedule
-from tuning.models import Compilation, Network, Run
+from tuning.models import RECORD_FILES, Compilation, Network, Run
 
 DATABASE, SECRET = "database", "secret_key"
 FOLDERS = ("runs", "networks", "compilations")
@@ -61,10 +62,9 @@ def record_sizes() -> dict[str, int]:
     """Bytes of each run's record file, by the run's folder."""
     found = {}
     for folder in (Path(settings.VAR) / "runs").glob("*"):
-        try:
-            found[folder.name] = (folder / meta_schedule.RECORDS).lstat().st_size
-        except OSError:
-            continue
+        for name in RECORD_FILES:
+            with suppress(OSError):
+                found[folder.name] = (folder / name).lstat().st_size
     return found
 
 
@@ -92,7 +92,7 @@ def _add_runs(made: Plan, alias: str, sizes: dict[str, int]) -> None:
         folder = Run(pk=pk, created_at=created_at).work_dir
         made.runs, made.trials = made.runs + 1, made.trials + trials
         for path in _files(folder):
-            if path.name == meta_schedule.RECORDS:
+            if path.name in RECORD_FILES:
                 _add_records(made.items, path, trials, sizes.get(folder.name, 0))
             else:
                 _add(made.items, f"runs/{folder.name}/{path.name}", path)

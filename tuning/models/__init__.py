@@ -5,28 +5,32 @@ from tuning.engines.wire.protocol import KEEP_BEST
 from .audit import LONGEST_NAME, AppendOnly, AuditEntry, AuditEntryDict, AuditQuerySet
 from .compilation import Benchmark, Compilation
 from .delivery import Delivery
-from .device import DeviceTurn, deciding
+from .elsewhere import Stream, StreamDict, StreamSession, Watch
 from .extraction import ExtractedTask, Extraction
 from .history import EVER, Beat, Tally, TrackerSample
-from .lifecycle import LEASE, TELL_AGAIN, Leased, Queued, ended
+from .imported import BadLine, Import
+from .lifecycle import LEASE, TELL_AGAIN, DeviceTurn, Leased, Queued, deciding, ended
 from .network import Network, fingerprint, networks_dir
 from .project import SEES_ALL, Membership, Project, project_of_token, roles_of, seen_by
-from .run import Run, RunQuerySet
+from .run import RECORD_FILES, Run, RunQuerySet, measures_on
 from .shapes import (
     Alert,
     BenchmarkDict,
     CompilationDict,
     CoverageDict,
     ExtractionDict,
+    ImportDict,
     LatencyDict,
     NetworkDetail,
     RunDelta,
     RunDict,
     RunErrorDict,
+    SessionDict,
     TaskDict,
     TrialColumns,
     WrittenDict,
     iso,
+    storable,
     username,
 )
 from .tag import Tag
@@ -39,6 +43,7 @@ __all__ = (
     "LEASE",
     "LONGEST_NAME",
     "MAX_NUMBER",
+    "RECORD_FILES",
     "SEES_ALL",
     "TELL_AGAIN",
     "Alert",
@@ -46,6 +51,7 @@ __all__ = (
     "AuditEntry",
     "AuditEntryDict",
     "AuditQuerySet",
+    "BadLine",
     "Beat",
     "Benchmark",
     "BenchmarkDict",
@@ -57,6 +63,8 @@ __all__ = (
     "ExtractedTask",
     "Extraction",
     "ExtractionDict",
+    "Import",
+    "ImportDict",
     "LatencyDict",
     "Leased",
     "Membership",
@@ -71,6 +79,10 @@ __all__ = (
     "RunDict",
     "RunErrorDict",
     "RunQuerySet",
+    "SessionDict",
+    "Stream",
+    "StreamDict",
+    "StreamSession",
     "Tag",
     "Tally",
     "Task",
@@ -82,6 +94,7 @@ __all__ = (
     "TrialError",
     "TrialQuerySet",
     "TrialRow",
+    "Watch",
     "WrittenDict",
     "deciding",
     "ended",
@@ -89,12 +102,14 @@ __all__ = (
     "fingerprint",
     "iso",
     "level_of_detail",
+    "measures_on",
     "networks_dir",
     "project_of_token",
     "provenance",
     "roles_of",
     "seen_by",
     "step_for",
+    "storable",
     "trial_columns",
     "username",
 )

@@ -16,10 +16,9 @@ from django.utils import timezone
 
 from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED
 
-from .device import deciding
-from .lifecycle import Leased, LeasedQuerySet
+from .lifecycle import Leased, LeasedQuerySet, deciding
 from .project import seen_by
-from .run import Run
+from .run import Run, measures_on
 from .shapes import BenchmarkDict, CompilationDict, CoverageDict, LatencyDict, iso, username
 
 
@@ -38,17 +37,19 @@ class CompilationQuerySet(LeasedQuerySet["Compilation"]):
 
     def waiting_for(self, device: str) -> CompilationQuerySet:
         """Compilations whose proof waits for the device."""
-        return self.proving().filter(status=Compilation.Status.QUEUED, run__device=device)
+        rows = self.proving().annotate(on=measures_on("run__"))
+        return rows.filter(status=Compilation.Status.QUEUED, on=device)
 
     def proving(self) -> CompilationQuerySet:
-        """Compilations whose library is measured on their run's device, or waits to be."""
+        """Compilations whose library is measured on a device, or waits to be."""
         unfinished = (Compilation.Status.QUEUED, *Compilation.LIVE)
         return self.kept().filter(status__in=unfinished, stage=Compilation.Stage.PROVE)
 
     def forgotten(self) -> CompilationQuerySet:
         """Without those that have to wait for a device."""
-        waiting = {"stage": Compilation.Stage.PROVE, "run__device__in": Run.objects.occupying().values("device")}
-        return super().forgotten().kept().select_related("run").exclude(**waiting)
+        busy = Run.objects.occupying().annotate(on=measures_on()).values("on")
+        rows = super().forgotten().kept().select_related("run").annotate(on=measures_on("run__"))
+        return rows.exclude(stage=Compilation.Stage.PROVE, on__in=busy)
 
 
 class Compilation(Leased):
@@ -144,11 +145,12 @@ class Compilation(Leased):
     def waits_for(self) -> str | None:
         """The device that its queued proof waits for."""
         waits = self.status == self.Status.QUEUED and self.stage == self.Stage.PROVE
-        return self.run.device if waits else None
+        return self.device if waits else None
 
     @property
     def device(self) -> str:
-        return self.run.device
+        """The one that its library is measured on."""
+        return self.run.measures_on
 
     @property
     def folder(self) -> Path:
@@ -230,9 +232,9 @@ class Compilation(Leased):
             "id": self.pk,
             "run": self.run_id,
             "run_name": self.run.name,
-            "network": self.run.network.name,
+            "network": self.run.tuned_network.name,
             "target": self.run.target,
-            "device": self.run.device,
+            "device": self.device,
             "source": self.source,
             "status": self.status,
             "stage": self.stage,

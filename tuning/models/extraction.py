@@ -9,7 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
 
-from tuning.engines.wire.protocol import TaskInfo
+from tuning.engines.wire.protocol import AnyTaskInfo
 
 from .lifecycle import Leased, LeasedQuerySet
 from .network import Network, fingerprint
@@ -22,8 +22,9 @@ class Subgraph(models.Model):
 
     index = models.PositiveIntegerField()
     name = models.CharField(max_length=500)
-    weight = models.PositiveIntegerField()
-    flop = models.FloatField()
+    weight = models.PositiveIntegerField(null=True)
+    """Null if it isn't recorded, as `flop`."""
+    flop = models.FloatField(null=True)
     """Of one execution."""
     workload_hash = models.CharField(max_length=64)
     args = models.JSONField(default=list)
@@ -37,9 +38,9 @@ class Subgraph(models.Model):
         return self.name
 
     @staticmethod
-    def described(info: TaskInfo) -> dict[str, Any]:
+    def described(info: AnyTaskInfo) -> dict[str, Any]:
         """The values of these columns for a task that an engine described."""
-        told = msgspec.to_builtins(info)
+        told = {**msgspec.to_builtins(info), "tensorir": info.tensorir or ""}
         return {field.name: told[field.name] for field in Subgraph._meta.fields}
 
 
@@ -131,7 +132,7 @@ class ExtractedTask(Subgraph):
     @property
     def total_flop(self) -> float:
         """Floating-point operations of all its occurrences."""
-        return self.flop * self.weight
+        return (self.flop or 0.0) * (self.weight or 0)
 
     def to_dict(self) -> ExtractedTaskDict:
         return {

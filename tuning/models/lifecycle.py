@@ -29,7 +29,12 @@ ended = Signal()
 Row = TypeVar("Row", bound="Queued")
 
 
-def _not_within(column: str, span: timedelta) -> Q:
+def drawn_lease() -> str:
+    """A name for a claim, which nobody else has."""
+    return uuid.uuid4().hex
+
+
+def not_within(column: str, span: timedelta) -> Q:
     """Whether the time isn't about now. One that is ahead was written before the clock was set back."""
     now = timezone.now()
     return Q(**{f"{column}__lt": now - span}) | Q(**{f"{column}__gt": now + span})
@@ -42,14 +47,14 @@ class QueuedQuerySet(models.QuerySet[Row]):
 
     def forgotten(self) -> Self:
         """Queued rows that weren't announced to a worker lately."""
-        unannounced = Q(enqueued_at__isnull=True) | _not_within("enqueued_at", TELL_AGAIN)
+        unannounced = Q(enqueued_at__isnull=True) | not_within("enqueued_at", TELL_AGAIN)
         return self.filter(unannounced, status=self.model.QUEUED)
 
 
 class LeasedQuerySet(QueuedQuerySet[Row]):
     def abandoned(self) -> Self:
         """Live rows whose worker hasn't renewed its lease in time."""
-        return self.live().filter(_not_within("heartbeat_at", LEASE))
+        return self.live().filter(not_within("heartbeat_at", LEASE))
 
 
 class Queued(models.Model):
@@ -170,8 +175,26 @@ class Leased(Queued):
         return self.end(self.status, where=seen, **self._on_abandoned())
 
     def _on_claim(self) -> dict[str, Any]:
-        return {"status": "running", "lease": uuid.uuid4().hex, "heartbeat_at": timezone.now(), "error": None}
+        return {"status": "running", "lease": drawn_lease(), "heartbeat_at": timezone.now(), "error": None}
 
     def _on_abandoned(self) -> dict[str, Any]:
         """The end of a row whose worker died: `to` and columns to set."""
         raise NotImplementedError
+
+
+class DeviceTurn(models.Model):
+    """A row for each device. It is locked to decide whose turn is next, since that depends on two tables."""
+
+    device = models.CharField(max_length=60, primary_key=True)
+
+    def __str__(self) -> str:
+        return self.device
+
+
+@contextmanager
+def deciding(device: str) -> Iterator[None]:
+    """A transaction in which nobody else decides whose turn the device is."""
+    with transaction.atomic():
+        DeviceTurn.objects.get_or_create(device=device)
+        DeviceTurn.objects.select_for_update().get(device=device)
+        yield

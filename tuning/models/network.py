@@ -41,12 +41,17 @@ class NetworkQuerySet(models.QuerySet["Network"]):
 
     def uploaded(self) -> NetworkQuerySet:
         """Uploaded models by name."""
-        return self.exclude(kind=Network.Kind.BUILTIN).order_by("name")
+        return self.filter(kind__in=SUFFIX).order_by("name")
+
+    def called(self, name: str, project: Project) -> Network:
+        """The project's network of this name. If there is none it is made, and nothing but its name is known."""
+        known = {"kind": Network.Kind.NAMED, "fingerprint": fingerprint("named", name)}
+        return self.get_or_create(project=project, name=name, defaults=known)[0]
 
     def named(self, name: str, options: dict[str, Any], project: Project) -> Network | None:
         """The built-in network with these options, or else the project's model of this name; None if neither is stored."""
         builtin = self.filter(project__isnull=True, fingerprint=fingerprint(name, options)).first()
-        return builtin or self.filter(project=project, name=name).first()
+        return builtin or self.filter(project=project, name=name, kind__in=SUFFIX).first()
 
     def with_runs(self, user: User | None) -> NetworkQuerySet:
         """Annotate `run_count`, the number of the user's runs that aren't deleted."""
@@ -59,11 +64,12 @@ class Network(models.Model):
     """A built-in network with its options, or an uploaded model with its dimensions."""
 
     class Kind(models.TextChoices):
-        """Built in, or the format of the uploaded file."""
+        """Built in, or the format of the uploaded file; `named` is one of which only the name is known, from a log."""
 
         BUILTIN = "builtin", "built-in"
         ONNX = "onnx", "ONNX"
         IRMODULE = "irmodule", "IRModule"
+        NAMED = "named", "known by name"
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, null=True, related_name="networks")
     """Null for a built-in network, which is everybody's."""
@@ -110,7 +116,12 @@ class Network(models.Model):
 
     @property
     def is_uploaded(self) -> bool:
-        return self.kind != self.Kind.BUILTIN
+        return self.kind in SUFFIX
+
+    @property
+    def can_tune(self) -> bool:
+        """Whether it can be built here. Of others only the name is known."""
+        return self.kind != self.Kind.NAMED
 
     @property
     def file(self) -> Path:
@@ -118,6 +129,7 @@ class Network(models.Model):
         return networks_dir() / f"{self.sha256}{SUFFIX[self.kind]}"
 
     def spec(self) -> NetworkSpec:
+        """Only of a network that can be tuned."""
         if not self.is_uploaded:
             return NetworkSpec(self.name, self.options)
         file = msgspec.convert({"format": self.kind, "path": str(self.file), "dims": self.dims}, ModelFile)

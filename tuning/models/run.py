@@ -12,11 +12,16 @@ from typing import Any, ClassVar, Protocol, cast
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Q, Value
 from django.utils import timezone
 
-from .device import deciding
-from .lifecycle import LEASE, Leased, LeasedQuerySet
+from tuning.engines.wire.engines import META_SCHEDULE
+from tuning.engines.wire.legacy import RECORDS
+from tuning.logs import meta_schedule
+from tuning.wording import simulator
+
+from .imported import Import
+from .lifecycle import LEASE, Leased, LeasedQuerySet, deciding, drawn_lease, not_within
 from .network import Network, fingerprint
 from .project import Project, seen_by
 from .sentences import EARLY, words
@@ -24,6 +29,16 @@ from .shapes import Alert, RunDict, RunFacts, WrittenDict, iso, username
 
 KEPT = Q(deleted_at__isnull=True)
 CURRENT = KEPT & Q(archived=False)
+STREAM_PATIENCE = timedelta(minutes=3)
+"""A script that sends nothing for this long, not even that it is alive, is presumed to have ended."""
+
+
+ABANDONED = {
+    "launched": "The worker stopped responding. Resume the run to continue where it stopped.",
+    "watched": "Whoever watched the file stopped responding. Watch the file again to continue where it stopped.",
+    "streamed": f"Nothing was heard of the script for {STREAM_PATIENCE.seconds // 60} minutes. The run continues as soon as it is heard of again.",
+}
+"""By origin: why a run ended whose lease expired. An imported one has none."""
 
 
 class TunedTask(Protocol):
@@ -32,8 +47,22 @@ class TunedTask(Protocol):
     trials: int
     chosen: bool
 
-    def alert(self, *, everyone_had_a_turn: bool) -> Alert | None:
-        """What users should know of the task now, if anything."""
+    def alert(self, *, everyone_had_a_turn: bool, tried_again: bool) -> Alert | None:
+        """What users should know of the task now, if anything. `tried_again`: this site goes on with it."""
+
+
+LOCAL = {"cuda": "cuda:0"}
+"""By kind of target, this machine's device; `cpu` for the others."""
+
+
+def measures_on(run: str = "") -> models.Case:
+    """The device that libraries of a run are measured on, as an expression; `run` is the beginning of a lookup, such as `run__`."""
+    whens = [
+        models.When(**{f"{run}device": "", f"{run}target__kind": kind}, then=Value(local))
+        for kind, local in LOCAL.items()
+    ]
+    elsewhere = models.When(**{f"{run}device": ""}, then=Value("cpu"))
+    return models.Case(*whens, elsewhere, default=F(f"{run}device"), output_field=models.CharField())
 
 
 class RunQuerySet(LeasedQuerySet["Run"]):
@@ -43,21 +72,33 @@ class RunQuerySet(LeasedQuerySet["Run"]):
 
     def occupying(self) -> RunQuerySet:
         """Runs that keep their device busy: they are being tuned, or a live job measures a library of theirs."""
+        tuned = Q(status__in=Run.LIVE) & ~Q(device="")
         alive = Q(compilations__heartbeat_at__gte=timezone.now() - LEASE)
         measured = Q(compilations__stage="prove", compilations__status__in=("running", "cancelling"))
-        return self.filter(Q(status__in=Run.LIVE) | (measured & alive))
+        return self.filter(tuned | (measured & alive))
+
+    def abandoned(self) -> RunQuerySet:
+        """Live runs of which nothing was heard in time. A script may be out of reach for longer than a worker.
+
+        Those that are being imported live and end with their import.
+        """
+        long_silent = not_within("heartbeat_at", STREAM_PATIENCE)
+        own = super().abandoned().exclude(origin=Run.Origin.IMPORTED)
+        return own.filter(long_silent | ~Q(origin=Run.Origin.STREAMED))
 
     def device_is_free(self, device: str) -> bool:
         """Whether nothing is being measured on the device. Call it within `deciding` in order to claim it."""
-        return not self.occupying().filter(device=device).exists()
+        return not self.occupying().annotate(on=measures_on()).filter(on=device).exists()
 
     def forgotten(self) -> RunQuerySet:
         """Without those that have to wait for their device."""
-        busy = Run.objects.occupying().values("device")
+        busy = Run.objects.occupying().annotate(on=measures_on()).values("on")
         return super().forgotten().exclude(device__in=busy).order_by("queued_at", "pk")
 
     def others_of_network(self, run: Run) -> RunQuerySet:
-        """Other runs of the same network, whatever its options, newest first, without archived ones."""
+        """Other runs of the same network, whatever its options, newest first, without archived ones. None if it isn't known."""
+        if run.network is None:
+            return self.none()
         return self.filter(network__name=run.network.name, archived=False).exclude(pk=run.pk).order_by("-pk")
 
     def ahead_of(self, run: Run) -> RunQuerySet:
@@ -71,7 +112,7 @@ class RunQuerySet(LeasedQuerySet["Run"]):
 
     def places(self) -> dict[int, int]:
         """By the key of each queued run, how many runs come before it on its device."""
-        busy = self.filter(status__in=(Run.Status.QUEUED, *Run.LIVE))
+        busy = self.exclude(device="").filter(status__in=(Run.Status.QUEUED, *Run.LIVE))
         rows = busy.values_list("pk", "device", "status", "queued_at")
         ahead: Counter[str] = Counter()
         found = {}
@@ -106,6 +147,10 @@ class KeptRuns(_Runs["Run"]):
         return RunQuerySet(self.model, using=self._db).filter(deleted_at__isnull=True)
 
 
+RECORD_FILES = (meta_schedule.RECORDS, RECORDS)
+"""Names of the file in a run's folder whose line n is trial n: MetaSchedule's, and that of other engines."""
+
+
 class Run(Leased):
     """One tuning of one network for one target."""
 
@@ -120,6 +165,16 @@ class Run(Leased):
         FAILED = "failed"
         INTERRUPTED = "interrupted"
 
+    class Origin(models.TextChoices):
+        """Who tuned: this site, or somebody else, of whom it has the log."""
+
+        LAUNCHED = "launched"
+        IMPORTED = "imported"
+        WATCHED = "watched"
+        """From a log that somebody else's tuner was writing meanwhile."""
+        STREAMED = "streamed"
+        """Trial by trial, from somebody else's script."""
+
     LIVE: ClassVar[tuple[str, ...]] = (Status.RUNNING, Status.STOPPING)
     RESUMABLE: ClassVar[tuple[str, ...]] = (Status.STOPPED, Status.FAILED, Status.INTERRUPTED)
     ENDED: ClassVar[tuple[str, ...]] = (Status.FINISHED, *RESUMABLE)
@@ -128,17 +183,26 @@ class Run(Leased):
     name = models.CharField(max_length=200)
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
     engine = models.CharField(max_length=30, default="meta_schedule")
+    interpreter = models.CharField(max_length=20, default="", db_default="")
+    """The name in TUNEBOARD_LEGACY_PYTHON of the interpreter that the engine runs under; empty for Tuneboard's own."""
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="runs")
-    network = models.ForeignKey(Network, on_delete=models.PROTECT, related_name="runs")
+    origin = models.CharField(
+        max_length=10, choices=Origin.choices, default=Origin.LAUNCHED, db_default=Origin.LAUNCHED
+    )
+    imported_by = models.ForeignKey(Import, on_delete=models.SET_NULL, null=True, related_name="runs")
+    """The import that made it."""
+    network = models.ForeignKey(Network, on_delete=models.PROTECT, null=True, related_name="runs")
+    """Null if it isn't recorded."""
     target = models.JSONField()
     """As the user gave it until the engine has resolved it, then the target's dict."""
     target_fingerprint = models.CharField(max_length=64)
     """Digest of the target: not every database can compare JSON."""
     device = models.CharField(max_length=60)
-    """The device that the run occupies while it measures."""
+    """The device that the run occupies while it measures; empty for a run that somebody else tunes, since no log names it."""
     options = models.JSONField(default=dict)
     versions = models.JSONField(default=dict)
-    trials_budget = models.PositiveIntegerField()
+    trials_budget = models.PositiveIntegerField(null=True)
+    """Null for a run without one: somebody else's tuner decides when it ends."""
     time_limit_s = models.FloatField(null=True)
     """Seconds of tuning after which the run ends. Like the budget, it can be extended."""
     trials_done = models.PositiveIntegerField(default=0)
@@ -152,8 +216,14 @@ class Run(Leased):
     """Indices of the tasks whose search began with records of earlier runs, and the ids of those runs."""
     phase = models.CharField(max_length=20, null=True)
     phase_task = models.PositiveIntegerField(null=True)
-    elapsed_s = models.FloatField(default=0.0)
-    """Seconds of tuning by all processes of the run."""
+    elapsed_s = models.FloatField(null=True, default=0.0)
+    """Seconds of tuning by all processes of the run; null if no times are recorded."""
+    sessions = models.JSONField(default=list, db_default=Value([], models.JSONField()))
+    """Where somebody else's tuner was started, in order: see `SessionDict`."""
+    records_digest = models.CharField(max_length=64, default="", db_default="")
+    """Of an imported run's records, by which the same log is recognized."""
+    bad_lines = models.PositiveIntegerField(default=0, db_default=0)
+    """Lines of the log that couldn't be read."""
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="runs")
     created_at = models.DateTimeField(auto_now_add=True)
     queued_at = models.DateTimeField()
@@ -189,7 +259,9 @@ class Run(Leased):
         constraints = (
             # Two runs at once would disturb each other's measurements, so the database itself refuses.
             models.UniqueConstraint(
-                fields=("device",), condition=Q(status__in=("running", "stopping")), name="one_live_run_a_device"
+                fields=("device",),
+                condition=Q(status__in=("running", "stopping")) & ~Q(device=""),
+                name="one_live_run_a_device",
             ),
             models.CheckConstraint(condition=Q(trials_done__lte=F("trials_budget")), name="trials_within_budget"),
             models.CheckConstraint(condition=Q(pinned=False) | Q(archived=False), name="run_pinned_or_archived"),
@@ -205,6 +277,7 @@ class Run(Leased):
             models.Index(fields=("target_fingerprint", "id"), condition=KEPT, name="run_by_target"),
             models.Index(fields=("created_at", "id"), condition=KEPT & Q(pinned=True), name="run_pinned"),
             models.Index(fields=("created_at", "id"), condition=KEPT & Q(archived=True), name="run_archived"),
+            models.Index(fields=("records_digest",), condition=~Q(records_digest=""), name="run_by_records"),
             models.Index(fields=("deleted_at",), condition=Q(deleted_at__isnull=False), name="run_deleted"),
         )
 
@@ -221,16 +294,71 @@ class Run(Leased):
         return self.status in self.LIVE
 
     @property
+    def is_meta_schedule(self) -> bool:
+        """Whether this site's TVM can read its records; another engine's are in a form of their own."""
+        return self.engine == META_SCHEDULE
+
+    @property
+    def simulator(self) -> str | None:
+        """What simulates its target, if something does: its latencies are that program's wall time."""
+        return simulator(self.target)
+
+    @property
     def can_stop(self) -> bool:
         return self.status in (self.Status.QUEUED, self.Status.RUNNING)
 
     @property
     def can_resume(self) -> bool:
-        return self.status in self.RESUMABLE and self.trials_done < self.trials_budget and not self.synthetic
+        return self.status in self.RESUMABLE and self.can_tune and (self.trials_left or 0) > 0
 
     @property
     def can_extend(self) -> bool:
-        return self.status != self.Status.STOPPING and not self.synthetic
+        return self.status != self.Status.STOPPING and self.can_tune
+
+    @property
+    def can_tune(self) -> bool:
+        """Whether this site tunes it. Of others' runs it has only the log."""
+        return self.is_ours and not self.synthetic
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it was launched here."""
+        return self.origin == self.Origin.LAUNCHED
+
+    @property
+    def measures_on(self) -> str:
+        """The device that libraries of it are measured on: its own, or if somebody else tuned it, this machine's for its target."""
+        return self.device or LOCAL.get(str(self.target.get("kind")), "cpu")
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it is recorded when trials ended."""
+        return self.elapsed_s is not None
+
+    @property
+    def trials_expected(self) -> int:
+        """Its budget, or without one the trials that there are; at least 1."""
+        return max(1, self.trials_done if self.trials_budget is None else self.trials_budget)
+
+    @property
+    def trials_left(self) -> int | None:
+        """Of its budget; None without one."""
+        return None if self.trials_budget is None else self.trials_budget - self.trials_done
+
+    @property
+    def network_name(self) -> str | None:
+        return self.network.name if self.network else None
+
+    @property
+    def network_options(self) -> dict[str, Any]:
+        return self.network.options if self.network else {}
+
+    @property
+    def tuned_network(self) -> Network:
+        """The network of a run that can be tuned or compiled, and so has one that can be built."""
+        if self.network is None or not self.network.can_tune:
+            raise ValueError(f"run {self.pk} has no network that can be built")
+        return self.network
 
     @property
     def place(self) -> int | None:
@@ -256,6 +384,11 @@ class Run(Leased):
         return Path(settings.VAR) / "runs" / f"{self.pk}-{self.created_at:%Y%m%dT%H%M%S.%f}"
 
     @property
+    def record_file(self) -> Path:
+        """The file whose line n is the record of trial n, in the engine's own format."""
+        return self.work_dir / (meta_schedule.RECORDS if self.is_meta_schedule else RECORDS)
+
+    @property
     def console_log(self) -> Path:
         """Output of the engine, TVM and compilers."""
         return self.work_dir / "console.log"
@@ -273,6 +406,9 @@ class Run(Leased):
 
     @contextmanager
     def _turn(self) -> Iterator[bool]:
+        if not self.device:  # Somebody else measures.
+            yield True
+            return
         with deciding(self.device):
             yield Run.objects.device_is_free(self.device)
 
@@ -288,14 +424,26 @@ class Run(Leased):
         return {**super()._on_requeue(), "queued_at": timezone.now(), "finish_reason": None}
 
     def _on_abandoned(self) -> dict[str, Any]:
-        error = "The worker stopped responding. Resume the run to continue where it stopped."
-        return {"to": self.Status.INTERRUPTED, "finished_at": self.heartbeat_at, "error": error}
+        if self.status == self.Status.STOPPING and not self.can_tune:
+            return {"to": self.Status.STOPPED, "finished_at": self.heartbeat_at}
+        return {"to": self.Status.INTERRUPTED, "finished_at": self.heartbeat_at, "error": ABANDONED[self.origin]}
+
+    def go_on(self, *, stopping: bool) -> bool:
+        """Continue a run that somebody else tunes and that had ended here, since more of it came; return whether it goes on.
+
+        `stopping`: they weren't told yet that they should stop.
+        """
+        fresh: dict[str, Any] = {"finished_at": None, "finish_reason": None, "error": None}
+        fresh |= {"lease": drawn_lease(), "heartbeat_at": timezone.now()}
+        return self.move(*self.ENDED, to=self.Status.STOPPING if stopping else self.Status.RUNNING, **fresh)
 
     def alerts(self, tasks: Iterable[TunedTask]) -> list[Alert]:
         """What users should know of the run's tasks now."""
         tasks = list(tasks)
         everyone_had_a_turn = all(task.trials for task in tasks if task.chosen)
-        return [alert for task in tasks if (alert := task.alert(everyone_had_a_turn=everyone_had_a_turn))]
+        again = self.is_ours and self.status not in self.ENDED
+        told = (task.alert(everyone_had_a_turn=everyone_had_a_turn, tried_again=again) for task in tasks)
+        return [alert for alert in told if alert]
 
     @property
     def early(self) -> str:
@@ -311,8 +459,10 @@ class Run(Leased):
             "revision": self.revision,
             "status": self.status,
             "engine": self.engine,
-            "network": self.network.name,
-            "network_options": self.network.options,
+            "interpreter": self.interpreter or None,
+            "origin": self.origin,
+            "network": self.network_name,
+            "network_options": self.network_options,
             "target": self.target,
             "device": self.device,
             "options": self.options,
@@ -338,6 +488,9 @@ class Run(Leased):
             "error": self.error,
             "alerts": self.alerts(tasks),
             "synthetic": self.synthetic,
+            "simulator": self.simulator,
+            "sessions": self.sessions,
+            "bad_lines": self.bad_lines,
         }
         return cast("RunDict", {**facts, "words": words(facts)})
 

@@ -13,10 +13,19 @@ DOING = {
     "searching": "searching candidates",
     "building": "building candidates",
     "measuring": "measuring candidates",
+    "quiet": "nothing has come for ten minutes",
 }
 
 EARLY = {"time_limit": "ended at its time limit", "plateau": "ended on a plateau", "exhausted": "nothing left to try"}
 """Short texts about why a run ended before its budget was spent."""
+
+
+STOPPING = {
+    "launched": "stopping after the trial being measured",
+    "watched": "no longer watched",
+    "streamed": "stopping after the batch that its script measures",
+}
+READING = {"imported": "reading its log", "watched": "reading its file"}
 
 
 def words(run: RunFacts) -> RunWords:
@@ -25,14 +34,17 @@ def words(run: RunFacts) -> RunWords:
 
 
 def _phase(run: RunFacts) -> str:
+    origin = run["origin"]
     if run["status"] == "queued":
-        return _queued(run["place"] or 0)
+        return _queued(run["place"] or 0) if run["device"] else "queued: waiting for a worker"
     if run["status"] == "stopping":
-        return "stopping after the trial being measured"
+        return STOPPING.get(origin, "stopping")
     if run["status"] == "finished":
         return _ended(run)
     if run["status"] != "running":
         return ""
+    if origin in READING and run["phase"] != "quiet":
+        return READING[origin]
     doing = DOING.get(run["phase"] or "", run["phase"] or "starting")
     return doing if run["phase_task"] is None else f"{doing} of task {run['phase_task']}"
 
@@ -51,24 +63,25 @@ def _ended(run: RunFacts) -> str:
 def _plateau(plateau_percent: float | None = None, plateau_trials: int | None = None, **_others: object) -> str:
     if plateau_percent is None:
         return EARLY["plateau"]
-    return f"ended early: no task gained {plateau_percent:g} % any more in {plateau_trials} trials"
+    return f"ended early: no task gained {plateau_percent:g} % any more in {plateau_trials:,} trials"
 
 
 def _coverage(run: RunFacts) -> str:
     measured, chosen, total = run["tasks_measured"], run["tasks_chosen"], run["tasks_total"]
     if not total:
-        return "tasks not extracted yet"
+        return "tasks not extracted yet" if run["origin"] == "launched" else "no task yet"
     if chosen == total:
-        return f"{measured} of {total} tasks measured"
-    rest = "" if measured == chosen else f", {measured} measured"
-    return f"estimate of the chosen {chosen} of {total} tasks{rest}"
+        unknown = measured == total and run["estimated_latency_s"] is None
+        return f"{measured:,} of {total:,} tasks measured" + ("; their weights aren't recorded" if unknown else "")
+    rest = "" if measured == chosen else f", {measured:,} measured"
+    return f"estimate of the chosen {chosen:,} of {total:,} tasks{rest}"
 
 
 def _warm_start(run: RunFacts) -> str:
     warm = run["warm_start"]
     if not warm:
         return ""
-    return f"{len(warm['tasks'])} of {run['tasks_chosen']} tasks start from records of {wording.numbered(warm['runs'])}"
+    return f"{len(warm['tasks']):,} of {run['tasks_chosen']:,} tasks start from records of {wording.numbered(warm['runs'])}"
 
 
 def _queued(place: int) -> str:

@@ -8,6 +8,9 @@ from typing import Any, Literal
 from django.contrib.auth.models import User
 from typing_extensions import NotRequired, TypedDict
 
+NUL = "\N{REPLACEMENT CHARACTER}"
+"""Stands in for a NUL in texts that others wrote."""
+
 
 def iso(moment: datetime | None) -> str | None:
     """A time in ISO 8601."""
@@ -17,6 +20,11 @@ def iso(moment: datetime | None) -> str | None:
 def username(user: User | None) -> str | None:
     """The name of the user, unless there is none or it was deleted."""
     return user.get_username() if user else None
+
+
+def storable(text: str) -> str:
+    """The text as both databases store it: PostgreSQL takes neither NUL nor unpaired surrogates."""
+    return text.replace("\0", NUL).encode(errors="replace").decode()
 
 
 class Alert(TypedDict):
@@ -34,14 +42,28 @@ class WarmStart(TypedDict):
     runs: list[int]
 
 
+class SessionDict(TypedDict):
+    """A start of somebody else's tuner: the number of its first trial, and when it began and with which TVM, if the log says so."""
+
+    trial: int
+    started_at: str | None
+    tvm: str | None
+
+
 class TaskDict(TypedDict):
-    """A task; latencies in seconds, `flop` of one execution. Only chosen tasks are tuned; a plateaued one has stopped improving."""
+    """A task; latencies in seconds, `flop` of one execution. Only chosen tasks are tuned; a plateaued one has stopped improving.
+
+    `weight` and `flop` are null if they aren't recorded. `flop_derived` says that `flop` was derived from the arguments.
+    `space` is the number of candidates in the task's design space, which only AutoTVM can count.
+    """
 
     index: int
     name: str
-    weight: int
-    flop: float
+    weight: int | None
+    flop: float | None
+    flop_derived: bool
     args: list[dict[str, Any]]
+    space: int | None
     trials: int
     failed: int
     best_latency_s: float | None
@@ -56,6 +78,8 @@ class RunFacts(TypedDict):
 
     The estimate covers the `tasks_chosen` of the `tasks_total`. `finish_reason` says why the engine ended by itself.
     `revision` counts the edits of name and notes, and an edit names the revision that it is based on.
+    `origin` says who tuned: the site itself if it was launched here. Of other runs much isn't recorded: `network`, `trials_budget` and
+    `elapsed_s` may be null, and `device` empty. `bad_lines` counts the lines of their logs that couldn't be read.
     """
 
     id: int
@@ -64,13 +88,16 @@ class RunFacts(TypedDict):
     revision: int
     status: str
     engine: str
-    network: str
+    interpreter: str | None
+    """Of an engine that runs under another interpreter; see GET /api/v1/devices."""
+    origin: str
+    network: str | None
     network_options: dict[str, Any]
     target: Any
     device: str
     options: dict[str, Any]
     versions: dict[str, str]
-    trials_budget: int
+    trials_budget: int | None
     time_limit_s: float | None
     trials_done: int
     trials_failed: int
@@ -82,7 +109,7 @@ class RunFacts(TypedDict):
     phase: str | None
     phase_task: int | None
     place: int | None
-    elapsed_s: float
+    elapsed_s: float | None
     created_by: str | None
     created_at: str
     started_at: str | None
@@ -91,6 +118,10 @@ class RunFacts(TypedDict):
     error: str | None
     alerts: list[Alert]
     synthetic: bool
+    simulator: str | None
+    """What simulates the target. Latencies are then its wall time, and no task has `gflops`."""
+    sessions: list[SessionDict]
+    bad_lines: int
 
 
 class RunWords(TypedDict):
@@ -137,7 +168,7 @@ class TrialColumns(TypedDict):
 
     `error` is the kind of error. `short` marks trials that were measured in a few short laps only, because they were clearly
     slower than their task's best. `nth` counts the trials of the same task. `improved` marks trials that were their task's best
-    when they were measured.
+    when they were measured. `at_s` is null where it isn't recorded.
     """
 
     number: list[int]
@@ -145,7 +176,7 @@ class TrialColumns(TypedDict):
     latency_s: list[float | None]
     error: list[str | None]
     short: list[bool]
-    at_s: list[float]
+    at_s: list[float | None]
     nth: list[int]
     improved: list[bool]
     last: int
@@ -205,8 +236,8 @@ class ExtractedTaskDict(TypedDict):
 
     index: int
     name: str
-    weight: int
-    flop: float
+    weight: int | None
+    flop: float | None
     workload_hash: str
     args: list[dict[str, Any]]
     tensorir: str
@@ -224,6 +255,32 @@ class ExtractionDict(TypedDict):
     created_at: str
     finished_at: str | None
     tasks: list[ExtractedTaskDict]
+
+
+class ImportDict(TypedDict):
+    """An import of log files; sizes in bytes.
+
+    `results` says what became of each log in the files: `log`, `engine`, the `run`, and whether it was `known` already. `skipped` has
+    files without records (`file`, `reason`), `remarks` what else there is to say of a file (`file`, `line` or 0, `text`). All bad lines are
+    counted, and some thousands are kept.
+    """
+
+    id: int
+    project: str
+    status: str
+    error: str | None
+    files: list[dict[str, Any]]
+    bytes_total: int
+    bytes_read: int
+    lines: int
+    records: int
+    bad_lines: int
+    results: list[dict[str, Any]]
+    skipped: list[dict[str, str]]
+    remarks: list[dict[str, Any]]
+    created_by: str | None
+    created_at: str
+    finished_at: str | None
 
 
 class CoverageDict(TypedDict):

@@ -71,6 +71,12 @@ class Task(Subgraph):
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tasks")
     chosen = models.BooleanField(default=True)
     """Whether the run tunes it."""
+    flop_derived = models.BooleanField(default=False, db_default=False)
+    """Whether `flop` was derived from the arguments, because it isn't recorded."""
+    workload = models.JSONField(null=True)
+    """What the log says of an imported task's computation, in its engine's own terms; null for one that the site extracted."""
+    space = models.PositiveBigIntegerField(null=True)
+    """How many candidates its design space has; null if that isn't known."""
     plateaued = models.BooleanField(default=False)
     """It stopped improving, by the run's option `plateau`."""
     trials = models.PositiveIntegerField(default=0)
@@ -87,8 +93,16 @@ class Task(Subgraph):
 
     @property
     def gflops(self) -> float | None:
-        """The best trial's speed in 10⁹ floating-point operations per second; None without a valid trial or any such operation."""
+        """The best trial's speed in 10⁹ floating-point operations per second.
+
+        None without a valid trial or any such operation, and if a simulator ran them: its time isn't its target's.
+        """
         return self.gflops_at(self.best_latency_s) if self.best_latency_s else None
+
+    @property
+    def tried(self) -> float | None:
+        """The share of its design space that was tried, from 0 to 1."""
+        return self.trials / self.space if self.space else None
 
     @property
     def weighted_latency_s(self) -> float | None:
@@ -97,24 +111,24 @@ class Task(Subgraph):
 
     def gflops_at(self, latency_s: float) -> float | None:
         """As `gflops`, for a given latency."""
-        return self.flop / latency_s / 1e9 if self.flop else None
+        return self.flop / latency_s / 1e9 if self.flop and not self.run.simulator else None
 
-    def alert(self, *, everyone_had_a_turn: bool) -> Alert | None:
-        """What users should know of the task now, if anything."""
+    def alert(self, *, everyone_had_a_turn: bool, tried_again: bool) -> Alert | None:
+        """What users should know of the task now, if anything. `tried_again`: this site goes on with it."""
         if self.trials == 0 or self.trials > self.failed:
             return None
         if self.trials >= ALARMING_FAILURES:
             return {
                 "kind": "all_failed",
                 "task": self.index,
-                "message": f"Task {self.index} {self.name}: all of its {self.trials} trials failed.",
+                "message": f"Task {self.index} {self.name}: all of its {self.trials:,} trials failed.",
             }
         if everyone_had_a_turn:
+            hope = " It is tried again while the budget lasts." if tried_again else ""
             return {
                 "kind": "starved",
                 "task": self.index,
-                "message": f"Task {self.index} {self.name} has no valid trial, so there is no estimate. "
-                "It is tried again while the budget lasts.",
+                "message": f"Task {self.index} {self.name} has no valid trial, so there is no estimate.{hope}",
             }
         return None
 
@@ -124,7 +138,9 @@ class Task(Subgraph):
             "name": self.name,
             "weight": self.weight,
             "flop": self.flop,
+            "flop_derived": self.flop_derived,
             "args": self.args,
+            "space": self.space,
             "trials": self.trials,
             "failed": self.failed,
             "best_latency_s": self.best_latency_s,
@@ -136,7 +152,7 @@ class Task(Subgraph):
 
 
 def estimated_latency(tasks: Iterable[Task]) -> float | None:
-    """The run's estimate in seconds, of its chosen tasks; None until each of them has a valid trial."""
+    """The run's estimate in seconds, of its chosen tasks; None until each of them has a valid trial, or if a weight isn't recorded."""
     return total(task.weighted_latency_s for task in tasks if task.chosen)
 
 

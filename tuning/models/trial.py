@@ -92,7 +92,7 @@ class TrialRow(NamedTuple):
     error_id: int | None
     error_kind: str | None
     short: bool
-    at_s: float
+    at_s: float | None
     lod: int
     improved: bool
 
@@ -208,7 +208,8 @@ class Trial(models.Model):
     error_kind = models.CharField(max_length=20, null=True)
     short = models.BooleanField(default=False, db_default=False)
     """Measured briefly, because it was clearly slower than its task's best."""
-    at_s = models.FloatField()
+    at_s = models.FloatField(null=True)
+    """Null if it isn't recorded."""
     lod = models.PositiveSmallIntegerField()
     """Level of detail: the number of trailing zero bits of `number`."""
     improved = models.BooleanField()

@@ -32,8 +32,8 @@ def about_run(run: Run) -> dict[str, Any]:
         "status": run.status,
         "finish_reason": run.finish_reason,
         "error": run.error,
-        "network": run.network.name,
-        "network_options": run.network.options,
+        "network": run.network_name,
+        "network_options": run.network_options,
         "target": run.target,
         "device": run.device,
         "trials_budget": run.trials_budget,
@@ -58,7 +58,8 @@ def _plain(text: str) -> str:
 
 def _sentence(run: Run) -> str:
     """The one line that a chat shows."""
-    measured = f"{run.trials_done} of {run.trials_budget} trials, {run.trials_failed} failed"
+    of = "" if run.trials_budget is None else f" of {run.trials_budget:,}"
+    measured = f"{run.trials_done:,}{of} trials, {run.trials_failed:,} failed"
     estimate = "no estimate" if run.estimated_latency_s is None else f"{run.estimated_latency_s * 1e3:.4g} ms estimated"
     why = f" {_plain(run.error.strip().splitlines()[0])}" if run.error and run.error.strip() else ""
     return f"Run {run.pk} ({_plain(run.name)}) {VERBS.get(run.status, run.status)}: {estimate}, {measured}.{why}"

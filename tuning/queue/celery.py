@@ -30,6 +30,8 @@ EXTRACT_QUEUE = "extract"
 """Extractions, which don't wait for a device."""
 COMPILE_QUEUE = "compile"
 """Builds of libraries, which don't wait for a device either. Verification does: it is in the device's queue."""
+WATCH_QUEUE = "watch"
+"""Files that others write. Each takes a thread for as long as it is watched."""
 WEBHOOK_QUEUE = "webhook"
 """Deliveries. The workers of the two queues above share this one, since they are seldom both busy."""
 

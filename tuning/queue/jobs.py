@@ -12,13 +12,15 @@ from redis.exceptions import RedisError
 
 from tuning.host.devices import is_remote
 from tuning.host.reachable import DATABASE_OUTAGE
-from tuning.models import Compilation, Delivery, Extraction, Queued, Run
+from tuning.models import Compilation, Delivery, Extraction, Import, Queued, Run
 from tuning.notify import webhooks
+from tuning.work import importing
 from tuning.work.compiling import carry_out
+from tuning.work.elsewhere import watching
 from tuning.work.extracting import extract
 from tuning.work.supervisor import supervise
 
-from .celery import COMPILE_QUEUE, EXTRACT_QUEUE, WEBHOOK_QUEUE, app, queue_of, shutdown
+from .celery import COMPILE_QUEUE, EXTRACT_QUEUE, WATCH_QUEUE, WEBHOOK_QUEUE, app, queue_of, shutdown
 
 logger = logging.getLogger(__name__)
 Row = TypeVar("Row", bound=Queued)
@@ -27,6 +29,12 @@ Row = TypeVar("Row", bound=Queued)
 @app.task(name="tuning.tune")
 def tune(run_id: int) -> None:
     _work_on(Run.objects.all(), run_id, _tune, _claim_in_turn)
+
+
+@app.task(name="tuning.watch")
+def watch_file(run_id: int) -> None:
+    """Follow a run's file for as long as it is watched."""
+    _work_on(Run.objects.all(), run_id, lambda row: watching.watch(row, shutdown), watching.claim)
 
 
 @app.task(name="tuning.compile")
@@ -40,13 +48,19 @@ def extract_tasks(extraction_id: int) -> None:
     _work_on(Extraction.objects.select_related("network"), extraction_id, lambda row: extract(row, shutdown))
 
 
+@app.task(name="tuning.import_logs")
+def import_logs(import_id: int) -> None:
+    """Make runs of uploaded logs."""
+    _work_on(Import.objects.select_related("project", "created_by"), import_id, _import)
+
+
 @app.task(name="tuning.deliver")
 def deliver(delivery_id: int) -> None:
     """Make one attempt at a delivery."""
     _work_on(Delivery.objects.all(), delivery_id, webhooks.send)
 
 
-def enqueue(row: Run | Compilation | Extraction | Delivery) -> None:
+def enqueue(row: Run | Compilation | Extraction | Import | Delivery) -> None:
     """Tell a worker of the queued row. If the broker can't be reached, the sweep does it later."""
     task, queue = _job_of(row)
     try:
@@ -57,14 +71,16 @@ def enqueue(row: Run | Compilation | Extraction | Delivery) -> None:
         row.announced()
 
 
-def _job_of(row: Run | Compilation | Extraction | Delivery) -> tuple[Any, str]:
+def _job_of(row: Run | Compilation | Extraction | Import | Delivery) -> tuple[Any, str]:
     """The Celery task that works on the row, and its queue."""
     if isinstance(row, Run):
-        return tune, queue_of(row.device)
+        return (watch_file, WATCH_QUEUE) if row.origin == Run.Origin.WATCHED else (tune, queue_of(row.device))
     if isinstance(row, Compilation):
         return compile_library, COMPILE_QUEUE if row.stage == row.Stage.BUILD else queue_of(row.device)
     if isinstance(row, Extraction):
         return extract_tasks, EXTRACT_QUEUE
+    if isinstance(row, Import):
+        return import_logs, EXTRACT_QUEUE
     return deliver, WEBHOOK_QUEUE
 
 
@@ -96,6 +112,10 @@ def _tune(run: Run) -> str:
     status = supervise(run, shutdown)
     _enqueue_next(run.device)
     return status
+
+
+def _import(row: Import) -> str:
+    return importing.carry_out(row, importing.uploaded(row), shutdown)
 
 
 def _compile(compilation: Compilation) -> str:

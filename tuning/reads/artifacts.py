@@ -5,27 +5,81 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from tuning.engines.wire.engines import ENGINES
 from tuning.engines.wire.versions import in_use
-from tuning.models import Compilation, Record, Run
+from tuning.host import devices
+from tuning.host.older import compilers
+from tuning.models import Compilation, Network, Record, Run
 from tuning.validation import Conflict
+from tuning.wording import is_vta
 
-from .downloads import File, console_file, file_pieces
+from .files import File, console_file, file_pieces
 from .library import is_known
 
 TVM = ("apache-tvm", "apache-tvm-ffi")
+VTA = "Libraries for VTA aren't built here: download its best records, and build with vta.build_config() under your VTA build."
+UNKNOWN = "No run has a valid record of its workloads for this target by the TVM that would compile it."
 
 
-def compile_trouble(run: Run, source: str = Compilation.Source.RUN) -> str | None:
-    """Why the run can't be compiled now; None when it can."""
+def compile_trouble(run: Run, source: str = Compilation.Source.RUN, *, wait: bool = True) -> str | None:
+    """Why the run can't be compiled now; None when it can.
+
+    Unless it is to `wait`, an interpreter with an older TVM that hasn't said yet what it can do is no trouble.
+    """
+    if trouble := _unusable(run):
+        return trouble
+    if source == Compilation.Source.RUN and not Record.objects.filter(task__run=run).exists():
+        return "The run has no valid record yet: there is nothing to compile it with."
+    if not run.is_meta_schedule:
+        return _older_trouble(run, source, wait=wait)
+    if source == Compilation.Source.LIBRARY:
+        return None if is_known(run) else UNKNOWN
+    return other_tvm(run.versions)
+
+
+def compiler_of(run: Run, versions: Mapping[str, str] | None = None, *, wait: bool = True) -> compilers.Compiler | None:
+    """The older TVM that compiles the run, whose records or library are of these versions; the run's unless they are given.
+
+    None for MetaSchedule's runs, and for others unless it is to `wait` and the answer isn't known. Raises `compilers.NoCompiler`.
+    """
+    if run.is_meta_schedule:
+        return None
+    return compilers.compiler_for(
+        ENGINES[run.engine],
+        run.interpreter,
+        versions or run.versions,
+        run.target,
+        run.tuned_network.kind,
+        remote=devices.is_remote(run.device),
+        wait=wait,
+    )
+
+
+def _unusable(run: Run) -> str | None:
+    """Why it can never be compiled here."""
     if run.synthetic:
         return "The run is synthetic: its records can't be compiled."
-    if source == Compilation.Source.LIBRARY:
-        if is_known(run):
-            return None
-        return "No run has a valid record of its workloads for this target by the installed TVM."
-    if not Record.objects.filter(task__run=run).exists():
-        return "The run has no valid record yet: there is nothing to compile it with."
-    return other_tvm(run.versions)
+    if is_vta(run.target):
+        return VTA
+    if run.network is None or not run.network.can_tune:
+        return "Its network isn't known here, only its tasks. Upload the model and import the log again with its name."
+    if not run.is_meta_schedule and run.network.kind == Network.Kind.BUILTIN and not _is_relays(run.network):
+        return f"Its network {run.network.name} is defined by Tuneboard: older TVMs build those of tvm.relay.testing, and ONNX files."
+    return None
+
+
+def _is_relays(network: Network) -> bool:
+    return bool(network.options.get("source") == "relay.testing")
+
+
+def _older_trouble(run: Run, source: str, *, wait: bool) -> str | None:
+    try:
+        compiler = compiler_of(run, wait=wait)
+    except compilers.NoCompiler as why:
+        return str(why)
+    if compiler is None or source == Compilation.Source.RUN:
+        return None
+    return None if is_known(run, compiler.found.tvm) else UNKNOWN
 
 
 def other_tvm(versions: Mapping[str, str]) -> str | None:

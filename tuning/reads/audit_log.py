@@ -16,7 +16,7 @@ from django.db.models import Q
 from tuning.models import AuditEntry, AuditQuerySet
 from tuning.validation import Invalid, day, natural
 
-from .downloads import cell
+from .files import cell
 
 Outcome = Literal["", "done", "refused"]
 LONGEST = 200

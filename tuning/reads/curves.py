@@ -10,18 +10,18 @@ from typing_extensions import TypedDict
 from tuning.estimate import RunningEstimate
 from tuning.models import Run, Task, TrialQuerySet
 
-Row = tuple[int, int, float, float | None, int]
+Row = tuple[int, int, float | None, float | None, int]
 """A trial: its task's key, its number, seconds since the run began, latency in seconds, position among its task's trials."""
 
-Point = tuple[int, float, float]
-"""A trial's number, seconds since the run began, latency in seconds."""
+Point = tuple[int, float | None, float]
+"""A trial's number, seconds since the run began (None if not recorded), latency in seconds."""
 
 
 class LatencyColumns(TypedDict):
-    """Points by trial number and by seconds since the run began (rounded to milliseconds); latencies in seconds."""
+    """Points by trial number and by seconds since the run began (rounded to milliseconds, null if not recorded); latencies in seconds."""
 
     number: list[int]
-    at_s: list[float]
+    at_s: list[float | None]
     latency_s: list[float]
 
 
@@ -29,7 +29,7 @@ class AllocationColumns(TypedDict):
     """How many trials the task had at each point, by trial number and by seconds since the run began."""
 
     number: list[int]
-    at_s: list[float]
+    at_s: list[float | None]
     trials: list[int]
 
 
@@ -79,7 +79,9 @@ def _rows(trials: TrialQuerySet, last: int) -> Iterator[Row]:
     """Trials up to `last`. Newer ones are dropped here since SQLite would choose a slower index for the condition."""
     found = trials.values_list("task_id", "number", "at_s", "latency_s", "nth")
     return (
-        (key, number, round(at_s, 3), latency_s, nth) for key, number, at_s, latency_s, nth in found if number <= last
+        (key, number, None if at_s is None else round(at_s, 3), latency_s, nth)
+        for key, number, at_s, latency_s, nth in found
+        if number <= last
     )
 
 

@@ -1,4 +1,4 @@
-"""The devices of this machine and of trackers: what uses them, what waits, and how busy trackers were."""
+"""The devices of this machine and of trackers: what uses them, what waits, how busy trackers were, and what older TVMs there are."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from django.contrib.auth.models import User
 from typing_extensions import TypedDict
 
 from tuning.engines.wire import tracker
+from tuning.engines.wire.legacy import Vta
 from tuning.engines.wire.tracker import Address, Queue, TrackerError
+from tuning.host import interpreters
 from tuning.host.devices import HERE, REMOTE
+from tuning.host.interpreters import Asked
 from tuning.models import Compilation, Run, TrackerSample
 
 ASK_S = 1.0
@@ -86,9 +89,42 @@ class TrackerDict(TypedDict):
     history: list[HistoryDict]
 
 
+class VtaDict(TypedDict):
+    """A VTA build that an interpreter can import: TARGET and MODEL of its environment.
+
+    `trouble` is why its simulator doesn't work; `bitstreams` are those in its cache that a board can be programmed with.
+    """
+
+    target: str
+    model: str
+    trouble: str | None
+    bitstreams: list[str]
+
+
+class InterpreterDict(TypedDict):
+    """An interpreter with an older TVM. Before it has answered, and if it can't (`error`), `tvm` is None and the rest empty.
+
+    `engines` and `targets` have None for what works, else the reason. So do `xgboost`, `relay_testing` and `onnx`.
+    """
+
+    name: str
+    error: str | None
+    tvm: str | None
+    versions: dict[str, str]
+    engines: dict[str, str | None]
+    tuners: list[str]
+    targets: dict[str, str | None]
+    xgboost: str | None
+    relay_testing: str | None
+    onnx: str | None
+    rpc: bool | None
+    vta: VtaDict | None
+
+
 class DevicesDict(TypedDict):
     local: list[DeviceDict]
     trackers: list[TrackerDict]
+    interpreters: list[InterpreterDict]
 
 
 def devices(user: User | None) -> DevicesDict:
@@ -97,7 +133,41 @@ def devices(user: User | None) -> DevicesDict:
     return {
         "local": [_device(name, work) for name in _local(work)],
         "trackers": [_tracker(name, address, work) for name, address in settings.TRACKERS.items()],
+        "interpreters": [_interpreter(name, interpreters.look(name)) for name in settings.LEGACY_PYTHON],
     }
+
+
+def _interpreter(name: str, asked: Asked) -> InterpreterDict:
+    found = asked.found
+    return {
+        "name": name,
+        "error": asked.error,
+        "tvm": found.tvm if found else None,
+        "versions": found.versions if found else {},
+        "engines": {str(engine): why for engine, why in found.engines.items()} if found else {},
+        "tuners": found.tuners if found else [],
+        "targets": found.targets if found else {},
+        "xgboost": found.xgboost if found else None,
+        "relay_testing": found.relay_testing if found else None,
+        "onnx": found.onnx if found else None,
+        "rpc": found.rpc if found else None,
+        "vta": _vta(found.vta) if found and found.vta else None,
+    }
+
+
+def _vta(build: Vta) -> VtaDict:
+    return {
+        "target": build.target,
+        "model": build.model,
+        "trouble": build.trouble,
+        "bitstreams": build.bitstreams,
+    }
+
+
+def vta_builds() -> dict[str, VtaDict]:
+    """VTA builds by the name of their interpreter, as far as these have answered."""
+    looked = {name: interpreters.look(name).found for name in settings.LEGACY_PYTHON}
+    return {name: _vta(found.vta) for name, found in looked.items() if found and found.vta}
 
 
 def choices() -> list[str]:
@@ -126,7 +196,7 @@ class _Work(NamedTuple):
 
     @property
     def devices(self) -> set[str]:
-        return {run.device for run in self.runs} | {proof.run.device for proof in self.proofs}
+        return {run.device for run in self.runs} | {proof.device for proof in self.proofs}
 
 
 def _work(user: User | None) -> _Work:
@@ -145,7 +215,7 @@ def _local(work: _Work) -> list[str]:
 
 def _device(name: str, work: _Work) -> DeviceDict:
     runs = [run for run in work.runs if run.device == name]
-    proofs = [proof for proof in work.proofs if proof.run.device == name]
+    proofs = [proof for proof in work.proofs if proof.device == name]
     return {
         "device": name,
         "runs": [_run(run, work) for run in runs if run.is_live],

@@ -33,12 +33,19 @@ class KnownRecord(NamedTuple):
     text: str
 
 
-def known_records(
-    hashes: Iterable[str], target: dict[str, Any], project: int, *, most: int = 1, but: Run | None = None
+def known_records(  # noqa: PLR0913 - what distinguishes records
+    hashes: Iterable[str],
+    target: dict[str, Any],
+    project: int,
+    *,
+    most: int = 1,
+    but: Run | None = None,
+    by: str | None = None,
 ) -> dict[str, list[KnownRecord]]:
     """The best `most` records of each workload for exactly this target, over the project's runs except `but` and synthetic ones.
 
-    The best comes first. Records of the installed TVM come before those of other versions, which may no longer apply.
+    The best comes first. Records of the TVM version `by`, which is the installed one unless it is given, come before those of other
+    versions, which may no longer apply.
     """
     found = Record.objects.filter(
         task__workload_hash__in=set(hashes),
@@ -50,7 +57,7 @@ def known_records(
     if but is not None:
         found = found.exclude(task__run=but)
     keys: dict[str, list[int]] = defaultdict(list)
-    ranked = found.order_by(provenance("task__run", tvm()), "latency_s", "pk")
+    ranked = found.order_by(provenance("task__run", by or tvm()), "latency_s", "pk")
     for key, shash in ranked.values_list("pk", "task__workload_hash"):
         if len(keys[shash]) < most:
             keys[shash].append(key)
@@ -58,15 +65,18 @@ def known_records(
     return {shash: [texts[key] for key in few] for shash, few in keys.items()}
 
 
-def is_known(run: Run) -> bool:
-    """Whether any run of the project has a record, made by the installed TVM, of one of this run's workloads for its target."""
+def is_known(run: Run, by: str | None = None) -> bool:
+    """Whether any run of the project has a record, made by that TVM version, of one of this run's workloads for its target.
+
+    Without `by`, made by the installed TVM.
+    """
     hashes = run.tasks.values("workload_hash")
     found = Record.objects.filter(
         task__workload_hash__in=hashes,
         task__run__project=run.project_id,
         task__run__target_fingerprint=fingerprint(run.target),
         task__run__deleted_at__isnull=True,
-    ).annotate(doubt=provenance("task__run", tvm()))
+    ).annotate(doubt=provenance("task__run", by or tvm()))
     return found.filter(doubt=Provenance.INSTALLED_TVM).exists()
 
 
@@ -107,12 +117,14 @@ class MeasuredDict(TypedDict):
 
     run: int
     run_name: str
-    network: str
+    network: str | None
     task: int
     trial: int
     trials: int
     latency_s: float
     gflops: float | None
+    simulator: str | None
+    """As a run has it."""
     tvm: str | None
     doubt: str
     created_at: str
@@ -132,7 +144,7 @@ class EntryDict(SpreadDict):
 
     workload_hash: str
     name: str
-    flop: float
+    flop: float | None
     args: list[dict[str, Any]]
     networks: list[str]
     target: Any
@@ -154,7 +166,7 @@ class WorkloadDict(TypedDict):
 
     workload_hash: str
     name: str
-    flop: float
+    flop: float | None
     args: list[dict[str, Any]]
     tensorir: str
     networks: list[str]
@@ -276,9 +288,10 @@ def _spread(user: User | None, hashes: Iterable[str]) -> dict[tuple[str, str, in
 
 
 def _networks_of(user: User | None, hashes: Iterable[str]) -> dict[str, list[str]]:
-    having = Task.objects.kept().seen_by(user).filter(workload_hash__in=hashes).order_by("run__network__name")
+    having = Task.objects.kept().seen_by(user).filter(workload_hash__in=hashes, run__network__isnull=False)
     found: dict[str, list[str]] = defaultdict(list)
-    for shash, network in having.values_list("workload_hash", "run__network__name").distinct():
+    named = having.order_by("run__network__name").values_list("workload_hash", "run__network__name")
+    for shash, network in named.distinct():
         found[shash].append(network)
     return found
 
@@ -290,12 +303,13 @@ def _measured(task: Task, doubted: int) -> MeasuredDict:
     return {
         "run": run.pk,
         "run_name": run.name,
-        "network": run.network.name,
+        "network": run.network_name,
         "task": task.index,
         "trial": task.best_trial,
         "trials": task.trials,
         "latency_s": task.best_latency_s,
         "gflops": task.gflops,
+        "simulator": run.simulator,
         "tvm": run.versions.get("apache-tvm"),
         "doubt": Provenance(doubted).label,
         "created_at": run.created_at.isoformat(),

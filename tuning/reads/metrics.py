@@ -12,7 +12,7 @@ from django.db.models import Count, Min, QuerySet
 from django.utils import timezone
 
 from tuning.engines.wire.protocol import ErrorKind
-from tuning.models import Beat, Compilation, Delivery, Extraction, Run, Tally
+from tuning.models import Beat, Compilation, Delivery, Extraction, Run, Tally, measures_on
 
 KINDS: tuple[str, ...] = get_args(ErrorKind)
 """All kinds of errors that a trial can fail with."""
@@ -132,7 +132,8 @@ def _queues() -> dict[str, Waiting]:
     due = Delivery.objects.filter(status=Delivery.Status.WAITING, due_at__lte=timezone.now())
     messages = due.aggregate(count=Count("pk"), since=Min("due_at"))
     waiting: dict[str, list[tuple[int, datetime]]] = defaultdict(list)
-    for rows, device in ((runs, "device"), (unfinished.filter(stage=Compilation.Stage.PROVE), "run__device")):
+    proofs = Compilation.objects.proving().annotate(on=measures_on("run__")).filter(status=Compilation.Status.QUEUED)
+    for rows, device in ((runs, "device"), (proofs, "on")):
         for name, count, since in rows.order_by().values_list(device).annotate(Count("pk"), Min("queued_at")):
             waiting[name].append((count, since))
     names = [*settings.DEVICES, *sorted(waiting.keys() - set(settings.DEVICES))]
@@ -151,7 +152,8 @@ def _merged(waiting: list[tuple[int, datetime]]) -> Waiting:
 
 def _busy() -> set[str]:
     """Devices that tune a run or verify a library."""
-    proofs = Compilation.objects.proving().filter(status__in=Compilation.LIVE).values_list("run__device", flat=True)
+    live = Compilation.objects.proving().annotate(on=measures_on("run__")).filter(status__in=Compilation.LIVE)
+    proofs = live.values_list("on", flat=True)
     return {*Run.objects.live().values_list("device", flat=True), *proofs}
 
 

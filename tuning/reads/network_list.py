@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from typing_extensions import TypedDict
 
-from tuning.engines.wire.catalog import BUILTIN
+from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
 from tuning.models import Network
 from tuning.validation import OptionDict, options_of
 
@@ -31,7 +31,34 @@ class NetworkDict(TypedDict):
     options: list[OptionDict]
 
 
-def builtin_networks() -> list[NetworkDict]:
+class EngineDict(TypedDict):
+    """An engine with the networks that it builds itself and the options of its runs, besides trials and time limit."""
+
+    name: str
+    title: str
+    description: str
+    needs_interpreter: bool
+    """Whether it runs under an interpreter with an older TVM; see GET /api/v1/devices."""
+    networks: list[NetworkDict]
+    options: list[OptionDict]
+
+
+def engines() -> list[EngineDict]:
+    return [
+        {
+            "name": engine.name,
+            "title": engine.title,
+            "description": engine.description,
+            "needs_interpreter": engine.legacy,
+            "networks": builtin_networks(engine.name),
+            "options": options_of(engine.options),
+        }
+        for engine in ENGINES.values()
+    ]
+
+
+def builtin_networks(engine: str = META_SCHEDULE) -> list[NetworkDict]:
+    """Those that the engine builds itself."""
     return [
         {
             "name": network.name,
@@ -45,14 +72,14 @@ def builtin_networks() -> list[NetworkDict]:
             "flop": None,
             "options": options_of(network.options),
         }
-        for network in BUILTIN.values()
+        for network in ENGINES[engine].networks.values()
     ]
 
 
-def networks(user: User | None) -> list[NetworkDict]:
-    """The built-in networks, then the uploaded models of the user's projects."""
+def networks(user: User | None, engine: str = META_SCHEDULE) -> list[NetworkDict]:
+    """The engine's built-in networks, then the uploaded models of the user's projects."""
     models = Network.objects.uploaded().seen_by(user).select_related("project").order_by("project__name", "name")
-    return [*builtin_networks(), *map(_uploaded, models)]
+    return [*builtin_networks(engine), *map(_uploaded, models)]
 
 
 def _uploaded(network: Network) -> NetworkDict:

@@ -70,7 +70,7 @@ class ScatterDict(TypedDict):
     task: list[int]
     latency_s: list[float | None]
     error: list[str | None]
-    at_s: list[float]
+    at_s: list[float | None]
 
 
 class Row(NamedTuple):
@@ -80,7 +80,7 @@ class Row(NamedTuple):
     task_id: int
     latency_s: float | None
     error_kind: str | None
-    at_s: float
+    at_s: float | None
 
 
 class Found(NamedTuple):
@@ -113,7 +113,7 @@ def scatter(run: Run, window: Window, points: int = POINTS) -> ScatterDict:
         "task": [view.index_of[row.task_id] for row in rows],
         "latency_s": [None if row.latency_s is None else float(f"{row.latency_s:.5g}") for row in rows],
         "error": [row.error_kind for row in rows],
-        "at_s": [round(row.at_s, 3) for row in rows],
+        "at_s": [None if row.at_s is None else round(row.at_s, 3) for row in rows],
     }
 
 

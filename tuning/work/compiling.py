@@ -10,26 +10,32 @@ import shutil
 import threading
 import time
 from contextlib import closing
-from typing import Any, Union
+from typing import Any, Union, cast
 
 import msgspec
 from django.conf import settings
 from django.db import transaction
 
-from tuning.engines.wire.compiling import BestRecord, Build, Built, Phase, Prove, Proven
+from tuning.engines.wire import versions
+from tuning.engines.wire.compiling import BestRecord, Build, Built, OlderBuild, Phase, Prove, Proven, zig
 from tuning.engines.wire.errors import Refused
-from tuning.estimate import total, weighted
+from tuning.engines.wire.legacy import RELAY, LegacyEngine, relay_spec
 from tuning.host import devices, sandbox
-from tuning.models import Benchmark, Compilation, Record, Run, Task
+from tuning.host.older import compilers
+from tuning.models import Benchmark, Compilation
 from tuning.notify.announce import announce_compilation
+from tuning.reads.artifacts import compiler_of
 from tuning.reads.console import last_lines
-from tuning.reads.library import known_records, tvm
 from tuning.wording import internal_error
+
+from .best_records import best_records
 
 logger = logging.getLogger(__name__)
 Status, Stage = Compilation.Status, Compilation.Stage
 COMPILER, PROVER = "tuning.engines.oneshot.compiling", "tuning.engines.oneshot.proving"
 """The programs of the child processes."""
+OLDER_COMPILER, OLDER_PROVER = "tuning.engines.old_tvm.compiling.building", "tuning.engines.old_tvm.compiling.proving"
+"""Those that run under an interpreter with an older TVM."""
 PACE_S = 0.5
 """Minimum time between two announcements of the same phase."""
 TAIL_LINES = 8
@@ -49,7 +55,7 @@ def carry_out(compilation: Compilation, shutdown: threading.Event) -> str:
         job.abandon()
     except sandbox.Died as died:
         job.fail(_death(compilation, died))
-    except (Refused, devices.NotAllowed) as refused:
+    except (Refused, devices.NotAllowed, compilers.NoCompiler) as refused:
         job.fail(str(refused))
     except OSError as error:
         job.fail(_in_words(error))
@@ -62,29 +68,6 @@ def carry_out(compilation: Compilation, shutdown: threading.Event) -> str:
     return Compilation.objects.filter(pk=compilation.pk).values_list("status", flat=True).first() or "gone"
 
 
-def best_records(run: Run, source: str) -> tuple[list[BestRecord], float | None]:
-    """The records to compile with, at most one per task, and the estimate in seconds if every task has one."""
-    tasks = list(run.tasks.order_by("index"))
-    best = _of_library(run, tasks) if source == Compilation.Source.LIBRARY else _of_run(run)
-    found = [best.get(task.workload_hash) for task in tasks]
-    parts = (
-        weighted(record.latency_s, task.weight) if record else None for task, record in zip(tasks, found, strict=True)
-    )
-    return [record for record in found if record], total(parts)
-
-
-def _of_run(run: Run) -> dict[str, BestRecord]:
-    rows = Record.objects.filter(task__run=run).order_by("-latency_s", "-trial").select_related("task")
-    return {row.task.workload_hash: BestRecord(run.pk, row.trial, row.latency_s, row.text) for row in rows}
-
-
-def _of_library(run: Run, tasks: list[Task]) -> dict[str, BestRecord]:
-    """Records by the installed TVM only: those by another may no longer apply."""
-    known = known_records([task.workload_hash for task in tasks], run.target, run.project_id)
-    firsts = [few[0] for few in known.values() if few[0].tvm == tvm()]
-    return {one.workload_hash: BestRecord(one.run, one.trial, one.latency_s, one.text) for one in firsts}
-
-
 class _Job:
     def __init__(self, compilation: Compilation, shutdown: threading.Event) -> None:
         self.compilation = compilation
@@ -95,14 +78,19 @@ class _Job:
     def build(self) -> None:
         """The files are built in a private folder, which is renamed in the transaction that publishes the library."""
         compilation = self.compilation
-        records, estimate_s = best_records(self.run, compilation.source)
+        older = compiler_of(self.run)
+        records, estimate_s = best_records(self.run, compilation.source, older.found.tvm if older else None)
         if not records:
             raise Refused(
-                "No run of the project has a valid record of any of its tasks for this target by the installed TVM."
+                "No run of the project has a valid record of any of its tasks for this target by the TVM that compiles it."
             )
         compilation.remove_unpublished()
         compilation.unpublished.mkdir(parents=True)
-        built = self._answer(COMPILER, self._build_question(records, estimate_s), Built)
+        question = self._build_question(records, estimate_s)
+        if older:
+            built = self._answer(OLDER_COMPILER, self._asked_of_older(question), Built, older)
+        else:
+            built = self._answer(COMPILER, question, Built)
         values = {"estimate_s": estimate_s, **_values(built), "untuned": built.untuned, "versions": built.versions}
         with transaction.atomic():
             ready = compilation.requeue(Status.RUNNING, stage=Stage.PROVE, where=self.compilation.hold, **values)
@@ -113,7 +101,8 @@ class _Job:
 
     def prove(self) -> None:
         """The verdict and the benchmark are stored together."""
-        proven = self._answer(PROVER, self._prove_question(), Proven)
+        older = compiler_of(self.run, self.compilation.versions)
+        proven = self._answer(OLDER_PROVER if older else PROVER, self._prove_question(), Proven, older)
         verdict = {
             "verified": proven.verified,
             "max_abs_error": proven.max_abs_error,
@@ -159,7 +148,7 @@ class _Job:
         compilation, run = self.compilation, self.run
         about = {"compilation": compilation.pk, "run": run.pk, "run_name": run.name, "records_of": compilation.source}
         return Build(
-            network=run.network.spec(),
+            network=run.tuned_network.spec(),
             target=run.target,
             records=records,
             folder=str(compilation.unpublished),
@@ -168,10 +157,21 @@ class _Job:
             **_limits(),
         )
 
+    def _asked_of_older(self, question: Build) -> OlderBuild:
+        network, linker = question.network, zig()
+        return OlderBuild(
+            **{name: getattr(question, name) for name in question.__struct_fields__},
+            engine=cast("LegacyEngine", self.run.engine),
+            relay=relay_spec(network) if network.name in RELAY and not network.file else None,
+            no_rewrite=self.run.options.get("layout_rewrite_option") == "no_rewrite",
+            linker=[linker, "ld.lld"] if linker else None,
+            linker_name=f"ziglang {versions.installed('ziglang')} (ld.lld)" if linker else "",
+        )
+
     def _prove_question(self) -> Prove:
         limits = _limits() | ({"memory_mb": sandbox.NO_LIMIT_MB} if self.run.target["kind"] == "cuda" else {})
         return Prove(
-            network=self.run.network.spec(),
+            network=self.run.tuned_network.spec(),
             target=self.run.target,
             folder=str(self.compilation.artifact),
             seed=secrets.randbelow(SEEDS),
@@ -181,13 +181,16 @@ class _Job:
             **limits,
         )
 
-    def _answer(self, module: str, question: Build | Prove, kind: type[Any]) -> Any:
+    def _answer(
+        self, module: str, question: Build | Prove, kind: type[Any], older: compilers.Compiler | None = None
+    ) -> Any:
         """Announce phases until the answer of that kind comes. Raises `Refused` and `sandbox.Abandoned`."""
         limits = sandbox.Limits(settings.COMPILE_S, "TUNEBOARD_COMPILE")
         self.compilation.folder.mkdir(parents=True, exist_ok=True)
         with self.compilation.console_log.open("a+b") as log:
             kinds: Any = Union[Phase, kind]
-            asked = sandbox.ask(module, question, kinds, self._go_on, limits=limits, printed=log)
+            python = older.python if older else None
+            asked = sandbox.ask(module, question, kinds, self._go_on, limits=limits, printed=log, python=python)
             with closing(asked) as answers:
                 answer: Any
                 for answer in answers:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -19,16 +19,22 @@ import msgspec
 import psutil
 from typing_extensions import Self
 
+from tuning.engines.wire.engines import ENGINES as KNOWN
+from tuning.engines.wire.legacy import LegacyStart
 from tuning.engines.wire.protocol import Control, Event, Start, Stop, decode_event, encode
-from tuning.host import surroundings
+from tuning.engines.wire.question import Reach
+from tuning.host import interpreters, surroundings
 
 from .warm_parent import ForkedEngine, WarmParent
 
-ENGINES = {"meta_schedule": "tuning.engines.meta_schedule"}
+ENGINES = {engine.name: engine.module for engine in KNOWN.values()}
 """By engine: the module to run."""
 WARM: dict[str, WarmParent] = {}
 """By module: the warm parents of this process, if it keeps any."""
 Process = Union["subprocess.Popen[bytes]", ForkedEngine]
+AnyStart = Union[Start, LegacyStart]
+Way = Callable[[int, int], "Process | None"]
+"""Starts an engine, given the file descriptors of its console and of the pipe for its events; None if it can't right now."""
 READ_BYTES = 1 << 20
 
 
@@ -39,11 +45,15 @@ class BadEvent(Exception):
 class EngineProcess:
     """An engine in its own session. A context manager: at exit, all processes of the session are gone."""
 
-    def __init__(self, engine: str, start: Start, console_log: Path) -> None:
+    def __init__(self, engine: str, start: AnyStart, console_log: Path, interpreter: Path | None = None) -> None:
+        """Start it, under another interpreter if one is given. Raises `OSError`."""
         console_log.parent.mkdir(parents=True, exist_ok=True)
         self._scratch = tempfile.TemporaryDirectory(prefix="tuneboard-", ignore_cleanup_errors=True)
+        start = msgspec.structs.replace(start, scratch=self._scratch.name)
+        module = ENGINES[engine]
+        ways = [partial(_elsewhere, interpreter, module, start)] if interpreter else _ways(module)
         with console_log.open("ab") as log:
-            self._process, reader = _started(ENGINES[engine], log.fileno())
+            self._process, reader = _started(ways, log.fileno())
         os.set_blocking(reader, False)
         self._events = reader
         self._rest = b""
@@ -51,7 +61,7 @@ class EngineProcess:
         self._selector.register(reader, selectors.EVENT_READ)
         self.ended = False
         """The engine closed its pipe: there will be no more events."""
-        self.send(msgspec.structs.replace(start, scratch=self._scratch.name))
+        self.send(start)
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +79,7 @@ class EngineProcess:
         """Process and session id."""
         return self._process.pid
 
-    def send(self, control: Control) -> None:
+    def send(self, control: Control | LegacyStart) -> None:
         """Send a control, unless the engine is already gone."""
         stdin = self._process.stdin
         assert stdin is not None
@@ -115,16 +125,21 @@ def keep_warm(kind: str) -> None:
     """From now on, keep a warm parent for each engine, for targets of this kind: this process is going to tune."""
     if not sys.platform.startswith("linux"):  # It needs SOCK_SEQPACKET and waitid.
         return
-    for module in ENGINES.values():
-        WARM[module] = WarmParent(module, kind)
-        WARM[module].start()
+    for name, module in ENGINES.items():
+        if not KNOWN[name].legacy:
+            WARM[module] = WarmParent(module, kind)
+            WARM[module].start()
 
 
-def _started(module: str, console: int) -> tuple[Process, int]:
+def _ways(module: str) -> list[Way]:
+    """To start an engine of this interpreter, the fastest first."""
+    warm: list[Way] = [WARM[module].fork] if module in WARM else []
+    return [*warm, partial(_cold, module)]
+
+
+def _started(ways: Sequence[Way], console: int) -> tuple[Process, int]:
     """Start an engine; return it and the pipe of its events. Raises `OSError`."""
-    warm = [WARM[module].fork] if module in WARM else []
-    starts: list[Callable[[int, int], Process | None]] = [*warm, partial(_cold, module)]
-    for start in starts:
+    for start in ways:
         reader, writer = os.pipe()
         try:
             process = start(console, writer)
@@ -140,15 +155,28 @@ def _started(module: str, console: int) -> tuple[Process, int]:
 
 
 def _cold(module: str, console: int, events: int) -> Process:
+    return _process([sys.executable, "-m", module], surroundings.folder(), surroundings.environment(), console, events)
+
+
+def _elsewhere(python: Path, module: str, start: AnyStart, console: int, events: int) -> Process:
+    """Under another interpreter, which another process confines and then becomes. Older TVMs write where they run."""
+    Path(start.work_dir).mkdir(parents=True, exist_ok=True)
+    reach = Reach(start.network.paths(), (start.work_dir,), network=start.remote is not None)
+    assert start.scratch
+    environment = {**interpreters.environment(), "TMPDIR": start.scratch}
+    return _process(interpreters.command(python, module, reach), Path(start.scratch), environment, console, events)
+
+
+def _process(command: list[str], folder: Path, environment: dict[str, str], console: int, events: int) -> Process:
     return subprocess.Popen(
-        [sys.executable, "-m", module, "--events-fd", str(events)],
+        [*command, "--events-fd", str(events)],
         stdin=subprocess.PIPE,
         stdout=console,
         stderr=console,
         pass_fds=[events],
-        cwd=surroundings.folder(),
+        cwd=folder,
         start_new_session=True,
-        env=surroundings.environment(),
+        env=environment,
     )
 
 

@@ -8,15 +8,16 @@ from tuning.models import Run
 from tuning.reads.console import last_lines
 
 TAIL_LINES = 12
+NO_CANDIDATE = "No trial was measured: the engine found no candidate for any task."
 
 
 def nothing_valid(run: Run) -> str:
-    """The reason if the engine finished, but no trial has a latency."""
+    """The reason if nobody measures any more, but no trial has a latency."""
     if not run.trials_done:
-        return "No trial was measured: the engine found no candidate for any task."
+        return NO_CANDIDATE if run.is_ours else "No trial was measured."
     said = run.errors.first()
-    why = f" Most often ({said.count}×): {last_line(said.text, 300) or 'not recorded'}" if said else ""
-    return f"None of the {run.trials_done} trials was valid.{why}"
+    why = f" Most often ({said.count:,}×): {last_line(said.text, 300) or 'not recorded'}" if said else ""
+    return f"None of the {run.trials_done:,} trials was valid.{why}"
 
 
 def death_notice(run: Run, exit_status: int | None) -> str:

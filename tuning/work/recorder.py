@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,11 +13,11 @@ from django.db import transaction
 from django.utils import timezone
 
 from tuning.engines.wire.protocol import (
+    AnyTaskInfo,
     Event,
     Hello,
     Phase,
     Plateaued,
-    TaskInfo,
     TasksExtracted,
     TrialMeasured,
     WarmStarted,
@@ -39,6 +39,7 @@ from tuning.models import (
 )
 
 from .estimating import grown
+from .told import TasksTold
 
 RUN_FIELDS = (
     "trials_done",
@@ -80,7 +81,7 @@ class Recorder:
         self._stale = False
         self._load()
 
-    def record(self, events: Sequence[Event]) -> RunDelta:
+    def record(self, events: Sequence[Event | TasksTold]) -> RunDelta:
         """Write the events in one transaction.
 
         Raises `LeaseLost`, `EngineMisbehaved`, or a database error; in that case nothing was written.
@@ -100,7 +101,9 @@ class Recorder:
             raise LeaseLost(f"run {self._pk} has another supervisor")
         self.tasks = {task.index: task for task in self.run.tasks.all()}
         self.errors = {error.digest: error for error in self.run.errors.all()}
-        self.kept: dict[int, list[Record]] = {index: list(task.records.all()) for index, task in self.tasks.items()}
+        self.kept: dict[int, list[Record]] = {index: [] for index in self.tasks}
+        for record in Record.objects.filter(task__run=self._pk).select_related("task"):
+            self.kept[record.task.index].append(record)
         self.saved = self._values()
         self._stale = False
 
@@ -129,7 +132,7 @@ class _Batch:
         self.estimates: list[tuple[int, float]] = []
         """Trials that changed the estimate, each with the new estimate."""
 
-    def write(self, events: Sequence[Event]) -> RunDelta:
+    def write(self, events: Sequence[Event | TasksTold]) -> RunDelta:
         for event in events:
             self._take(event)
         self._save()
@@ -142,11 +145,13 @@ class _Batch:
             "tasks": [task.to_dict() for task in self.tasks.values()],
         }
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event | TasksTold) -> None:
         if isinstance(event, TrialMeasured):
             self._take_trial(event)
         elif isinstance(event, TasksExtracted):
             self._take_tasks(event)
+        elif isinstance(event, TasksTold):
+            self._take_told(event)
         elif isinstance(event, Phase):
             self.run.phase, self.run.phase_task = event.name, event.task
         elif isinstance(event, Plateaued):
@@ -173,21 +178,32 @@ class _Batch:
                 if task.plateaued:  # Whoever continues a run wants to improve every task again.
                     self._task(task.index).plateaued = False
             return
-        rows = Task.objects.bulk_create(_task(self.run, info) for info in event.tasks)
-        for task in rows:
+        self._add(_task(self.run, info) for info in event.tasks)
+
+    def _take_told(self, event: TasksTold) -> None:
+        """Logs name a task with its first trial, so more tasks may come."""
+        if event.target is not None:
+            self.run.target, self.run.target_fingerprint = event.target, fingerprint(event.target)
+        known = self.recorder.tasks
+        self._add(Task(run=self.run, **told.columns()) for told in event.tasks if told.index not in known)
+
+    def _add(self, tasks: Iterable[Task]) -> None:
+        known = self.recorder.tasks
+        for task in Task.objects.bulk_create(tasks):
             known[task.index] = self.tasks[task.index] = task
             self.recorder.kept[task.index] = []
-        self.run.tasks_total = len(rows)
-        self.run.tasks_chosen = sum(task.chosen for task in rows)
+        self.run.tasks_total = len(known)
+        self.run.tasks_chosen = sum(task.chosen for task in known.values())
 
     def _take_trial(self, event: TrialMeasured) -> None:
         task = self._task(event.task)
-        if self.run.trials_done >= self.run.trials_budget:
+        if self.run.trials_left == 0:
             raise EngineMisbehaved(f"the engine measured more than the budget of {self.run.trials_budget} trials")
         if (event.latency_s is None) == (event.error_kind is None):
             raise EngineMisbehaved("the engine sent a trial with both a latency and an error, or neither")
         self.run.trials_done += 1
-        self.run.elapsed_s = max(self.run.elapsed_s, event.at_s)
+        if event.at_s is not None:
+            self.run.elapsed_s = max(self.run.elapsed_s or 0.0, event.at_s)
         task.trials += 1
         trial = TrialRow(
             run_id=self.run.pk,
@@ -257,8 +273,8 @@ class _Batch:
             Record.objects.filter(pk__in=stored).delete()
 
     def _count(self) -> None:
-        """Count the trials for the metrics. Nothing was measured if the run is synthetic."""
-        if self.trials and not self.run.synthetic:
+        """Count the trials for the metrics. Of a synthetic run nothing was measured, of somebody else's nothing here."""
+        if self.trials and self.run.can_tune:
             counts = Counter(Tally.failed_as(trial.error_kind) for trial in self.trials if trial.error_kind)
             counts[Tally.What.TRIALS] = len(self.trials)
             Tally.objects.add(self.run.device, counts)
@@ -288,11 +304,11 @@ def error_digest(kind: str, text: str) -> str:
     return hashlib.sha256(f"{kind}\n{alike}".encode()).hexdigest()
 
 
-def _task(run: Run, info: TaskInfo) -> Task:
-    return Task(run=run, chosen=info.chosen, **Task.described(info))
+def _task(run: Run, info: AnyTaskInfo) -> Task:
+    return Task(run=run, chosen=info.chosen, space=info.space, **Task.described(info))
 
 
-def _refuse_other_tasks(known: dict[int, Task], infos: Sequence[TaskInfo]) -> None:
+def _refuse_other_tasks(known: dict[int, Task], infos: Sequence[AnyTaskInfo]) -> None:
     """A resumed run must have the same tasks as before, or its trials would be attributed to other functions."""
     before = {index: (task.workload_hash, task.weight, task.chosen) for index, task in known.items()}
     if before != {info.index: (info.workload_hash, info.weight, info.chosen) for info in infos}:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-import msgspec
 from django.db import connection
 
 from tuning.engines.wire.protocol import (
@@ -19,12 +18,10 @@ from tuning.engines.wire.protocol import (
     Failed,
     Finished,
     Hello,
-    Options,
-    Start,
     TasksExtracted,
     TrialMeasured,
 )
-from tuning.host import devices
+from tuning.host import devices, interpreters
 from tuning.host.reachable import DATABASE_OUTAGE
 from tuning.models import Run, Tally
 from tuning.notify.announce import announce, announce_status
@@ -33,7 +30,8 @@ from tuning.wording import internal_error
 from .engine_process import BadEvent, EngineProcess
 from .failures import death_notice, nothing_valid
 from .recorder import EngineMisbehaved, LeaseLost, Recorder
-from .warm_start import warm_start
+from .starting import starting
+from .warm_start import warm_start, warm_starts
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -72,7 +70,7 @@ class _Supervision:
     def __init__(self, run: Run, shutdown: threading.Event) -> None:
         self.run = run
         self.shutdown = shutdown
-        self.elapsed_before = run.elapsed_s
+        self.elapsed_before = run.elapsed_s or 0.0
         self.started = time.monotonic()
         self.renewed = self.paced = 0.0
         self.counted = self.started
@@ -94,34 +92,14 @@ class _Supervision:
         self.last, self.stop_sent = None, None
         self.told = self._wanted()
         try:
-            with EngineProcess(self.run.engine, self._start(), self.run.console_log) as engine:
+            with EngineProcess(self.run.engine, *starting(self.run, self._elapsed_s())) as engine:
                 trouble = self._watch(engine)
                 exit_status = None if trouble or self._overdue() else engine.wait(STOP_GRACE_S)
         except OSError as error:
             return Run.Status.FAILED, f"The engine could not be started: {error}."
-        except devices.NotAllowed as error:
+        except (devices.NotAllowed, interpreters.NoInterpreter) as error:
             return Run.Status.FAILED, str(error)
         return (Run.Status.FAILED, trouble) if trouble else self._verdict(exit_status)
-
-    def _start(self) -> Start:
-        run = self.run
-        return Start(
-            run_id=run.pk,
-            network=run.network.spec(),
-            target=run.target,
-            options=msgspec.convert(run.options, Options),
-            trials_budget=run.trials_budget,
-            trials_done=run.trials_done,
-            elapsed_s=self._elapsed_s(),
-            work_dir=str(run.work_dir),
-            time_limit_s=run.time_limit_s,
-            remote=devices.remote_of(run.device),
-            expect_warm_start=self._warm_start,
-        )
-
-    @property
-    def _warm_start(self) -> bool:
-        return msgspec.convert(self.run.options, Options).warm_start
 
     def _watch(self, engine: EngineProcess) -> str | None:
         """Read and record until the engine ends; return what the engine did wrong, if anything."""
@@ -157,7 +135,7 @@ class _Supervision:
 
     def _answer(self, engine: EngineProcess, events: Sequence[Event]) -> None:
         for event in events:
-            if isinstance(event, TasksExtracted) and self._warm_start:
+            if isinstance(event, TasksExtracted) and warm_starts(self.run):
                 ask = partial(warm_start, self.recorder.run, event.tasks)
                 engine.send(self._patiently(ask))
 
@@ -167,7 +145,7 @@ class _Supervision:
         elapsed_s = self._elapsed_s()
         if not self._patiently(lambda: self.run.renew(elapsed_s=elapsed_s)):
             raise LeaseLost("it was taken away")
-        self.recorder.run.elapsed_s = max(self.recorder.run.elapsed_s, elapsed_s)
+        self.recorder.run.elapsed_s = max(self.recorder.run.elapsed_s or 0.0, elapsed_s)
         if self._wanted() != self.told:
             self._extend(engine)
         self.renewed = time.monotonic()
@@ -183,7 +161,13 @@ class _Supervision:
         self.counted, self.lags = now, []
 
     def _wanted(self) -> tuple[int, float | None]:
-        return self.run.trials_budget, self.run.time_limit_s
+        return self._budget, self.run.time_limit_s
+
+    @property
+    def _budget(self) -> int:
+        """Every run that is launched has one."""
+        assert self.run.trials_budget is not None
+        return self.run.trials_budget
 
     def _extend(self, engine: EngineProcess) -> None:
         self.told = self._wanted()

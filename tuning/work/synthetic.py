@@ -113,7 +113,7 @@ def _claimed(trials: int, seed: int, name: str) -> Run:
 def _finish(run: Run) -> None:
     """Make it look as if tuning had ended now."""
     now = timezone.now()
-    began = now - timedelta(seconds=run.elapsed_s)
+    began = now - timedelta(seconds=run.elapsed_s or 0.0)
     ended = {"started_at": began, "finished_at": now, "finish_reason": "budget", "phase": None, "phase_task": None}
     # Moved rather than ended, so that no webhook is sent.
     run.move(*Run.LIVE, to=Run.Status.FINISHED, where=run.hold, **ended)

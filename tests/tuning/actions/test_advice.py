@@ -66,7 +66,9 @@ def test_it_never_guesses_the_number_of_tasks() -> None:
 
 
 def test_the_number_of_tasks_can_come_from_an_extraction() -> None:
-    extraction = Extraction.objects.create(network=matmul(tasks_total=0).network, target=TARGET, status="finished")
+    extraction = Extraction.objects.create(
+        network=matmul(tasks_total=0).tuned_network, target=TARGET, status="finished"
+    )
     for info in task_infos(12):
         extraction.tasks.create(
             index=info.index, name=info.name, weight=1, flop=info.flop, workload_hash=info.workload_hash

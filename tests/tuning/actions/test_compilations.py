@@ -187,3 +187,24 @@ def test_a_job_runs_the_stage_in_its_message(told: list[Any], compiler: Any) -> 
     made.refresh_from_db()
     assert (made.status, made.verified) == ("finished", True)
     assert len(told) == 2
+
+
+@pytest.mark.parametrize(("target", "device"), [({"kind": "llvm"}, "cpu"), ({"kind": "cuda"}, "cuda:0")])
+def test_a_library_of_a_run_that_others_tuned_is_measured_on_this_machines_device(
+    told: list[Any], target: dict[str, Any], device: str
+) -> None:
+    run = make_run(device="", target=target, origin="imported", status="finished")
+    proof = waiting(run, stage=Stage.PROVE)
+    assert proof.waits_for == device
+    assert list(Compilation.objects.waiting_for(device)) == [proof]
+    jobs.enqueue(proof)
+    assert told == [(proof.pk, celery.queue_of(device))]
+    busy = measured_run(device=device)
+    assert not proof.claim()
+    ended(busy)
+    Compilation.objects.update(enqueued_at=None)
+    assert list(Compilation.objects.forgotten()) == [proof]
+    assert proof.claim()
+    assert not Run.objects.device_is_free(device)
+    assert Run.objects.device_is_free("vulkan:0")
+    assert [one.pk for one in Run.objects.occupying()] == [run.pk]

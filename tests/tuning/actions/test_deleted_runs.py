@@ -83,7 +83,7 @@ def test_its_queued_compilation_is_left_alone(deleted: Run) -> None:
 
 def test_networks_do_not_count_it(deleted: Run) -> None:
     assert [network.run_count for network in networks_with_runs()] == [0]
-    assert not deleted.network.runs.exists()
+    assert not deleted.tuned_network.runs.exists()
 
 
 def test_restoring_it_brings_everything_back(deleted: Run) -> None:

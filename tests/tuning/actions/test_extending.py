@@ -15,6 +15,7 @@ from tuning.engines.wire.protocol import Finished, Plateaued
 from tuning.models import Run
 from tuning.queue import jobs
 from tuning.validation import Conflict, Invalid
+from tuning.work.starting import starting
 from tuning.work.supervisor import _Supervision
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -134,7 +135,7 @@ def test_resuming_clears_plateaus(play: Play, queued: list[int]) -> None:
 def test_the_engine_gets_the_time_limit_and_the_elapsed_time(play: Play) -> None:
     run = make_run(time_limit_s=60.0, elapsed_s=20.0)
     supervision = _Supervision(claimed(run), threading.Event())
-    start = supervision._start()
+    start, *_ = starting(run, supervision._elapsed_s())
     assert start.time_limit_s == 60.0
     assert 20.0 <= start.elapsed_s < 30.0
 

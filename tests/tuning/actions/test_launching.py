@@ -36,7 +36,7 @@ def test_it_stores_and_enqueues_a_run(enqueued: list[int]) -> None:
     given = {"network": "matmul", "network_options": {"n": 64}, "target": "this", "trials": 8, "trials_per_batch": 4}
     run = runs.launch(given | {"seed": 7}, user)
     assert (run.status, run.trials_budget, run.created_by, run.device) == ("queued", 8, user, "cpu")
-    assert (run.network.name, run.network.options) == ("matmul", {"n": 64, "dtype": "float32"})
+    assert (run.network_name, run.network_options) == ("matmul", {"n": 64, "dtype": "float32"})
     assert run.options["trials_per_batch"] == 4
     assert run.options["seed"] == 7
     assert run.target == THIS["target"]

@@ -20,10 +20,10 @@ from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
 from tuning.host import targets
-from tuning.models import Network, Project, networks_dir
+from tuning.models import AuditEntry, Network, Project, networks_dir
 from tuning.reads import network_list
 from tuning.reads.network_list import UPLOADED
-from tuning.validation import Invalid
+from tuning.validation import Conflict, Invalid
 from tuning.work import inspection
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -96,9 +96,11 @@ def test_a_file_is_deleted_with_its_last_network(inspected: list[NetworkSpec]) -
 def test_a_network_with_runs_stays(inspected: list[NetworkSpec]) -> None:
     network = upload()
     make_run(network=network)
-    with pytest.raises(Invalid, match="It has runs"):
+    with pytest.raises(Conflict, match="It has runs"):
         networks.delete(network)
     assert network.file.exists()
+    (entry,) = AuditEntry.objects.filter(action="network.delete")
+    assert (entry.refused, entry.object_name) == (True, network.name)
     with pytest.raises(Invalid, match="built-in"):
         networks.delete(networks.stored("mlp", {"batch": 1}, None))
 
@@ -211,7 +213,7 @@ def test_it_is_listed_and_launched_by_name(inspected: list[NetworkSpec], monkeyp
     assert (offered["name"], offered["family"], offered["id"]) == ("net", UPLOADED, network.pk)
     run = runs.launch({"network": "net"}, None, enqueue=False)
     assert (run.network, run.name) == (network, "net")
-    spec = run.network.spec()
+    spec = run.tuned_network.spec()
     assert spec.file is not None
     assert (spec.file.format, spec.file.path, spec.file.dims) == ("onnx", str(network.file), {"N": 2})
     with pytest.raises(Invalid) as refused:

@@ -14,7 +14,6 @@ from tests.world import make_run, make_user, measured_run
 from tuning import audit
 from tuning.actions import curation, runs
 from tuning.audit import Actor
-from tuning.audit.refusals import Refusals
 from tuning.models import AuditEntry, Run, Tag
 from tuning.queue import jobs
 from tuning.validation import Conflict, Invalid
@@ -25,7 +24,6 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "enqueue", lambda _: None)
-    monkeypatch.setattr(audit, "_refusals", Refusals())
 
 
 def entries() -> list[tuple[str, str, bool]]:

@@ -10,10 +10,11 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from tests.world import TARGET, claimed, extracted, make_network, make_run, record_trials, task_infos
-from tuning.engines.wire.protocol import TaskInfo, TasksExtracted
+from tuning.engines.wire.protocol import TaskInfo, TasksExtracted, TensorInfo
 from tuning.models import Run
 from tuning.reads.comparing import ComparisonDict, baseline_of, compare, runs_of, usable
 from tuning.validation import Invalid
+from tuning.wording import target_name
 from tuning.work.recorder import Recorder
 
 pytestmark = pytest.mark.django_db
@@ -90,6 +91,43 @@ def test_it_sums_the_tasks_that_all_have_measured() -> None:
     assert [run["common_s"] for run in comparison["runs"]] == [1e-3, 3e-3]
 
 
+def info(name: str, *shapes: list[int]) -> TaskInfo:
+    args = [TensorInfo(f"p{number}", shape, "float32") for number, shape in enumerate(shapes)]
+    return TaskInfo(index=0, name=name, weight=1, flop=1e6, workload_hash=name, args=args, tensorir="")
+
+
+DATA, KERNEL, BIAS, OUTPUT = [1, 64, 56, 56], [128, 64, 3, 3], [1, 128, 1, 1], [1, 128, 28, 28]
+CONV = info("fused_conv2d_add", DATA, KERNEL, BIAS, OUTPUT)
+ONE = ((0, 1e-3),)
+
+
+@pytest.mark.parametrize(
+    ("other", "by"),
+    [
+        (info("fused_nn_conv2d", [1, 56, 56, 64], [3, 3, 64, 128], [1, 1, 1, 128], [1, 28, 28, 128]), ["shapes"]),
+        (info("conv2d_nchw.x86", DATA, KERNEL), ["shapes"]),
+        (info("conv2d_nchw.x86", DATA, [256, 64, 3, 3]), []),
+        (info("relu", DATA), []),
+    ],
+)
+def test_tasks_of_different_engines_are_matched_by_the_sizes_of_their_tensors(other: TaskInfo, by: list[str]) -> None:
+    ours, theirs = measured(ONE, [CONV]), measured(ONE, [other], engine="autotvm")
+    assert [task["matched_by"] for task in compared(ours, theirs)["tasks"]] == by
+
+
+def test_tasks_of_one_engine_are_not_matched_by_shapes_alone() -> None:
+    other = info("fused_nn_conv2d", *(arg.shape for arg in CONV.args))
+    assert compared(measured(ONE, [CONV]), measured(ONE, [other]))["tasks"] == []
+
+
+def test_all_tensors_alike_go_before_some_of_them() -> None:
+    smaller = msgspec.structs.replace(info("a", DATA, KERNEL), index=0)
+    whole = msgspec.structs.replace(info("b", DATA, KERNEL, BIAS, OUTPUT), index=1)
+    theirs = measured(((0, 1e-3), (1, 2e-3)), [smaller, whole], engine="auto_scheduler")
+    (task,) = compared(measured(ONE, [CONV]), theirs)["tasks"]
+    assert [cell and cell["task"] for cell in task["cells"]] == [0, 1]
+
+
 def test_it_matches_by_workload_then_by_name_and_shapes() -> None:
     again = [msgspec.structs.replace(info, workload_hash=f"f{info.index}") for info in task_infos(2)]
     renamed = [msgspec.structs.replace(info, name=f"other{info.index}") for info in task_infos(2)]
@@ -146,6 +184,28 @@ def test_it_lists_caveats() -> None:
     assert messages["network"].startswith(f"Different networks: mlp batch=1 (run {first.pk}), net (run {second.pk}).")
     heavier = [msgspec.structs.replace(info, weight=9) for info in task_infos(2)]
     assert kinds(compared(measured(), measured(infos=heavier))) == {"weight"}
+
+
+def test_targets_of_the_same_name_are_told_apart() -> None:
+    first, second = measured(), measured()
+    Run.objects.filter(pk=second.pk).update(target=first.target | {"num-cores": 64}, target_fingerprint="x")
+    first.refresh_from_db()
+    (caveat,) = compared(first, second)["caveats"]
+    name, cores = target_name(first.target), first.target.get("num-cores")
+    own = "no num-cores" if cores is None else f"num-cores {cores}"
+    assert caveat["message"].startswith(
+        f"Different targets: {name} ({own}) (run {first.pk}), {name} (num-cores 64) (run {second.pk})."
+    )
+
+
+def test_without_weights_there_will_be_no_estimate() -> None:
+    first, second = measured(((0, 1e-3),)), measured(((0, 1e-3),))
+    first.tasks.update(weight=None)
+    messages = [caveat["message"] for caveat in compared(first, second)["caveats"] if caveat["kind"] == "no_estimate"]
+    assert messages == [
+        f"Run {first.pk} has no estimated latency: the weights of its tasks aren't recorded.",
+        f"Run {second.pk} has no estimated latency yet: 1 of 2 tasks are measured.",
+    ]
 
 
 def test_it_does_not_compare_totals_of_different_tasks() -> None:

@@ -17,6 +17,7 @@ from tests.world import TARGET, claimed, make_run, make_tasks, measured_run, rec
 from tuning.logs.meta_schedule import LOST, RECORDS, WORKLOADS
 from tuning.models import Run, Trial
 from tuning.reads import downloads
+from tuning.reads.downloads import records, tables
 from tuning.validation import Conflict, Invalid
 
 pytestmark = pytest.mark.django_db
@@ -143,7 +144,7 @@ def test_csv_has_no_formulas(run: Run, name: str) -> None:
 
 
 def test_parquet_has_the_run_in_its_metadata(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "PIECE_ROWS", 2)
+    monkeypatch.setattr(tables, "PIECE_ROWS", 2)
     file = pyarrow.parquet.ParquetFile(io.BytesIO(content(downloads.trial_file(run, "parquet"))))
     assert file.metadata.num_row_groups == 3
     metadata = file.schema_arrow.metadata
@@ -227,7 +228,7 @@ def large() -> Run:
 def test_memory_does_not_depend_on_the_size_of_the_run(
     large: Run, form: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(downloads, "PIECE_ROWS", 1000)
+    monkeypatch.setattr(records, "PIECE_ROWS", 1000)
     path = tmp_path / "records"
     tracemalloc.start()
     try:
@@ -251,7 +252,7 @@ def lines_of(path: Path, form: Any) -> int:
 def test_a_table_is_sent_while_it_is_read(
     large: Run, form: Any, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
-    monkeypatch.setattr(downloads, "PIECE_ROWS", 1000)
+    monkeypatch.setattr(tables, "PIECE_ROWS", 1000)
     pieces = downloads.trial_file(large, form).pieces
     with django_assert_num_queries(2):  # The network's name, and the first 1000 trials.
         first = next(pieces)

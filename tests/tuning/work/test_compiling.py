@@ -28,7 +28,8 @@ from tuning.reads import artifacts
 from tuning.reads.library import tvm
 from tuning.validation import Conflict
 from tuning.work import compiling
-from tuning.work.compiling import best_records, carry_out
+from tuning.work.best_records import best_records
+from tuning.work.compiling import carry_out
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Status = Compilation.Status

@@ -39,6 +39,7 @@ def test_it_finishes_when_the_budget_is_spent(play: Play) -> None:
     assert (run.phase, run.versions) == (None, {"apache-tvm": "0.27"})
     assert run.estimated_latency_s == pytest.approx(2e-3 + 2 * 3e-3)
     assert run.finished_at is not None
+    assert run.elapsed_s is not None
     assert run.elapsed_s > 0
     assert run.console_log.read_text() == "hello from TVM\n"
     assert descendants("fake_engine") == []

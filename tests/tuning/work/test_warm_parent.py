@@ -48,7 +48,8 @@ def warm(play: Play) -> Iterator[WarmParent]:
 
 
 @pytest.fixture
-def really_warm() -> Iterator[WarmParent]:
+def really_warm(monkeypatch: pytest.MonkeyPatch) -> Iterator[WarmParent]:
+    monkeypatch.setattr("tuning.work.warm_parent.WAIT_S", 100.0)  # A busy machine loads TVM slowly.
     engine_process.keep_warm("llvm")
     yield engine_process.WARM["tuning.engines.meta_schedule"]
     engine_process.WARM.pop("tuning.engines.meta_schedule").stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import msgspec
@@ -11,9 +10,10 @@ import pytest
 from tests.engine_fixtures import Play
 from tests.tuning.work.test_supervisor import HELLO, tune
 from tests.world import TARGET, extracted, make_run, measured_run, record_text, task_infos, trial
-from tuning.engines.wire.protocol import Finished, KnownRecord, Start, WarmStarted
+from tuning.engines.wire.protocol import Finished, KnownRecord, WarmStarted
 from tuning.models import Run
-from tuning.work.supervisor import _Supervision
+from tuning.work.engine_process import AnyStart
+from tuning.work.starting import starting
 from tuning.work.warm_start import MOST, warm_start
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -90,5 +90,5 @@ def test_the_engine_gets_no_records_if_warm_start_is_off() -> None:
     assert _start_of(make_run()).expect_warm_start is True
 
 
-def _start_of(run: Run) -> Start:
-    return _Supervision(run, threading.Event())._start()
+def _start_of(run: Run) -> AnyStart:
+    return starting(run, 0.0)[0]

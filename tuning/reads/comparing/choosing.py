@@ -22,9 +22,9 @@ def usable(user: User | None, text: str) -> list[int]:
     return [key for key in dict.fromkeys(keys) if key in existing][:MOST]
 
 
-def runs_of(user: User | None, text: str) -> list[Run]:
+def runs_of(user: User | None, text: str, fewest: int = FEWEST, most: int = MOST) -> list[Run]:
     """The runs with the ids in a text such as `1,2,3`, in that order, with their tasks. Raises `Invalid` for `runs`."""
-    keys = _keys(text)
+    keys = _keys(text, fewest, most)
     tasks = Prefetch("tasks", Task.objects.defer("tensorir").order_by("index"))
     seen = Run.objects.seen_by(user).select_related("network", "project", "created_by").prefetch_related(tasks)
     found = seen.in_bulk(keys)
@@ -52,11 +52,11 @@ def _key(text: str) -> int:
     return key
 
 
-def _keys(text: str) -> list[int]:
+def _keys(text: str, fewest: int, most: int) -> list[int]:
     named = _named(text)
-    if not FEWEST <= len(named) <= MOST:
+    if not fewest <= len(named) <= most:
         chosen = f", not {len(named)}" if named else ""
-        raise Invalid({"runs": f"Choose {FEWEST} to {MOST} runs{chosen}."})
+        raise Invalid({"runs": f"Choose {fewest} to {most} runs{chosen}."})
     keys = [_key(one) for one in named]
     if twice := next((key for key in keys if keys.count(key) > 1), None):
         raise Invalid({"runs": f"Run {twice} is listed twice."})

@@ -45,7 +45,7 @@ def _compared(run: Run, baseline: Run, lines: Lines, base: LatencyColumns, commo
     return {
         "run": run.to_dict(tasks=run.tasks.all()),
         "comparable": comparable,
-        "end_s": max([run.elapsed_s, *estimate["at_s"][-1:], *speed["at_s"][-1:]]),
+        "end_s": _end(run, estimate["at_s"], speed["at_s"]),
         "estimate": estimate,
         "speed": speed,
         "average_speed": run.average_speed,
@@ -56,6 +56,12 @@ def _compared(run: Run, baseline: Run, lines: Lines, base: LatencyColumns, commo
     }
 
 
+def _end(run: Run, *times: Sequence[float | None]) -> float | None:
+    """When tuning ended; None if no times are recorded."""
+    known = [at_s for at_s in (run.elapsed_s, *(line[-1] for line in times if line)) if at_s is not None]
+    return max(known, default=None)
+
+
 def _common_total(common: Sequence[Match], position: int) -> float | None:
     return total(match.tasks[position].weighted_latency_s for match in common)
 
@@ -63,7 +69,8 @@ def _common_total(common: Sequence[Match], position: int) -> float | None:
 def _same_work(run: Run, other: Run) -> bool:
     """Whether the two estimates are sums over the same tasks."""
     whole = all(each.tasks_chosen == each.tasks_total for each in (run, other))
-    return run.network_id == other.network_id and (whole or _chosen_tasks(run) == _chosen_tasks(other))
+    known = run.network_id is not None and run.network_id == other.network_id
+    return known and (whole or _chosen_tasks(run) == _chosen_tasks(other))
 
 
 def _chosen_tasks(run: Run) -> set[int]:

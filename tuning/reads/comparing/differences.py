@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from tuning.models import Run
-from tuning.wording import numbered, target_name
+from tuning.wording import SIMULATED, numbered, target_names
 
 from .matching import Match
 from .shapes import CaveatDict, DifferentOptionDict
@@ -28,15 +28,19 @@ def different_options(runs: Sequence[Run]) -> list[DifferentOptionDict]:
 
 def _settings(run: Run) -> dict[str, Any]:
     """The run's settings and versions, named as in the API."""
-    parts = {"network_options": run.network.options, "options": run.options, "versions": run.versions}
+    parts = {"network_options": run.network_options, "options": run.options, "versions": run.versions}
     return {
-        "network": run.network.name,
+        "network": run.network_name,
         "engine": run.engine,
         "target": run.target,
         "device": run.device,
         "trials_budget": run.trials_budget,
         "time_limit_s": run.time_limit_s,
     } | {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+
+
+def _network(run: Run) -> str:
+    return " ".join([run.network_name or "", *(f"{name}={value}" for name, value in run.network_options.items())])
 
 
 class Aspect(NamedTuple):
@@ -46,7 +50,8 @@ class Aspect(NamedTuple):
     plural: str
     key: Callable[[Run], Hashable]
     """Equal for equal runs; None if not recorded, which counts as equal to anything."""
-    name: Callable[[Run], str]
+    names: Callable[[Sequence[Run]], list[str]]
+    """Of runs that differ in it."""
     consequence: str
 
 
@@ -55,35 +60,35 @@ ASPECTS = (
         "network",
         "networks",
         lambda run: run.network_id,
-        lambda run: " ".join([run.network.name, *(f"{name}={value}" for name, value in run.network.options.items())]),
+        lambda runs: list(map(_network, runs)),
         "Their estimated latencies are not comparable, only those of the tasks that they share.",
     ),
     Aspect(
         "target",
         "targets",
         lambda run: run.target_fingerprint,
-        lambda run: target_name(run.target),
+        lambda runs: target_names([run.target for run in runs]),
         "Latencies depend on the target as much as on the schedule.",
     ),
     Aspect(
         "device",
         "devices",
-        lambda run: run.device,
-        lambda run: run.device,
+        lambda run: run.device or None,
+        lambda runs: [run.device for run in runs],
         "Latencies, speeds and times depend on where they were measured.",
     ),
     Aspect(
         "engine",
         "engines",
         lambda run: run.engine,
-        lambda run: run.engine,
+        lambda runs: [run.engine for run in runs],
         "Each engine counts trials and time in its own way; latencies are comparable.",
     ),
     Aspect(
         "tvm",
         "versions of TVM",
         lambda run: run.versions.get("apache-tvm"),
-        lambda run: run.versions["apache-tvm"],
+        lambda runs: [run.versions["apache-tvm"] for run in runs],
         "Tasks whose workloads differ between the versions are matched by name and shapes.",
     ),
 )
@@ -93,7 +98,7 @@ def caveats(runs: Sequence[Run], matches: Sequence[Match]) -> list[CaveatDict]:
     """What to know before comparing the figures."""
     found = [_difference(runs, aspect) for aspect in ASPECTS]
     for run in runs:
-        found += [_synthetic(run), _unfinished(run), _chosen(run), _warm(run)]
+        found += [_synthetic(run), _simulated(run), _unfinished(run), _untimed(run), _chosen(run), _warm(run)]
     if any(len({task.weight for task in match.tasks.values()}) > 1 for match in matches):
         found.append(
             _caveat(
@@ -110,7 +115,10 @@ def _difference(runs: Sequence[Run], aspect: Aspect) -> CaveatDict | None:
             groups[key].append(run)
     if len(groups) < 2:
         return None
-    listed = ", ".join(f"{aspect.name(group[0])} ({numbered([run.pk for run in group])})" for group in groups.values())
+    names = aspect.names([group[0] for group in groups.values()])
+    listed = ", ".join(
+        f"{name} ({numbered([run.pk for run in group])})" for name, group in zip(names, groups.values(), strict=True)
+    )
     return _caveat(aspect.kind, f"Different {aspect.plural}: {listed}. {aspect.consequence}")
 
 
@@ -120,6 +128,12 @@ def _synthetic(run: Run) -> CaveatDict | None:
     return _caveat("synthetic", f"Run {run.pk} is synthetic: its figures are generated, not measured.")
 
 
+def _simulated(run: Run) -> CaveatDict | None:
+    if not run.simulator:
+        return None
+    return _caveat("simulator", f"The times of run {run.pk} are {SIMULATED.format(simulator=run.simulator)}")
+
+
 def _unfinished(run: Run) -> CaveatDict | None:
     """Why a run has no estimate."""
     if run.estimated_latency_s is not None:
@@ -127,9 +141,19 @@ def _unfinished(run: Run) -> CaveatDict | None:
     if not run.trials_done:
         return _caveat("no_trial", f"Run {run.pk} has no trials yet.")
     if run.trials_failed == run.trials_done:
-        return _caveat("no_valid_trial", f"Run {run.pk} has no valid trial: all {run.trials_done} have failed.")
-    measured = f"{run.tasks_measured} of {run.tasks_chosen} tasks are measured"
+        return _caveat("no_valid_trial", f"Run {run.pk} has no valid trial: all {run.trials_done:,} have failed.")
+    if any(task.weight is None for task in run.tasks.all()):
+        return _caveat(
+            "no_estimate", f"Run {run.pk} has no estimated latency: the weights of its tasks aren't recorded."
+        )
+    measured = f"{run.tasks_measured:,} of {run.tasks_chosen:,} tasks are measured"
     return _caveat("no_estimate", f"Run {run.pk} has no estimated latency yet: {measured}.")
+
+
+def _untimed(run: Run) -> CaveatDict | None:
+    if run.is_timed:
+        return None
+    return _caveat("untimed", f"When the trials of run {run.pk} ended isn't recorded: it isn't drawn against time.")
 
 
 def _chosen(run: Run) -> CaveatDict | None:
@@ -137,7 +161,7 @@ def _chosen(run: Run) -> CaveatDict | None:
         return None
     return _caveat(
         "chosen",
-        f"Run {run.pk} tunes {run.tasks_chosen} of {run.tasks_total} tasks; its estimate covers only these.",
+        f"Run {run.pk} tunes {run.tasks_chosen:,} of {run.tasks_total:,} tasks; its estimate covers only these.",
     )
 
 

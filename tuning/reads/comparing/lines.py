@@ -52,7 +52,7 @@ def _speed(shown: CurvesDict) -> SpeedColumns:
     before = (0, 0.0)
     for number, at_s in points[stretch - 1 :: stretch]:
         # Trials that end at the same moment count in the next stretch.
-        if at_s > before[1]:
+        if at_s is not None and at_s > before[1]:
             columns["number"].append(number)
             columns["at_s"].append(at_s)
             columns["speed"].append((number - before[0]) / (at_s - before[1]))

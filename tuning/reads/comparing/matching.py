@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tuning.models import Task
 
 from .shapes import MatchedBy
+
+AUTOTVM = "autotvm"
 
 
 @dataclass
@@ -25,7 +28,7 @@ class Match:
 
 
 def matched(tasks: Sequence[Sequence[Task]]) -> list[Match]:
-    """Match tasks by workload, and the remaining ones by name and shapes."""
+    """Match tasks by workload, the remaining ones by name and shapes, and those of different engines by shapes alone."""
     alike: dict[Hashable, list[Match]] = defaultdict(list)
     matches = []
     for group in _by_workload(tasks):
@@ -38,7 +41,7 @@ def matched(tasks: Sequence[Sequence[Task]]) -> list[Match]:
         else:
             alike[key].append(match)
             matches.append(match)
-    return matches
+    return _across_engines(matches)
 
 
 def _by_workload(tasks: Sequence[Sequence[Task]]) -> Iterable[dict[int, Task]]:
@@ -54,3 +57,46 @@ def _by_workload(tasks: Sequence[Sequence[Task]]) -> Iterable[dict[int, Task]]:
 
 def _shapes(task: Task) -> Hashable:
     return tuple((tuple(arg["shape"]), arg["dtype"]) for arg in task.args)
+
+
+def _across_engines(matches: Sequence[Match]) -> list[Match]:
+    """Merge matches of different engines whose tensors have the same sizes: engines share neither hashes nor names.
+
+    Tasks with all the same tensors come first.
+    """
+    for is_alike in (_has_same_sizes, _has_inputs_of_the_other):
+        kept: list[Match] = []
+        for match in matches:
+            home = next((one for one in kept if _may_join(one, match) and is_alike(one.first, match.first)), None)
+            if home:
+                home.tasks |= match.tasks
+                home.by = "shapes"
+            else:
+                kept.append(match)
+        matches = kept
+    return list(matches)
+
+
+def _may_join(one: Match, other: Match) -> bool:
+    engines = {task.run.engine for task in one.tasks.values()}
+    return one.tasks.keys().isdisjoint(other.tasks) and engines.isdisjoint(
+        task.run.engine for task in other.tasks.values()
+    )
+
+
+def _has_same_sizes(one: Task, other: Task) -> bool:
+    return len(one.args) > 1 and _sizes(one) == _sizes(other)
+
+
+def _has_inputs_of_the_other(one: Task, other: Task) -> bool:
+    """AutoTVM's tasks have the inputs of one operator, others also have what is fused with it, and the output."""
+    pairs = ((one, other), (other, one))
+    return any(
+        inputs.run.engine == AUTOTVM and len(inputs.args) > 1 and _sizes(inputs) <= _sizes(whole)
+        for inputs, whole in pairs
+    )
+
+
+def _sizes(task: Task) -> Counter[int]:
+    """The tensors by their number of elements, which doesn't depend on the layout."""
+    return Counter(prod(arg["shape"]) for arg in task.args)

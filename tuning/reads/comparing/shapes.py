@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from tuning.models import RunDict
 from tuning.reads.curves import LatencyColumns
 
-MatchedBy = Literal["workload", "name"]
+MatchedBy = Literal["workload", "name", "shapes"]
 
 
 class SpeedColumns(TypedDict):
@@ -24,7 +24,7 @@ class ReachedDict(TypedDict):
     """The trial number and the seconds at which a run reached the baseline's estimate."""
 
     number: int
-    at_s: float
+    at_s: float | None
 
 
 class ComparedRunDict(TypedDict):
@@ -38,7 +38,7 @@ class ComparedRunDict(TypedDict):
 
     run: RunDict
     comparable: bool
-    end_s: float
+    end_s: float | None
     estimate: LatencyColumns
     speed: SpeedColumns
     average_speed: float | None
@@ -55,7 +55,7 @@ class ComparedCellDict(TypedDict):
     """
 
     task: int
-    weight: int
+    weight: int | None
     trials: int
     failed: int
     trials_share: float | None
@@ -68,7 +68,8 @@ class ComparedCellDict(TypedDict):
 class ComparedTaskDict(TypedDict):
     """A task that several runs have; `cells` in the order of the runs, null where a run doesn't have it.
 
-    `matched_by` is `workload` if its hash is the same in all of them, or `name` if it was matched by name and shapes.
+    `matched_by` is `workload` if its hash is the same in all of them, `name` if it was matched by name and shapes, or `shapes` if it is
+    a task of different engines whose tensors have the same numbers of elements.
     `contribution_s` is its total in the baseline, otherwise the largest total of any run; null if none is measured.
     """
 

@@ -1,0 +1,60 @@
+"""What pages say of a run depends on who tunes it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.world import claimed, make_run, make_tasks
+from tuning.models import Run
+from tuning.work.failures import nothing_valid
+
+pytestmark = pytest.mark.django_db
+
+
+def words_of(origin: str, status: str, **values: object) -> tuple[str, str]:
+    """The phase and the coverage."""
+    device = "cpu" if origin == "launched" else ""
+    run = make_run(origin=origin, status=status, device=device, **values)
+    words = run.to_dict(tasks=[])["words"]
+    return words["phase"], words["coverage"]
+
+
+@pytest.mark.parametrize(
+    ("origin", "status", "phase", "words"),
+    [
+        ("launched", "queued", None, "queued: next on this device"),
+        ("launched", "running", "loading", "loading TVM and the network"),
+        ("launched", "stopping", None, "stopping after the trial being measured"),
+        ("imported", "running", "loading", "reading its log"),
+        ("watched", "queued", None, "queued: waiting for a worker"),
+        ("watched", "running", "loading", "reading its file"),
+        ("watched", "running", "quiet", "nothing has come for ten minutes"),
+        ("watched", "stopping", None, "no longer watched"),
+        ("streamed", "stopping", None, "stopping after the batch that its script measures"),
+    ],
+)
+def test_what_it_is_doing(origin: str, status: str, phase: str | None, words: str) -> None:
+    assert words_of(origin, status, phase=phase)[0] == words
+
+
+def test_only_tasks_of_this_sites_runs_are_extracted() -> None:
+    assert words_of("launched", "queued")[1] == "tasks not extracted yet"
+    assert words_of("streamed", "running")[1] == "no task yet"
+
+
+def test_only_this_sites_runs_try_a_task_again() -> None:
+    run = claimed(make_run())
+    (task,) = make_tasks(run, 1)
+    task.trials = task.failed = 2
+    assert "tried again" in run.alerts([task])[0]["message"]
+    run.origin = Run.Origin.STREAMED
+    assert run.alerts([task])[0]["message"].endswith("so there is no estimate.")
+
+
+def test_why_nothing_was_valid() -> None:
+    run = make_run(trials_budget=10_000)
+    assert "the engine found no candidate" in nothing_valid(run)
+    run.origin = Run.Origin.STREAMED
+    assert nothing_valid(run) == "No trial was measured."
+    run.trials_done = run.trials_failed = 7296
+    assert nothing_valid(run) == "None of the 7,296 trials was valid."

@@ -1,0 +1,62 @@
+"""Files in pieces that are large enough to be sent one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuning.validation import Conflict
+
+from .console import Printed
+
+PIECE_BYTES = 1 << 17
+Pieces = Iterator[bytes]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of one or several runs; `name` is the part after the runs' own name."""
+
+    name: str
+    content_type: str
+    version: str
+    """Changes with the content."""
+    pieces: Pieces
+    size: int | None = None
+    """In bytes, if known in advance."""
+
+
+def console_file(source: Printed, name: str = "console.log") -> File:
+    """The console log so far. Raises `Conflict` if nothing has been printed yet."""
+    log = source.console_log
+    if not (log.exists() and (size := log.stat().st_size)):
+        raise Conflict("Nothing has been printed yet.")
+    version = f"console {size} {log.stat().st_mtime_ns}"
+    return File(name, "text/plain; charset=utf-8", version, file_pieces(log, size), size)
+
+
+def file_pieces(path: Path, size: int) -> Pieces:
+    """The first `size` bytes of a file that may be growing."""
+    with path.open("rb") as file:
+        while size and (piece := file.read(min(PIECE_BYTES, size))):
+            size -= len(piece)
+            yield piece
+
+
+def joined(parts: Iterable[bytes]) -> Pieces:
+    """The parts, gathered to larger pieces."""
+    gathered: list[bytes] = []
+    size = 0
+    for part in parts:
+        gathered.append(part)
+        size += len(part)
+        if size >= PIECE_BYTES:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    yield b"".join(gathered)
+
+
+def cell(text: str) -> str:
+    """The text as spreadsheets show it: they would run one that begins like a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

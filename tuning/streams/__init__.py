@@ -1,0 +1,1 @@
+"""Runs that are measured elsewhere: scripts that send their trials, and files that others write."""

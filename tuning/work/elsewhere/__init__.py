@@ -1,0 +1,1 @@
+"""Runs that others tune while the site looks on."""

@@ -1,0 +1,49 @@
+"""What an engine is told at its start: the run, and how much of it is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from tuning.engines.wire.engines import ENGINES
+from tuning.engines.wire.legacy import RELAY, LegacyOptions, LegacyStart, relay_spec
+from tuning.engines.wire.protocol import Options, Start
+from tuning.host import devices, interpreters
+from tuning.models import Run
+
+from .engine_process import AnyStart
+from .warm_start import warm_starts
+
+
+def starting(run: Run, elapsed_s: float) -> tuple[AnyStart, Path, Path | None]:
+    """The arguments of `EngineProcess` after the engine's name. Raises `interpreters.NoInterpreter` and `devices.NotAllowed`."""
+    if not ENGINES[run.engine].legacy:
+        return Start(**_common(run, elapsed_s), options=cast("Options", _options(run))), run.console_log, None
+    interpreter = interpreters.path_of(run.interpreter)
+    network = run.tuned_network.spec()
+    start = LegacyStart(
+        **_common(run, elapsed_s),
+        engine=run.engine,
+        relay=relay_spec(network) if network.name in RELAY and not network.file else None,
+        options=cast("LegacyOptions", _options(run)),
+    )
+    return start, run.console_log, interpreter
+
+
+def _common(run: Run, elapsed_s: float) -> dict[str, Any]:
+    return {
+        "run_id": run.pk,
+        "network": run.tuned_network.spec(),
+        "target": run.target,
+        "trials_budget": run.trials_budget or 0,
+        "trials_done": run.trials_done,
+        "elapsed_s": elapsed_s,
+        "work_dir": str(run.work_dir),
+        "time_limit_s": run.time_limit_s,
+        "remote": devices.remote_of(run.device),
+        "expect_warm_start": warm_starts(run),
+    }
+
+
+def _options(run: Run) -> Any:
+    return ENGINES[run.engine].options_of(run.options)
