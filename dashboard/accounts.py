@@ -29,6 +29,7 @@ COMPILE = "tuning.add_compilation"
 CHANGE_COMPILATION = "tuning.change_compilation"
 """Benchmark again."""
 CANCEL = "tuning.cancel_compilation"
+CANCEL_IMPORT = "tuning.cancel_import"
 UPLOAD = "tuning.add_network"
 """Upload models and extract tasks."""
 DELETE_NETWORK = "tuning.delete_network"
@@ -49,7 +50,7 @@ MANAGE_PROJECT = "tuning.change_project"
 CREATE_PROJECT = "tuning.add_project"
 DELETE_PROJECT = "tuning.delete_project"
 
-OPERATE = (LAUNCH, CHANGE, STOP, DELETE, COMPILE, CHANGE_COMPILATION, CANCEL, UPLOAD)
+OPERATE = (LAUNCH, CHANGE, STOP, DELETE, COMPILE, CHANGE_COMPILATION, CANCEL, CANCEL_IMPORT, UPLOAD)
 """What operators may do besides looking."""
 ROLES = {
     "viewer": (VIEW,),
@@ -57,7 +58,7 @@ ROLES = {
     "admin": (VIEW, *OPERATE, DELETE_NETWORK, MANAGE_PROJECT),
 }
 """What each role in a project allows, weakest first."""
-OWN = (STOP, DELETE, CANCEL)
+OWN = (STOP, DELETE, CANCEL, CANCEL_IMPORT)
 """What operators may do only with what they launched themselves, unless the project is shared."""
 ADMIN = "admin"
 """The group of those who manage the site: every permission, in every project."""
@@ -117,6 +118,8 @@ class On:
 
 def refusal(permission: str) -> str:
     """Why a member of the project isn't allowed something."""
+    if permission == CANCEL_IMPORT:
+        return "Only who started the import and the project's admins may do this."
     if permission == CANCEL:
         return "Only those who asked for it or launched the run, and the project's admins, may do this."
     if permission in OWN:

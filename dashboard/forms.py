@@ -8,21 +8,31 @@ from operator import itemgetter
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.forms import BoundField
+from django.utils.html import format_html, format_html_join
 from typing_extensions import TypedDict
 
 from tuning.actions import launching, projects
+from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
 from tuning.reads import device_status, network_list
 from tuning.reads.network_list import NetworkDict
 from tuning.validation import OptionDict, Type
 
 OPTION = "network_options.{network}.{option}"
 """Field name of a network's option: several networks may have an option of the same name."""
-PLAIN = ("trials_per_batch", "seed")
+PLAIN = ("tuner", "trials_per_batch", "seed")
 """Options that most users set; the others are collapsed."""
 CHOSEN_FOR_YOU = ("seed", "build_workers")
 """Options that get a value even if none is given."""
+
+
+VTA_ENGINE = "autotvm"
+OLDER_TARGET = (
+    "<code>this</code> for this machine’s CPU, text as older TVMs write it, such as <code>llvm -mcpu=core-avx2</code>, "
+    "or a target as JSON."
+)
 
 
 class NetworkChoice(TypedDict):
@@ -49,10 +59,19 @@ class LaunchForm(forms.Form):
 
     def __init__(self, user: User, data: Mapping[str, Any] | None = None, **more: Any) -> None:
         super().__init__(data, use_required_attribute=False, label_suffix="", **more)
+        asked = self.data.get("engine") or self.initial.get("engine")
+        self.tunes_with: str = asked if asked in ENGINES and (settings.LEGACY_PYTHON or data) else META_SCHEDULE
+        self.engines = list(ENGINES.values()) if settings.LEGACY_PYTHON else []
+        self.fields["engine"] = forms.CharField(required=False, initial=self.tunes_with, widget=forms.HiddenInput)
+        self.fields["interpreter"] = self._interpreter_field()
+        self.tags = not ENGINES[self.tunes_with].legacy
+        """Whether a target may be a tag."""
+        if not self.tags:
+            self.fields["target"].help_text = OLDER_TARGET + self._vta_builds()
         self.projects = [project.name for project in projects.usable(user, projects.LAUNCH)]
         self.fields["project"] = self._project_field()
         self.networks = self._networks(user)
-        self.options = launching.tuning_options()
+        self.options = launching.tuning_options(self.tunes_with)
         self.fields["network"].initial = self.networks[0]["name"]
         self.fields["device"] = self._device_field()
         for option in (*launching.budget_options(), *self.options):
@@ -67,7 +86,8 @@ class LaunchForm(forms.Form):
         """The input as `runs.launch` takes it."""
         network = self.data.get("network", "")
         options = (*launching.budget_options(), *self.options)
-        names = ("project", "name", "target", "device", *(option["name"] for option in options))
+        choices = ("project", "engine", "interpreter", "name", "target", "device")
+        names = (*choices, *(option["name"] for option in options))
         return {
             "network": network,
             "network_options": {option: self.data.get(field, "") for option, field in self._option_fields(network)},
@@ -77,22 +97,30 @@ class LaunchForm(forms.Form):
     def refuse(self, wrong: Mapping[str, str]) -> None:
         """Adds the errors of `runs.launch` to their fields."""
         self.full_clean()
-        prefix = f"network_options.{self.data.get('network', '')}."
         for name, message in wrong.items():
-            field = name.replace("network_options.", prefix)
+            field = self.field_of(name)
             if field not in self.fields:
                 self.add_error(None, f"{name}: {message}")
                 continue
             self.add_error(field, message)
             self.fields[field].widget.attrs["aria-describedby"] = f"{self[field].auto_id}_error about_{field}"
 
+    def field_of(self, name: str) -> str:
+        """The field for what `runs.launch` calls so."""
+        return name.replace("network_options.", f"network_options.{self.data.get('network', '')}.")
+
     def families(self) -> list[tuple[str, list[NetworkChoice]]]:
         """The networks by family, with the bound fields of their options."""
         families = groupby(self.networks, key=itemgetter("family"))
         return [(family, [self._choice(network) for network in networks]) for family, networks in families]
 
+    def about(self) -> str:
+        """What the chosen engine is."""
+        return ENGINES[self.tunes_with].description
+
     def plain(self) -> list[BoundField]:
-        return [self[name] for name in (*(option["name"] for option in launching.budget_options()), *PLAIN)]
+        plain = [option["name"] for option in self.options if option["name"] in PLAIN]
+        return [self[name] for name in (*(option["name"] for option in launching.budget_options()), *plain)]
 
     def advanced(self) -> list[BoundField]:
         return [self[option["name"]] for option in self.options if option["name"] not in PLAIN]
@@ -113,10 +141,33 @@ class LaunchForm(forms.Form):
             help_text="Its members see the run.",
         )
 
+    def _vta_builds(self) -> str:
+        """How to tune for VTA, if an interpreter can."""
+        if self.tunes_with != VTA_ENGINE:
+            return ""
+        builds = device_status.vta_builds().items()
+        told = format_html_join(
+            ", ",
+            "{} is for <code>{}</code> (<code>{}</code>)",
+            [(name, one["target"], one["model"]) for name, one in builds],
+        )
+        return format_html(" For VTA, <code>ext_dev -device=vta</code>: the build of {}.", told) if told else ""
+
     def _networks(self, user: User) -> list[NetworkDict]:
         """Those that the project can tune that is chosen."""
         project = self["project"].value()
-        return [one for one in network_list.networks(user) if one["project"] in (None, project)]
+        return [one for one in network_list.networks(user, self.tunes_with) if one["project"] in (None, project)]
+
+    def _interpreter_field(self) -> forms.Field:
+        """Of an engine that runs under another interpreter; the others have none to choose."""
+        names = list(settings.LEGACY_PYTHON) if ENGINES[self.tunes_with].legacy else []
+        return forms.CharField(
+            label="Interpreter",
+            required=False,
+            initial=names[0] if names else None,
+            widget=forms.Select(choices=[(name, name) for name in names]) if names else forms.HiddenInput(),
+            help_text="With a TVM that has the engine; Devices shows what each can do.",
+        )
 
     def _device_field(self) -> forms.Field:
         """With what was entered among the choices: a tracker may have lost that key meanwhile."""
@@ -201,6 +252,14 @@ def _integers(_option: OptionDict) -> forms.Widget:
     return forms.TextInput(attrs={"placeholder": "all", "inputmode": "numeric"})
 
 
+def _choices(option: OptionDict) -> forms.Widget:
+    return forms.TextInput(attrs={"placeholder": "all", "title": ", ".join(option["choices"] or ())})
+
+
+def _text(_option: OptionDict) -> forms.Widget:
+    return forms.TextInput(attrs={"placeholder": "none"})
+
+
 def _number(option: OptionDict) -> forms.Widget:
     bounds = {"min": option["minimum"], "max": option["maximum"]}
     attributes = {name: f"{bound:.16g}" for name, bound in bounds.items() if bound is not None}
@@ -216,4 +275,6 @@ _WIDGETS: dict[Type, Callable[[OptionDict], forms.Widget]] = {
     "number": _number,
     "boolean": _yes_or_no,
     "choice": _choice,
+    "choices": _choices,
+    "text": _text,
 }

@@ -55,6 +55,10 @@ def _some(pattern: str, example: str) -> Callable[[list[str]], None]:
     return check
 
 
+def _wrong(variable: str, why: str) -> EnvError:
+    return EnvError(f'Environment variable "{variable}" invalid: {why}')
+
+
 def _trackers() -> dict[str, Address]:
     """The trackers' addresses by name. Raises `EnvError`."""
     entries: list[str] = env.list("TUNEBOARD_TRACKERS", [])
@@ -69,6 +73,30 @@ def _trackers() -> dict[str, Address]:
             raise EnvError(f'Environment variable "TUNEBOARD_TRACKERS" invalid: there are two trackers {match[1]!r}')
         found[match[1]] = Address(match[2] or match[3], int(match[4]))
     return found
+
+
+def _legacy_python() -> dict[str, Path]:
+    """The interpreters with an older TVM by name. Raises `EnvError`."""
+    entries: list[str] = env.list("TUNEBOARD_LEGACY_PYTHON", [])
+    found: dict[str, Path] = {}
+    for entry in entries:
+        match = re.fullmatch(r"([a-z0-9][a-z0-9.-]{0,19})=(/\S.*)", entry.strip())
+        if not match:
+            raise _wrong("TUNEBOARD_LEGACY_PYTHON", f"{entry!r}: write it like tvm0.9=/opt/tvm0.9/bin/python")
+        name, path = match[1], Path(match[2])
+        if name in found:
+            raise _wrong("TUNEBOARD_LEGACY_PYTHON", f"there are two interpreters {name!r}")
+        if not path.is_file() or not os.access(path, os.X_OK):
+            raise _wrong("TUNEBOARD_LEGACY_PYTHON", f"{path} isn't a program that can be started")
+        found[name] = path
+    return found
+
+
+def _absolute(values: list[str]) -> None:
+    """Check that each value is an absolute path."""
+    for value in values:
+        if not Path(value).is_absolute():
+            raise ValidationError(f"{value!r}: write an absolute path, like /home/ada/logs")
 
 
 def _redis_url(value: str) -> None:
@@ -109,6 +137,14 @@ INSPECTIONS_PER_USER: int = env.int("TUNEBOARD_INSPECTIONS_PER_USER", 2, validat
 UPLOADS: int = env.int("TUNEBOARD_UPLOADS", 4, validate=validate.Range(min=1, max=1000))
 """Uploads at once, from the first byte of their body to the answer."""
 UPLOADS_PER_USER: int = env.int("TUNEBOARD_UPLOADS_PER_USER", 2, validate=validate.Range(min=1, max=1000))
+IMPORT_UNPACKED_GB: float = env.float("TUNEBOARD_IMPORT_UNPACKED_GB", 16.0, validate=validate.Range(min=0.001))
+"""GiB that imported log files may have, unpacked."""
+IMPORT_LINES: int = env.int("TUNEBOARD_IMPORT_LINES", 10_000_000, validate=validate.Range(min=1, max=2**31 - 1))
+"""Lines that the logs of one import may have."""
+IMPORTS_PER_USER: int = env.int("TUNEBOARD_IMPORTS_PER_USER", 4, validate=validate.Range(min=1, max=1000))
+"""Imports that one user may have queued or running."""
+STREAMS_PER_USER: int = env.int("TUNEBOARD_STREAMS_PER_USER", 50, validate=validate.Range(min=1, max=100_000))
+"""Runs of one user that scripts may be sending to."""
 SOCKETS: int = env.int("TUNEBOARD_SOCKETS", 2000, validate=validate.Range(min=1, max=100_000))
 """Live pages at once of each web process."""
 SOCKETS_PER_USER: int = env.int("TUNEBOARD_SOCKETS_PER_USER", 100, validate=validate.Range(min=1, max=100_000))
@@ -123,6 +159,13 @@ BENCHMARK_S: float = env.float("TUNEBOARD_BENCHMARK_S", 60.0, validate=validate.
 KEEP_DELETED_DAYS: float = env.float("TUNEBOARD_KEEP_DELETED_DAYS", 7.0, validate=validate.Range(min=0, max=3650))
 """Days for which a deleted run can be restored before it is removed for good, with its folder."""
 
+WATCH_FOLDERS: list[str] = env.list("TUNEBOARD_WATCH_FOLDERS", [], validate=_absolute)
+"""Folders of whose record files users may have workers follow; none for none."""
+WATCHES: int = env.int("TUNEBOARD_WATCHES", 8, validate=validate.Range(min=1, max=100))
+"""How many files this machine's worker follows at once."""
+WATCHES_PER_USER: int = env.int("TUNEBOARD_WATCHES_PER_USER", 4, validate=validate.Range(min=1, max=100_000))
+"""Files of one user that workers may follow, or that wait for it."""
+
 AUDIT_DAYS: int = env.int("TUNEBOARD_AUDIT_DAYS", 365, validate=validate.Range(min=0, max=36_500))
 """Days for which entries of the audit log are kept; 0 for ever."""
 
@@ -132,6 +175,9 @@ DEVICE_PATIENCE_S: float = env.float("TUNEBOARD_DEVICE_PATIENCE", 60.0, validate
 """Seconds without any device after which a run on remote devices ends."""
 REMOTE_RUNS: int = env.int("TUNEBOARD_REMOTE_RUNS", 2, validate=validate.Range(min=1, max=64))
 """How many runs on remote devices this machine's worker tunes at once: they share its cores for search and builds."""
+
+LEGACY_PYTHON: dict[str, Path] = _legacy_python()
+"""The interpreters that run auto_scheduler and AutoTVM, by name: TVM has dropped both."""
 
 
 def _webhooks(values: list[str]) -> None:
@@ -316,10 +362,6 @@ _ROLES = ("viewer", "operator", "admin")
 """As in `dashboard.accounts`, which can't be imported yet."""
 
 
-def _wrong(variable: str, why: str) -> EnvError:
-    return EnvError(f'Environment variable "{variable}" invalid: {why}')
-
-
 def _issuer() -> str:
     """The provider's URL, exactly as it writes it itself; empty without single sign-on. Raises `EnvError`."""
     issuer: str = env.str("TUNEBOARD_OIDC_ISSUER", "").strip()
@@ -478,6 +520,7 @@ X_FRAME_OPTIONS = "DENY"
 FILE_UPLOAD_TEMP_DIR = VAR
 """Not /tmp, which may be small or in memory."""
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FILES = 2000
 """Maximum bytes of a request body; larger ones get a 413 without being read."""
 
 STATIC_URL = "static/"

@@ -10,6 +10,7 @@ from dashboard.views import (
     compilations,
     devices,
     health,
+    imports,
     launch,
     library,
     metrics,
@@ -20,7 +21,7 @@ from dashboard.views import (
 )
 from dashboard.views.admin import audit, people, projects, system
 from dashboard.views.admin import metrics as admin_metrics
-from dashboard.views.runs import compare, listing, notes, page, tasks, trials
+from dashboard.views.runs import compare, listing, notes, page, scripts, tasks, trials
 
 from .api import api
 from .hosting import HEALTH
@@ -45,6 +46,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:pk>/resume/", page.run_resume, name="run_resume"),
     path("runs/<int:pk>/extend/", page.run_extend, name="run_extend"),
     path("runs/<int:pk>/compile/", compilations.compile_run, name="run_compile"),
+    path("imports/new/", imports.import_new, name="import_new"),
+    path("imports/<int:pk>/", imports.import_page, name="import_page"),
+    path("imports/<int:pk>/cancel/", imports.import_cancel, name="import_cancel"),
     path("compare/", compare.compare_page, name="compare"),
     path("compilations/<int:pk>/", compilations.compilation_page, name="compilation_page"),
     path("compilations/<int:pk>/figures/", compilations.compilation_figures, name="compilation_figures"),
@@ -54,6 +58,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:pk>/tasks/<int:index>/figures/", tasks.task_figures, name="task_figures"),
     path("networks/", networks.network_list, name="network_list"),
     path("networks/builtin/<str:name>/", networks.builtin_page, name="builtin_page"),
+    path("networks/script/", scripts.own_script, name="own_script"),
+    path("networks/script/watch/", scripts.watch_start, name="watch_start"),
     path("networks/<int:pk>/", networks.network_page, name="network_page"),
     path("networks/<int:pk>/extract/", networks.network_extract, name="network_extract"),
     path("networks/<int:pk>/delete/", networks.network_delete, name="network_delete"),

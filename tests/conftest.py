@@ -2,7 +2,8 @@
 
 Fixtures for other tests: `database_env` (environment of a process that sees the test database; the test must be
 `django_db(transaction=True)`), `live_site` (the whole site, shared by the session), `new_site` (a site that a test
-may break), `page` (a page of Chromium), `signed_in` (a page signed in to `live_site`).
+may break), `empty_site` (one before its very first start), `page` (a page of Chromium), `signed_in` (a page signed in
+to `live_site`).
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ from django.db import connection
 
 from tests.benchmarks.web import chromium
 from tests.live import LiveSite, environment
+from tests.sites import SiteMaker
+from tuning import audit
+from tuning.audit.refusals import Refusals
 from tuning.engines.wire.lifeline import die_with
 from tuning.host import valkey
-from tuning.host.postgresql import new_database, url_of
+from tuning.host.postgresql import url_of
 
-pytest_plugins = ["tests.engine_fixtures", "tests.compile_fixtures", "tests.openid_fixtures"]
+pytest_plugins = ["tests.engine_fixtures", "tests.compile_fixtures", "tests.legacy_fixtures", "tests.openid_fixtures"]
 
 DATABASE_FIXTURES = {"db", "transactional_db", "live_site"}
-SLOW_FIXTURES = {"live_site", "new_site", "site_maker", "browser"}
+SLOW_FIXTURES = {"site_maker", "browser"}
 SLOW_MARKS = ("tvm", "browser", "rare")
 
 # No deadline: a busy machine is slow, which is not the code's fault.
@@ -127,39 +131,47 @@ def database_env(transactional_db: None) -> dict[str, str]:
     return environment(settings.VAR, url) | {"REDIS_URL": settings.REDIS_URL}
 
 
-@pytest.fixture(scope="session")
-def site_maker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], LiveSite]]:
-    sites: list[LiveSite] = []
-
-    def make() -> LiveSite:
-        var = tmp_path_factory.mktemp("site") / "var"
-        worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
-        sites.append(LiveSite(var, new_postgresql_database(f"site_{worker}_{len(sites)}")))
-        return sites[-1]
-
-    yield make
-    for site in sites:
-        site.close()
-
-
-def new_postgresql_database(name: str) -> str | None:
-    """Creates an empty database if the tests run on PostgreSQL; returns its URL."""
-    server = os.environ.get("TUNEBOARD_TEST_DATABASE_URL")
-    return new_database(server, name) if server else None
+@pytest.fixture(autouse=True)
+def own_refusals() -> Iterator[None]:
+    """The audit log has only some of many refusals in a minute: those of other tests don't count."""
+    before = audit._refusals
+    audit._refusals = Refusals()
+    yield
+    audit._refusals = before
 
 
 @pytest.fixture(scope="session")
-def live_site(site_maker: Callable[[], LiveSite]) -> LiveSite:
-    """The whole site as `manage.py up --no-demo` starts it: web, workers and broker. Tests must not break it."""
-    site = site_maker()
+def site_maker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SiteMaker]:
+    """Makes sites. `prepared()` has what the first start makes, `empty()` has nothing: no folder, and no table."""
+    maker = SiteMaker(lambda: tmp_path_factory.mktemp("site") / "var", os.environ.get("TUNEBOARD_TEST_DATABASE_URL"))
+    yield maker
+    maker.close()
+
+
+@pytest.fixture(scope="session")
+def live_site(site_maker: SiteMaker) -> LiveSite:
+    """The whole site as `manage.py up --no-demo` starts it: web, workers and broker. Tests must not break it.
+
+    A minute of each benchmark would prove no more than a second of it.
+    """
+    site = site_maker.prepared()
+    site.env["TUNEBOARD_BENCHMARK_S"] = "1"
     site.start()
     return site
 
 
 @pytest.fixture
-def new_site(site_maker: Callable[[], LiveSite]) -> Iterator[LiveSite]:
-    """A site, not started yet, that the test may break."""
-    site = site_maker()
+def new_site(site_maker: SiteMaker) -> Iterator[LiveSite]:
+    """A site that isn't running, with nothing in its database, that the test may break."""
+    site = site_maker.prepared()
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def empty_site(site_maker: SiteMaker) -> Iterator[LiveSite]:
+    """A site that was never started: for tests of what the first start or command makes. It takes seconds longer."""
+    site = site_maker.empty()
     yield site
     site.close()
 

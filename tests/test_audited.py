@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
@@ -23,8 +24,9 @@ from tuning.actions import curation, members, projects
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
 from tuning.host import targets
-from tuning.models import AuditEntry, Delivery, Network, Project, Run
+from tuning.models import AuditEntry, Delivery, Import, Network, Project, Run
 from tuning.queue import jobs
+from tuning.streams import receiving
 from tuning.work import inspection
 
 pytestmark = pytest.mark.django_db
@@ -32,9 +34,11 @@ NOTHING_CHANGES = {
     "POST /api/v1/runs/check": "says what a launch would do",
     "POST /runs/new/check/": "says what a launch would do",
     "POST /runs/notes/preview/": "renders text",
+    "POST /api/v1/streams/1/trials": "is one of many in a stream, which has an entry for its beginning and its end",
 }
-"""Routes that read with an unsafe method."""
+"""Routes that need no entry."""
 Body = dict[str, Any]
+OPENING: Body = {"stream": "mine", "session": "s", "engine": "autotvm", "target": "llvm"}
 NEW_PASSWORD: Body = {
     "old_password": "correct horse",
     "new_password1": "a battery staple",
@@ -92,6 +96,21 @@ def somebody() -> Body:
     return {"name": make_user("viewer").username, "role": "operator"}
 
 
+def streamed() -> int:
+    return receiving.begin(OPENING, None)["run"]
+
+
+def watchable() -> Body:
+    record = {
+        "input": ["llvm", "dense", [["TENSOR", [1, 8], "float32"]], {}],
+        "config": {"index": 0, "code_hash": None, "entity": []},
+    }
+    folder = Path(settings.VAR)
+    (folder / "log.json").write_text(json.dumps(record | {"result": [[1e-3], 0, 0.5, 1e9], "version": 0.2}) + "\n")
+    settings.WATCH_FOLDERS = [str(folder)]
+    return {"path": str(folder / "log.json")}
+
+
 def bulk() -> Body:
     return {"action": "pin", "runs": [ended().pk, ended().pk]}
 
@@ -100,9 +119,19 @@ def model() -> Body:
     return {"file": SimpleUploadedFile("a.onnx", b"model")}
 
 
+def queued_import() -> int:
+    return int(Import.objects.create(project=Project.objects.default()).pk)
+
+
+def log() -> Body:
+    return {"files": SimpleUploadedFile("a.json", b"{}")}
+
+
 API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "POST /api/v1/networks": (lambda: 0, model, "network.upload"),
     "DELETE /api/v1/networks/1": (uploaded, {}, "network.delete"),
+    "POST /api/v1/imports": (lambda: 0, log, "import.start"),
+    "POST /api/v1/imports/1/cancel": (queued_import, {}, "import.cancel"),
     "POST /api/v1/extractions": (lambda: 0, {"network": "mlp"}, "network.extract"),
     "POST /api/v1/runs": (lambda: 0, {"network": "mlp", "trials": 8}, "run.launch"),
     "POST /api/v1/runs/actions": (lambda: 0, bulk, "run.pin"),
@@ -116,6 +145,8 @@ API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "POST /api/v1/runs/1/compilations": (lambda: ended().pk, {"source": "run"}, "run.compile"),
     "POST /api/v1/compilations/1/cancel": (lambda: compiled(status="running"), {}, "compilation.cancel"),
     "POST /api/v1/compilations/1/benchmarks": (compiled, {}, "compilation.benchmark"),
+    "POST /api/v1/streams": (lambda: 0, OPENING, "stream.start"),
+    "POST /api/v1/streams/1/end": (streamed, {"session": "s"}, "stream.end"),
     "POST /api/v1/people": (lambda: 0, {"name": "ada", "role": "viewer"}, "person.create"),
     "POST /api/v1/people/1/login-url": (other, {}, "person.login_url"),
     "PATCH /api/v1/people/1": (other, {"role": "viewer"}, "person.role"),
@@ -139,6 +170,8 @@ PAGES: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "/runs/1/resume/": (lambda: ended().pk, {}, "run.resume"),
     "/runs/1/extend/": (lambda: ended().pk, {"trials": 8}, "run.extend"),
     "/runs/1/compile/": (lambda: ended().pk, {"source": "run"}, "run.compile"),
+    "/imports/1/cancel/": (queued_import, {}, "import.cancel"),
+    "/networks/script/watch/": (lambda: 0, watchable, "run.watch"),
     "/compilations/1/cancel/": (lambda: compiled(status="running"), {}, "compilation.cancel"),
     "/compilations/1/benchmark/": (compiled, {}, "compilation.benchmark"),
     "/networks/builtin/x/": (lambda: "mlp", {"target": "this"}, "network.extract"),
@@ -173,6 +206,7 @@ def without_tvm(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         return Inspected([TensorInfo("x", [1], "float32")], 7, {"Conv": 2}, [])
 
     settings.VAR = tmp_path
+    settings.WATCH_FOLDERS = []
     settings.WEBHOOKS = ["http://127.0.0.1:9/secret"]
     monkeypatch.setattr(inspection, "inspect", inspect)
     monkeypatch.setattr(targets, "resolve", lambda _: {"target": TARGET, "device": "cpu", "label": "znver4"})
@@ -219,7 +253,7 @@ def test_an_operation_leaves_an_entry(operation: str) -> None:
     client = by(make_user("admin"))
     path, given = placed(path, prepare()), made(body)
     AuditEntry.objects.expire(timezone.now() + timedelta(days=1), 100)
-    if "file" in given:
+    if given.keys() & {"file", "files"}:
         response = client.post(path, given)
     else:
         response = client.generic(method, path, json.dumps(given), "application/json")

@@ -39,7 +39,7 @@ from tuning.actions.curation import change_tags
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import TensorInfo
 from tuning.host import targets
-from tuning.models import Compilation, Delivery, Extraction, Membership, Network, Project, Record, Run, Task
+from tuning.models import Compilation, Delivery, Extraction, Import, Membership, Network, Project, Record, Run, Task
 from tuning.queue import jobs
 from tuning.reads import showing
 from tuning.reads.library import is_known, tvm
@@ -61,6 +61,8 @@ OF_PROJECT = {
     "GET /compilations/1/figures/",
     "POST /compilations/1/cancel/",
     "POST /compilations/1/benchmark/",
+    "GET /imports/1/",
+    "POST /imports/1/cancel/",
     "GET /networks/1/",
     "POST /networks/1/extract/",
     "POST /networks/1/delete/",
@@ -69,6 +71,9 @@ OF_PROJECT = {
     "GET /api/v1/networks/1",
     "DELETE /api/v1/networks/1",
     "GET /api/v1/extractions/1",
+    "GET /api/v1/imports/1",
+    "GET /api/v1/imports/1/bad-lines",
+    "POST /api/v1/imports/1/cancel",
     "GET /api/v1/library/1",
     "GET /api/v1/runs/1",
     "PATCH /api/v1/runs/1",
@@ -86,6 +91,7 @@ OF_PROJECT = {
             *("records", "trials.csv", "trials.parquet", "console.log"),
         )
     ),
+    *(f"POST /api/v1/streams/1/{part}" for part in ("trials", "end")),
     "GET /api/v1/compilations/1",
     *(f"GET /api/v1/compilations/1/{part}" for part in ("log", "console.log", "artifact", "manifest", "snippets")),
     "POST /api/v1/compilations/1/cancel",
@@ -110,6 +116,7 @@ LISTS = {
     "GET /admin/projects/",
     "GET /api/v1/projects",
     *(f"GET {path}" for path in ("/", "/runs/", "/runs/new/", "/runs/new/tags/", "/compare/", "/networks/")),
+    "GET /imports/new/",
     *(f"GET {path}" for path in ("/networks/builtin/x/", "/library/", "/account/", "/api/v1/")),
     "GET /api/v1/docs",
     "GET /api/v1/openapi.json",
@@ -117,7 +124,10 @@ LISTS = {
     "GET /api/v1/library",
     "GET /api/v1/runs",
     "GET /api/v1/compare",
+    "GET /api/v1/records",
     "GET /api/v1/tokens",
+    "GET /api/v1/tuneboard.py",
+    "GET /networks/script/",
 }
 """What shows things of the user's projects, or nothing of any."""
 DEVICES = {"GET /devices/", "GET /devices/figures/", "GET /api/v1/devices"}
@@ -129,10 +139,13 @@ ASKING = {
     "POST /runs/notes/preview/",
     "POST /networks/builtin/x/",
     "POST /api/v1/networks",
+    "POST /api/v1/imports",
     "POST /api/v1/extractions",
     "POST /api/v1/runs",
     "POST /api/v1/runs/actions",
     "POST /api/v1/runs/check",
+    "POST /api/v1/streams",
+    "POST /networks/script/watch/",
 }
 """What takes names or numbers in its body; there is a test for each that could name something of the other project."""
 OF_SITE = {
@@ -183,7 +196,7 @@ SEARCHES = (
         f"/api/v1/runs?{query}"
         for query in ("q=veiled", "project=veiled", "tag=both", "status=finished", "show=deleted")
     ),
-    *("/api/v1/runs?limit=1", "/api/v1/compare?runs=1,7", "/api/v1/compare?runs=1,2"),
+    *("/api/v1/runs?limit=1", "/api/v1/compare?runs=1,7", "/api/v1/compare?runs=1,2", "/api/v1/records?runs=1,7"),
     *("/api/v1/library?q=fused", "/api/v1/library?limit=1", f"/api/v1/library/{HASH}"),
 )
 """Lists with choices that find something of the other project for its members."""
@@ -222,6 +235,8 @@ def fill(project: Project, name: str, key: int, user: User, **values: Any) -> Ru
     run.move("running", to="finished")
     write_record_files(run)
     (run.work_dir / "console.log").write_text(f"{name}-console\n")
+    about = [{"name": f"{name}.json", "size": 1, "sha256": "0"}]
+    Import.objects.create(pk=key, project=project, created_by=user, status="finished", files=about)
     change_tags(run, [f"{name}-tag", "both"])
     publish(make_compilation(run, pk=key, created_by=user))
     return run
@@ -464,6 +479,18 @@ class TestWhatABodyNames:
             assert answer.status_code == 422
             assert str(answer.json()).count("veiled") == 1
         assert Extraction.objects.count() == 2
+
+    def test_an_import_knows_neither_the_project_nor_its_networks(self, client: Client) -> None:
+        def send(**more: str) -> Any:
+            return client.post("/api/v1/imports", {"files": SimpleUploadedFile("a.json", b"{}"), **more})
+
+        answer, unknown = send(project="veiled"), send(project="nobody")
+        assert answer.status_code == 422
+        assert (
+            answer.json()["error"]["fields"]["project"].replace("veiled", "nobody")
+            == (unknown.json()["error"]["fields"]["project"])
+        )
+        assert send(network="veiled-net").json()["project"] == "own"
 
     def test_the_form_knows_neither(self, client: Client) -> None:
         for field, veiled in (("network", "veiled-net"), ("project", "veiled")):

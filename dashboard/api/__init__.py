@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http.client import responses
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from ninja.openapi.schema import OpenAPISchema
 from ninja.renderers import BaseRenderer
 
 from dashboard.accounts import VIEW
+from dashboard.http.errors import CODES
 
 from . import audit, compare, compilations, devices, downloads, library, networks, people, projects, runs
 from .auth import needs
 from .errors import handle_errors
+from .incoming import imports, streams
 
 
 class Json(BaseRenderer):
@@ -35,13 +38,21 @@ class OwnFiles(Swagger):
 
 
 class Api(NinjaAPI):
-    """Describes itself once: that takes more than a second, and the description never changes."""
+    """Describes itself once: that takes long, and the description never changes."""
 
     _described: OpenAPISchema | None = None
 
     def get_openapi_schema(self, **where: Any) -> OpenAPISchema:
-        self._described = self._described or super().get_openapi_schema(**where)
+        self._described = self._described or _with_all_errors(super().get_openapi_schema(**where))
         return self._described
+
+
+def _with_all_errors(described: OpenAPISchema) -> OpenAPISchema:
+    """Each operation declares the status 400 alone: see `shapes.ERRORS`."""
+    for operation in (one for path in described["paths"].values() for one in path.values()):
+        answers = operation["responses"]
+        answers.update({status: answers[400] | {"description": responses[status]} for status in CODES})
+    return described
 
 
 api = Api(
@@ -57,10 +68,12 @@ api.add_router("", networks.router)
 api.add_router("", runs.router)
 api.add_router("", compare.router)
 api.add_router("", downloads.router)
+api.add_router("", imports.router)
 api.add_router("", library.router)
 api.add_router("", compilations.router)
 api.add_router("", devices.router)
 api.add_router("", audit.router)
 api.add_router("", people.router)
 api.add_router("", projects.router)
+api.add_router("", streams.router)
 handle_errors(api)

@@ -12,6 +12,7 @@ from ninja.security import SessionAuth as NinjaSessionAuth
 
 from dashboard.accounts import (
     CANCEL,
+    CANCEL_IMPORT,
     CHANGE,
     CHANGE_COMPILATION,
     COMPILE,
@@ -41,6 +42,7 @@ WHAT = {
     COMPILE: "compile runs",
     CHANGE_COMPILATION: "benchmark compilations again",
     CANCEL: "cancel compilations",
+    CANCEL_IMPORT: "cancel imports",
     UPLOAD: "upload models or extract tasks",
     DELETE_NETWORK: "delete models",
     SEE_AUDIT: "see the audit log",

@@ -15,8 +15,9 @@ from tuning.actions.editing import Edit
 from tuning.actions.launching import Budget, Choice, Extension, NetworkChoice
 from tuning.actions.projects import LONGEST_NAME
 from tuning.engines.wire.compiling import CompileOptions
-from tuning.engines.wire.protocol import Options
-from tuning.validation import Invalid, schema_of, unknown
+from tuning.engines.wire.engines import ENGINES
+from tuning.streams.messages import MOST_TASKS, MOST_TRIALS, Batch, Ending, Opening, SentTask, SentTrial
+from tuning.validation import Invalid, properties_of, schema_of, unknown
 
 
 def json_object(request: HttpRequest) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def _plain(required: list[str], example: dict[str, Any], **fields: dict[str, Any
 LAUNCH = _described(
     Choice,
     Budget,
-    Options,
+    *(engine.options for engine in reversed(ENGINES.values())),
     example={"network": "mlp", "target": "this", "trials": 64, "trials_per_batch": 16, "seed": 1},
 )
 EXTRACTION = _described(
@@ -70,6 +71,32 @@ EDIT = _described(Edit, example={"revision": 1, "notes": "Slower than **run 7**:
 EXTENSION = _described(Extension, example={"trials": 64})
 MARKS = _described(Marks, example={"pinned": True, "add_tags": ["baseline"], "remove_tags": ["draft"]})
 ACTION = _described(Action, example={"action": "tag", "runs": [1, 2, 3], "tags": ["baseline"]})
+STREAM = _described(
+    Opening,
+    example={
+        "stream": "resnet-18 on the board",
+        "session": "6f1c0a3e",
+        "engine": "autotvm",
+        "target": "llvm -mcpu=znver4",
+        "network": "resnet-18",
+        "versions": {"apache-tvm": "0.9.0"},
+    },
+)
+STREAM_BATCH = _plain(
+    ["session"],
+    {
+        "session": "6f1c0a3e",
+        "tasks": [{"key": "dense", "name": "dense_nopack.x86", "weight": 1, "flop": 1024000}],
+        "trials": [
+            {"number": 1, "task": "dense", "costs_s": [1.25e-5, 1.27e-5], "at": 1756550400.5},
+            {"number": 2, "task": "dense", "error_no": 7, "error": "RunTimeout: 10 s"},
+        ],
+    },
+    session=properties_of(Batch)["session"],
+    tasks={"type": "array", "maxItems": MOST_TASKS, "items": schema_of(SentTask)},
+    trials={"type": "array", "maxItems": MOST_TRIALS, "items": schema_of(SentTrial)},
+)
+STREAM_END = _described(Ending, example={"session": "6f1c0a3e", "status": "finished"})
 
 _NAME = {"type": "string"}
 _ROLE = {"type": "string", "enum": list(ROLES)}

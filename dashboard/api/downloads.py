@@ -9,11 +9,12 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from ninja import Query, Router
 
-from dashboard.http.access import find
+from dashboard.http.access import find, person
 from dashboard.http.downloads import response
 from tuning.actions import compilations
 from tuning.models import Compilation, Run
 from tuning.reads import artifacts, downloads
+from tuning.reads.comparing import runs_of
 
 from . import queries
 from .shapes import ERRORS
@@ -22,14 +23,14 @@ router = Router(tags=["downloads"])
 V = TypeVar("V", bound=Callable[..., HttpResponseBase])
 
 
-def download(path: str, *content_types: str) -> Callable[[V], V]:
+def download(path: str, *content_types: str, name: str | None = None) -> Callable[[V], V]:
     """Route a view that returns a file, for GET and HEAD."""
     binary = {"schema": {"type": "string", "format": "binary"}}
     ok = {"description": "The file", "content": dict.fromkeys(content_types, binary)}
 
     def routed(view: V) -> V:
         router.api_operation(["HEAD"], path, response=ERRORS, include_in_schema=False)(view)
-        router.get(path, response=ERRORS, openapi_extra={"responses": {200: ok}})(view)
+        router.get(path, response=ERRORS, openapi_extra={"responses": {200: ok}}, url_name=name)(view)
         return view
 
     return routed
@@ -37,10 +38,17 @@ def download(path: str, *content_types: str) -> Callable[[V], V]:
 
 @download("runs/{int:run_id}/records", "application/zip", "application/jsonl")
 def get_records(request: HttpRequest, run_id: int, query: Query[queries.RecordQuery]) -> HttpResponseBase:
-    """Records as a zip of MetaSchedule's two files, which stock TVM reads, or as JSON lines. 409 if there are none yet."""
+    """Records as stock TVM reads them (a zip of MetaSchedule's two files, or one log), or as JSON lines. 409 if there are none yet."""
     run = _run(request, run_id)
     found = downloads.record_file(run, query.format, query.which, k=query.k, task=query.task)
     return response(request, run, found)
+
+
+@download("records", "application/zip", "application/jsonl", name="get_merged_records")
+def get_merged_records(request: HttpRequest, query: Query[queries.MergeQuery]) -> HttpResponseBase:
+    """Records of several runs of one engine in one file: all, or the best of each workload. 409 if there are none yet."""
+    runs = runs_of(person(request), query.runs, 1, queries.MOST_MERGED)
+    return response(request, runs, downloads.merged_file(runs, query.format, query.which, k=query.k))
 
 
 @download("runs/{int:run_id}/trials.csv", "text/csv")

@@ -16,7 +16,7 @@ from dashboard.http.access import find, person
 from tuning.actions import launching, networks, projects
 from tuning.models import Extraction, ExtractionDict, Network, NetworkDetail
 from tuning.reads import network_list
-from tuning.reads.network_list import NetworkDict
+from tuning.reads.network_list import EngineDict, NetworkDict
 from tuning.validation import Invalid, OptionDict
 
 from . import bodies, queries
@@ -27,10 +27,11 @@ router = Router(tags=["networks"])
 
 
 class NetworkList(TypedDict):
-    """All networks with their options, and the options of runs."""
+    """All networks with their options, and the options of runs of MetaSchedule; then those of each engine."""
 
     items: list[NetworkDict]
     run_options: list[OptionDict]
+    engines: list[EngineDict]
 
 
 @router.get("networks", response={200: NetworkList, **ERRORS})
@@ -38,7 +39,8 @@ def list_networks(request: HttpRequest, query: Query[queries.NetworkQuery]) -> N
     """The networks that can be tuned, and all options with defaults and bounds."""
     known = network_list.networks(person(request))
     items = [one for one in known if not query.project or one["project"] in (None, query.project)]
-    return {"items": items, "run_options": [*launching.budget_options(), *launching.tuning_options()]}
+    run_options = [*launching.budget_options(), *launching.tuning_options()]
+    return {"items": items, "run_options": run_options, "engines": network_list.engines()}
 
 
 @router.post("networks", response={200: NetworkDetail, 201: NetworkDetail, **ERRORS}, auth=needs(UPLOAD))

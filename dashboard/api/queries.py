@@ -11,7 +11,7 @@ from tuning.actions.curation import MOST_TAGS
 from tuning.models import KEEP_BEST, MAX_NUMBER, Run
 from tuning.reads.audit_log import AuditFilter, Outcome
 from tuning.reads.comparing import FEWEST, MOST
-from tuning.reads.downloads import RecordsFormat, Which
+from tuning.reads.downloads import MergedFormat, RecordsFormat, Which
 from tuning.reads.exploring import TrialFilter, TrialOrder
 from tuning.reads.library import LibraryFilter, LibraryOrder
 from tuning.reads.run_list import RunFilter, RunOrder, Show
@@ -20,6 +20,8 @@ from tuning.validation import Invalid, unknown
 
 NO_NUL = r"^[^\x00]*$"
 """PostgreSQL can't store this character."""
+MOST_MERGED = 100
+"""Runs whose records one file may have."""
 CURSOR = "`next` of the previous page; filters and order must be the same."
 
 
@@ -131,6 +133,19 @@ class ScatterQuery(Query):
         return Window(self.first, self.last, self.min, self.max, tuple(self.task))
 
 
+class MergeQuery(Query):
+    runs: str = Field("", max_length=1000, description=f"1 to {MOST_MERGED} runs of one engine by their ids: `1,2,3`.")
+    format: MergedFormat = Field(
+        "native",
+        description="`native`: as the engine's own tools read them. `tophub`: a zip with a log for each target that has the best record of "
+        "each of AutoTVM's workloads.",
+    )
+    which: Which = Field("best", description="The best records of each workload and target, or those of all trials.")
+    k: int | None = Field(
+        None, ge=1, le=KEEP_BEST, description=f"Number of best records of each workload; by default {KEEP_BEST}."
+    )
+
+
 class CompareQuery(Query):
     runs: str = Field("", max_length=1000, description=f"{FEWEST} to {MOST} runs by their ids: `1,2,3`.")
     baseline: int | None = Field(
@@ -162,7 +177,8 @@ class TaskQuery(Query):
 
 class RecordQuery(TaskQuery):
     format: RecordsFormat = Field(
-        "native", description="`native`: a zip of MetaSchedule's two files. `jsonl`: JSON lines."
+        "native",
+        description="`native`: as the engine's own tools read them, a zip of MetaSchedule's two files or one log. `jsonl`: JSON lines.",
     )
     which: Which = Field("best", description="The best records of each task, or those of all trials.")
     k: int | None = Field(

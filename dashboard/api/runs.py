@@ -181,7 +181,7 @@ def get_task(request: HttpRequest, run_id: int, index: int) -> shapes.TaskDetail
     url_name="get_record",
 )
 def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Status[shapes.RecordDetail]:
-    """One of the best records with its schedule as code, its decisions and the resulting TensorIR.
+    """One of the best records with its schedule: as code, with its decisions and the resulting TensorIR; or its steps or knobs.
 
     202 while a process applies the record: ask again after a second.
     """
@@ -190,6 +190,8 @@ def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Sta
     record = next((record for record in records if record.trial == trial), None)
     if record is None:
         raise Http404
+    if not task.run.is_meta_schedule:
+        return Status(200, shapes.told_detail(task, record))
     detail = shapes.record_detail(task, record, showing.show([record, *records]))
     return Status(202 if detail["status"] == "making" else 200, detail)
 

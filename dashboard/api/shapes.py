@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Any, Literal, cast
 
 import msgspec
 from django.urls import reverse
 from typing_extensions import TypedDict
 
 from dashboard.http.errors import ErrorDict
+from dashboard.presentation import recorded
 from dashboard.presentation.snippets import SnippetDict
 from tuning.models import AuditEntryDict, CompilationDict, Record, RunDict, RunErrorDict, Task, TaskDict, TrialColumns
 from tuning.reads import showing
 from tuning.reads.showing import Applying, Failed, Shown
 
-ERRORS: dict[Any, Any] = {(400, 401, 403, 404, 405, 409, 413, 415, 422, 429, 500, 503, 507): ErrorDict}
-"""All errors have one shape; for the OpenAPI page."""
+ERRORS: dict[Any, Any] = {400: ErrorDict}
+"""All errors have one shape; for the OpenAPI page, which repeats it for their other statuses.
+
+Ninja makes a model for each status of each operation. Made here, they took most of a process's start.
+"""
 
 
 class RunPage(TypedDict):
@@ -92,16 +97,39 @@ class ScheduleDict(TypedDict):
     packs: bool
 
 
+class StepsDict(TypedDict):
+    """auto_scheduler's transform steps in words, and the loops that they give, an indented line each.
+
+    `inlined` names the stages without loops of their own. `trouble` says why the steps end early, if they do.
+    """
+
+    steps: list[str]
+    loops: list[str]
+    inlined: list[str]
+    trouble: str | None
+
+
+class KnobDict(TypedDict):
+    """A choice of AutoTVM; `kind` is `split`, `reorder`, `annotate` or `choice`."""
+
+    name: str
+    kind: str
+    value: str
+
+
 class RecordDetail(RecordDict):
     """A record with its schedule, which is null unless `status` is `made`.
 
     While the status is `making`, `step` says what is going on. A failure is reported once, in `error`: asking again tries again.
+    `schedule` is MetaSchedule's; a record of auto_scheduler has `steps`, one of AutoTVM has `knobs`.
     """
 
     status: Literal["making", "made", "failed"]
     step: str | None
     error: str | None
     schedule: ScheduleDict | None
+    steps: StepsDict | None
+    knobs: list[KnobDict] | None
 
 
 class TaskDetail(TaskDict):
@@ -123,6 +151,24 @@ def record_detail(task: Task, record: Record, state: showing.State) -> RecordDet
         "step": state.step if isinstance(state, Applying) else None,
         "error": state.error if isinstance(state, Failed) else None,
         "schedule": _schedule(state) if isinstance(state, Shown) else None,
+        "steps": None,
+        "knobs": None,
+    }
+
+
+def told_detail(task: Task, record: Record) -> RecordDetail:
+    """A record of auto_scheduler or AutoTVM, which tells its schedule itself."""
+    found = recorded.opened(task.run.engine, record, None)
+    error: str | None = found.get("error")
+    explained, knobs = found.get("explained"), found.get("own_knobs")
+    return {
+        **_record(task, record),
+        "status": "failed" if error else "made",
+        "step": None,
+        "error": error,
+        "schedule": None,
+        "steps": cast("StepsDict", asdict(explained)) if explained else None,
+        "knobs": [{"name": knob.name, "kind": knob.kind, "value": knob.values[0]} for knob in knobs] if knobs else None,
     }
 
 

@@ -25,6 +25,7 @@ KIND_OF_PATH = {
     "compilations": "compilation",
     "networks": "network",
     "extractions": "extraction",
+    "imports": "import",
     "projects": "project",
     "webhooks": "message",
 }

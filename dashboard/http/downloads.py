@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -15,7 +15,7 @@ from django.utils.http import content_disposition_header
 from dashboard.http.conditional import etag_of
 from dashboard.presentation.downloads import stem
 from tuning.models import Run
-from tuning.reads.downloads import File
+from tuning.reads.files import File
 
 
 class Streamed(StreamingHttpResponse):
@@ -37,13 +37,14 @@ def _next(pieces: Iterator[bytes]) -> bytes | None:
         close_old_connections()
 
 
-def response(request: HttpRequest, run: Run, file: File) -> HttpResponseBase:
-    """The file as an attachment; only headers for HEAD, 304 if the client has it already."""
+def response(request: HttpRequest, of: Run | Sequence[Run], file: File) -> HttpResponseBase:
+    """The file of a run, or of several, as an attachment; only headers for HEAD, 304 if the client has it already."""
+    runs = [of] if isinstance(of, Run) else of
     answer: Any = Streamed(() if request.method == "HEAD" else file.pieces, content_type=file.content_type)
-    answer.headers["Content-Disposition"] = content_disposition_header(True, f"{stem(run)}_{file.name}") or ""  # noqa: FBT003
+    answer.headers["Content-Disposition"] = content_disposition_header(True, f"{stem(*runs)}_{file.name}") or ""  # noqa: FBT003
     answer.headers["Cache-Control"] = "private, no-cache"
     if file.size is not None:
         answer.headers["Content-Length"] = str(file.size)
-    etag = etag_of(run, file.version)
+    etag = etag_of(runs[0], f"{stem(*runs)} {file.version}")
     answer.headers["ETag"] = etag
     return get_conditional_response(request, etag=etag, response=answer) or answer

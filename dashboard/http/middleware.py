@@ -28,8 +28,8 @@ from tuning.host.admission import asking
 from tuning.validation import Busy
 
 API = "/api/"
-UPLOADS = f"{API}v1/networks"
-"""The path that models are uploaded to."""
+UPLOADS = (f"{API}v1/networks", f"{API}v1/imports")
+"""The paths that models and logs are uploaded to."""
 NOTES = re.compile(rf"PATCH {API}v1/runs/\d+|POST /runs/notes/preview/")
 """Requests whose body is large only because of notes."""
 ENVELOPE = 1 << 20
@@ -51,7 +51,7 @@ def body_limit(method: str, path: str) -> int:
 
 
 def is_upload(method: str, path: str) -> bool:
-    return method == "POST" and path == UPLOADS
+    return method == "POST" and path in UPLOADS
 
 
 class ApiErrors(MiddlewareMixin):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import TextIO
 
+from django.db import connection
 from rich.console import Console
 
+from tuning.host.reachable import DATABASE_OUTAGE
+from tuning.models import Queued
 from tuning.validation import Conflict
 
 POLL_S = 0.5
@@ -42,3 +46,41 @@ class Interrupts:
         if self.stop:
             with contextlib.suppress(Conflict):
                 stop()
+
+
+def follow(
+    job: Callable[[], object],
+    interrupts: Interrupts,
+    stop: Callable[[], object],
+    show: Callable[[], object],
+    goes_on: Callable[[], bool] = lambda: False,
+) -> None:
+    """Do the job in a thread, and `show` how far it is meanwhile; on Ctrl-C, `stop` it. `goes_on`: somebody else does it."""
+    worker = threading.Thread(target=_closing, args=(job,), name="job")
+    worker.start()
+    while worker.is_alive() or goes_on():
+        try:
+            interrupts.handle(stop)
+            show()
+        except DATABASE_OUTAGE:
+            connection.close()  # Whoever does the job reports it and tries again.
+        if worker.is_alive():
+            worker.join(POLL_S)
+        else:
+            time.sleep(POLL_S)
+
+
+def give_up(row: Queued, stop: Callable[[], object]) -> None:
+    """End what is still queued when the command ends: no worker was told of it."""
+    row.refresh_from_db()
+    if row.status == row.QUEUED:
+        with contextlib.suppress(Conflict):
+            stop()
+
+
+def _closing(job: Callable[[], object]) -> None:
+    """Do it in a thread, whose connection ends with it."""
+    try:
+        job()
+    finally:
+        connection.close()

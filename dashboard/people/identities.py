@@ -81,9 +81,8 @@ def _decision(claims: Claims) -> tuple[str | None, str]:
     """The role, or why there is none."""
     if not is_admitted(claims):
         return None, "You aren’t among those whom this site admits. Ask an admin of this site."
-    return role_in(
-        claims
-    ), "None of your roles or groups at the provider gives you a role here. Ask an admin of this site."
+    role = role_in(claims)
+    return role, "None of your roles or groups at the provider gives you a role here. Ask an admin of this site."
 
 
 def _follow(user: User, role: str | None) -> None:

@@ -10,7 +10,13 @@ from django.urls import reverse
 
 from tuning.models import AuditEntry
 
-PAGES = {"run": "run_page", "compilation": "compilation_page", "network": "network_page", "project": "project_page"}
+PAGES = {
+    "run": "run_page",
+    "compilation": "compilation_page",
+    "import": "import_page",
+    "network": "network_page",
+    "project": "project_page",
+}
 """The routes of objects that have a page."""
 BY = {"site": "the site", "page": "not signed in", "api": "not signed in", "command": "a command"}
 """Who acts if nobody is named."""

@@ -19,6 +19,8 @@ from tuning.reads.device_status import TrackerDict
 
 SERIES = 8
 """Colors before they repeat with another dash; app.css has as many variables."""
+HOVER_TIME = " · %{customdata:.1f} s"
+"""The part of a point's text that tells its time; `chart.js` knows it, too."""
 DASHES = ("solid", "dash", "dot", "dashdot")
 MANY = 20
 """Most tasks that fit into a legend; with more, only the foremost are colored."""
@@ -32,6 +34,8 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 FAILED_HEIGHT = 0.02
 """Height of failed trials in the plot, from 0 to 1; the same in task.js and trials.js."""
 
+LATENCY = "Latency"
+"""Title of an axis."""
 BETWEEN_DECADES = {
     f"{digit * scale}{prefix}": f"{digit * scale}{prefix}s" if digit in (2, 5) else ""
     for prefix in ("n", "µ", "m", "")
@@ -40,12 +44,14 @@ BETWEEN_DECADES = {
 }
 """Labels of a logarithmic axis. Plotly's own lack the suffix and are crowded."""
 
-TrialRow = tuple[int, float, float | None, bool, bool]
-"""A trial's number, seconds since the run began, latency in seconds, whether it was measured only shortly, and whether it
+TrialRow = tuple[int, float | None, float | None, bool, bool]
+"""A trial's number, seconds since the run began (None if not recorded), latency in seconds, whether it was measured only shortly, and whether it
 was its task's best when measured. If trials are thinned, improvements are still complete."""
 
-Point = tuple[int, float]
-"""A trial's number and its seconds since the run began."""
+Point = tuple[int, float | None]
+"""A trial's number and its seconds since the run began; None if they aren't recorded."""
+Value = tuple[int, float | None, float]
+"""The same, and what is drawn at this point."""
 
 
 class FigureDict(TypedDict):
@@ -56,14 +62,14 @@ class FigureDict(TypedDict):
 class RunFiguresDict(TypedDict):
     """The run page's figures up to trial `last`; `recent_at_s` are the times of the latest trials.
 
-    `weights` are 0 for tasks that aren't tuned, since they aren't part of the estimate.
+    `weights` are 0 for tasks that aren't tuned, since they aren't part of the estimate, and null where they aren't recorded.
     `foremost` is the number of tasks to highlight, those with the largest share of the estimate; None highlights all.
     """
 
     run: int
     last: int
     recent_at_s: list[float]
-    weights: list[int]
+    weights: list[int | None]
     foremost: int | None
     latency: FigureDict
     allocation: FigureDict
@@ -81,9 +87,9 @@ def dash(index: int) -> str:
 
 
 def recent_times(run: Run) -> list[float]:
-    """Seconds of the run's latest trials, oldest first."""
+    """Seconds of the run's latest trials, oldest first; without those whose time isn't recorded."""
     newest = run.trials.order_by("-number").values_list("at_s", flat=True)[:RECENT]
-    return list(newest)[::-1]
+    return [at_s for at_s in newest if at_s is not None][::-1]
 
 
 def run_speed(run: Run) -> float | None:
@@ -94,18 +100,32 @@ def run_speed(run: Run) -> float | None:
 def run_figures(run: Run, curves: CurvesDict) -> RunFiguresDict:
     """All figures of the run page."""
     times = recent_times(run)
-    end = (curves["last"], times[-1] if times else 0.0)
+    end = (curves["last"], times[-1] if times else run.elapsed_s)
     weights = [task.weight if task.chosen else 0 for task in run.tasks.all()]
+    drawn = [told(run, figure) for figure in (_latency(curves, end), _allocation(curves, end), _estimate(curves, end))]
     return {
         "run": run.pk,
         "last": curves["last"],
         "recent_at_s": times,
         "weights": weights,
         "foremost": SERIES if len(weights) > MANY else None,
-        "latency": _latency(curves, end),
-        "allocation": _allocation(curves, end),
-        "estimate": _estimate(curves, end),
+        "latency": drawn[0],
+        "allocation": drawn[1],
+        "estimate": drawn[2],
     }
+
+
+def told(run: Run, figure: FigureDict) -> FigureDict:
+    """The figure with the run's sessions marked, without times that aren't recorded, and with a simulator's times called so."""
+    later = [session["trial"] for session in run.sessions[1:]]
+    times = dict(run.trials.filter(number__in=later).values_list("number", "at_s")) if later else {}
+    figure["layout"]["meta"]["sessions"] = [{"number": number, "at_s": times.get(number)} for number in later]
+    if run.simulator and (title := figure["layout"]["yaxis"]["title"])["text"] == LATENCY:
+        title["text"] = "Simulator’s wall time"
+    if not run.is_timed:
+        for trace in figure["data"]:
+            trace["hovertemplate"] = trace["hovertemplate"].replace(HOVER_TIME, "")
+    return figure
 
 
 def task_figure(task: Task, rows: Iterable[TrialRow], end: Point) -> FigureDict:
@@ -150,11 +170,11 @@ def foremost(tasks: Sequence[Task]) -> list[int] | None:
     """Indices of the tasks to highlight, those with the largest share of the estimate; None highlights all."""
     if len(tasks) <= MANY:
         return None
-    ranked = sorted(tasks, key=lambda task: -(task.weighted_latency_s or 0.0) if task.chosen else 0.0)
+    ranked = sorted(tasks, key=lambda task: -(task.best_latency_s or 0.0) * (task.weight or 1) if task.chosen else 0.0)
     return sorted(task.index for task in ranked[:SERIES])
 
 
-def _failed(points: Sequence[tuple[int, float, float]]) -> dict[str, Any]:
+def _failed(points: Sequence[Value]) -> dict[str, Any]:
     """Failed trials at the bottom edge, however the latencies are zoomed."""
     crosses = {"mode": "markers", "yaxis": "y2", "marker": {"size": 6, "symbol": "x-thin"}}
     crosses["hovertemplate"] = "failed<br>trial %{x} · %{customdata:.1f} s<extra></extra>"
@@ -162,7 +182,7 @@ def _failed(points: Sequence[tuple[int, float, float]]) -> dict[str, Any]:
 
 
 def _trials_layout() -> dict[str, Any]:
-    layout = layout_of("Latency of each trial", "Latency", log=True, kind="s")
+    layout = layout_of("Latency of each trial", LATENCY, log=True, kind="s")
     edge = {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True}
     return {**layout, "yaxis2": edge, "showlegend": True}
 
@@ -251,7 +271,7 @@ def _latency(curves: CurvesDict, end: Point) -> FigureDict:
         }
         for task in curves["tasks"]
     ]
-    return {"data": traces, "layout": layout_of("Best latency of each task", "Latency", log=True, kind="s")}
+    return {"data": traces, "layout": layout_of("Best latency of each task", LATENCY, log=True, kind="s")}
 
 
 def _allocation(curves: CurvesDict, end: Point) -> FigureDict:
@@ -276,20 +296,20 @@ def _estimate(curves: CurvesDict, end: Point) -> FigureDict:
         **steps("estimated latency", _points(curves["estimate"], "latency_s"), end, {"role": "estimate"}),
         "hovertemplate": _hover("estimate"),
     }
-    layout = layout_of("Estimated end-to-end latency", "Latency", log=False, kind="s")
+    layout = layout_of("Estimated end-to-end latency", LATENCY, log=False, kind="s")
     return {"data": [trace], "layout": {**layout, "showlegend": False}}
 
 
-def _points(columns: Any, values: str) -> list[tuple[int, float, float]]:
+def _points(columns: Any, values: str) -> list[Value]:
     return list(zip(columns["number"], columns["at_s"], columns[values], strict=True))
 
 
-def _trace(name: str, points: Sequence[tuple[int, float, float]], meta: dict[str, Any]) -> dict[str, Any]:
+def _trace(name: str, points: Sequence[Value], meta: dict[str, Any]) -> dict[str, Any]:
     number, at_s, values = ([row[column] for row in points] for column in range(3))
     return {"type": "scatter", "name": name, "x": number, "customdata": at_s, "y": values, "meta": meta}
 
 
-def steps(name: str, points: list[tuple[int, float, float]], end: Point, meta: dict[str, Any]) -> dict[str, Any]:
+def steps(name: str, points: list[Value], end: Point, meta: dict[str, Any]) -> dict[str, Any]:
     """A step line whose last value extends to the run's end; `meta.held` says whether a point was added for that."""
     held = bool(points) and points[-1][0] < end[0]
     shown = [*points, (*end, points[-1][2])] if held else points

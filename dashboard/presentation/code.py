@@ -10,6 +10,7 @@ from html import escape
 from itertools import groupby, zip_longest
 from typing import Union
 
+import msgspec
 from django.utils.safestring import SafeString, mark_safe
 from pygments import lex
 from pygments.lexers import PythonLexer
@@ -55,6 +56,17 @@ class Hunk:
 
 class TooLong(Exception):
     """The message says how long."""
+
+
+def indented(record: str) -> str:
+    """A record's JSON with a line for each of its parts; as it is if that isn't JSON."""
+    try:
+        parsed = msgspec.json.decode(record)
+    except (msgspec.DecodeError, RecursionError):
+        return record
+    if isinstance(parsed, dict):
+        return "\n".join(f"{name}: {msgspec.json.encode(value).decode()}" for name, value in parsed.items())
+    return msgspec.json.encode(parsed).decode()
 
 
 def difference(before: str, after: str) -> list[Hunk]:

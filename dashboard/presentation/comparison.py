@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 from typing_extensions import TypedDict
 
-from dashboard.presentation.charts import FigureDict, Point, layout_of, steps
+from dashboard.presentation.charts import FigureDict, Point, Value, layout_of, steps
 from tuning.reads.comparing import ComparedRunDict, ComparedTaskDict, ComparisonDict
 
 BARS = 24
@@ -26,7 +26,7 @@ NAMED = 8
 """Most tasks whose names fit below their bars; with more, they are numbered as in the table."""
 LONGEST = 30
 
-Values = list[tuple[int, float, float]]
+Values = list[Value]
 """Points of a curve: trial number, seconds since the run began, value."""
 
 
@@ -78,7 +78,7 @@ def figures(comparison: ComparisonDict, view: View) -> FiguresDict:
         "allocation": _allocation(comparison, view),
         "speed": _speeds(comparison),
         "empty": {
-            "estimate": without or "Known once every task of a run has a valid trial.",
+            "estimate": without or _unknown(comparison),
             "tasks": "None of the shared tasks has a valid trial." if comparison["tasks"] else alone,
             "allocation": "No trial yet." if comparison["tasks"] else alone,
             "speed": "No trial yet.",
@@ -86,10 +86,23 @@ def figures(comparison: ComparisonDict, view: View) -> FiguresDict:
     }
 
 
+def _unknown(comparison: ComparisonDict) -> str:
+    """Why no run has an estimate."""
+    shared = [(place, cell) for task in comparison["tasks"] for place, cell in enumerate(task["cells"])]
+    keys = [run["run"]["id"] for run in comparison["runs"]]
+    cells = [*shared, *((keys.index(task["run"]), task["cell"]) for task in comparison["unmatched"])]
+    unweighted = {place for place, cell in cells if cell and cell["weight"] is None}
+    if len(unweighted) == len(keys):
+        return "Not known: the weights of the tasks aren’t recorded."
+    rest = " The weights of some runs’ tasks aren’t recorded." if unweighted else ""
+    return f"Known once every task of a run has a valid trial.{rest}"
+
+
 def title(run: ComparedRunDict) -> str:
     """A run's number and name, shortened for a legend."""
     name = run["run"]["name"]
-    return f"#{run['run']['id']} {name if len(name) <= LONGEST else f'{name[: LONGEST - 1]}…'}"
+    simulated = ", simulated" if run["run"]["simulator"] else ""
+    return f"#{run['run']['id']} {name if len(name) <= LONGEST else f'{name[: LONGEST - 1]}…'}{simulated}"
 
 
 def ordered(comparison: ComparisonDict, view: View) -> list[ComparedTaskDict]:
@@ -152,7 +165,7 @@ def _relative(own: Values, base: Values, *, by_time: bool) -> Values:
     Each point has the same position on both axes, since a ratio belongs to the axis it was computed for.
     """
     axis = 1 if by_time else 0
-    if not own or not base:
+    if not own or not base or any(row[axis] is None for row in (*own, *base)):
         return []
     places, values = _sorted(own, axis)
     others, other_values = _sorted(base, axis)
@@ -165,7 +178,7 @@ def _relative(own: Values, base: Values, *, by_time: bool) -> Values:
 
 
 def _sorted(values: Values, axis: int) -> tuple[list[float], list[float]]:
-    rows = sorted((row[axis], -row[2]) for row in values)
+    rows = sorted((row[axis] or 0, -row[2]) for row in values)
     return [place for place, _ in rows], [-value for _, value in rows]
 
 

@@ -23,7 +23,7 @@ SOURCES = {
     "run": ("The best of this run", "The estimate is then this run's own."),
     "library": (
         "The best over all runs",
-        "For each function, the best record of the same workload and target in any run, made by the installed TVM.",
+        "For each function, the best record of the same workload and target in any run, made by the TVM that compiles it.",
     ),
 }
 """Title and explanation of each choice."""
@@ -65,7 +65,7 @@ def verdict(one: CompilationDict) -> str:
 def estimate(one: CompilationDict) -> str:
     """How the measurement compares with the estimate."""
     if one["estimate_s"] is None:
-        return "no estimate: not every task has a record"
+        return "not known for all tasks"
     if one["measured_s"] is None:
         return "estimate of the records"
     return f"measured {units.times(one['measured_s'] / one['estimate_s'])} of it"

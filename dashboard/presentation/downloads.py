@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from typing_extensions import TypedDict
 
@@ -32,10 +33,14 @@ class Menu(TypedDict):
     """Numbers of best records to choose from."""
     charts: list[tuple[str, str]]
     """Names and titles."""
+    native: tuple[str, str]
+    """What the engine's own format is called, and what is in the file."""
 
 
 RUN_CHARTS = [("latency", "Best latency"), ("estimate", "Estimated latency"), ("allocation", "Trials of each task")]
 TASK_CHARTS = [("task", "Latency of each trial")]
+DATABASE = ("zip", "MetaSchedule’s two database files, as TVM reads them")
+LOG = ("log", "The engine’s own log, as TVM reads it")
 
 
 def menu(run: Run, task: Task | None = None) -> Menu:
@@ -55,12 +60,22 @@ def menu(run: Run, task: Task | None = None) -> Menu:
         "also": "" if task is None else f"&task={task.index}",
         "counts": list(range(1, KEEP_BEST + 1)),
         "charts": RUN_CHARTS if task is None else TASK_CHARTS,
+        "native": DATABASE if run.engine == "meta_schedule" else LOG,
     }
 
 
-def stem(run: Run) -> str:
-    """The beginning of the names of a run's files: `resnet-18_znver4_run-12`."""
-    return f"{_plain(run.network.name) or 'network'}_{_plain(target_name(run.target)) or 'target'}_run-{run.pk}"
+def stem(*runs: Run) -> str:
+    """The beginning of the names of files: `resnet-18_znver4_run-12`, or with several runs `…_runs-12-13`."""
+    network = _common(run.network_name or "" for run in runs) or "network"
+    target = _common(target_name(run.target) for run in runs) or "target"
+    numbers = "-".join(str(run.pk) for run in runs)[:60].strip("-")
+    return f"{network}_{target}_run{'s' if len(runs) > 1 else ''}-{numbers}"
+
+
+def _common(names: Iterable[str]) -> str:
+    """The name that all have; empty if they differ."""
+    different = {_plain(name) for name in names}
+    return different.pop() if len(different) == 1 else ""
 
 
 def _plain(text: str) -> str:

@@ -7,14 +7,8 @@ from typing import Any
 
 from dashboard.presentation.charts import FigureDict
 from tuning.reads.metrics import STEP, State, Timeline
+from tuning.wording import ERROR_KINDS
 
-KINDS = {
-    "build": "build failed",
-    "build_timeout": "build took too long",
-    "run": "run failed",
-    "run_timeout": "run took too long",
-}
-"""Kinds of errors in words."""
 A_STEP = int(STEP.total_seconds() // 60)
 TIME = {"title": {"text": "Time (UTC)"}, "type": "date", "tickformat": "%H:%M", "tickangle": 0, "nticks": 6}
 FEW = 8
@@ -68,7 +62,7 @@ def _failed(timeline: Timeline) -> FigureDict:
     data = [
         {
             "type": "bar",
-            "name": KINDS.get(kind, kind),
+            "name": ERROR_KINDS.get(kind, kind),
             "x": [step.isoformat() for step in timeline.steps],
             "y": [sum(counts[place : place + A_STEP]) for place in range(0, len(counts), A_STEP)],
             "meta": {"task": index},

@@ -29,11 +29,14 @@ class SnippetDict(TypedDict):
 
 
 def snippets(compilation: Compilation) -> list[SnippetDict]:
-    """Programs for a published compilation. C++ only for CPUs: for other devices it would have to copy inputs."""
+    """Programs for a published compilation.
+
+    C++ only for CPUs, since for other devices it would have to copy inputs, and not for older TVMs, whose packages have no headers.
+    """
     name = f"{stem(compilation.run)}_{Path(library_file(compilation).name).stem}"
-    kinds = [("python", "Python", ".py"), ("cpp", "C++", ".cpp")][
-        : 2 if compilation.run.target["kind"] == "llvm" else 1
-    ]
+    run = compilation.run
+    both = run.is_meta_schedule and run.target["kind"] == "llvm"
+    kinds = [("python", "Python", ".py"), ("cpp", "C++", ".cpp")][: 2 if both else 1]
     return [
         {
             "language": language,
@@ -50,15 +53,17 @@ def rendered(compilation: Compilation, name: str, language: str) -> str:
     target, versions = compilation.run.target, compilation.versions
     context = {
         "stem": name,
-        "network": _tame(compilation.run.network.name),
+        "network": _tame(compilation.run.tuned_network.name),
         "target": _tame(target_name(target)),
+        "tvm": _tame(versions.get("apache-tvm", "of the run")),
         "pins": " ".join(f"{pin}=={versions[pin]}" for pin in ("apache-tvm", "apache-tvm-ffi") if pin in versions),
         "threads": target.get("num-cores"),
         "device": "cuda" if target["kind"] == "cuda" else "cpu",
         "inputs": [_input(one) for one in compilation.inputs],
         "bfloat16": any(one["dtype"] == "bfloat16" for one in compilation.inputs),
     }
-    return render_to_string(f"snippets/{language}.txt", context)
+    template = language if compilation.run.is_meta_schedule else f"{language}_older"
+    return render_to_string(f"snippets/{template}.txt", context)
 
 
 def _input(tensor: dict[str, Any]) -> dict[str, str]:

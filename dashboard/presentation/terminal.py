@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typing_extensions import Self
 
 from dashboard.presentation import compilations, units
 from tuning.estimate import weighted
-from tuning.models import BenchmarkDict, Compilation, CompilationDict, Run, RunDict, TaskDict
+from tuning.models import BenchmarkDict, Compilation, CompilationDict, Import, Run, RunDict, TaskDict
+
+BAD_LINES = 20
+"""As many are printed."""
 
 
 class _Bar:
@@ -53,17 +57,62 @@ class RunProgress(_Bar):
         self._progress.update(self._bar, completed=done, total=total, detail=_detail(self._run))
 
 
+class ImportProgress(_Bar):
+    """Reads the import from the database, as its job writes it."""
+
+    def __init__(self, console: Console, source: Import) -> None:
+        self._import = source
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TimeElapsedColumn(),
+        )
+        self._progress = Progress(*columns, console=console, transient=True)
+        self._bar = self._progress.add_task("Reading", total=source.bytes_total)
+
+    def update(self) -> None:
+        self._import.refresh_from_db()
+        self._progress.update(self._bar, completed=self._import.bytes_read)
+
+
+def _trials(run: RunDict) -> str:
+    of = "" if run["trials_budget"] is None else f" of {run['trials_budget']}"
+    return f"{run['trials_done']}{of} trials"
+
+
+def import_summary(console: Console, source: Import) -> None:
+    """Print what became of each log, and what couldn't be read."""
+    for result in source.results:
+        became = "is in" if result["known"] else "became"
+        again = " already: nothing was imported. With --again, it is." if result["known"] else ""
+        console.print(escape(f"{result['log']}: {result['engine']}, {became} run {result['run']}{again}"))
+    for skipped in source.skipped:
+        console.print(escape(f"{skipped['file']}: not read, {skipped['reason']}."))
+    for remark in source.remarks:
+        console.print(escape(_remark(remark)))
+    for bad in source.bad_line_set.all()[:BAD_LINES]:
+        console.print(escape(f"{bad.file}, line {bad.line}: {bad.reason}"))
+    if source.bad_lines > BAD_LINES:
+        console.print(f"… and {source.bad_lines - BAD_LINES:,} more lines that couldn't be read.")
+
+
+def _remark(remark: dict[str, Any]) -> str:
+    where = [remark["file"], f"line {remark['line']}"] if remark["line"] else [remark["file"]]
+    return ": ".join([", ".join(filter(None, where)), remark["text"]]).removeprefix(": ")
+
+
 def summary(console: Console, run: RunDict) -> None:
     """Print the table of tasks and the estimate."""
     console.print(_table(run))
     console.print(
-        f"Run {run['id']} {run['status']}: {run['trials_done']} of {run['trials_budget']} trials,"
+        f"Run {run['id']} {run['status']}: {_trials(run)},"
         f" {run['trials_failed']} failed, in {units.duration(run['elapsed_s'])}."
     )
     for remark in (run["words"]["phase"], run["words"]["warm_start"]):
         if remark:
             console.print(f"{remark[0].upper()}{remark[1:]}.")
-    console.print(f"Estimated latency: {_estimate(run)}")
+    console.print(f"{'Simulator’s wall time' if run['simulator'] else 'Estimated latency'}: {_estimate(run)}")
     for alert in run["alerts"]:
         console.print(f"[yellow]{alert['message']}[/]")
 
@@ -115,7 +164,7 @@ def _detail(run: Run) -> str:
     if run.status == Run.Status.QUEUED:
         return f"waiting for {run.device}: {run.place} ahead"
     task = "" if run.phase_task is None else f" task {run.phase_task}"
-    failed = f" {run.trials_failed} failed" if run.trials_failed else ""
+    failed = f" {run.trials_failed:,} failed" if run.trials_failed else ""
     return f"{(run.phase or '').replace('_', ' ')}{task}{failed}"
 
 
@@ -136,14 +185,22 @@ def _table(run: RunDict) -> Table:
     table = Table(box=box.SIMPLE)
     table.add_column("ID", justify="right", no_wrap=True)
     table.add_column("Task", overflow="fold")
-    for title in ("Weight", "FLOP", "Latency", "GFLOPS", "Weighted", "Trials", "Failed"):
+    for title in (
+        "Weight",
+        "FLOP",
+        "Wall time" if run["simulator"] else "Latency",
+        "GFLOPS",
+        "Weighted",
+        "Trials",
+        "Failed",
+    ):
         table.add_column(title, justify="right", no_wrap=True)
     for task in run.get("tasks", ()):
         best = task["best_latency_s"]
         table.add_row(
             str(task["index"]),
             task["name"] + _mark(task),
-            str(task["weight"]),
+            units.count(task["weight"]),
             units.flop(task["flop"]),
             units.latency(best),
             units.gflops(task["gflops"]),

@@ -8,6 +8,7 @@ from django.utils.safestring import SafeString
 
 from dashboard.presentation import charts
 from tuning.models import Compilation, Run
+from tuning.wording import ERROR_KINDS
 
 register = template.Library()
 
@@ -19,7 +20,9 @@ CONSTANTS = {
         "stoppable": [status for status in Run.Status.values if Run(status=status).can_stop],
         "extendable": [status for status in Run.Status.values if Run(status=status).can_extend],
         "resumable": Run.RESUMABLE,
+        "ended": Run.ENDED,
     },
+    "errorKinds": ERROR_KINDS,
     "colors": charts.SERIES,
     "recentTrials": charts.RECENT,
     "failedHeight": charts.FAILED_HEIGHT,

@@ -22,7 +22,7 @@ from dashboard.presentation import networks, notes, units
 from dashboard.presentation.charts import series
 from dashboard.presentation.sparkline import sparkline
 from tuning.models import Run, TrialError
-from tuning.wording import target_label
+from tuning.wording import ERROR_KINDS, SIMULATED, target_label
 
 register = template.Library()
 
@@ -55,7 +55,10 @@ register.filter("series", series)
 register.filter("sparkline", lambda run: sparkline(run.estimates, run.trials_done))
 register.filter("shape", networks.shape)
 register.filter("signature", networks.signature)
-register.filter("target_label", target_label)
+register.filter("target_label", lambda target: target_label(target) or "target not recorded")
+register.filter("error_kind", lambda kind: ERROR_KINDS.get(kind, kind))
+register.filter("simulated", lambda simulator: f"Times are {SIMULATED.format(simulator=simulator)}")
+register.filter("unpacked", networks.unpacked_words)
 register.filter("options_label", networks.options_label)
 
 

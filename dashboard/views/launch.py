@@ -39,7 +39,8 @@ def check(request: HttpRequest) -> JsonResponse:
     """Warnings about the form's current values, by field name, and a label of its target."""
     form = LaunchForm(person(request), request.POST)
     checked = advice.check(form.order(), person(request))
-    return JsonResponse({"warnings": checked["warnings"], "target": checked["target"]})
+    warnings = {form.field_of(name): text for name, text in checked["warnings"].items()}
+    return JsonResponse({"warnings": warnings, "target": checked["target"]})
 
 
 @require_GET

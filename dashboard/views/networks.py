@@ -21,7 +21,7 @@ from dashboard.http.access import find, person
 from tuning.actions import networks, projects
 from tuning.models import Extraction, Network, Project, Run
 from tuning.reads.network_list import NetworkDict, builtin_networks
-from tuning.validation import Busy, Invalid
+from tuning.validation import Busy, Conflict, Invalid
 
 RUNS = 10
 
@@ -83,8 +83,8 @@ def network_delete(request: HttpRequest, pk: int) -> HttpResponse:
     network = _network(request, pk, DELETE_NETWORK)
     try:
         networks.delete(network)
-    except Invalid as invalid:
-        messages.error(request, " ".join(invalid.fields.values()))
+    except (Conflict, Invalid) as error:
+        messages.error(request, str(error))
         return redirect("network_page", pk=pk)
     messages.success(request, f"Deleted {network.name}.")
     return redirect("network_list")

@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -296,32 +296,30 @@ async def test_it_closes_at_once_when_the_user_leaves_the_project(
         assert await again.closing_code() == 4404
 
 
-async def test_it_stays_open_when_a_member_gets_another_role_or_leaves_another_project(
-    client: Client, run: Run
-) -> None:
-    def change() -> None:
-        other = members.add(projects.create("other"), "a-viewer", "admin")
-        members.change_role(other, "viewer")
-        members.remove(other)
-        members.change_role(Membership.objects.get(user__username="a-viewer"), "operator")
+def in_another_project() -> None:
+    """The watcher leaves another project and gets another role in this one."""
+    other = members.add(projects.create("other"), "a-viewer", "admin")
+    members.change_role(other, "viewer")
+    members.remove(other)
+    members.change_role(Membership.objects.get(user__username="a-viewer"), "operator")
+
+
+def of_somebody_else() -> None:
+    """Somebody else is deactivated, and the watcher gets another role."""
+    make_user("admin")
+    managing.deactivate(make_user("viewer", "somebody-else"))
+    managing.change_role(User.objects.get(username="a-viewer"), "operator")
+
+
+@pytest.mark.parametrize("change", [in_another_project, of_somebody_else])
+async def test_it_stays_open_after_changes(client: Client, run: Run, change: Callable[[], None]) -> None:
+    def changed() -> None:
+        change()
         announce_status(run)
 
     async with joined(client, run) as opened:
         await opened.read()
-        await database_sync_to_async(change)()
-        assert (await opened.read())["type"] == "delta"
-
-
-async def test_it_stays_open_when_somebody_else_is_deactivated_or_the_role_changes(client: Client, run: Run) -> None:
-    def change() -> None:
-        make_user("admin")
-        managing.deactivate(make_user("viewer", "somebody-else"))
-        managing.change_role(User.objects.get(username="a-viewer"), "operator")
-        announce_status(run)
-
-    async with joined(client, run) as opened:
-        await opened.read()
-        await database_sync_to_async(change)()
+        await database_sync_to_async(changed)()
         assert (await opened.read())["type"] == "delta"
 
 

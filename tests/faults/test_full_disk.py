@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError
-from django.test import Client
 
+from tests.faults.answers import answers_to
 from tests.faults.disks import filled, small_disk
 from tests.tuning.engines.running import Engine, lines, start
-from tests.world import make_run, make_user
 from tuning.engines.wire.protocol import Failed, Finished, TrialMeasured
 from tuning.host.reachable import DISK_FULL, is_disk_full
 
@@ -36,16 +35,9 @@ def test_an_engine_ends_with_the_reason_and_continues_where_it_was(tmp_path: Pat
 
 @pytest.mark.django_db
 def test_the_api_and_pages_say_that_the_disk_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any, **__: Any) -> Any:
-        raise OperationalError("database or disk is full")
-
-    client = Client(raise_request_exception=False)
-    client.force_login(make_user("admin"))
-    monkeypatch.setattr("tuning.actions.runs.stop", full)
-    run = make_run()
-    page, answer = (client.post(path) for path in (f"/runs/{run.pk}/stop/", f"/api/v1/runs/{run.pk}/stop"))
-    assert (page.status_code, page.content.decode()) == (507, f"{DISK_FULL}\n")
-    assert (answer.status_code, answer.json()["error"]) == (507, {"code": "disk_full", "message": DISK_FULL})
+    page, answer = answers_to(OperationalError("database or disk is full"), monkeypatch)
+    assert page == (507, f"{DISK_FULL}\n")
+    assert answer == (507, {"code": "disk_full", "message": DISK_FULL})
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import errno
 import logging
-from typing import Any
 
 import psutil
 import pytest
-from django.test import Client
 
 from dashboard.http.logs import OneLine
+from tests.faults.answers import answers_to
 from tests.live import LiveSite
-from tests.world import make_run, make_user
 from tuning.host.reachable import EXHAUSTED
 
 RUN = {"network": "matmul", "network_options": {"n": 64}, "trials": 2, "trials_per_batch": 2, "min_repeat_ms": 10}
@@ -22,17 +20,10 @@ RUN = {"network": "matmul", "network_options": {"n": 64}, "trials": 2, "trials_p
 def test_the_api_and_pages_say_that_no_more_files_can_be_opened(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def too_many(*_: Any, **__: Any) -> Any:
-        raise OSError(errno.EMFILE, "Too many open files", "page.html")
-
     caplog.handler.addFilter(OneLine())
-    client = Client(raise_request_exception=False)
-    client.force_login(make_user("admin"))
-    monkeypatch.setattr("tuning.actions.runs.stop", too_many)
-    run = make_run()
-    page, answer = (client.post(path) for path in (f"/runs/{run.pk}/stop/", f"/api/v1/runs/{run.pk}/stop"))
-    assert (page.status_code, page.content.decode()) == (503, f"{EXHAUSTED}\n")
-    assert (answer.status_code, answer.json()["error"]) == (503, {"code": "unavailable", "message": EXHAUSTED})
+    page, answer = answers_to(OSError(errno.EMFILE, "Too many open files", "page.html"), monkeypatch)
+    assert page == (503, f"{EXHAUSTED}\n")
+    assert answer == (503, {"code": "unavailable", "message": EXHAUSTED})
     lines = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert lines
     assert all("Too many open files" in line.getMessage() and line.exc_info is None for line in lines)

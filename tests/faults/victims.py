@@ -6,6 +6,7 @@ import os
 import random
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -60,7 +61,7 @@ class Victims:
 
     def _look(self) -> None:
         for ancestor in [self._up, *self._kinds]:
-            with suppress(psutil.Error):
+            with suppress(psutil.Error, OSError):
                 for process in ancestor.children(recursive=True):
                     if process not in self._kinds:
                         self._kinds[process] = self._kind(process)
@@ -73,6 +74,8 @@ class Victims:
             return next((kind for word, kind in WORDS.items() if word in command), _worker(process))
         if TRACKER in command:
             return "resource tracker"
+        if parent and above == "engine" and _stands_above(parent, process):
+            return "engine"
         if above in BELOW:
             return BELOW[above]
         if PARENT in command and above.startswith("worker"):
@@ -84,6 +87,18 @@ class Victims:
 def _worker(process: psutil.Process) -> str:
     command = process.cmdline()
     return f"worker {command[command.index(WORKER) + 1]}" if WORKER in command else ""
+
+
+def _stands_above(parent: psutil.Process, process: psutil.Process) -> bool:
+    """Whether the parent only waits: outside of the engine's namespace, or as the first process in it."""
+    outer, inner = _ids(parent), _ids(process)
+    return len(inner) > len(outer) or (len(outer) > 1 and outer[-1] == 1)
+
+
+def _ids(process: psutil.Process) -> list[int]:
+    """The ids of the process, in this namespace first and in its own last."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return next([int(one) for one in line.split()[1:]] for line in lines if line.startswith("NSpid:"))
 
 
 def _runs(process: psutil.Process) -> bool:

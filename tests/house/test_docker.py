@@ -14,6 +14,8 @@ import yaml
 from redis.connection import parse_url
 
 from tests.live import ROOT, environment
+from tuning.host.devices import REMOTE
+from tuning.queue import celery
 
 FOLDER = ROOT / "docker"
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
@@ -67,7 +69,7 @@ def test_the_check_looks_at_the_file_that_the_process_touches(name: str) -> None
 
 def test_every_worker_and_the_sweep_has_such_a_file() -> None:
     running = [name for name in OURS if re.search(r"tuning\.queue\.worker|sweep", SERVICES[name].get("command", ""))]
-    assert sorted(running) == PULSING == ["compile", "extract", "remote", "sweep", "worker"]
+    assert sorted(running) == PULSING == ["compile", "extract", "remote", "sweep", "watch", "worker"]
 
 
 @pytest.mark.parametrize(("touched", "healthy"), [("now", True), ("10 minutes ago", False), (None, False)])
@@ -108,6 +110,29 @@ def test_only_ours_reach_database_and_broker_and_these_reach_nothing_else() -> N
     assert "outside" not in SERVICES["worker"]["networks"], "the devices' worker needs no other network"
     assert [name for name, service in SERVICES.items() if "ports" in service] == ["web"]
     assert all(port.startswith("127.0.0.1:") for port in SERVICES["web"]["ports"])
+
+
+def test_every_queue_has_a_worker() -> None:
+    commands = [SERVICES[name].get("command", "") for name in OURS]
+    served = {
+        queue
+        for text in commands
+        if (found := re.search(r"queue\.worker \w+ (\S+)", text))
+        for queue in found[1].split(",")
+    }
+    queues = {value for name, value in vars(celery).items() if name.endswith("_QUEUE")}
+    assert served == queues | {celery.queue_of("cpu"), celery.queue_of(f"{REMOTE}:")}
+
+
+def test_only_those_who_watch_logs_see_them_and_nobody_writes_there() -> None:
+    mounts = {name: SERVICES[name].get("volumes", []) for name in SERVICES}
+    logs = {name: [each for each in found if "/logs" in each] for name, found in mounts.items()}
+    assert {name for name, found in logs.items() if found} == {"web", "watch"}
+    assert logs["web"] == logs["watch"] == ["${TUNEBOARD_LOGS:-logs}:/logs:ro"]
+    assert all("var:/var/lib/tuneboard" in mounts[name] for name in OURS)
+    example = (FOLDER / ".env.example").read_text()
+    assert "# TUNEBOARD_WATCH_FOLDERS=/logs\n" in example
+    assert f"# COMPOSE_PROFILES={SERVICES['watch']['profiles'][0]}\n" in example
 
 
 @every_service

@@ -136,10 +136,10 @@ def fill(site: LiveSite) -> None:
 
 
 @pytest.fixture
-def filled(new_site: LiveSite) -> LiveSite:
+def filled(empty_site: LiveSite) -> LiveSite:
     """A site that isn't running, filled by an earlier version."""
-    fill(new_site)
-    return new_site
+    fill(empty_site)
+    return empty_site
 
 
 def test_no_row_is_lost_and_pages_and_api_show_them(filled: LiveSite) -> None:
@@ -167,18 +167,16 @@ def test_everything_goes_into_one_project_where_everybody_may_do_what_they_could
     assert roles == {"ada": "admin", "both": "operator", "grace": "operator", "look": "viewer", "none": None}
 
 
-def test_a_site_that_has_people_only_is_not_new(new_site: LiveSite) -> None:
-    new_site.var.mkdir()
-    new_site.manage("migrate", "tuning", "0013", "--verbosity", "0")
-    new_site.manage("migrate", "auth", "--verbosity", "0")
-    run_code(new_site, 'from django.contrib.auth.models import User; User.objects.create(username="ada")')
-    new_site.manage("migrate", "--verbosity", "0")
-    assert json.loads(run_code(new_site, PROJECTS))["projects"] == [["default", True]]
+def test_a_site_that_has_people_only_is_not_new(empty_site: LiveSite) -> None:
+    empty_site.var.mkdir()
+    empty_site.manage("migrate", "tuning", "0013", "--verbosity", "0")
+    empty_site.manage("migrate", "auth", "--verbosity", "0")
+    run_code(empty_site, 'from django.contrib.auth.models import User; User.objects.create(username="ada")')
+    empty_site.manage("migrate", "--verbosity", "0")
+    assert json.loads(run_code(empty_site, PROJECTS))["projects"] == [["default", True]]
 
 
 def test_on_a_new_site_people_stop_their_own_runs(new_site: LiveSite) -> None:
-    new_site.var.mkdir()
-    new_site.manage("migrate", "--verbosity", "0")
     assert json.loads(run_code(new_site, PROJECTS))["projects"] == [["default", False]]
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.cookiejar import CookieJar
 from pathlib import Path
 
@@ -20,8 +20,9 @@ from django.core.management.base import CommandError
 
 from dashboard.hosting import Address
 from dashboard.management.commands.up import Command, _apart
-from tests.live import ROOT, LiveSite, environment, free_port
+from tests.live import ROOT, STOP_S, LiveSite, environment, free_port
 from tests.signing_in import signed_in
+from tests.sites import SiteMaker
 from tuning.host import valkey
 from tuning.host.processes import Child
 from tuning.queue.celery import COMPILE_QUEUE, EXTRACT_QUEUE
@@ -61,8 +62,8 @@ def left_in(site: LiveSite) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def restarted(site_maker: Callable[[], LiveSite]) -> LiveSite:
-    return site_maker()
+def restarted(site_maker: SiteMaker) -> LiveSite:
+    return site_maker.prepared()
 
 
 @pytest.fixture
@@ -71,6 +72,14 @@ def site(restarted: LiveSite) -> LiveSite:
     if not restarted.running:
         restarted.start()
     return restarted
+
+
+@pytest.fixture
+def hangs_up() -> Iterator[None]:
+    """What the test starts ends on SIGHUP, even if the tests themselves were started by nohup, which would be inherited."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture
@@ -147,21 +156,12 @@ def test_crashed_processes_are_restarted(site: LiveSite) -> None:
     site.wait_for(site.answers)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_no_process_lock_or_socket(site: LiveSite, number: signal.Signals) -> None:
-    family = whole_family(site)
-    parts = [("valkey-server",), ("dashboard.serve",), *(("tuning.queue.worker", queue) for queue in QUEUES)]
-    assert [words for words in parts if not site.processes(*words)] == []
-    assert left_in(site) == {"up.lock", "valkey.sock"}
-    assert site.process
-    site.process.send_signal(number)
-    assert site.stop() == 0
-    assert [process for process in family if process.is_running()] == []
-    assert left_in(site) == set()
-    assert "Traceback" not in site.said()
+def test_it_ends_on_sigterm(site: LiveSite) -> None:
+    assert_ends_on(signal.SIGTERM, site)
 
 
-def test_a_killed_up_ends_all_its_processes_and_the_next_one_starts(site: LiveSite) -> None:
+@pytest.mark.usefixtures("hangs_up")
+def test_a_killed_up_ends_all_its_processes_and_the_next_one_starts_and_ends_on_sighup(site: LiveSite) -> None:
     family = whole_family(site)
     assert site.process
     site.process.kill()
@@ -170,7 +170,21 @@ def test_a_killed_up_ends_all_its_processes_and_the_next_one_starts(site: LiveSi
     assert left_in(site) == {"up.lock", "valkey.sock"}, "a crash leaves these, which must not prevent the next start"
     site.start()
     assert site.answers()
-    assert site.stop() == 0
+    assert_ends_on(signal.SIGHUP, site)
+
+
+def assert_ends_on(number: signal.Signals, site: LiveSite) -> None:
+    """It leaves no process, lock or socket."""
+    family = whole_family(site)
+    parts = [("valkey-server",), ("dashboard.serve",), *(("tuning.queue.worker", queue) for queue in QUEUES)]
+    assert [words for words in parts if not site.processes(*words)] == []
+    assert left_in(site) == {"up.lock", "valkey.sock"}
+    assert site.process
+    site.process.send_signal(number)
+    assert site.process.wait(STOP_S) == 0
+    assert [process for process in family if process.is_running()] == []
+    assert left_in(site) == set()
+    assert "Traceback" not in site.said()
 
 
 @pytest.mark.tvm
@@ -185,7 +199,7 @@ def test_the_first_start_tunes_a_small_demo_even_in_a_folder_with_an_odd_name(od
     site.wait_for(lambda: site.api("GET", "/runs/1", token=token)[1]["trials_done"] > 0, 300)
     run = site.api("GET", "/runs/1", token=token)[1]
     assert (run["name"], run["status"]) == ("Demo: a small MLP", "running")
-    family = whole_family(site)
+    family = whole_family(site)  # Ctrl-C ends them all.
     assert any("tuning.engines" in " ".join(process.cmdline()) for process in family)
     assert site.stop() == 0
     assert [process for process in family if process.is_running()] == []
@@ -241,6 +255,9 @@ def test_it_says_in_one_line_what_it_waits_for(unready: LiveSite, variable: str,
         ({"TUNEBOARD_TRACKERS": "10.0.0.5:9190"}, "'10.0.0.5:9190': write it like lab=10.0.0.5:9190"),
         ({"TUNEBOARD_TRACKERS": "lab=10.0.0.5:91900"}, "write it like lab=10.0.0.5:9190"),
         ({"TUNEBOARD_TRACKERS": "a=x:1,a=y:1"}, "there are two trackers 'a'"),
+        ({"TUNEBOARD_LEGACY_PYTHON": "bin/python"}, "'bin/python': write it like tvm0.9=/opt/tvm0.9/bin/python"),
+        ({"TUNEBOARD_LEGACY_PYTHON": "old=/no/python"}, "/no/python isn't a program that can be started"),
+        ({"TUNEBOARD_LEGACY_PYTHON": "a=/bin/sh,a=/bin/sh"}, "there are two interpreters 'a'"),
         ({"TUNEBOARD_WEBHOOKS": "chat.example/hooks"}, "write it like https://chat.example/hooks/tune"),
         ({"TUNEBOARD_WEBHOOK_SECRET": "c2hvcnQ="}, "must be 24 to 64 random bytes in base64"),
         ({"TUNEBOARD_URL": "tune.example"}, "write it like https://tune.example"),

@@ -6,33 +6,33 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.house.test_migrations import fill, rows_of, run_code
-from tests.live import ROOT, LiveSite
+from tests.live import ROOT, START_S, LiveSite
+from tests.sites import SiteMaker
 
 pytestmark = pytest.mark.both_databases
 LATER = "INSERT INTO django_migrations (app, name, applied) VALUES ('tuning', '9999_later', '2026-01-01')"
+GONE = "DELETE FROM django_migrations WHERE name = '9999_later'"
 SQL = "from django.db import connection; connection.cursor().execute({!r})"
 REFUSED = "The database was upgraded by a later Tuneboard: this one doesn't know tuning.9999_later."
 
 
 @pytest.fixture
-def earlier(new_site: LiveSite) -> LiveSite:
+def earlier(empty_site: LiveSite) -> LiveSite:
     """A site that isn't running, with the database of an earlier version."""
-    fill(new_site)
-    new_site.manage("migrate", "tuning", "0010", "--verbosity", "0")
-    return new_site
+    fill(empty_site)
+    empty_site.manage("migrate", "tuning", "0010", "--verbosity", "0")
+    return empty_site
 
 
 @pytest.fixture(scope="module")
-def later(site_maker: Callable[[], LiveSite]) -> LiveSite:
+def later(site_maker: SiteMaker) -> LiveSite:
     """A site that isn't running, with the database of a later version. Nothing changes it."""
-    site = site_maker()
-    site.manage("migrate", "--verbosity", "0")
+    site = site_maker.prepared()
     run_code(site, SQL.format(LATER))
     return site
 
@@ -50,7 +50,7 @@ def ended(site: LiveSite, *command: str) -> str:
     return done.stderr + done.stdout
 
 
-def test_up_backs_up_and_upgrades_and_says_so(earlier: LiveSite, site_maker: Callable[[], LiveSite]) -> None:
+def test_up_backs_up_and_upgrades_and_says_so(earlier: LiveSite, site_maker: SiteMaker) -> None:
     before = rows_of(earlier)
     earlier.start()
     said = [line for line in earlier.said().splitlines() if not line.startswith("tuneboard: ")]  # An installation's.
@@ -61,17 +61,16 @@ def test_up_backs_up_and_upgrades_and_says_so(earlier: LiveSite, site_maker: Cal
     assert said[3] == "Upgraded the database."
     assert len(rows_of(earlier)["tuning_trial"]) == len(before["tuning_trial"])
     earlier.stop()
-    other = site_maker()
+    other = site_maker.empty()
     other.manage("restore", str(path))
     assert rows_of(other)["tuning_trial"].keys() == before["tuning_trial"].keys()
-    earlier.start()
-    assert "upgrade" not in earlier.said(), "there was nothing left to upgrade"
-    assert backups(earlier) == [path]
+    earlier.manage("create_token", "grace")
+    assert backups(earlier) == [path], "there was nothing left to upgrade"
 
 
-def test_a_new_database_needs_no_backup(new_site: LiveSite) -> None:
-    assert new_site.manage("create_token", "ann")
-    assert backups(new_site) == []
+def test_a_new_database_needs_no_backup(empty_site: LiveSite) -> None:
+    assert empty_site.manage("create_token", "ann")
+    assert backups(empty_site) == []
 
 
 def test_other_commands_back_up_too_and_print_only_their_result(earlier: LiveSite) -> None:
@@ -98,8 +97,8 @@ def test_without_a_backup_nothing_is_changed_unless_asked(earlier: LiveSite) -> 
     assert "The backup before the upgrade failed" in said
     assert "manage.py up --no-backup" in said
     assert rows_of(earlier) == before
-    earlier.start("--no-demo", "--no-backup")
-    assert "Upgraded the database." in earlier.said()
+    earlier.launch("--no-demo", "--no-backup")
+    earlier.wait_for(lambda: "Upgraded the database." in earlier.said(), START_S)
 
 
 def test_a_disk_with_too_little_room_is_noticed_first(earlier: LiveSite) -> None:
@@ -127,7 +126,7 @@ def test_an_upgrade_that_fails_names_the_backup(earlier: LiveSite) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("up",),
+        ("up", "--port", "0"),
         ("tune", "matmul"),
         ("create_token", "ann"),
         ("login_url",),
@@ -147,30 +146,31 @@ def test_commands_refuse_a_later_database(later: LiveSite, command: tuple[str, .
 
 
 def test_web_and_workers_refuse_a_later_database_in_one_line(later: LiveSite) -> None:
-    (later.var / "static").mkdir()
     for command in (("-m", "tuning.queue.worker", "cpu", "device.cpu"), ("-m", "dashboard.serve", "0")):
         said = ended(later, *command)
         assert REFUSED in said
         assert len(said.splitlines()) == 1
 
 
-def test_a_site_whose_database_a_later_version_takes_over_says_that_it_is_unwell(new_site: LiveSite) -> None:
-    new_site.start()
-    assert new_site.answers()
-    run_code(new_site, SQL.format(LATER))
-    assert not new_site.answers()
+def test_a_site_whose_database_a_later_version_takes_over_says_that_it_is_unwell(live_site: LiveSite) -> None:
+    assert live_site.answers()
+    run_code(live_site, SQL.format(LATER))
+    try:
+        assert not live_site.answers()
+    finally:
+        run_code(live_site, SQL.format(GONE))
+    assert live_site.answers()
 
 
 def test_a_later_database_can_still_be_backed_up_but_not_restored_here(
-    later: LiveSite, site_maker: Callable[[], LiveSite], tmp_path: Path
+    later: LiveSite, site_maker: SiteMaker, tmp_path: Path
 ) -> None:
     later.manage("backup", str(tmp_path / "site"))
-    other = site_maker()
+    other = site_maker.empty()
     said = other.refusal("restore", str(tmp_path / "site"))
     assert "which doesn't have tuning.9999_later. Restore it with that version." in said
 
 
 def test_migrations_of_apps_that_this_version_does_not_have_are_ignored(new_site: LiveSite) -> None:
-    new_site.manage("migrate", "--verbosity", "0")
     run_code(new_site, SQL.format(LATER.replace("tuning", "gone")))
     assert new_site.manage("create_token", "ann")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -12,6 +12,7 @@ from playwright.sync_api import Page, ViewportSize, expect
 
 from dashboard.urls import urlpatterns
 from tests.live import LiveSite, free_port
+from tests.sites import SiteMaker
 
 pytestmark = pytest.mark.browser
 LONG_MS = 60_000
@@ -32,7 +33,7 @@ from dashboard.people import managing
 from tests.heartbeats import keep_alive
 from tuning.actions import members, projects
 from tests.world import *
-from tuning.models import AuditEntry, Benchmark, Delivery, Record, Run, TrackerSample
+from tuning.models import AuditEntry, BadLine, Benchmark, Delivery, Import, Record, Run, TrackerSample
 from tuning.reads.showing import Decision, Shown, _keep, _key
 from tuning.work.synthetic import seed_run
 trials = [(0, 2e-3), (1, 3e-3), (0, None), (0, 1e-3), (1, 2.5e-3)] + [(0, None)] * 16
@@ -81,21 +82,35 @@ for number in range(60):
     AuditEntry.objects.create(actor="a-person-with-a-long-name", via="api", token="token 3", address="2001:db8::1", action="run.edit",
         object_kind="run", object_id=1, object_name="n" * 200,
         details={"name": {"from": "a" * 200, "to": "b"}}, refused=number % 2 == 1, reason="It ended." * (number % 2))
+default = {"project": vision, "files": [{"name": "a/rather/long/name/of/a/log/file.json", "size": 5, "sha256": "0"}], "bytes_total": 5}
+imported = Import.objects.create(**default, status="finished", lines=4, records=3, bad_lines=1, results=[
+    {"log": "a/rather/long/name/of/a/log/file.json", "engine": "autotvm", "run": second.pk, "known": True}],
+    skipped=[{"file": "x.log", "reason": "it is binary, and no log of a known format"}],
+    remarks=[{"file": "a.json", "line": 3, "text": "version v0.9 is unknown; read as v0.6"}])
+BadLine.objects.create(imported_by=imported, file="a/rather/long/name/of/a/log/file.json", line=2, reason="it is torn")
+importing = Import.objects.create(**default, status="running", bytes_read=3, lease="x", heartbeat_at=timezone.now())
+keep_alive(importing)
+foreign = measured_run(trials, device="", origin="imported", network=None, trials_budget=None, bad_lines=3)
+Run.objects.filter(pk=foreign.pk).update(status="finished", elapsed_s=None, sessions=[
+    {"trial": number, "started_at": None, "tvm": None} for number in (1, 4)])
 best = [record.trial for record in first.tasks.get(index=0).records.all()]
 print(json.dumps({"live": live.pk, "run": first.pk, "other": second.pk, "synthetic": synthetic.pk, "compilation": made.pk,
     "building": building.pk, "broken": broken.pk, "network": network.pk, "lost": lost.pk, "best": best[0], "next": best[1],
+    "imported": imported.pk, "importing": importing.pk, "foreign": foreign.pk,
     "project": vision.pk, "person": User.objects.get(username="grace").pk}))
 """
 PAGES = {
     "run_list": ["/runs/", "/runs/?q=nowhere"],
     "launch": ["/runs/new/"],
-    "run_page": ["/runs/{live}/", "/runs/{run}/", "/runs/{synthetic}/"],
+    "run_page": ["/runs/{live}/", "/runs/{run}/", "/runs/{synthetic}/", "/runs/{foreign}/"],
     "run_trials": [
         "/runs/{live}/trials/",
         "/runs/{synthetic}/trials/?order=-latency_s",
         "/runs/{live}/trials/?trial=3",
         "/runs/{live}/trials/?min=x",
     ],
+    "import_new": ["/imports/new/"],
+    "import_page": ["/imports/{imported}/", "/imports/{importing}/"],
     "compare": ["/compare/?runs={run},{other},{live}", "/compare/?runs={run}"],
     "compilation_page": ["/compilations/{compilation}/", "/compilations/{building}/", "/compilations/{broken}/"],
     "task_page": [
@@ -105,6 +120,7 @@ PAGES = {
         "/runs/{run}/tasks/0/?record=999",
     ],
     "network_list": ["/networks/"],
+    "own_script": ["/networks/script/"],
     "builtin_page": ["/networks/builtin/mlp/"],
     "network_page": ["/networks/{network}/", "/networks/{network}/?extraction={lost}"],
     "library": ["/library/"],
@@ -137,6 +153,7 @@ NO_PAGES = {
     "run_notes": "part of run_page",
     "notes_preview": "part of run_page",
     "run_stop": "an action",
+    "watch_start": "an action",
     "audit_csv": "a file",
     "webhook_test": "an action",
     "webhook_again": "an action",
@@ -147,6 +164,7 @@ NO_PAGES = {
     "compilation_cancel": "an action",
     "compilation_benchmark": "an action",
     "task_figures": "JSON for charts",
+    "import_cancel": "an action",
     "network_extract": "an action",
     "network_delete": "an action",
     "extraction_panel": "part of network_page",
@@ -202,9 +220,9 @@ TOO_WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] : [.
 
 
 @pytest.fixture(scope="module")
-def site(site_maker: Callable[[], LiveSite]) -> Iterator[LiveSite]:
+def site(site_maker: SiteMaker) -> Iterator[LiveSite]:
     """A site of its own, with a tracker and an OpenID provider that are down, and a webhook."""
-    site = site_maker()
+    site = site_maker.prepared()
     site.env |= {"TUNEBOARD_TRACKERS": f"lab=127.0.0.1:{free_port()}", "TUNEBOARD_WEBHOOKS": HOOK}
     site.env |= {
         "TUNEBOARD_OIDC_ISSUER": f"http://127.0.0.1:{free_port()}",

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.live import LiveSite
 from tests.openid import OpenIdProvider, openid_provider
+from tests.sites import SiteMaker
 
 pytestmark = [pytest.mark.browser]
 Site = tuple[LiveSite, OpenIdProvider]
 
 
 @pytest.fixture(scope="module")
-def site_with_provider(site_maker: Callable[[], LiveSite]) -> Iterator[Site]:
+def site_with_provider(site_maker: SiteMaker) -> Iterator[Site]:
     """A site without sign-in by password, and its provider."""
-    site = site_maker()
+    site = site_maker.prepared()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
         with openid_provider(f"{site.url}/oidc/callback/") as provider:

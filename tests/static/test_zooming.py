@@ -77,10 +77,8 @@ def test_a_zoom_survives_thousands_of_trials_and_reloaded_figures(live_site: Liv
         assert ranges(page, "latency") == [None, None]
 
 
-def test_a_zoom_survives_a_lost_connection_and_a_hidden_tab(new_site: LiveSite, page: Page) -> None:
-    site = new_site
-    site.start()
-    page.context.add_cookies(site.cookies)
+def test_a_zoom_survives_a_lost_connection_and_a_hidden_tab(live_site: LiveSite, signed_in: Page) -> None:
+    site, page = live_site, signed_in
     with Recording(site, trials=3000, batch=10, pause_s=0.05) as live:
         page.goto(f"{site.url}/runs/{live.run}/")
         live.go()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import shutil
 import sys
 import threading
-import time
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
 from django.core.management import CommandError
-from django.db import connection
 from rich.console import Console
 
 from dashboard.management import foreground
@@ -23,7 +20,6 @@ from dashboard.presentation import snippets
 from dashboard.presentation.downloads import stem
 from dashboard.presentation.terminal import CompileProgress, compile_summary
 from tuning.actions import compilations
-from tuning.host.reachable import DATABASE_OUTAGE
 from tuning.management.migrated import MigratedCommand
 from tuning.models import Compilation, Run
 from tuning.reads import artifacts
@@ -79,36 +75,26 @@ def _queued(options: dict[str, Any]) -> Compilation:
 
 
 def _follow(compilation: Compilation, interrupts: Interrupts, console: Console) -> None:
-    """Run the jobs in a thread and show the progress."""
-    worker = threading.Thread(target=_work, args=(compilation.pk, interrupts.shutdown), name="compiler")
-    worker.start()
+    """Run the jobs and show the progress."""
+
+    def stop() -> object:
+        return compilations.cancel(compilation)
+
     with CompileProgress(console, compilation) as progress:
-        while worker.is_alive():
-            try:
-                interrupts.handle(lambda: compilations.cancel(compilation))
-                progress.update()
-            except DATABASE_OUTAGE:
-                connection.close()
-            time.sleep(POLL_S)
-    compilation.refresh_from_db()
-    if compilation.status == Compilation.Status.QUEUED:  # No worker has been told about it.
-        with contextlib.suppress(Conflict):
-            compilations.cancel(compilation)
+        foreground.follow(lambda: _work(compilation.pk, interrupts.shutdown), interrupts, stop, progress.update)
+    foreground.give_up(compilation, stop)
 
 
 def _work(key: int, shutdown: threading.Event) -> None:
     """Run the jobs until the compilation has ended; if a worker has taken one, wait for it."""
-    try:
-        while not shutdown.is_set():
-            compilation = Compilation.objects.shown().get(pk=key)
-            if compilation.status in Compilation.ENDED:
-                return
-            if compilation.wait_and_claim(shutdown):
-                carry_out(compilation, shutdown)
-            else:
-                shutdown.wait(POLL_S)
-    finally:
-        connection.close()
+    while not shutdown.is_set():
+        compilation = Compilation.objects.shown().get(pk=key)
+        if compilation.status in Compilation.ENDED:
+            return
+        if compilation.wait_and_claim(shutdown):
+            carry_out(compilation, shutdown)
+        else:
+            shutdown.wait(POLL_S)
 
 
 def _copied(compilation: Compilation, folder: Path) -> list[Path]:

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import sys
 import threading
-import time
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management import CommandError
-from django.db import connection
 from rich.console import Console
 
 from dashboard.management import foreground
-from dashboard.management.foreground import POLL_S, Interrupts
+from dashboard.management.foreground import Interrupts
 from dashboard.presentation.terminal import RunProgress, summary
 from tuning.actions import advice, launching, runs
-from tuning.host.reachable import DATABASE_OUTAGE
+from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
 from tuning.management.migrated import MigratedCommand
 from tuning.models import Run
 from tuning.reads import network_list
-from tuning.validation import Conflict, Invalid, OptionDict
+from tuning.validation import Invalid, OptionDict
 from tuning.work.supervisor import supervise
 
 NETWORK = "network_"
 """Prefix of a network's own options in argparse's namespace."""
+CHOICES = ("project", "engine", "interpreter", "network", "target", "device", "name")
 
 
 class Command(MigratedCommand):
@@ -38,6 +36,12 @@ class Command(MigratedCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         names = ", ".join(network["name"] for network in network_list.builtin_networks())
         parser.add_argument("network", help=f"one of: {names}; or the name of an uploaded model")
+        parser.add_argument("--engine", default="", help=f"one of: {', '.join(ENGINES)} (default: {META_SCHEDULE})")
+        parser.add_argument(
+            "--interpreter",
+            default="",
+            help="the interpreter, by its name in TUNEBOARD_LEGACY_PYTHON, for auto_scheduler and autotvm (default: the only one)",
+        )
         parser.add_argument(
             "--target",
             default="this",
@@ -58,8 +62,9 @@ class Command(MigratedCommand):
             metavar="NAME=VALUE",
             help="another way to set an option of the network",
         )
-        for option in (*launching.budget_options(), *launching.tuning_options()):
-            parser.add_argument(_flag(option), default="", help=_help(option), metavar=option["type"].upper())
+        for option, owners in _tuning_options():
+            about = _help(option) + (f" ({', '.join(owners)})" if len(owners) < len(ENGINES) else "")
+            parser.add_argument(_flag(option), default="", help=about, metavar=option["type"].upper())
         parser.add_argument("--json", action="store_true", help="print only the run as JSON, at the end")
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -77,8 +82,8 @@ class Command(MigratedCommand):
             raise CommandError(f"Run {run.pk} {status}: {shown['error'] or 'no reason recorded'}", returncode=1)
 
     def _launch(self, options: dict[str, Any]) -> Run:
-        named = [option["name"] for option in (*launching.budget_options(), *launching.tuning_options())]
-        data = {name: options[name] for name in ("project", "network", "target", "device", "name", *named)}
+        data = {name: options[name] for name in CHOICES}
+        data |= {option["name"]: given for option, _ in _tuning_options() if (given := options[option["name"]]) != ""}
         given = {name: options[NETWORK + name] for name in _network_options() if options[NETWORK + name]}
         data["network_options"] = given | _pairs(options["option"])
         for name, message in advice.check(data, None)["warnings"].items():
@@ -91,21 +96,19 @@ class Command(MigratedCommand):
 
 
 def _tune(run: Run, interrupts: Interrupts, console: Console) -> str:
-    """Supervise the run in a thread and show the progress; returns the final status."""
-    worker = threading.Thread(target=_claim_and_supervise, args=(run.pk, interrupts.shutdown), name="supervisor")
-    worker.start()
+    """Supervise the run and show the progress; returns the final status."""
+
+    def stop() -> object:
+        return runs.stop(run)
+
+    def elsewhere() -> bool:
+        return _goes_on_elsewhere(run, interrupts)
+
     with RunProgress(console, run) as progress:
-        while worker.is_alive() or _goes_on_elsewhere(run, interrupts):
-            try:
-                interrupts.handle(lambda: runs.stop(run))
-                progress.update()
-            except DATABASE_OUTAGE:
-                connection.close()  # The supervisor reports it and tries again.
-            time.sleep(POLL_S)
-    run.refresh_from_db()
-    if run.status == Run.Status.QUEUED:  # Ended while waiting; no worker has been told about the run.
-        with contextlib.suppress(Conflict):
-            runs.stop(run)
+        foreground.follow(
+            lambda: _claim_and_supervise(run.pk, interrupts.shutdown), interrupts, stop, progress.update, elsewhere
+        )
+    foreground.give_up(run, stop)  # It ended while it waited.
     return run.status
 
 
@@ -116,12 +119,9 @@ def _goes_on_elsewhere(run: Run, interrupts: Interrupts) -> bool:
 
 
 def _claim_and_supervise(key: int, shutdown: threading.Event) -> None:
-    try:
-        run = Run.objects.select_related("network").get(pk=key)
-        if run.wait_and_claim(shutdown):
-            supervise(run, shutdown)
-    finally:
-        connection.close()
+    run = Run.objects.select_related("network").get(pk=key)
+    if run.wait_and_claim(shutdown):
+        supervise(run, shutdown)
 
 
 def _flag(option: OptionDict) -> str:
@@ -134,13 +134,25 @@ def _help(option: OptionDict) -> str:
     return (option["description"] + choices + default).replace("%", "%%")
 
 
+def _tuning_options() -> list[tuple[OptionDict, list[str]]]:
+    """Each option, as the first engine that has it describes it, with the names of all engines that do."""
+    found: dict[str, tuple[OptionDict, list[str]]] = {
+        option["name"]: (option, list(ENGINES)) for option in launching.budget_options()
+    }
+    for engine in ENGINES:
+        for option in launching.tuning_options(engine):
+            found.setdefault(option["name"], (option, []))[1].append(engine)
+    return list(found.values())
+
+
 def _network_options() -> dict[str, list[str]]:
     """The names of the networks that have an option, by its name."""
-    owners: dict[str, list[str]] = {}
-    for network in network_list.builtin_networks():
-        for option in network["options"]:
-            owners.setdefault(option["name"], []).append(network["name"])
-    return owners
+    owners: dict[str, dict[str, None]] = {}
+    for engine in ENGINES:
+        for network in network_list.builtin_networks(engine):
+            for option in network["options"]:
+                owners.setdefault(option["name"], {})[network["name"]] = None
+    return {name: list(networks) for name, networks in owners.items()}
 
 
 def _pairs(given: list[str]) -> dict[str, str]:

@@ -14,12 +14,12 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 from django.urls import reverse
 
 from dashboard.accounts import first_admin, one_time_login_url
+from dashboard.assets.collecting import collect
 from dashboard.hosting import HEALTH, Address, SiteLock, Unavailable
 from tuning.actions import runs
 from tuning.actions.sweeper import Sweeper
@@ -30,7 +30,7 @@ from tuning.host.processes import Child, stop
 from tuning.host.reachable import broker_trouble, database_trouble, wait_for
 from tuning.management.migrated import migrate
 from tuning.models import Run
-from tuning.queue.celery import COMPILE_QUEUE, EXTRACT_QUEUE, WEBHOOK_QUEUE, queue_of
+from tuning.queue.celery import COMPILE_QUEUE, EXTRACT_QUEUE, WATCH_QUEUE, WEBHOOK_QUEUE, queue_of
 from tuning.validation import Invalid
 
 DEMO = {"name": "Demo: a small MLP", "network": "mlp", "trials": 64}
@@ -92,6 +92,8 @@ class Command(BaseCommand):
         commands |= {f"worker-{device}": _worker(device, queue_of(device)) for device in settings.DEVICES}
         if settings.TRACKERS:
             commands["worker-remote"] = _worker("remote", queue_of(f"{REMOTE}:"), settings.REMOTE_RUNS)
+        if settings.WATCH_FOLDERS:
+            commands["worker-watch"] = _worker("watch", WATCH_QUEUE, settings.WATCHES)
         for queue in (EXTRACT_QUEUE, COMPILE_QUEUE):
             commands[f"worker-{queue}"] = _worker(queue, f"{queue},{WEBHOOK_QUEUE}")
         inherited = {"web": (address.socket.fileno(),)}
@@ -115,7 +117,7 @@ class Command(BaseCommand):
     def _make_ready(self) -> None:
         self.check()
         migrate(self._say, backup=self._back_up)
-        call_command("collectstatic", interactive=False, verbosity=0)
+        collect()
 
     def _start(self, web: Child, address: Address) -> None:
         """Start the web process and wait until it answers."""

@@ -69,6 +69,13 @@ def _kinds() -> list[dict[str, Any]]:
         ("Builds a library", "the model", "the library’s folder", "no", building),
         ("Verifies a library", "the model and the library", "nothing", "to a tracker’s devices", building),
         ("Tunes a run", "the model", "the run’s folder", "to a tracker’s devices", None),
+        (
+            "Tunes with an older TVM",
+            "the model and its interpreter",
+            "the run’s folder",
+            "to a tracker’s devices",
+            None,
+        ),
     ]
     names = ("what", "reads", "writes", "network", "limits")
     return [dict(zip(names, row, strict=True)) for row in rows]
@@ -84,6 +91,7 @@ def _settings() -> dict[str, str]:
         "DEBUG": lambda: settings.DEBUG,
         "TUNEBOARD_DEVICES": lambda: ", ".join(settings.DEVICES),
         "TUNEBOARD_TRACKERS": lambda: ", ".join(settings.TRACKERS) or "none",
+        "TUNEBOARD_LEGACY_PYTHON": lambda: ", ".join(settings.LEGACY_PYTHON) or "none",
         "TUNEBOARD_URL": lambda: settings.SITE_URL or "where it listens",
         "TUNEBOARD_UPLOAD_MB": lambda: settings.UPLOAD_MB,
         "TUNEBOARD_KEEP_DELETED_DAYS": lambda: f"{settings.KEEP_DELETED_DAYS:g}",

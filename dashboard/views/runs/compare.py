@@ -7,11 +7,13 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from dashboard.http.access import person
 from dashboard.presentation import comparison as shown
 from dashboard.presentation.comparison import View
+from dashboard.presentation.units import count
 from tuning.reads.comparing import (
     FEWEST,
     ComparedRunDict,
@@ -96,7 +98,17 @@ def _context(comparison: ComparisonDict, view: View) -> dict[str, Any]:
         "choices": [_choice(view, *choice) for choice in CHOICES],
         "sorts": _links(view, "sort", SORTS),
         "figures": shown.figures(comparison, view),
+        **_merged(comparison, view),
     }
+
+
+def _merged(comparison: ComparisonDict, view: View) -> dict[str, Any]:
+    """Where the runs' records are in one file, unless they are of different engines."""
+    engines = {run["run"]["engine"] for run in comparison["runs"]}
+    if len(engines) > 1:
+        return {"merged": None}
+    url = f"{reverse('api:get_merged_records')}?runs={','.join(map(str, view.runs))}"
+    return {"merged": url, "engine": engines.pop()}
 
 
 def _run(run: ComparedRunDict, place: int, view: View) -> dict[str, Any]:
@@ -136,7 +148,7 @@ def _option_text(name: str, value: Any) -> str:
 
 
 def _weights(cells: Any) -> str:
-    return " / ".join(dict.fromkeys(str(cell["weight"]) for cell in cells if cell))
+    return " / ".join(dict.fromkeys(count(cell["weight"]) for cell in cells if cell))
 
 
 def _choice(view: View, name: str, label: str, options: Any) -> dict[str, Any]:

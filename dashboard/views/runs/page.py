@@ -48,7 +48,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "average": run.average_speed,
         "remaining": remaining(run, speed),
         "goes_on": run.status not in Run.ENDED,
-        "remaining_of": "at this speed" if run.finished_at is None else "the run has ended",
+        "remaining_of": "the run has ended" if run.status in Run.ENDED else "at this speed",
         "errors": run.errors.all(),
         "console": console.console(run),
         "extension": ExtensionForm(),
@@ -125,10 +125,12 @@ def task_rows(run: Run, tasks: list[Task]) -> list[dict[str, Any]]:
 
 def remaining(run: Run, speed: float | None) -> float | None:
     """Seconds until the budget is spent at the recent speed, or the time limit is reached."""
-    if not speed:
+    if not speed or run.trials_left is None:
         return None
-    spent_s = (run.trials_budget - run.trials_done) / speed
-    return spent_s if run.time_limit_s is None else max(0.0, min(spent_s, run.time_limit_s - run.elapsed_s))
+    spent_s = run.trials_left / speed
+    if run.time_limit_s is None:
+        return spent_s
+    return max(0.0, min(spent_s, run.time_limit_s - (run.elapsed_s or 0.0)))
 
 
 def _run(request: HttpRequest, pk: int, permission: str = "") -> Run:

@@ -11,9 +11,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from dashboard.http.access import find
-from dashboard.presentation import charts, code, decisions, downloads
+from dashboard.presentation import charts, code, decisions, downloads, recorded
 from dashboard.views.queries import wants_part
-from tuning.models import Task
+from tuning.models import Record, Task
 from tuning.reads import showing
 from tuning.reads.showing import Shown
 from tuning.validation import Busy
@@ -36,6 +36,7 @@ def task_page(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     context |= _opened(task, **asked) if "record" in asked else {}
     if wants_part(request):
         return render(request, "tasks/_opened.html", context)
+    context |= recorded.knobs(task) | recorded.arguments(task)
     alert = next((alert for alert in task.run.alerts(task.run.tasks.defer("tensorir")) if alert["task"] == index), None)
     return render(request, "tasks/page.html", {**context, "alert": alert, "downloads": downloads.menu(task.run, task)})
 
@@ -46,8 +47,8 @@ def task_figures(request: HttpRequest, pk: int, index: int) -> JsonResponse:
     task = _task(request, pk, index)
     run = task.run
     times = charts.recent_times(run)
-    end = (run.trials_done, times[-1] if times else 0.0)
-    figure = charts.task_figure(task, _trials(task), end)
+    end = (run.trials_done, times[-1] if times else run.elapsed_s)
+    figure = charts.told(run, charts.task_figure(task, _trials(task), end))
     return JsonResponse({"run": run.pk, "task": index, "last": run.trials_done, "curve": figure})
 
 
@@ -73,6 +74,13 @@ def _opened(task: Task, record: str, diff: str = "", of: str = "") -> dict[str, 
     if lost := [name for name in wanted if name not in known]:
         return {"lost": lost[0]}
     opened: dict[str, Any] = {"record": known[record], "other": known.get(diff)}
+    if not task.run.is_meta_schedule:
+        return opened | recorded.opened(task.run.engine, known[record], known.get(diff))
+    return opened | _applied(task, known, wanted, diff, of)
+
+
+def _applied(task: Task, known: dict[str, Record], wanted: list[str], diff: str, of: str) -> dict[str, Any]:
+    """The schedules of these records, as TVM applies them in a process of its own."""
     shown = []
     for name in wanted:
         try:
@@ -80,11 +88,11 @@ def _opened(task: Task, record: str, diff: str = "", of: str = "") -> dict[str, 
         except Busy as busy:
             state = showing.Failed(str(busy))
         if isinstance(state, showing.Failed):
-            return opened | {"failed": known[name], "error": state.error}
+            return {"failed": known[name], "error": state.error}
         if isinstance(state, showing.Applying):
-            return opened | {"step": state.step}
+            return {"step": state.step}
         shown.append(state)
-    return opened | {"shown": shown[0]} | (_compared(task, of, *shown) if diff else {})
+    return {"shown": shown[0]} | (_compared(task, of, *shown) if diff else {})
 
 
 def _compared(task: Task, of: str, shown: Shown, other: Shown | None = None) -> dict[str, Any]:

@@ -52,13 +52,13 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
         "rows": [(row, tasks[row.task_id], errors.get(row.error_id)) for row in rows],
         "asked": request.GET,
         "only": [(value, title) for value, (title, _) in ONLY.items()],
-        "heads": [_head(order, *column) for column in COLUMNS],
+        "heads": [_head(order, column, _title(run, title)) for column, title in COLUMNS],
         "wrong": wrong,
         "query": chosen(request.GET),
         "next": following,
         "begun": bool(request.GET.get("cursor") or request.GET.get("from")),
         "detail": _detail(request, run),
-        "scatter": {"figure": charts.scatter_figure(plotted), "foremost": charts.foremost(plotted)},
+        "scatter": {"figure": charts.told(run, charts.scatter_figure(plotted)), "foremost": charts.foremost(plotted)},
         "file": downloads.stem(run),
         "kept": KEEP_BEST,
     }
@@ -123,6 +123,10 @@ def _detail(request: HttpRequest, run: Run) -> dict[str, Any] | None:
         "gflops": trial.task.gflops_at(trial.latency_s) if trial.latency_s else None,
         "kept": Record.objects.filter(task=trial.task_id, trial=trial.number).exists(),
     }
+
+
+def _title(run: Run, title: str) -> str:
+    return "Wall time" if title == charts.LATENCY and run.simulator else title
 
 
 def _head(order: str, column: str, title: str) -> dict[str, Any]:

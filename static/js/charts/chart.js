@@ -211,6 +211,7 @@ export class Chart {
     const [x, y] = [ranged(this.zooms.get(this.seen.x)), ranged(onAxis(this.zooms.get(this.seen.y), type))];
     return {
       ...layout,
+      shapes: this.#sessions(layout),
       autosize: true,
       uirevision: "kept",
       margin: { l: 74, r: 16, t: 8, b: 44 },
@@ -223,6 +224,14 @@ export class Chart {
       xaxis: { ...layout.xaxis, ...x, uirevision: this.seen.x, title: { text: this.axis === "time" ? "Time since the start" : layout.xaxis.title.text, standoff: 8 }, ...labels },
       yaxis: { ...layout.yaxis, ...y, type, uirevision: `${type} ${this.seen.y}`, ...labels, title: { ...layout.yaxis.title, standoff: 8 } },
     };
+  }
+
+  /** A line where each later session of somebody else's tuner begins. */
+  #sessions({ meta }) {
+    const places = (meta?.sessions ?? []).map(({ number, at_s }) => (this.axis === "time" ? at_s : number)).filter((place) => place !== null);
+    const line = { color: color("--text-2"), width: 1, dash: "dot" };
+    const label = { text: "session", font: { size: 10 }, textposition: "end", textangle: -90, xanchor: "right", yanchor: "top" };
+    return places.map((x) => ({ type: "line", x0: x, x1: x, y0: 0, y1: 1, yref: "paper", layer: "below", line, label }));
   }
 
   #config() {

@@ -6,6 +6,7 @@ const FAR_BEHIND = 5000;
 const QUIET_MS = 15000;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 10000;
+const COOKIE_MS = 3000;
 const NOT_SIGNED_IN = 4401;
 const DEACTIVATED = 4403;
 const GONE = 4404;
@@ -75,11 +76,24 @@ class Live {
     this.wait = Math.min(this.wait * 2, LONGEST_WAIT_MS);
   }
 
-  /** A new password ends a socket, but not the session that it was set in: then the socket is opened again. */
+  /**
+   * A new password ends a socket, but not the session that it was set in: then the socket is opened again. Its answer, with the session's
+   * new cookie, may still be on its way to another tab, so a refusal counts when it is repeated.
+   */
   async #endIfRefused() {
+    let status = await this.#status();
+    if (status === 401) {
+      await new Promise((resolve) => setTimeout(resolve, COOKIE_MS));
+      status = await this.#status();
+    }
+    if (this.hasEnded) return;
+    if (status === 401) this.#end("signedOut");
+    if (status === 403 || status === 404) this.#end("gone");
+  }
+
+  async #status() {
     const response = await fetch(this.api, { headers: { Accept: "application/json" } }).catch(() => null);
-    if (response?.status === 401) this.#end("signedOut");
-    if (response?.status === 403 || response?.status === 404) this.#end("gone");
+    return response?.status;
   }
 
   #end(why) {

@@ -18,7 +18,7 @@ wrong?.focus();
 // Each project has networks of its own.
 form.elements.project?.addEventListener("change", ({ target }) => location.assign(`?${new URLSearchParams({ project: target.value })}`));
 
-// --- target: this machine, a tag of TVM or JSON, all text of one field
+// --- target: this machine, a tag of TVM (older ones: text) or JSON, all text of one field
 
 const EXAMPLE = '{"kind": "llvm", "mcpu": "…", "num-cores": 4}';
 const role = (name) => form.querySelector(`[data-role=${name}]`);
@@ -30,10 +30,10 @@ const kindOf = (value) => (value === "this" || value === "" ? "this" : value.tri
 
 function showKind(kind) {
   for (const button of kinds.children) button.setAttribute("aria-pressed", String(button.dataset.target === kind));
-  input.placeholder = kind === "json" ? EXAMPLE : "nvidia/nvidia-a100";
+  input.placeholder = kind === "json" ? EXAMPLE : form.dataset.tags ? "nvidia/nvidia-a100" : "llvm -mcpu=core-avx2";
   if (kind === "json") input.removeAttribute("list"); else input.setAttribute("list", "target-tags");
   input.classList.toggle("mono", kind === "json");
-  if (kind === "tag") offerTags();
+  if (kind === "tag" && form.dataset.tags) offerTags();
 }
 
 async function offerTags() {

@@ -1,23 +1,29 @@
 // Uploads a model: shows the progress, puts errors next to their fields, and asks for open dimensions. The file stays
 // selected, which it wouldn't if the form loaded a new page.
 import { role } from "../common/dom.js";
+import { Messages, sending } from "../common/sending.js";
 
 const form = role("upload");
 if (form) {
   const [button, state, dims, fields] = ["upload-submit", "upload-state", "dims", "dims-fields"].map((name) => role(name));
   const label = button.textContent;
+  const messages = new Messages(form, state, done);
+  const answered = {
+    unsure: " Reload this page to see whether the model was uploaded.",
+    complain: (field, message) => (field.startsWith("dims.") ? complainOfDim(field.slice(5), message) : messages.complain(field, message)),
+  };
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    clear();
+    messages.clear();
     const [file] = form.elements.file.files;
-    if (!file) return complain("file", "Choose a file.");
+    if (!file) return messages.complain("file", "Choose a file.");
     // The server would refuse it too, but only after most of it has been sent.
-    if (file.size > form.dataset.limitMb * 2 ** 20) return complain("file", `Larger than the ${form.dataset.limitMb} MiB allowed.`);
+    if (file.size > form.dataset.limitMb * 2 ** 20) return messages.complain("file", `Larger than the ${form.dataset.limitMb} MiB allowed.`);
     send();
   });
   // Another file may have other dimensions.
-  form.elements.file.addEventListener("change", () => { clear(); fields.replaceChildren(); dims.hidden = true; });
+  form.elements.file.addEventListener("change", () => { messages.clear(); fields.replaceChildren(); dims.hidden = true; });
 
   function send() {
     const body = new FormData();
@@ -26,36 +32,12 @@ if (form) {
     if (form.elements.project) body.append("project", form.elements.project.value);
     const given = [...fields.querySelectorAll("input")].map((input) => [input.dataset.dim, input.value]);
     if (given.length) body.append("dims", JSON.stringify(Object.fromEntries(given)));
-    const request = new XMLHttpRequest();
-    request.open("POST", form.dataset.api);
-    request.setRequestHeader("X-CSRFToken", form.elements.csrfmiddlewaretoken.value);
-    request.upload.addEventListener("progress", ({ loaded, total }) => { state.textContent = loaded < total ? `Sending: ${Math.round((loaded / total) * 100)} %` : "Reading the model and finding its tasks…"; });
-    request.addEventListener("load", () => receive(request));
+    const request = sending(form, (share) => { state.textContent = share < 1 ? `Sending: ${Math.round(share * 100)} %` : "Reading the model and finding its tasks…"; });
+    request.addEventListener("load", () => messages.receive(request, answered));
     request.addEventListener("error", () => done("The connection was lost. Reload this page to see whether the model was uploaded."));
     busy(true);
     state.textContent = "Sending…";
     request.send(body);
-  }
-
-  function receive(request) {
-    let answer = {};
-    try { answer = JSON.parse(request.responseText); } catch { /* a proxy's own page */ }
-    if (request.status === 200 || request.status === 201) {
-      location.assign(`${form.dataset.page}${answer.id}/`);
-      return;
-    }
-    const wrong = Object.entries(answer.error?.fields ?? {});
-    done(wrong.length ? "" : answer.error?.message ?? `The server answered with status ${request.status}. Reload this page to see whether the model was uploaded.`);
-    for (const [field, message] of wrong) field.startsWith("dims.") ? complainOfDim(field.slice(5), message) : complain(field, message);
-    form.querySelector("[aria-invalid=true]")?.focus();
-  }
-
-  function complain(name, message) {
-    const place = form.querySelector(`[data-field="${name}"]`);
-    if (!place) { state.textContent = `${name}: ${message}`; return; }
-    place.textContent = message;
-    place.hidden = false;
-    form.elements[name].setAttribute("aria-invalid", "true");
   }
 
   function complainOfDim(name, message) {
@@ -74,12 +56,6 @@ if (form) {
     const place = input.nextElementSibling;
     place.textContent = message;
     place.hidden = false;
-  }
-
-  function clear() {
-    state.textContent = "";
-    for (const place of form.querySelectorAll(".wrong")) place.hidden = true;
-    for (const input of form.querySelectorAll("[aria-invalid]")) input.removeAttribute("aria-invalid");
   }
 
   function busy(now) {

@@ -45,7 +45,7 @@ function showSoon() {
 }
 
 function showElapsed() {
-  if (run) heading.showElapsed(run.elapsed_s + (isRunning() ? (performance.now() - runAt) / 1000 : 0));
+  if (run) heading.showElapsed(run.elapsed_s === null ? null : run.elapsed_s + (isRunning() ? (performance.now() - runAt) / 1000 : 0));
 }
 setInterval(() => document.hidden || showElapsed(), ELAPSED_EVERY_MS);
 
@@ -107,7 +107,7 @@ function update(now, changed = []) {
   runAt = performance.now();
   editing.follow(run);
   // At once: a background tab has no frames.
-  report({ title: run.name, status: run.status, share: run.trials_done / run.trials_budget, outcome: heading.outcome(run) });
+  report({ title: run.name, status: run.status, share: run.trials_budget && run.trials_done / run.trials_budget, outcome: heading.outcome(run) });
   for (const task of changed) tasks.set(task.index, task);
   showSoon();
   // Each task needs a trace. A run's tasks arrive all at once.
@@ -134,7 +134,7 @@ for (const button of document.querySelectorAll("[data-axis]")) {
   });
 }
 heading.showLastLines();
-await curves.against(viewed("x") === "time" ? "time" : "number");
+await curves.against(viewed("x") === "time" && document.querySelector("[data-axis=time]") ? "time" : "number");
 table.sort();
 live.last = await curves.load();
 live.start();

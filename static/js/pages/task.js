@@ -58,7 +58,7 @@ async function grow() {
 }
 
 function show(run, changed = []) {
-  report({ title: `Task ${task} of ${run.name}`, status: run.status, share: run.trials_done / run.trials_budget });
+  report({ title: `Task ${task} of ${run.name}`, status: run.status, share: run.trials_budget && run.trials_done / run.trials_budget });
   const status = role("status");
   status.dataset.status = run.status;
   text("status", run.status);
@@ -68,6 +68,7 @@ function show(run, changed = []) {
   text("best-trial", now.best_trial ? `trial ${units.count(now.best_trial)}` : "no valid trial yet");
   text("gflops", units.gflops(now.gflops));
   text("trials-done", units.count(now.trials));
+  if (now.space) text("tried", `${units.percent(now.trials / now.space)} of ${units.count(now.space)} candidates`);
   text("trials-failed", units.count(now.failed));
   downloads.enable({ best: now.best_latency_s !== null && !run.synthetic, all: now.trials > 0 && !run.synthetic, trials: now.trials > 0 });
 }

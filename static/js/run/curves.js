@@ -91,18 +91,19 @@ function dispatchDrawn(last) {
 
 /** Says why a chart is empty. */
 export function explain() {
-  const total = weights.filter((weight) => weight).length;
+  const total = weights.filter((weight) => weight !== 0).length;
   const measured = best.filter((value) => value !== undefined).length;
   const first = isLive(role("status").dataset.status) ? "Waiting for the first trial." : "No trial yet.";
   charts.latency.explain(lastPoint[0] ? "No valid trial yet." : first);
   charts.allocation.explain(first);
+  if (isUnweighted()) return charts.estimate.explain("Not known: the weights of its tasks aren’t recorded.");
   charts.estimate.explain(total ? `Known once every task has a valid trial: ${measured} of ${total} measured.` : "Known once every task has a valid trial.");
 }
 
 /** With many tasks, highlights those that contribute most to the estimate, in the charts and by their swatch in the table. */
 async function emphasize() {
   if (foremost === null) return;
-  const contribution = (task) => weights[task] * (best[task] ?? 0);
+  const contribution = (task) => (weights[task] ?? 1) * (best[task] ?? 0);
   const chosen = weights.map((_, task) => task).sort((a, b) => contribution(b) - contribution(a)).slice(0, foremost).sort((a, b) => a - b);
   color(chosen);
   for (const chart of ofTasks) await chart.emphasize(chosen);
@@ -125,7 +126,7 @@ export function collect(columns) {
       const sum = estimate();
       if (sum !== null) gather(waiting.estimate, 0, number, at, sum);
     }
-    recent.push(at);
+    if (at !== null) recent.push(at);
     lastPoint = [number, at];
     waiting.trials += 1;
   });
@@ -136,8 +137,11 @@ export function collect(columns) {
   isBehind = true;
 }
 
+/** Whether a task's weight isn't recorded, so that there never is an estimate. */
+const isUnweighted = () => weights.some((weight) => weight === null);
+
 function estimate() {
-  if (!weights.length || weights.some((weight, task) => weight && best[task] === undefined)) return null;
+  if (!weights.length || isUnweighted() || weights.some((weight, task) => weight && best[task] === undefined)) return null;
   return weights.reduce((sum, weight, task) => (weight ? sum + weight * best[task] : sum), 0);
 }
 

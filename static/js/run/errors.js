@@ -1,4 +1,5 @@
 // The errors of a run's trials, grouped by text. Fetched again when more trials have failed.
+import { errorKinds } from "../common/constants.js";
 import { cell, copyOf, put, role, text } from "../common/dom.js";
 import * as units from "../common/units.js";
 
@@ -33,7 +34,8 @@ function show(errors) {
   text("errors-count", String(now.length));
 }
 
-function fill({ kind, text: error, count, first_trial: first, last_trial: last, tasks }) {
+function fill({ kind: name, text: error, count, first_trial: first, last_trial: last, tasks }) {
+  const kind = errorKinds[name] ?? name;
   const key = keyOf(kind, error);
   if (!items.has(key)) items.set(key, copyOf("error-template"));
   const item = items.get(key);

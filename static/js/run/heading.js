@@ -10,7 +10,7 @@ export function show(run, speed) {
   text("estimate", units.latency(run.estimated_latency_s));
   text("coverage", run.words.coverage);
   text("warm-start", run.words.warm_start);
-  text("elapsed-of", run.time_limit_s === null ? "of tuning" : `of at most ${units.duration(run.time_limit_s)}`);
+  text("elapsed-of", run.elapsed_s === null ? "not recorded" : run.time_limit_s === null ? "of tuning" : `of at most ${units.duration(run.time_limit_s)}`);
   text("trials-done", units.count(run.trials_done));
   text("trials-budget", units.count(run.trials_budget));
   text("trials-failed", units.count(run.trials_failed));
@@ -18,7 +18,7 @@ export function show(run, speed) {
   text("speed", units.speed(speed ?? average(run)));
   text("speed-of", speed ? "latest trials" : "on average");
   text("remaining", units.duration(speed ? remaining(run, speed) : null));
-  text("remaining-of", run.finished_at ? "the run has ended" : "at this speed");
+  text("remaining-of", statuses.ended.includes(run.status) ? "the run has ended" : "at this speed");
   showActions(run);
   showError(run);
   showAlerts(run);
@@ -31,7 +31,8 @@ export function showElapsed(seconds) {
 
 /** The text of the notification when the run has ended. */
 export function outcome(run) {
-  const trials = `${units.count(run.trials_done)} of ${units.count(run.trials_budget)} trials`;
+  const of = run.trials_budget === null ? "" : ` of ${units.count(run.trials_budget)}`;
+  const trials = `${units.count(run.trials_done)}${of} trials`;
   const estimate = run.estimated_latency_s === null ? run.words.coverage : `estimated latency ${units.latency(run.estimated_latency_s)}`;
   return [run.error?.trim().split("\n")[0], `${trials}, ${estimate}`].filter(Boolean).join("\n");
 }
@@ -45,7 +46,7 @@ function showProgress(run) {
   role("status").dataset.status = run.status;
   text("status", run.status);
   const bar = role("progress");
-  bar.max = run.trials_budget;
+  bar.max = run.trials_budget ?? Math.max(run.trials_done, 1);
   bar.value = run.trials_done;
   bar.dataset.status = run.status;
   text("phase", run.words.phase);
@@ -59,6 +60,7 @@ function average(run) {
 }
 
 function remaining(run, speed) {
+  if (run.trials_budget === null) return null;
   const spent = (run.trials_budget - run.trials_done) / speed;
   return run.time_limit_s === null ? spent : Math.max(0, Math.min(spent, run.time_limit_s - run.elapsed_s));
 }
@@ -69,8 +71,9 @@ function showActions(run) {
   downloads.enable({ best: run.tasks_measured > 0 && !run.synthetic, all: run.trials_done > 0 && !run.synthetic, trials: run.trials_done > 0 });
   if (role("stop")) offer("stop", statuses.stoppable.includes(run.status));
   if (!role("extend")) return;
-  offer("extend", statuses.extendable.includes(run.status) && !run.synthetic);
-  role("resume-form").hidden = !(statuses.resumable.includes(run.status) && run.trials_done < run.trials_budget && !run.synthetic);
+  const ours = run.origin === "launched" && !run.synthetic;
+  offer("extend", statuses.extendable.includes(run.status) && ours);
+  role("resume-form").hidden = !(statuses.resumable.includes(run.status) && run.trials_done < run.trials_budget && ours);
 }
 
 /** Shows or hides a button; its dialog closes when the action becomes impossible. */

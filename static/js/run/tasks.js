@@ -50,6 +50,7 @@ function fill(row, task, run, largest, isActive) {
   put(row, "weight", units.count(task.weight));
   put(row, "flop", units.flop(task.flop), task.flop);
   put(row, "latency", units.latency(task.best_latency_s), task.best_latency_s);
+  cell(row, "flop").toggleAttribute("data-derived", task.flop_derived);
   put(row, "gflops", units.gflops(task.gflops), task.gflops);
   put(row, "trials", units.count(task.trials));
   put(row, "failed", units.count(task.failed), task.failed);
@@ -72,7 +73,7 @@ const number = (value) => (value === "" || value === undefined ? null : Number(v
 const sortValue = {
   index: (row) => Number(row.dataset.task),
   name: (row) => cell(row, "name").textContent,
-  weight: (row) => number(cell(row, "weight").textContent.replaceAll(",", "")),
+  weight: (row) => number(cell(row, "weight").textContent.replaceAll(",", "").replace(units.UNKNOWN, "")),
   trials: (row) => number(cell(row, "trials").textContent.replaceAll(",", "")),
 };
 const valueOf = (row, column) => (sortValue[column] ? sortValue[column](row) : number(cell(row, column).dataset.value));

@@ -27,7 +27,7 @@ COLUMNS = (
 
 def outcome(run: Run) -> Compared:
     """Measure the run's network with its best records applied. Raises `Broken`."""
-    spec = run.network.spec()
+    spec = run.tuned_network.spec()
     if spec.file is not None:
         raise Broken(f"Run {run.pk} tunes an uploaded model: only built-in networks are compared with ONNX Runtime.")
     if run.tasks_measured < run.tasks_total or not run.tasks_total:
@@ -50,7 +50,7 @@ def markdown(measured: Iterable[tuple[Run, Compared]]) -> str:
 
 def _cells(run: Run, found: Compared) -> list[str]:
     estimate = "not recorded" if run.estimated_latency_s is None else f"{run.estimated_latency_s * 1e3:.4g}"
-    network = " ".join([run.network.name, *(f"{name}={value}" for name, value in run.network.options.items())])
+    network = " ".join([run.tuned_network.name, *(f"{name}={value}" for name, value in run.network_options.items())])
     target = target_label(run.target)
     difference = f"{found.max_abs_error:.1e} of {found.largest:.3g}"
     times = [_spread(found.tuned_s), _spread(found.onnxruntime_s), f"{found.ratio:.2f}"]

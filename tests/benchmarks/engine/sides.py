@@ -75,7 +75,7 @@ def ours(pair: Pair) -> Tuned:
     watcher.close()
     if not watcher.first:
         raise Broken(f"Run {run.pk} was never announced.")
-    weights = list(run.tasks.order_by("index").values_list("weight", flat=True))
+    weights = [weight or 0 for weight in run.tasks.order_by("index").values_list("weight", flat=True)]
     first_s = watcher.first - began
     trials = _trials_of(run, first_s)
     return Tuned(run, Timeline(weights, trials, wall_s, first_s, streaming_s), _records_of(run, trials))
@@ -85,7 +85,7 @@ def go_on(tuned: Tuned, until_s: float) -> Best:
     """Extend the run until it has taken so many seconds in total; return all its improvements."""
     run, timeline = tuned.run, tuned.timeline
     more = math.ceil(until_s * timeline.trials_a_second)
-    run.requeue(*Run.ENDED, trials_budget=run.trials_budget + more, time_limit_s=until_s)
+    run.requeue(*Run.ENDED, trials_budget=(run.trials_budget or 0) + more, time_limit_s=until_s)
     _supervise(run)
     return _records_of(run, _trials_of(run, timeline.trials[0].at_s, started_again_after=len(timeline.trials)))
 
@@ -117,23 +117,24 @@ def _shutting_down_on_ctrl_c() -> Iterator[threading.Event]:
 def stock(pair: Pair, folder: Path) -> tuple[Timeline, Best]:
     """Tune the same tasks with stock TVM; its files and output go to the folder."""
     weights: list[int] = []
-    received: list[tuple[float, TrialMeasured]] = []
+    received: list[tuple[float, float, TrialMeasured]] = []
     began = time.monotonic()
     for event in _stock_events(_start(pair, folder), folder):
         if isinstance(event, TasksExtracted):
-            weights = [task.weight for task in event.tasks]
+            weights = [task.weight or 0 for task in event.tasks]
         if isinstance(event, TrialMeasured):
-            received.append((time.monotonic() - began, event))
+            assert event.at_s is not None
+            received.append((time.monotonic() - began, event.at_s, event))
     wall_s = time.monotonic() - began
     if len(received) < pair.trials:
         raise Broken(f"Stock TVM ended after {len(received)} of {pair.trials} trials. Its log is {folder / CONSOLE}.")
     # The process counts from when it got its `Start`, which leaves out the time that it took to load.
-    loading_s = min(at_s - event.at_s for at_s, event in received)
-    trials = [Measured(loading_s + event.at_s, event.task, event.latency_s, short=False) for _, event in received]
+    loading_s = min(heard_s - at_s for heard_s, at_s, _ in received)
+    trials = [Measured(loading_s + at_s, event.task, event.latency_s, short=False) for _, at_s, event in received]
     best: Best = {task: [] for task in range(len(weights))}
-    for _, event in received:
+    for _, at_s, event in received:
         if event.record:
-            best[event.task].append((loading_s + event.at_s, event.record))
+            best[event.task].append((loading_s + at_s, event.record))
     return Timeline(weights, trials, wall_s, trials[0].at_s), best
 
 
@@ -179,7 +180,8 @@ def _trials_of(run: Run, first_s: float, started_again_after: float = math.inf) 
     engine, which measured the trials after `started_again_after`, took as long.
     """
     index = dict(run.tasks.values_list("pk", "index"))
-    rows = list(run.trials.order_by("number").values_list("at_s", "task_id", "latency_s", "short", "number"))
+    columns = ("at_s", "task_id", "latency_s", "short", "number")
+    rows = [(at_s or 0.0, *rest) for at_s, *rest in run.trials.order_by("number").values_list(*columns)]
     loading_s = max(0.0, first_s - rows[0][0])
     return [
         Measured(at_s + (2 * loading_s if number > started_again_after else loading_s), index[task], latency_s, short)

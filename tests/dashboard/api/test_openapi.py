@@ -27,7 +27,7 @@ from tests.world import (
     write_record_files,
 )
 from tuning.actions import launching, runs
-from tuning.models import Run
+from tuning.models import BadLine, Import, Run
 from tuning.reads import showing
 from tuning.reads.run_list import RunOrder
 from tuning.validation import Invalid
@@ -156,8 +156,16 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
     run = measured_run(latencies=[(0, None), (1, 2e-3), (0, 1e-3)])
     write_record_files(run)
     run.console_log.write_text("printed")
-    extraction, compilation = make_extraction(run.network), make_compilation(run)
+    extraction, compilation = make_extraction(run.tuned_network), make_compilation(run)
     publish(compilation)
+    imported = Import.objects.create(
+        project=run.project,
+        files=[{"name": "a.json", "size": 5, "sha256": "0"}],
+        results=[{"log": "a.json", "engine": "autotvm", "run": run.pk, "known": False}],
+        skipped=[{"file": "b", "reason": "it is empty"}],
+        remarks=[{"file": "a.json", "line": 1, "text": "version v0.9 is unknown"}],
+    )
+    BadLine.objects.create(imported_by=imported, file="a.json", line=2, reason="it is torn")
     client, admin = Client(), make_user("admin")
     client.force_login(admin)
     ApiToken.issue(admin)
@@ -171,15 +179,17 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
                 "trial": 3,
                 "network_id": run.network_id,
                 "extraction_id": extraction.pk,
+                "import_id": imported.pk,
                 "compilation_id": compilation.pk,
                 "project_id": run.project_id,
             }
             keys["workload_hash"] = run.tasks.values_list("workload_hash", flat=True)[0]
-            query = {"runs": f"{run.pk},{make_run().pk}"} if path.endswith("/compare") else {}
+            others = {"/api/v1/compare": f"{run.pk},{make_run().pk}", "/api/v1/records": str(run.pk)}
+            query = {"runs": others[path]} if path in others else {}
             response = client.get(path.format(**keys), query)
             content = operation["responses"]["200"]["content"]
             assert response.headers["Content-Type"].partition(";")[0] in content, name
-            if response.streaming:
+            if response.streaming or "application/json" not in content:
                 continue
             assert not list(mismatches(schema, content["application/json"]["schema"], response.json())), name
 

@@ -17,7 +17,7 @@ from dashboard.asgi import application
 from dashboard.presentation.downloads import stem
 from tests.world import claimed, make_network, make_run, make_tasks, make_user, measured_run, write_record_files
 from tuning.models import Run
-from tuning.reads import downloads
+from tuning.reads import files
 
 pytestmark = pytest.mark.django_db
 FILES = {
@@ -199,7 +199,7 @@ class Source:
 @pytest.mark.django_db(transaction=True)
 async def test_it_sends_a_piece_before_it_makes_the_next(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source(5)
-    monkeypatch.setattr(downloads, "file_pieces", source.pieces)
+    monkeypatch.setattr(files, "file_pieces", source.pieces)
     run = await database_sync_to_async(prepared)(client)
     stream = Stream(client, f"/api/v1/runs/{run.pk}/console.log")
     made: list[int] = []
@@ -218,7 +218,7 @@ async def test_it_sends_a_piece_before_it_makes_the_next(client: Client, monkeyp
 @pytest.mark.django_db(transaction=True)
 async def test_it_stops_when_the_client_disconnects(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Source(1_000_000_000)
-    monkeypatch.setattr(downloads, "file_pieces", source.pieces)
+    monkeypatch.setattr(files, "file_pieces", source.pieces)
     run = await database_sync_to_async(prepared)(client)
     await Stream(client, f"/api/v1/runs/{run.pk}/console.log", hang_up=True).run()
     assert source.closed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError
 
 from dashboard.presentation.terminal import RunProgress
+from tests import older_tvm
 from tests.engine_fixtures import Play
 from tests.threads import when
 from tests.world import claimed, extracted, make_run, trial
@@ -56,7 +58,7 @@ def test_it_prints_the_run_as_json_and_nothing_else(play: Play, capsys: pytest.C
 def test_options_of_networks_are_options_of_the_command(play: Play) -> None:
     play(*BEGINNING, Finished("budget"))
     call_command("tune", "mobilenet", "--layout", "NCHW", "--batch", "2", "--trials", "2")
-    assert Run.objects.get().network.options == {"batch": 2, "layout": "NCHW", "dtype": "float32"}
+    assert Run.objects.get().network_options == {"batch": 2, "layout": "NCHW", "dtype": "float32"}
 
 
 def test_it_prints_the_end_and_the_warm_start(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,3 +170,33 @@ def test_it_waits_for_its_device(play: Play) -> None:
     call_command("tune", "mlp", "--trials", "2")
     other.join(60)
     assert set(Run.objects.values_list("status", flat=True)) == {"finished"}
+
+
+def test_it_tunes_with_another_engine(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older_tvm.name(settings, monkeypatch)
+    settings.LEGACY_PYTHON = {"tvm0.9": Path("/no/such/python")}
+    given = (
+        "--engine",
+        "autotvm",
+        "--interpreter",
+        "tvm0.9",
+        "--tuner",
+        "random",
+        "--ops",
+        "dense",
+        "--target",
+        "llvm",
+    )
+    with pytest.raises(CommandError, match="failed"):
+        call_command("tune", "mlp", *given, "--json")
+    run = json.loads(capsys.readouterr().out)
+    assert (run["engine"], run["interpreter"], run["options"]["ops"]) == ("autotvm", "tvm0.9", ["dense"])
+    assert "/no/such/python can't be started: [Errno 2]" in run["error"]
+
+
+def test_it_names_an_option_that_the_engine_has_not(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    older_tvm.name(settings, monkeypatch)
+    with pytest.raises(CommandError, match="trials_per_batch: There is no such option"):
+        call_command("tune", "mlp", "--engine", "autotvm", "--trials-per-batch", "4", "--target", "llvm")

@@ -33,7 +33,7 @@ def test_it_follows_a_run_and_its_watcher(new_site: LiveSite) -> None:
     before = scraped(site)
     assert (before["tuneboard_trials_total"], before["tuneboard_sockets_opened_total"]) == (0, 0)
 
-    order = {"network": "matmul", "trials": 4, "trials_per_batch": 4}
+    order = {"network": "matmul", "trials": 4, "trials_per_batch": 4, "strategy": "replay-trace"}
     status, run = site.api("POST", "/runs", order, token=site.token())
     assert status == 201
     cookies = "; ".join(f"{cookie['name']}={cookie['value']}" for cookie in site.cookies)

@@ -83,7 +83,7 @@ def test_a_live_run_has_a_speed() -> None:
     assert charts.run_speed(run) == pytest.approx(1.0)
     run.status = Run.Status.FINISHED
     assert charts.run_speed(run) is None
-    assert run.average_speed == pytest.approx(run.trials_done / run.elapsed_s)
+    assert run.average_speed == pytest.approx(run.trials_done / (run.elapsed_s or 0.0))
     assert make_run().average_speed is None
 
 

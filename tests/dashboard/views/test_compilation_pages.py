@@ -8,8 +8,9 @@ import pytest
 from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
+from tests import older_tvm
 from tests.world import make_compilation, make_run, make_user, measured_run, publish
-from tuning.models import Benchmark, Compilation, Run
+from tuning.models import Benchmark, Compilation, Network, Run
 from tuning.queue import jobs
 from tuning.reads.library import tvm
 
@@ -82,6 +83,36 @@ def test_it_says_that_another_tvm_tuned_the_run(operator: Client) -> None:
     run = ended(versions={"apache-tvm": "0.1.0"})
     choices = operator.get(f"/runs/{run.pk}/").context["compile_sources"]
     assert "0.1.0" in choices["blocked"]
+
+
+def of_older_tvm(**values: Any) -> Run:
+    """An ended run of AutoTVM, whose network an older TVM defines."""
+    options = {"batch": 1, "dtype": "float32", "source": "relay.testing"}
+    relays, _ = Network.objects.get_or_create(fingerprint="relay's", defaults={"name": "mlp", "options": options})
+    versions = {"apache-tvm": "0.9.dev0"}
+    return ended(**{"engine": "autotvm", "interpreter": "tvm0.9", "network": relays, "versions": versions} | values)
+
+
+def test_a_run_of_an_older_tvm_is_compiled_from_its_page(
+    operator: Client, enqueued: list[int], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older_tvm.name(settings, monkeypatch)
+    run = of_older_tvm()
+    assert operator.get(f"/runs/{run.pk}/").context["compile_sources"]["chosen"] == "run"
+    operator.post(f"/runs/{run.pk}/compile/", {"source": "run"})
+    assert enqueued == [Compilation.objects.get().pk]
+    settings.LEGACY_PYTHON = {}
+    assertContains(operator.get(f"/runs/{run.pk}/"), "TUNEBOARD_LEGACY_PYTHON doesn&#x27;t name")
+
+
+def test_the_program_for_a_library_of_an_older_tvm_is_its_own(operator: Client) -> None:
+    compilation = make_compilation(of_older_tvm(), versions={"apache-tvm": "0.9.dev0"})
+    publish(compilation)
+    (snippet,) = page(operator, compilation).context["snippets"]
+    assert snippet["language"] == "python"
+    assert "with a Python that has TVM 0.9.dev0" in snippet["text"]
+    assert 'network.set_input("x", random.standard_normal((1, 784)).astype("float32"))' in snippet["text"]
+    compile(snippet["text"], snippet["file_name"], "exec")
 
 
 def test_an_unknown_source_of_records_is_refused(operator: Client) -> None:

@@ -14,7 +14,14 @@ from tests.live import LiveSite
 
 pytestmark = [pytest.mark.browser, pytest.mark.tvm]
 LONG_MS = 300_000
-LAUNCH = {"network": "mlp", "trials": 12, "trials_per_batch": 6, "min_repeat_ms": 10, "seed": 1}
+LAUNCH = {
+    "network": "mlp",
+    "trials": 12,
+    "trials_per_batch": 6,
+    "strategy": "replay-trace",
+    "min_repeat_ms": 10,
+    "seed": 1,
+}
 
 
 def role(page: Page, name: str) -> Any:
@@ -29,13 +36,11 @@ def save(page: Page, link: str, folder: Path) -> Path:
     return path
 
 
-def test_a_network_is_compiled_verified_and_downloaded(new_site: LiveSite, page: Page, tmp_path: Path) -> None:
-    new_site.env["TUNEBOARD_BENCHMARK_S"] = "1"
-    new_site.start()
-    status, run = new_site.api("POST", "/runs", LAUNCH, token=new_site.token())
+def test_a_network_is_compiled_verified_and_downloaded(live_site: LiveSite, signed_in: Page, tmp_path: Path) -> None:
+    page = signed_in
+    status, run = live_site.api("POST", "/runs", LAUNCH, token=live_site.token())
     assert status == 201, run
-    page.context.add_cookies(new_site.cookies)
-    page.goto(f"{new_site.url}/runs/{run['id']}/")
+    page.goto(f"{live_site.url}/runs/{run['id']}/")
     expect(role(page, "status")).to_have_text("finished", timeout=LONG_MS)
 
     role(page, "compile").click()
@@ -62,7 +67,7 @@ def test_a_network_is_compiled_verified_and_downloaded(new_site: LiveSite, page:
 
     role(page, "benchmark").click()
     expect(role(page, "history-table").locator("tbody tr")).to_have_count(2, timeout=LONG_MS)
-    page.goto(f"{new_site.url}/runs/{run['id']}/")
+    page.goto(f"{live_site.url}/runs/{run['id']}/")
     row = role(page, "compilations").locator("tbody tr")
     expect(row).to_contain_text("same outputs")
     expect(row).to_contain_text("2 of 2")

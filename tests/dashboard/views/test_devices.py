@@ -12,11 +12,15 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from tests import older_tvm
 from tests.live import free_port
 from tests.tuning.engines.trackers import KEY, RpcDevices
 from tests.world import claimed, make_compilation, make_run, make_user
 from tuning.actions import advice, sweeping
+from tuning.engines.wire.legacy import Vta
 from tuning.engines.wire.tracker import Address
+from tuning.host import interpreters
+from tuning.host.interpreters import Asked
 from tuning.models import Run, TrackerSample
 from tuning.reads import device_status
 
@@ -68,6 +72,37 @@ def test_it_shows_who_uses_this_machine(viewer: Client) -> None:
     page = viewer.get("/devices/").content.decode()
     assert f'href="/runs/{running.pk}/"' in page
     assert "TUNEBOARD_TRACKERS" in page, "it says how to configure a tracker"
+
+
+def test_it_says_how_to_add_an_older_tvm(viewer: Client) -> None:
+    assert viewer.get("/api/v1/devices").json()["interpreters"] == []
+    assert "TUNEBOARD_LEGACY_PYTHON" in viewer.get("/devices/").content.decode()
+
+
+def test_it_shows_what_an_older_tvm_can_do(viewer: Client, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = "xgboost can't be imported: ImportError"
+    older_tvm.name(settings, monkeypatch, tuners=["random", "ga"], xgboost=missing, vta=Vta("sim", "1x16"))
+    (shown,) = viewer.get("/api/v1/devices").json()["interpreters"]
+    assert (shown["name"], shown["tvm"], shown["error"]) == ("tvm0.9", "0.9.dev0", None)
+    assert shown["targets"] == {"llvm": None, "cuda": "RuntimeError: TVM finds no such device"}
+    assert shown["vta"] == {"target": "sim", "model": "1x16", "trouble": None, "bitstreams": []}
+    page = viewer.get("/devices/").content.decode()
+    for said in ("0.9.dev0", "(random, ga)", "VTA", "TVM finds no such device", "xgboost can&#x27;t be imported"):
+        assert said in page
+    assert "TUNEBOARD_LEGACY_PYTHON" not in page
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"), [(Asked(error="/opt/x hangs at the step."), "/opt/x hangs"), (Asked(), "It is being asked")]
+)
+def test_it_shows_why_an_older_tvm_is_not_ready(
+    viewer: Client, settings: Any, monkeypatch: pytest.MonkeyPatch, asked: Asked, said: str
+) -> None:
+    settings.LEGACY_PYTHON = {"tvm0.9": Path("/opt/x")}
+    monkeypatch.setattr(interpreters, "look", lambda _name: asked)
+    (shown,) = viewer.get("/api/v1/devices").json()["interpreters"]
+    assert (shown["tvm"], shown["error"]) == (None, asked.error)
+    assert said in viewer.get("/devices/").content.decode()
 
 
 def test_verifying_a_library_uses_a_device_too(viewer: Client) -> None:

@@ -9,6 +9,7 @@ from django.utils.html import escape
 from pytest_django.asserts import assertContains, assertRedirects
 
 from dashboard.forms import LaunchForm
+from tests import older_tvm
 from tests.world import TARGET, make_run, make_user
 from tuning.actions import launching
 from tuning.host import targets
@@ -56,7 +57,7 @@ def test_it_launches_with_the_defaults(operator: Client) -> None:
     assertRedirects(answer, f"/runs/{run.pk}/")
     assert run.created_by is not None
     assert run.created_by.username == "a-operator"
-    assert run.network.name == network_list.networks(None)[0]["name"]
+    assert run.network_name == network_list.networks(None)[0]["name"]
     defaults = {option["name"]: option["default"] for option in launching.tuning_options() if option["name"] != "seed"}
     assert {name: run.options[name] for name in defaults} == defaults
 
@@ -66,7 +67,7 @@ def test_it_launches_what_was_entered(operator: Client) -> None:
     operator.post("/runs/new/", filled(**entered))
     run = Run.objects.get()
     assert (run.name, run.trials_budget, run.options["seed"]) == ("mine", 8, 7)
-    assert run.network.options["n"] == 64
+    assert run.network_options["n"] == 64
 
 
 @pytest.mark.parametrize(
@@ -161,3 +162,37 @@ def test_it_warns_about_unusual_values(operator: Client, monkeypatch: pytest.Mon
 def test_it_offers_the_tags_that_tvm_knows(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "tags", lambda: ["arm/rasp4b"])
     assert operator.get("/runs/new/tags/").json() == {"tags": ["arm/rasp4b"]}
+
+
+def test_it_offers_one_engine_if_there_is_no_older_tvm(operator: Client) -> None:
+    assert "data-engine" not in operator.get("/runs/new/?engine=autotvm").content.decode()
+
+
+@pytest.mark.parametrize("engine", ["auto_scheduler", "autotvm"])
+def test_it_has_the_options_of_the_chosen_engine(
+    operator: Client, settings: Any, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    older_tvm.name(settings, monkeypatch, "tvm0.8", "tvm0.9")
+    assertContains(operator.get("/runs/new/"), f'data-engine="{engine}"')
+    page = operator.get(f"/runs/new/?engine={engine}")
+    assertContains(page, "tvm0.8")
+    for option in launching.tuning_options(engine):
+        assertContains(page, f'name="{option["name"]}"')
+    for network in network_list.builtin_networks(engine):
+        assertContains(page, network["title"])
+    entered = {"engine": engine, "interpreter": "tvm0.9", "network": "mlp", "trials": "8", "target": "llvm"}
+    operator.post("/runs/new/", entered)
+    run = Run.objects.get()
+    assert (run.engine, run.interpreter, run.trials_budget) == (engine, "tvm0.9", 8)
+    assertContains(operator.get(f"/runs/{run.pk}/"), engine)
+
+
+def test_errors_of_an_older_engine_are_shown_at_their_fields(
+    operator: Client, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older_tvm.name(settings, monkeypatch)
+    entered = {"engine": "autotvm", "network": "mobilenet", "tuner": "droplet", "target": "cuda"}
+    answer = operator.post("/runs/new/", entered)
+    assert answer.status_code == 422
+    assertContains(answer, "Must be one of xgb", status_code=422)
+    assertContains(answer, "finds no such device", status_code=422)

@@ -32,16 +32,10 @@ from dashboard.views.single_sign_on import COOKIE
 from tests.openid import OpenIdProvider, claims_of, new_key, own_key, resigned
 from tests.test_audited import NEW_PASSWORD
 from tests.world import make_user
-from tuning.audit.refusals import Refusals
 from tuning.models import AuditEntry
 
 pytestmark = pytest.mark.django_db
 ELSEWHERE = ["https://evil.example/", "//evil.example", "javascript:alert(1)", "http://testserver.evil.example/"]
-
-
-@pytest.fixture(autouse=True)
-def every_refusal_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuning.audit._refusals", Refusals())
 
 
 def begun(client: Client, path: str = "/oidc/start/", **more: Any) -> str:

@@ -141,6 +141,20 @@ def test_it_compares_tasks_without_a_valid_trial(viewer: Client) -> None:
     assert page.context["figures"]["empty"]["estimate"] == "The baseline has no estimate: choose another baseline."
 
 
+def test_it_says_why_there_is_no_estimate(viewer: Client) -> None:
+    runs = [measured([(0, 1e-3)]) for _ in range(2)]
+
+    def said() -> str:
+        text: str = viewer.get(f"/compare/?runs={runs[0].pk},{runs[1].pk}").context["figures"]["empty"]["estimate"]
+        return text
+
+    assert said() == "Known once every task of a run has a valid trial."
+    runs[0].tasks.update(weight=None)
+    assert said().endswith("The weights of some runs’ tasks aren’t recorded.")
+    runs[1].tasks.update(weight=None)
+    assert said() == "Not known: the weights of the tasks aren’t recorded."
+
+
 def test_the_form_of_the_list_redirects_to_the_canonical_address(viewer: Client) -> None:
     runs = measured(), measured()
     answer = viewer.get(f"/compare/?runs={runs[0].pk}&runs={runs[1].pk}&x=time")

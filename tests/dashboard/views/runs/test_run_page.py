@@ -67,6 +67,16 @@ def test_it_alerts_and_groups_errors(operator: Client) -> None:
     assertContains(page, "16×")
 
 
+def test_it_says_that_a_task_is_tried_again_only_while_the_run_goes_on(operator: Client) -> None:
+    run = measured_run([(0, None), (1, 1e-3)])
+    again = "no valid trial, so there is no estimate. It is tried again while the budget lasts."
+    assertContains(operator.get(f"/runs/{run.pk}/"), again)
+    Run.objects.filter(pk=run.pk).update(status=Run.Status.STOPPED)
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, "no valid trial, so there is no estimate.")
+    assertNotContains(page, "It is tried again")
+
+
 def test_it_marks_the_task_being_tuned(operator: Client) -> None:
     run = measured_run()
     Run.objects.filter(pk=run.pk).update(phase="searching", phase_task=1)

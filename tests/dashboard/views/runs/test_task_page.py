@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from pytest_django.asserts import assertContains
+from pytest_django.asserts import assertContains, assertNotContains
 
 from dashboard.presentation import code
 from tests.world import claimed, make_run, make_tasks, make_user, measured_run, record_trials, write_record_files
@@ -41,6 +41,13 @@ def test_the_workload_hash_is_not_listed_as_an_argument(viewer: Client) -> None:
     arguments, _, rest = rows.partition("</tbody>")
     assert arguments.count("<tr>") == 2
     assert "0000000000000001" in rest
+
+
+def test_it_shows_the_share_of_the_design_space_that_was_tried(viewer: Client) -> None:
+    run = measured_run([(0, 2e-3), (1, 1e-3)])
+    assertNotContains(viewer.get(f"/runs/{run.pk}/tasks/0/"), "candidates")
+    run.tasks.update(space=1296)
+    assertContains(viewer.get(f"/runs/{run.pk}/tasks/0/"), "0.1\u00a0% of 1,296 candidates")
 
 
 def test_it_says_so_when_nothing_was_measured(viewer: Client) -> None:
