@@ -45,6 +45,8 @@ MANAGE_PEOPLE = "auth.change_user"
 
 SEE_SYSTEM = "auth.view_group"
 """See what the site runs on and what confines its processes."""
+MANAGE_MACHINES = "tuning.drain_machine"
+"""Drain, resume and forget machines, which belong to the whole site."""
 MANAGE_PROJECT = "tuning.change_project"
 """Rename and share a project, and decide who its members are. The last permission here that a role in a project can give."""
 CREATE_PROJECT = "tuning.add_project"

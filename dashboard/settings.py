@@ -9,6 +9,7 @@ import base64
 import logging
 import os
 import re
+import socket
 import sys
 import tempfile
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from dashboard.assets.wheels import folder_of
 from tuning.engines.wire.tracker import Address
 from tuning.host import valkey
 from tuning.host.private import keep_private, kept_secret
-from tuning.validation import is_confidential
+from tuning.validation import MACHINE_NAME, NO_MACHINE_NAME, is_confidential
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -99,6 +100,17 @@ def _absolute(values: list[str]) -> None:
             raise ValidationError(f"{value!r}: write an absolute path, like /home/ada/logs")
 
 
+def _machine() -> str:
+    """This machine's name; by default its host name, without what a name can't have."""
+    own = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("-._")[:63]
+    name: str = env.str(
+        "TUNEBOARD_MACHINE",
+        own or "machine",
+        validate=validate.Regexp(f"{MACHINE_NAME}$", error=NO_MACHINE_NAME),
+    )
+    return name
+
+
 def _redis_url(value: str) -> None:
     try:
         parse_url(value)  # type: ignore[no-untyped-call]
@@ -123,6 +135,9 @@ VAR: Path = _var()
 
 DEVICES: list[str] = env.list("TUNEBOARD_DEVICES", ["cpu"], validate=_some(r"(cpu|cuda:\d+)$", "cpu or cuda:0"))
 """What this machine's workers tune on, one run at a time on each device."""
+
+MACHINE: str = _machine()
+"""What this machine is called."""
 
 UPLOAD_MB: int = env.int("TUNEBOARD_UPLOAD_MB", 512, validate=validate.Range(min=1, max=2047))
 """Maximum size of an uploaded model in MiB. Protobuf's own limit is 2 GiB."""

@@ -12,8 +12,20 @@ from django.utils import timezone
 from dashboard.accounts import put_into_role
 from dashboard.models import Person
 from tuning.engines.wire.protocol import Event, TaskInfo, TasksExtracted, TensorInfo, TrialMeasured
+from tuning.host.machine import identity
 from tuning.logs.meta_schedule import FAILED_RUN_SECS, RECORDS, WORKLOADS
-from tuning.models import Benchmark, Compilation, ExtractedTask, Extraction, Network, Project, Run, RunDelta, Task
+from tuning.models import (
+    Benchmark,
+    Compilation,
+    ExtractedTask,
+    Extraction,
+    Machine,
+    Network,
+    Project,
+    Run,
+    RunDelta,
+    Task,
+)
 from tuning.work.recorder import Recorder
 
 TARGET = {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}
@@ -51,6 +63,31 @@ def make_run(**values: Any) -> Run:
         "queued_at": timezone.now(),
     }
     return Run.objects.create(**(defaults | values))
+
+
+def make_machine(name: str = "lab-1", **values: Any) -> Machine:
+    """A machine that was just heard of, with the CPU of `TARGET`."""
+    defaults: dict[str, Any] = {
+        "key": f"key of {name}",
+        "cpu": "znver4",
+        "cores": 2,
+        "memory": 2**33,
+        "devices": ["cpu"],
+        "target": TARGET,
+        "features": ["x86_64", "avx2"],
+        "versions": identity.versions(),
+    }
+    made = Machine.objects.create(name=name, **(defaults | values))
+    made.refresh_from_db()  # Times that the database fills in.
+    return made
+
+
+def on(machine: Machine, **values: Any) -> Run:
+    """A run that the machine is tuning."""
+    run = claimed(make_run(**values))
+    Run.objects.filter(pk=run.pk).update(machine=machine)
+    run.refresh_from_db()
+    return run
 
 
 def make_network(name: str = "net", **values: Any) -> Network:

@@ -21,6 +21,8 @@ from typing_extensions import ParamSpec, TypedDict
 Struct = TypeVar("Struct", bound=msgspec.Struct)
 Value = TypeVar("Value")
 Given = ParamSpec("Given")
+MACHINE_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+NO_MACHINE_NAME = "must be 1 to 63 letters, digits, dots, hyphens and underscores, like lab-2"
 LONGEST_NUMBER = 18
 """Digits. Python refuses to convert thousands of them."""
 

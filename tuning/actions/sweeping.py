@@ -8,6 +8,7 @@ import shutil
 import msgspec
 from django.conf import settings
 
+from tuning.host.machine import identity
 from tuning.models import Beat, Compilation, Delivery, Extraction, Import, Run, Tally, TrackerSample
 from tuning.notify.announce import announce_compilation, announce_status
 from tuning.queue import jobs
@@ -17,6 +18,7 @@ from tuning.work.importing import discard_left
 from . import compilations, networks
 from .expiring import expire
 from .incoming import imports
+from .machines.registering import judge
 from .purging import purge
 from .tidying import swept
 
@@ -34,7 +36,8 @@ def sweep() -> int:
         for row in kind.objects.forgotten():
             jobs.enqueue(row)
     _remove_unneeded()
-    Beat.note(Beat.SWEEP)
+    judge(identity.versions())
+    Beat.note(Beat.SWEEP, identity.versions())
     return interrupted
 
 

@@ -39,6 +39,8 @@ class TargetDict(TypedDict):
     """Whether it has instructions for float16."""
     warning: NotRequired[str | None]
     """Why code for it will be slower on its device than it could be."""
+    needs: NotRequired[list[str]]
+    """Of a CPU: its architecture, and the instructions that code for it may use."""
 
 
 def asked(given: Any) -> str | dict[str, Any]:
@@ -53,6 +55,11 @@ def asked(given: Any) -> str | dict[str, Any]:
 def resolve(target: str | dict[str, Any]) -> TargetDict:
     """The target for TVM of `this`, a tag, JSON text or a dict. Raises `Invalid` with the reason for `target`."""
     return _resolved(target, remote=False)
+
+
+def this_machine() -> TargetDict:
+    """The target of this machine's CPU, with what it can run as `needs`. Raises `Invalid` and `Busy`."""
+    return _resolved("this", remote=False)
 
 
 def resolve_elsewhere(target: str | dict[str, Any]) -> TargetDict:

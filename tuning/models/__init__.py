@@ -7,6 +7,7 @@ from .compilation import Benchmark, Compilation
 from .delivery import Delivery
 from .elsewhere import Stream, StreamDict, StreamSession, Watch
 from .extraction import ExtractedTask, Extraction
+from .fleet import LOST, Machine, MachineQuerySet, Needs
 from .history import EVER, Beat, Tally, TrackerSample
 from .imported import BadLine, Import
 from .lifecycle import LEASE, TELL_AGAIN, DeviceTurn, Leased, Queued, deciding, ended
@@ -42,6 +43,7 @@ __all__ = (
     "KEEP_BEST",
     "LEASE",
     "LONGEST_NAME",
+    "LOST",
     "MAX_NUMBER",
     "RECORD_FILES",
     "SEES_ALL",
@@ -67,7 +69,10 @@ __all__ = (
     "ImportDict",
     "LatencyDict",
     "Leased",
+    "Machine",
+    "MachineQuerySet",
     "Membership",
+    "Needs",
     "Network",
     "NetworkDetail",
     "Project",

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED
 
+from .fleet import Machine
 from .lifecycle import Leased, LeasedQuerySet, deciding
 from .project import seen_by
 from .run import Run, measures_on
@@ -84,6 +85,8 @@ class Compilation(Leased):
     source = models.CharField(max_length=10, choices=Source.choices, default=Source.RUN)
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
     stage = models.CharField(max_length=6, choices=Stage.choices, default=Stage.BUILD)
+    machine = models.ForeignKey(Machine, on_delete=models.PROTECT, null=True, related_name="compilations")
+    """Whose worker works on it, or did so last; null before one has taken it."""
     phase = models.CharField(max_length=20, null=True)
     """A `PhaseName` while a job works on it."""
     progress = models.FloatField(null=True)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from datetime import timezone as zone
 
 from django.db import connections, models
+from django.db.models import Value
 from django.utils import timezone
 
 KEPT = timedelta(hours=1)
@@ -45,7 +46,7 @@ class TrackerSample(models.Model):
 
 
 class TallyQuerySet(models.QuerySet["Tally"]):
-    def add(self, device: str, amounts: Mapping[str, float]) -> None:
+    def add(self, device: str, amounts: Mapping[str, float], machine: str = "") -> None:
         """Add the amounts, by what they count, to this minute and to the total.
 
         One statement, since the recorder does this with each batch; the ORM can't add to rows that may not exist yet.
@@ -53,12 +54,12 @@ class TallyQuerySet(models.QuerySet["Tally"]):
         connection = connections[self.db]
         minute = timezone.now().replace(second=0, microsecond=0)
         times = [connection.ops.adapt_datetimefield_value(time) for time in (EVER, minute)]
-        rows = [(time, device, str(what), float(amount)) for what, amount in amounts.items() for time in times]
-        table, places = self.model._meta.db_table, ",".join(["(%s,%s,%s,%s)"] * len(rows))  # noqa: SLF001 - documented by Django
+        rows = [(time, machine, device, str(what), float(amount)) for what, amount in amounts.items() for time in times]
+        table, places = self.model._meta.db_table, ",".join(["(%s,%s,%s,%s,%s)"] * len(rows))  # noqa: SLF001 - documented by Django
         with connection.cursor() as cursor:
             cursor.execute(
-                f"INSERT INTO {table} (minute, device, what, amount) VALUES {places}"  # noqa: S608 - our own names
-                f" ON CONFLICT (minute, device, what) DO UPDATE SET amount = {table}.amount + excluded.amount",
+                f"INSERT INTO {table} (minute, machine, device, what, amount) VALUES {places}"  # noqa: S608 - our own names
+                f" ON CONFLICT (minute, machine, device, what) DO UPDATE SET amount = {table}.amount + excluded.amount",
                 [value for row in rows for value in row],
             )
 
@@ -92,6 +93,8 @@ class Tally(models.Model):
 
     minute = models.DateTimeField()
     """When it began, or `EVER`."""
+    machine = models.CharField(max_length=63, default="", db_default="")
+    """The machine's name; empty for what an earlier version counted."""
     device = models.CharField(max_length=60)
     what = models.CharField(max_length=40)
     amount = models.FloatField(default=0.0)
@@ -99,7 +102,9 @@ class Tally(models.Model):
     objects = TallyQuerySet.as_manager()
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=("minute", "device", "what"), name="one_tally_a_minute"),)
+        constraints = (
+            models.UniqueConstraint(fields=("minute", "machine", "device", "what"), name="one_tally_a_minute"),
+        )
 
     def __str__(self) -> str:
         return f"{self.what} of {self.device}"
@@ -123,11 +128,13 @@ class Beat(models.Model):
 
     name = models.CharField(max_length=20, primary_key=True)
     at = models.DateTimeField()
+    versions = models.JSONField(default=dict, db_default=Value({}, models.JSONField()))
+    """Of the process, by package: of the sweep, these are the site's."""
 
     def __str__(self) -> str:
         return f"{self.name} at {self.at.isoformat()}"
 
     @classmethod
-    def note(cls, name: str) -> None:
+    def note(cls, name: str, versions: Mapping[str, str] | None = None) -> None:
         """It is done now."""
-        cls.objects.update_or_create(name=name, defaults={"at": timezone.now()})
+        cls.objects.update_or_create(name=name, defaults={"at": timezone.now(), "versions": dict(versions or {})})

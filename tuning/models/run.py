@@ -20,6 +20,7 @@ from tuning.engines.wire.legacy import RECORDS
 from tuning.logs import meta_schedule
 from tuning.wording import simulator
 
+from .fleet import Machine, Needs
 from .imported import Import
 from .lifecycle import LEASE, Leased, LeasedQuerySet, deciding, drawn_lease, not_within
 from .network import Network, fingerprint
@@ -94,6 +95,17 @@ class RunQuerySet(LeasedQuerySet["Run"]):
         """Without those that have to wait for their device."""
         busy = Run.objects.occupying().annotate(on=measures_on()).values("on")
         return super().forgotten().exclude(device__in=busy).order_by("queued_at", "pk")
+
+    def waiting_for(self, machine: Machine) -> RunQuerySet:
+        """Queued runs that the machine may take, in no order. Those for remote devices are nobody's in particular."""
+        met = [
+            needs.pk
+            for needs in Needs.objects.filter(runs__status=Run.Status.QUEUED).distinct()
+            if needs.met_by(machine)
+        ]
+        fits = Q(needs__isnull=True) | Q(needs__in=met)
+        wanted = Q(chosen_machine__isnull=True) | Q(chosen_machine=machine)
+        return self.filter(fits, wanted, status=Run.Status.QUEUED, device__in=machine.devices)
 
     def others_of_network(self, run: Run) -> RunQuerySet:
         """Other runs of the same network, whatever its options, newest first, without archived ones. None if it isn't known."""
@@ -175,6 +187,13 @@ class Run(Leased):
         STREAMED = "streamed"
         """Trial by trial, from somebody else's script."""
 
+    class Priority(models.IntegerChoices):
+        """Of runs that wait for the same machine, those with a higher one come first."""
+
+        LOW = -1
+        NORMAL = 0
+        HIGH = 1
+
     LIVE: ClassVar[tuple[str, ...]] = (Status.RUNNING, Status.STOPPING)
     RESUMABLE: ClassVar[tuple[str, ...]] = (Status.STOPPED, Status.FAILED, Status.INTERRUPTED)
     ENDED: ClassVar[tuple[str, ...]] = (Status.FINISHED, *RESUMABLE)
@@ -199,6 +218,13 @@ class Run(Leased):
     """Digest of the target: not every database can compare JSON."""
     device = models.CharField(max_length=60)
     """The device that the run occupies while it measures; empty for a run that somebody else tunes, since no log names it."""
+    machine = models.ForeignKey(Machine, on_delete=models.PROTECT, null=True, related_name="runs")
+    """Whose worker tunes it, or did so last; null before one has taken it, and for what an earlier version tuned."""
+    chosen_machine = models.ForeignKey(Machine, on_delete=models.PROTECT, null=True, related_name="chosen_by")
+    """The only one that may take it; null for any that fits."""
+    needs = models.ForeignKey(Needs, on_delete=models.PROTECT, null=True, related_name="runs")
+    """What a machine must have to take it; null if it can't be told, as for a remote device: then any will do."""
+    priority = models.SmallIntegerField(choices=Priority, default=Priority.NORMAL, db_default=Priority.NORMAL)
     options = models.JSONField(default=dict)
     versions = models.JSONField(default=dict)
     trials_budget = models.PositiveIntegerField(null=True)
@@ -348,6 +374,11 @@ class Run(Leased):
     @property
     def network_name(self) -> str | None:
         return self.network.name if self.network else None
+
+    @property
+    def machine_name(self) -> str:
+        """Empty before a machine has taken it."""
+        return self.machine.name if self.machine else ""
 
     @property
     def network_options(self) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def _devices(busy: set[str], queues: Mapping[str, Waiting]) -> dict[str, Device]
     """Those of this machine, and others that are used, waited for, or were ever counted."""
     counted: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for device, what, amount in Tally.objects.totals().values_list("device", "what", "amount"):
-        counted[device][what] = amount
+        counted[device][what] += amount
     others = (counted.keys() | busy | queues.keys()) - {COMPILE, EXTRACT, WEBHOOK, *settings.DEVICES}
     return {name: _device(counted[name], busy=name in busy) for name in (*settings.DEVICES, *sorted(others))}
 

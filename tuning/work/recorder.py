@@ -96,7 +96,7 @@ class Recorder:
         return delta
 
     def _load(self) -> None:
-        self.run = Run.objects.select_related("network", "project", "created_by").get(pk=self._pk)
+        self.run = Run.objects.select_related("network", "project", "created_by", "machine").get(pk=self._pk)
         if self.run.lease != self._lease:
             raise LeaseLost(f"run {self._pk} has another supervisor")
         self.tasks = {task.index: task for task in self.run.tasks.all()}
@@ -277,7 +277,7 @@ class _Batch:
         if self.trials and self.run.can_tune:
             counts = Counter(Tally.failed_as(trial.error_kind) for trial in self.trials if trial.error_kind)
             counts[Tally.What.TRIALS] = len(self.trials)
-            Tally.objects.add(self.run.device, counts)
+            Tally.objects.add(self.run.device, counts, self.run.machine_name)
 
     def _save_run(self) -> None:
         run = self.run

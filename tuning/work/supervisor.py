@@ -157,7 +157,7 @@ class _Supervision:
         amounts: dict[str, float] = {Tally.What.TUNED_S: now - self.counted}
         if self.lags:
             amounts |= {Tally.What.LAG_S: sum(self.lags), Tally.What.LAGS: len(self.lags)}
-        Tally.objects.add(self.run.device, amounts)
+        Tally.objects.add(self.run.device, amounts, self.recorder.run.machine_name)
         self.counted, self.lags = now, []
 
     def _wanted(self) -> tuple[int, float | None]:

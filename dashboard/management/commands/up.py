@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from dashboard.accounts import first_admin, one_time_login_url
 from dashboard.assets.collecting import collect
 from dashboard.hosting import HEALTH, Address, SiteLock, Unavailable
 from tuning.actions import runs
+from tuning.actions.machines.registering import NameTaken, Presence, describe, register
 from tuning.actions.sweeper import Sweeper
 from tuning.engines.wire.lifeline import die_with
 from tuning.host import valkey
@@ -31,7 +33,7 @@ from tuning.host.reachable import broker_trouble, database_trouble, wait_for
 from tuning.management.migrated import migrate
 from tuning.models import Run
 from tuning.queue.celery import COMPILE_QUEUE, EXTRACT_QUEUE, WATCH_QUEUE, WEBHOOK_QUEUE, queue_of
-from tuning.validation import Invalid
+from tuning.validation import MACHINE_NAME, NO_MACHINE_NAME, Invalid
 
 DEMO = {"name": "Demo: a small MLP", "network": "mlp", "trials": 64}
 START_S = 120.0
@@ -50,13 +52,15 @@ class Command(BaseCommand):
             "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine only)"
         )
         parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--name", help="what this machine is called (default: TUNEBOARD_MACHINE, or its host name)")
         parser.add_argument("--no-demo", action="store_true", help="don't queue a demo run if there are no runs yet")
         parser.add_argument(
             "--no-backup", action="store_true", help="upgrade the database of an earlier version without a backup"
         )
 
-    def handle(self, *, host: str, port: int, no_demo: bool, no_backup: bool, **options: Any) -> None:
+    def handle(self, *, host: str, port: int, name: str | None, no_demo: bool, no_backup: bool, **options: Any) -> None:
         """Runs until a signal. Exit status 0 then, 1 if it couldn't start."""
+        call_machine(name)
         _let_signals_interrupt()
         self._back_up = not no_backup
         try:
@@ -117,6 +121,10 @@ class Command(BaseCommand):
     def _make_ready(self) -> None:
         self.check()
         migrate(self._say, backup=self._back_up)
+        try:
+            register()
+        except NameTaken as error:
+            raise CommandError(str(error)) from error
         collect()
 
     def _start(self, web: Child, address: Address) -> None:
@@ -144,6 +152,8 @@ class Command(BaseCommand):
             )
         if demo and not Run.everything.exists():
             self._demo(address)
+        if trouble := describe():
+            self._say(trouble)
 
     def _demo(self, address: Address) -> None:
         try:
@@ -155,17 +165,27 @@ class Command(BaseCommand):
             self._say(f"Queued a small demo run: {address.url()}{reverse('run_page', args=[run.pk])}")
 
     def _watch(self, children: list[Child]) -> None:
-        sweeper = Sweeper(self._say)
+        sweeper, presence = Sweeper(self._say), Presence(self._say)
         while True:
             for child in children:
                 if message := child.watch():
                     self._say(message)
+            presence.tick()
             sweeper.tick()
             time.sleep(0.5)
 
     def _say(self, text: str) -> None:
         self.stdout.write(text)
         self.stdout.flush()
+
+
+def call_machine(name: str | None) -> None:
+    """Call this machine by the name, if one is given. Raises `CommandError` if no machine can have it."""
+    if name is None:
+        return
+    if not re.fullmatch(MACHINE_NAME, name):
+        raise CommandError(f"--name {name}: {NO_MACHINE_NAME}.")
+    settings.MACHINE = name
 
 
 def _let_signals_interrupt() -> None:
@@ -238,6 +258,7 @@ def _environment(address: Address) -> dict[str, str]:
         "PYTHONPATH": str(settings.BASE_DIR),
         "PYTHONUNBUFFERED": "1",
         **({} if _embeds_valkey() else {"REDIS_URL": settings.REDIS_URL}),
+        "TUNEBOARD_MACHINE": settings.MACHINE,
         "TUNEBOARD_URL": settings.SITE_URL or address.url(),
         "TUNEBOARD_VAR": str(settings.VAR),
     }

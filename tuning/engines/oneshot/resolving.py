@@ -17,7 +17,7 @@ def resolve(question: Resolve) -> TargetInfo:
     except TargetRefused as error:
         raise Refused(str(error)) from error
     float16, warning = resolving.remarks(resolved.target, remote=question.remote)
-    return TargetInfo(resolved.target, resolved.device, float16, warning)
+    return TargetInfo(resolved.target, resolved.device, float16, warning, resolving.needs(resolved.target))
 
 
 def _answer(question: Resolve, pipe: serving.Pipe) -> None:

@@ -93,6 +93,16 @@ def remarks(resolved: dict[str, Any], *, remote: bool) -> tuple[bool, str | None
     return knows_float16(target), None if remote else _unused_here(target)
 
 
+def needs(resolved: dict[str, Any]) -> list[str]:
+    """What a machine must have so that a resolved CPU target's code runs there: the architecture, and instructions. Empty for a GPU."""
+    from tvm.target import Target
+
+    target = Target(resolved)
+    if str(target.kind.name) != "llvm":
+        return []
+    return [_triple(target).partition("-")[0], *sorted(_code_features(target))]
+
+
 def _this_machine() -> dict[str, Any]:
     from tvm.target import codegen
 

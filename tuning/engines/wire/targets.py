@@ -26,6 +26,8 @@ class TargetInfo(msgspec.Struct, tag="target", frozen=True):
     """Whether it has instructions for float16."""
     warning: str | None
     """Why code for it will be slower on this machine than it could be."""
+    needs: list[str] = []
+    """Of a CPU: its architecture, and the instructions that code for it may use."""
 
 
 class ListTags(Question, frozen=True):

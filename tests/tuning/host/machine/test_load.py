@@ -1,0 +1,65 @@
+"""How busy this machine is: what others' processes use is told apart from ours."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from tuning.host.machine.load import Sampler
+
+SPIN = "import time; end = time.process_time() + {cpu_s}\nwhile time.process_time() < end: pass"
+WATCH = """
+import sys, time
+from pathlib import Path
+from tuning.host.machine.load import Sampler
+sampler = Sampler(Path("."))
+sampler.sample()
+print("ready", flush=True)
+sys.stdin.readline()
+print(sampler.sample()["others_cores"])
+"""
+
+
+def test_a_sample_has_what_the_kernel_says(tmp_path: Path) -> None:
+    first = Sampler(tmp_path).sample()
+    assert len(first["average"]) == 3
+    assert 0 < first["memory_free"] <= psutil.virtual_memory().total
+    assert 0 < first["disk_free"] < first["disk_total"]
+    assert first["others_cores"] is None, "nothing was measured yet"
+
+
+def test_what_our_own_children_use_isnt_others(tmp_path: Path) -> None:
+    """Of a child's CPU seconds, none counts as others', also after it has ended."""
+    ours, blind = Sampler(tmp_path), Watcher()
+    ours.sample()
+    began = time.monotonic()
+    spend(1.0)
+    mine, theirs = ours.sample()["others_cores"], blind.others_cores()
+    took = time.monotonic() - began
+    assert mine is not None
+    assert theirs is not None
+    # Both see the same machine; the second process also sees our child's second.
+    assert theirs * took - mine * took > 0.5
+
+
+def spend(cpu_s: float) -> None:
+    subprocess.run([sys.executable, "-c", SPIN.format(cpu_s=cpu_s)], check=True)
+
+
+class Watcher:
+    """A sampler in a process that isn't our ancestor: to it, we are others."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", WATCH], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout
+        assert self._process.stdout.readline() == "ready\n"
+
+    def others_cores(self) -> float | None:
+        said, _ = self._process.communicate("\n", timeout=60)
+        return float(said)

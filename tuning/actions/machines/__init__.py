@@ -1,0 +1,1 @@
+"""This machine makes itself known; admins drain, resume and forget machines."""

@@ -1,0 +1,131 @@
+"""A machine's entry in the site: made when its `up` or `join` starts, and kept alive while that runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.conf import settings
+from django.db import Error, IntegrityError, connection, transaction
+from django.db.models.functions import Now
+
+from tuning.host import targets
+from tuning.host.machine import identity
+from tuning.host.machine.load import Sampler
+from tuning.host.reachable import one_line
+from tuning.models import Machine
+from tuning.validation import Busy, Invalid
+
+EVERY_S = 5.0
+"""How often the heartbeat is renewed. A machine is lost after six that didn't come."""
+
+
+class NameTaken(Exception):
+    """Another machine of the site has the name; the message says what to do."""
+
+
+def register() -> Machine:
+    """Enter this machine, or renew its entry after a restart. Raises `NameTaken`."""
+    key, name = identity.key(), settings.MACHINE
+    now = {**identity.facts(), "name": name, "heartbeat_at": Now(), "forgotten_at": None}
+    try:
+        with transaction.atomic():
+            if not (Machine.everything.filter(key=key).update(**now) or _took_over(key, name, now)):
+                Machine.everything.create(key=key, **now)
+    except IntegrityError as error:
+        raise NameTaken(_taken(name)) from error
+    return here()
+
+
+def here() -> Machine:
+    """This machine's entry. Raises `Machine.DoesNotExist` unless it is registered."""
+    return Machine.objects.get(key=identity.key())
+
+
+def describe() -> str | None:
+    """Enter what only TVM can tell of this machine: its CPU, its cores, and what code it can run. It takes seconds.
+
+    Return why it can't be told, if so; the entry then keeps what an earlier start found.
+    """
+    try:
+        found = targets.this_machine()
+    except (Busy, Invalid) as error:
+        return f"TVM can't tell what this machine's CPU is: {one_line(error)}"
+    target = found["target"]
+    cores = int(target.get("num-cores", 0))
+    values = {"cpu": target.get("mcpu", ""), "cores": cores, "target": target, "features": found["needs"]}
+    Machine.objects.filter(key=identity.key()).update(**values)
+    return None
+
+
+class Presence:
+    """Keeps this machine's heartbeat. Call `tick` several times a second from the process whose children work."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.due = 0.0
+        self.sampler = Sampler(settings.VAR)
+        self.said: str | None = None
+
+    def tick(self) -> None:
+        """Renew the heartbeat if it is time to. What goes wrong is said once, and tried again."""
+        if time.monotonic() < self.due:
+            return
+        self.due = time.monotonic() + EVERY_S
+        try:
+            found = self._beat()
+        except (Error, OSError) as error:
+            connection.close()
+            self._note(f"This machine can't tell the site that it is alive: {one_line(error)} It keeps trying.")
+        else:
+            self._note(None if found else "This machine was forgotten. To have it back, start this command again.")
+
+    def _beat(self) -> bool:
+        """Whether the site still knows this machine."""
+        mine = Machine.objects.filter(key=identity.key())
+        return mine.update(heartbeat_at=Now(), load=self.sampler.sample()) == 1
+
+    def _note(self, trouble: str | None) -> None:
+        if trouble != self.said:
+            self.say(trouble or "The site hears of this machine again.")
+        self.said = trouble
+
+
+def judge(ours: dict[str, str]) -> None:
+    """Let machines wait whose versions aren't the site's, and go on when they are."""
+    for machine in Machine.objects.all():
+        trouble = differing(ours, machine.versions)
+        if trouble != machine.trouble:
+            Machine.objects.filter(pk=machine.pk).update(trouble=trouble)
+
+
+MATTER: Sequence[str] = ("tuneboard", "apache-tvm", "apache-tvm-ffi")
+"""The packages of which all machines must have the same version."""
+
+
+def differing(ours: dict[str, str], theirs: dict[str, str]) -> str:
+    """What a machine must install to fit to the site; empty if it fits."""
+    wrong = [
+        f"{name} {theirs.get(name, 'is missing')}, and the site has {ours[name]}"
+        for name in MATTER
+        if name in ours and theirs.get(name) != ours[name]
+    ]
+    return (
+        f"It has {'; '.join(wrong)}. Install the site's version of Tuneboard there, with what it pins." if wrong else ""
+    )
+
+
+def _took_over(key: str, name: str, now: dict[str, Any]) -> bool:
+    """Whether this machine takes over the entry of one of its name that is gone: its data folder was lost."""
+    gone = Machine.everything.filter(name=name)
+    return bool(gone.exclude(pk__in=Machine.objects.alive().values("pk")).update(key=key, **now))
+
+
+def _taken(name: str) -> str:
+    other = Machine.everything.filter(name=name).first()
+    since = "was lost" if other and not other.is_alive else "is alive"
+    return (
+        f"There is another machine called {name}, with a data folder of its own, and it {since}. "
+        "Give this one another name: --name NAME or TUNEBOARD_MACHINE."
+    )

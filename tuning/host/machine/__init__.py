@@ -1,0 +1,1 @@
+"""What this machine is called, what it is, and how busy it is."""

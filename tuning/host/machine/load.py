@@ -1,0 +1,76 @@
+"""How busy this machine is, and with whose work."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+from typing_extensions import TypedDict
+
+IDLE = ("idle", "iowait", "guest", "guest_nice")
+"""Columns of the CPU's times that aren't work, or are counted in others already."""
+
+
+class Load(TypedDict):
+    """A machine's load. Bytes; the averages are of runnable processes over 1, 5 and 15 minutes, as the kernel counts them."""
+
+    average: list[float]
+    memory_free: int
+    disk_free: int
+    """In the data folder."""
+    disk_total: int
+    others_cores: float | None
+    """CPU cores that processes use which aren't ours, on average since the last sample; None in the first one."""
+
+
+class Sampler:
+    """Takes samples of the load. Processes are ours if the process that it is made in has started them, or one of those."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._last: tuple[float, float, float] | None = None
+
+    def sample(self) -> Load:
+        disk = psutil.disk_usage(str(self._folder))
+        return {
+            "average": [round(one, 2) for one in os.getloadavg()],
+            "memory_free": psutil.virtual_memory().available,
+            "disk_free": disk.free,
+            "disk_total": disk.total,
+            "others_cores": self._others(),
+        }
+
+    def _others(self) -> float | None:
+        now, worked, ours = time.monotonic(), _worked(), _spent(_family())
+        last, self._last = self._last, (now, worked, ours)
+        if last is None or now <= last[0]:
+            return None
+        # A process of ours that ended unseen leaves its time with whoever waited for it, so ours can't shrink by much.
+        others = (worked - last[1]) - max(0.0, ours - last[2])
+        return round(max(0.0, others) / (now - last[0]), 2)
+
+
+def _worked() -> float:
+    """CPU seconds that all cores together have worked."""
+    times = psutil.cpu_times()
+    return float(sum(value for name, value in times._asdict().items() if name not in IDLE))
+
+
+def _family() -> list[psutil.Process]:
+    me = psutil.Process()
+    return [me, *me.children(recursive=True)]
+
+
+def _spent(processes: Iterable[psutil.Process]) -> float:
+    """CPU seconds of the processes and of those of their children that have ended."""
+    total = 0.0
+    for process in processes:
+        with suppress(psutil.Error):
+            times = process.cpu_times()
+            total += times.user + times.system
+            total += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
+    return total

@@ -1,0 +1,1 @@
+"""What pages and API show of the machines of the site."""

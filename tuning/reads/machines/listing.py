@@ -1,0 +1,193 @@
+"""Every machine: what it is, what it does and since when, what waits for it, and how it was used in the last hour."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import User
+from django.db.models import Count, Max, Min
+from django.db.models.functions import Now
+from django.utils import timezone
+from typing_extensions import TypedDict
+
+from tuning.host.machine import identity
+from tuning.models import Compilation, Machine, Run, Tally
+from tuning.reads.device_status import ELSEWHERE
+
+HOUR = timedelta(hours=1)
+
+
+class WorkDict(TypedDict):
+    """A run that is tuned, or a compilation whose library is proven; without id and name for whoever isn't in its project."""
+
+    kind: str
+    """`run` or `compilation`."""
+    id: int | None
+    name: str
+    """Of a compilation, its run's."""
+    device: str
+    status: str
+    started_at: str | None
+
+
+class QueueDict(TypedDict):
+    """The runs that the machine may take; those for any of several machines count for each. `oldest_at`: when the first was queued."""
+
+    length: int
+    oldest_at: str | None
+
+
+class UseDict(TypedDict):
+    """What was counted in the last 60 minutes: trials, those of them that failed, and the seconds in which runs were tuned."""
+
+    trials: float
+    failed: float
+    tuned_s: float
+
+
+class MachineDict(TypedDict):
+    """A machine of the site. Times are of the database's clock, memory is in bytes.
+
+    `cpu`, `cores` and `target` are None until the machine was asked. `load` has `average` (of runnable processes over 1, 5 and
+    15 minutes), `memory_free`, `disk_free` and `disk_total` in bytes, and `others_cores`, the CPU cores that processes use which
+    aren't Tuneboard's; it is empty until the first heartbeat. `here`: the site itself runs there.
+    """
+
+    id: int
+    name: str
+    here: bool
+    state: str
+    since: str | None
+    """When the state began, as far as that is known."""
+    trouble: str
+    draining: bool
+    cpu: str | None
+    cores: int | None
+    memory: int
+    devices: list[str]
+    target: dict[str, Any] | None
+    versions: dict[str, str]
+    load: dict[str, Any]
+    joined_at: str
+    heartbeat_at: str
+    work: list[WorkDict]
+    queue: QueueDict
+    last_hour: UseDict
+
+
+class MachinesDict(TypedDict):
+    machines: list[MachineDict]
+
+
+class _Seen(NamedTuple):
+    """What all machines do, read at once."""
+
+    work: Mapping[int, list[WorkDict]]
+    """By the machine's key."""
+    began: Mapping[int, datetime]
+    """When the first of a machine's work began."""
+    ended: Mapping[int, datetime]
+    """When a machine's last run ended."""
+    used: Mapping[str, UseDict]
+
+
+def machines(user: User | None) -> MachinesDict:
+    """All machines by name, as far as it is the user's to know what they do."""
+    rows = list(Machine.objects.all())
+    alive = set(Machine.objects.alive().values_list("pk", flat=True))
+    seen = _seen(user)
+    key = identity.key()
+    for row in rows:
+        row.heard_of, row.busy = row.pk in alive, bool(seen.work.get(row.pk))
+    return {"machines": [_machine(row, seen, here=row.key == key) for row in rows]}
+
+
+def _machine(row: Machine, seen: _Seen, *, here: bool) -> MachineDict:
+    waiting = Run.objects.waiting_for(row).aggregate(length=Count("pk"), oldest=Min("queued_at"))
+    since = _since(row, seen)
+    return {
+        "id": row.pk,
+        "name": row.name,
+        "here": here,
+        "state": row.state,
+        "since": since.isoformat() if since else None,
+        "trouble": row.trouble,
+        "draining": row.is_draining,
+        "cpu": row.cpu or None,
+        "cores": row.cores or None,
+        "memory": row.memory,
+        "devices": row.devices,
+        "target": row.target,
+        "versions": row.versions,
+        "load": row.load,
+        "joined_at": row.joined_at.isoformat(),
+        "heartbeat_at": row.heartbeat_at.isoformat(),
+        "work": seen.work.get(row.pk, []),
+        "queue": {
+            "length": waiting["length"],
+            "oldest_at": waiting["oldest"].isoformat() if waiting["oldest"] else None,
+        },
+        "last_hour": seen.used.get(row.name, {"trials": 0.0, "failed": 0.0, "tuned_s": 0.0}),
+    }
+
+
+def _since(row: Machine, seen: _Seen) -> datetime | None:
+    """Nobody records when versions stopped fitting."""
+    state = row.state
+    if state == Machine.State.LOST:
+        return row.heartbeat_at
+    if state in (Machine.State.DRAINING, Machine.State.DRAINED):
+        return row.draining_at
+    if state == Machine.State.TUNING:
+        return seen.began.get(row.pk)
+    return max(row.joined_at, seen.ended.get(row.pk, row.joined_at)) if state == Machine.State.IDLE else None
+
+
+def _seen(user: User | None) -> _Seen:
+    runs = list(Run.objects.live().filter(machine__isnull=False).order_by("started_at"))
+    proving = Compilation.objects.proving().filter(status__in=Compilation.LIVE, machine__isnull=False)
+    proofs = list(proving.select_related("run").order_by("started_at"))
+    keys = {run.pk for run in runs} | {proof.run_id for proof in proofs}
+    visible = set(Run.objects.seen_by(user).filter(pk__in=keys).values_list("pk", flat=True))
+    work: dict[int, list[WorkDict]] = defaultdict(list)
+    began: dict[int, datetime] = {}
+    rows: list[Run | Compilation] = [*runs, *proofs]
+    for one in rows:
+        assert one.machine_id is not None
+        work[one.machine_id].append(_work(one, visible))
+        if one.started_at:
+            began[one.machine_id] = min(one.started_at, began.get(one.machine_id, one.started_at))
+    ended = Run.objects.filter(machine__isnull=False, finished_at__gte=Now() - timedelta(days=1))
+    last = dict(ended.order_by().values_list("machine").annotate(Max("finished_at")))
+    return _Seen(work, began, last, _used())
+
+
+def _work(one: Run | Compilation, visible: set[int]) -> WorkDict:
+    run = one if isinstance(one, Run) else one.run
+    seen = run.pk in visible
+    return {
+        "kind": "run" if isinstance(one, Run) else "compilation",
+        "id": one.pk if seen else None,
+        "name": run.name if seen else ELSEWHERE,
+        "device": run.device if isinstance(one, Run) else one.device,
+        "status": one.status,
+        "started_at": one.started_at.isoformat() if one.started_at else None,
+    }
+
+
+def _used() -> dict[str, UseDict]:
+    """By the machine's name."""
+    rows = Tally.objects.since(timezone.now() - HOUR).exclude(machine="")
+    found: dict[str, UseDict] = {}
+    for machine, what, amount in rows.values_list("machine", "what", "amount"):
+        use = found.setdefault(machine, {"trials": 0.0, "failed": 0.0, "tuned_s": 0.0})
+        if what == Tally.What.TRIALS:
+            use["trials"] += amount
+        elif what == Tally.What.TUNED_S:
+            use["tuned_s"] += amount
+        elif Tally(what=what).error_kind:
+            use["failed"] += amount
+    return found
