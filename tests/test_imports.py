@@ -81,6 +81,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     # Processes of their own, with TVM and without Django.
     "tuning.engines.wire": set(),
+    "tuning.engines.events": {"tuning.engines.wire"},
     "tuning.engines.forking": {"tuning.engines.wire"},
     "tuning.engines.targets": {"tuning.engines.wire"},
     "tuning.engines.networks": {"tuning.engines.networks.uploaded", "tuning.engines.wire"},
@@ -95,11 +96,20 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.engines.targets",
         "tuning.engines.wire",
     },
+    "tuning.engines.pool": {
+        "tuning.engines.confinement",
+        "tuning.engines.events",
+        "tuning.engines.forking",
+        "tuning.engines.measuring",
+        "tuning.engines.targets",
+        "tuning.engines.wire",
+    },
     "tuning.engines.proof": set(),
     "tuning.engines.old_tvm": set(),
     "tuning.engines.old_tvm.compiling": {"tuning.engines.old_tvm", "tuning.engines.proof"},
     "tuning.engines.meta_schedule": {
         "tuning.engines.confinement",
+        "tuning.engines.events",
         "tuning.engines.forking",
         "tuning.engines.measuring",
         "tuning.engines.networks",

@@ -17,7 +17,8 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
 from tuning.engines import networks
-from tuning.engines.meta_schedule.pipes import ControlReader, EventWriter
+from tuning.engines.events import EventWriter
+from tuning.engines.meta_schedule.controls import ControlReader
 from tuning.engines.networks import extraction
 from tuning.engines.targets.resolving import cores, resolve
 from tuning.engines.wire.protocol import Finished, Options, Start, TasksExtracted, TrialMeasured

@@ -81,6 +81,15 @@ def confine(reach: Reach) -> InForce:
     return InForce(f"Landlock {version}", network, processes)
 
 
+def confine_in(scratch: str | None, reach: Reach) -> str:
+    """As `confine`, with temporary files in `scratch` (by default a new folder). Returns what is in force, in one line."""
+    tempfile.tempdir = os.environ["TMPDIR"] = scratch or tempfile.mkdtemp(prefix="tuneboard-")
+    in_force = confine(reach)
+    network = "a tracker's devices" if reach.network else in_force.network or "not confined"
+    processes = in_force.processes or "not confined"
+    return f"Files: {in_force.files or 'not confined'}. Network: {network}. Processes: {processes}."
+
+
 def _code(packages: list[Path]) -> list[Path]:
     """The packages of this program, Python's, and the system's. Not the folder that has ours: the site's data is in it, too."""
     shared = (

@@ -8,6 +8,9 @@ from typing import Any, Protocol
 
 from tuning.engines.wire.protocol import ErrorKind
 
+LEAST_FREE = 4 << 20
+"""Bytes that must be free on the disk with what is built. With less, a build may fail without being to blame."""
+
 
 @dataclass(frozen=True)
 class Timing:

@@ -17,12 +17,13 @@ from typing import NoReturn
 
 import msgspec
 
+from tuning.engines.events import EventWriter
 from tuning.engines.targets import intrinsics
 from tuning.engines.wire import catalog, versions
 from tuning.engines.wire.errors import RunRefused
 from tuning.engines.wire.protocol import VERSION, Failed, Finished, Hello, Phase, Start
 
-from .pipes import ControlReader, EventWriter
+from .controls import ControlReader
 
 logger = logging.getLogger("tuneboard")
 

@@ -1,4 +1,7 @@
-"""TVM's own tuning loop, `tune_tasks`, with our scheduler, builder and runner and its search strategy wrapped."""
+"""TVM's own tuning loop, `tune_tasks`, with our scheduler, builder and runner and its search strategy wrapped.
+
+A run with a pool of machines has a loop of its own instead: `pooled`.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,11 @@ from tuning.engines.measuring.local import LocalBuilder, LocalRunner
 from tuning.engines.measuring.outcomes import Runner
 from tuning.engines.measuring.remote import RemoteRunner
 from tuning.engines.measuring.sessions import artifact_suffix
+from tuning.engines.targets.here import local_artifact_suffix, measures_on_cpu, threads_to_measure
 from tuning.engines.targets.resolving import cores
 from tuning.engines.wire.protocol import Options, Remote
 
-from . import strategies
+from . import pooled, strategies
 from .measurement import Background, TrialBuilder, TrialRunner
 from .scheduler import NO_LIMIT, Scheduler
 from .search import Search, Strategy
@@ -33,6 +37,8 @@ class TuningConfig:
     target: Any
     context: ForkServerContext
     remote: Remote | None = None
+    out: pooled.CandidatesOut | None = None
+    """Where candidates go in a run with a pool of machines."""
 
 
 def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
@@ -44,10 +50,14 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
         [extracted[task] for task in chosen], work_dir, strategy=strategy, num_threads=cores(), seed=seed
     )
-    runner, background = _runner(config, search.trials)
+    contexts = dict(zip(chosen, tasks, strict=True))
     cost_model = strategies.create_cost_model(options, seed)
-    search.prior.train(cost_model, dict(zip(chosen, tasks, strict=True)))
+    search.prior.train(cost_model, contexts)
     search.trials.report_phase("design_spaces", chosen[0])
+    if config.out:
+        pooled.tune(contexts, cost_model, search, config.out, options.trials_per_batch)
+        return
+    runner, background = _runner(config, search.trials)
     ms.tune.tune_tasks(
         tasks=tasks,
         task_weights=weights,
@@ -83,29 +93,23 @@ def _builder(config: TuningConfig) -> LocalBuilder:
 def _artifact_suffix(config: TuningConfig) -> str:
     if config.remote is not None:
         return artifact_suffix(config.target)
-    # LLVM IR is compiled when it is loaded. That needs no linker and takes less time, for the same code.
-    return ".ll" if _is_cpu(config.target) else ".so"
+    return local_artifact_suffix(config.target)
 
 
 def _runner(config: TuningConfig, trials: Trials) -> tuple[Runner, Background | None]:
     """The runner, and the threads that it measures on; None means the search's own."""
-    options, threads = config.options, config.target.attrs.get("num-cores")
+    options, is_cpu = config.options, measures_on_cpu(config.target)
     evaluator = (options.number, options.repeat, options.min_repeat_ms)
     if config.remote:
         remote = RemoteRunner(
             config.context, config.remote, config=evaluator, timeout_s=options.run_timeout_s, give_up=trials.fail
         )
         return remote, Background(MAX_DEVICES, wait=options.overlap == "off")
-    is_cpu = _is_cpu(config.target)
     local = LocalRunner(
         config.context,
         config=evaluator,
         timeout_s=options.run_timeout_s,
-        threads=min(int(threads), cores()) if threads and is_cpu else None,
+        threads=threads_to_measure(config.target),
     )
     overlap = options.overlap == "on" or (options.overlap == "auto" and not is_cpu)
     return local, Background(threads=1) if overlap else None
-
-
-def _is_cpu(target: Any) -> bool:
-    return str(target.kind.name) == "llvm"

@@ -129,11 +129,15 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
             self._search.trials.fail(f"{type(error).__name__}: {error}")
 
 
-def _arguments(runner_input: Any) -> tuple[Path, str, list[Any]]:
+def _arguments(runner_input: Any) -> tuple[Path, str, list[tuple[str, str, list[int]]]]:
     """Artifact, device type and arguments, as workers take them."""
-    infos = (info.as_json() for info in runner_input.args_info)
-    args_info = [[str(kind), str(dtype), [int(extent) for extent in shape]] for kind, dtype, shape in infos]
-    return Path(runner_input.artifact_path), str(runner_input.device_type), args_info
+    return Path(runner_input.artifact_path), str(runner_input.device_type), plain(runner_input.args_info)
+
+
+def plain(args_info: Any) -> list[tuple[str, str, list[int]]]:
+    """TVM's arguments' kinds, data types and shapes as plain values."""
+    infos = (info.as_json() for info in args_info)
+    return [(str(kind), str(dtype), [int(extent) for extent in shape]) for kind, dtype, shape in infos]
 
 
 def _finished(outcome: Timing | Failure) -> Any:

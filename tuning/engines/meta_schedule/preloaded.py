@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from tuning.engines.targets import intrinsics
 
-from . import session
+from . import session  # noqa: F401  it loads TVM
 
-intrinsics.load(os.environ[session.INTRINSICS])
+intrinsics.load_in_server()

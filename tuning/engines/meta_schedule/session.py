@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
 from tuning.engines import networks
-from tuning.engines.confinement import confine
+from tuning.engines.confinement import confine_in
+from tuning.engines.events import EventWriter
 from tuning.engines.forking import fork_server
 from tuning.engines.networks import extraction
 from tuning.engines.targets import cuda, intrinsics
@@ -24,21 +24,23 @@ from tuning.engines.wire.question import Reach
 from tuning.engines.wire.target_fields import TargetRefused
 from tuning.logs.meta_schedule import WORKLOADS, pad, record_lines, repair, workload_hashes
 
+from . import pooled
+from .controls import ControlReader
 from .loop import TuningConfig, tune
-from .pipes import ControlReader, EventWriter
+from .pooled import CandidatesOut
 from .search import Search
 from .trials import Trials
 from .warm_start import PriorRecords
 
 logger = logging.getLogger("tuneboard")
-INTRINSICS = "TUNEBOARD_INTRINSICS"
-"""Environment variable that tells a fork server which tensor intrinsics its workers need."""
 
 
 def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
     """Tune until the budget is used up, and end the process. Raises `RunRefused`."""
     work_dir = Path(start.work_dir)
     work_dir.mkdir(parents=True, exist_ok=True)
+    if start.pool:
+        start = msgspec.structs.replace(start, options=pooled.sized(start.options, start.pool))
     _confine(start, work_dir)
     context = _fork_server(start)
     controls.watch()
@@ -62,18 +64,15 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
         if prior.warm_started.tasks:
             events.send(prior.warm_started)
         search = Search(trials, {info.name: info.index for info in infos}, target, prior)
-        tune(extracted, search, TuningConfig(start.options, work_dir, target, context, start.remote))
+        out = CandidatesOut(start.pool, trials, target, events, controls.from_pool) if start.pool else None
+        tune(extracted, search, TuningConfig(start.options, work_dir, target, context, start.remote, out))
     trials.finish(trials.finish_reason())
 
 
 def _confine(start: Start, work_dir: Path) -> None:
     """Keep this process, and the builds and measurements that it forks, from the site's other files and from the network."""
-    tempfile.tempdir = os.environ["TMPDIR"] = start.scratch or tempfile.mkdtemp(prefix="tuneboard-")
     reach = Reach(start.network.paths(), (str(work_dir),), network=start.remote is not None)
-    in_force = confine(reach)
-    network = "a tracker's devices" if reach.network else in_force.network or "not confined"
-    processes = in_force.processes or "not confined"
-    logger.info("Files: %s. Network: %s. Processes: %s.", in_force.files or "not confined", network, processes)
+    logger.info("%s", confine_in(start.scratch, reach))
 
 
 def _chosen(start: Start, tasks: int) -> set[int]:
@@ -92,8 +91,7 @@ def _fork_server(start: Start) -> ForkServerContext:
         kind = kind_of(start.target)
     except TargetRefused as refused:
         raise RunRefused(str(refused), "target") from refused
-    os.environ[INTRINSICS] = intrinsics.kind_for(kind, start.target)
-    intrinsics.load(os.environ[INTRINSICS])
+    intrinsics.load_with_workers(intrinsics.kind_for(kind, start.target))
     cuda.choose_compiler()
     return fork_server.start_fork_server(["tuning.engines.meta_schedule.preloaded"])
 

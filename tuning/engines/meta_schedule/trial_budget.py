@@ -53,12 +53,17 @@ class TaskProgress:
 
 
 class TrialBudget:
-    """Divides trials among the chosen tasks. `left` is what the run's budget has left besides the trials in flight."""
+    """Divides trials among the chosen tasks. `left` is what the run's budget has left besides the trials in flight.
 
-    def __init__(self, weights: Sequence[int], chosen: Sequence[int], options: Options) -> None:
+    A search that looks `ahead` doesn't wait for a task's trials in flight before it asks which task is next. So these
+    count as if they had ended without a gain, or one task would get all that is looked ahead.
+    """
+
+    def __init__(self, weights: Sequence[int], chosen: Sequence[int], options: Options, *, ahead: bool = False) -> None:
         self.progress = [TaskProgress(weight, self._plateau(options)) for weight in weights]
         self.chosen = list(chosen)
         self._options = options
+        self._ahead = ahead
         self._last = -1
 
     @staticmethod
@@ -95,7 +100,7 @@ class TrialBudget:
         due = [task for task in unmeasured if self._is_due(task, scarce=left <= len(unmeasured))]
         measured = [task for task in tunable if self.progress[task].measured]
         if due or not measured:
-            return min(due or unmeasured or tunable, key=lambda task: self.progress[task].trials, default=None)
+            return min(due or unmeasured or tunable, key=lambda task: self._tried(self.progress[task]), default=None)
         round_robin = self._options.task_scheduler == "round-robin"
         self._last = self._next_in_turn(measured) if round_robin else self._most_promising(measured)
         return self._last
@@ -105,6 +110,10 @@ class TrialBudget:
         unmeasured = [other for other in self._tunable(left) if self._is_unmeasured(other)]
         share = left // len(unmeasured) if task in unmeasured else left - len(unmeasured)
         return min(self._options.trials_per_batch, self._left_for(task, left), max(1, share))
+
+    def any_tunable(self, left: int) -> bool:
+        """Whether `next_task` would name a task. Unlike that, this takes no turn of round-robin."""
+        return bool(self._tunable(left))
 
     @property
     def on_plateau(self) -> bool:
@@ -139,6 +148,9 @@ class TrialBudget:
         total = sum(self.progress[other].trials for other in self.chosen)
         return scarce or trials == 0 or trials <= total / len(self.chosen)
 
+    def _tried(self, progress: TaskProgress) -> int:
+        return progress.trials + (progress.in_flight if self._ahead else 0)
+
     def _next_in_turn(self, tasks: list[int]) -> int:
         return next((task for task in tasks if task > self._last), tasks[0])
 
@@ -150,5 +162,5 @@ class TrialBudget:
         window = WINDOW * self._options.trials_per_batch
         before_s = progress.best_history_s[-1 - window] if progress.trials > window else math.inf
         recent_gain = (before_s - progress.best_s) / WINDOW if before_s < math.inf else 0.0
-        batches = progress.trials / self._options.trials_per_batch
+        batches = self._tried(progress) / self._options.trials_per_batch
         return (ALPHA * recent_gain + (1 - ALPHA) * progress.best_s / batches) * progress.weight

@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 
 from tvm.s_tir import meta_schedule as ms
 
-from tuning.engines.measuring.outcomes import Failure, Timing
+from tuning.engines.events import EventWriter
+from tuning.engines.measuring.outcomes import LEAST_FREE, Failure, Timing
 from tuning.engines.wire.protocol import (
     Extend,
     Failed,
@@ -31,12 +32,9 @@ from tuning.engines.wire.protocol import (
 )
 from tuning.logs.meta_schedule import FAILED_RUN_SECS, RecordLine, RecordTail, last_records
 
-from .pipes import EventWriter
 from .trial_budget import TrialBudget
 
 logger = logging.getLogger("tuneboard")
-LEAST_FREE = 4 << 20
-"""Bytes that must be free on the disk with the run's files. With less, a build may fail without being to blame."""
 ARTIFACTS = "artifacts"
 """Folder in the run's work directory that holds candidates between build and measurement."""
 
@@ -48,8 +46,13 @@ class Trials:
         self.done = start.trials_done
         self.total = start.trials_budget
         self.budget = TrialBudget(
-            [task.weight for task in tasks], [task.index for task in tasks if task.chosen], start.options
+            [task.weight for task in tasks],
+            [task.index for task in tasks if task.chosen],
+            start.options,
+            ahead=start.pool is not None,
         )
+        self.changed = threading.Event()
+        """Set when the budget has grown, and by whoever ends trials on another thread. Who waits for it clears it."""
         self._start = start
         self._tasks = tasks
         self._events = events
@@ -65,6 +68,18 @@ class Trials:
         """Trials of the run's budget that are neither done nor in flight."""
         with self._lock:
             return max(0, self.total - self.done - self.budget.in_flight)
+
+    @property
+    def searching_is_over(self) -> bool:
+        """Whether, as things stand, no task may have more trials."""
+        with self._lock:
+            return not self.budget.any_tunable(self.left)
+
+    @property
+    def in_flight(self) -> int:
+        """Candidates that haven't ended yet."""
+        with self._lock:
+            return self.budget.in_flight
 
     def next_task(self) -> int | None:
         """The task to tune next; None if, as things stand, no task may have more trials."""
@@ -92,6 +107,7 @@ class Trials:
         with self._lock:
             self.total = extension.trials_budget
             self.limit_time(extension.time_limit_s)
+        self.changed.set()
 
     def limit_time(self, limit_s: float | None) -> None:
         """End the run after this many seconds of tuning, including those of earlier processes."""
@@ -157,8 +173,13 @@ class Trials:
         limit_s = self.budget.progress[task].best_s * self._start.options.race_margin
         return limit_s if limit_s < float("inf") else None
 
-    def end_trial(self, task: int, candidate: Any, outcome: Timing | Failure, target: Any) -> None:
-        """Commit the trial to the record file, then report it. If the disk is full, the run ends before that."""
+    def end_trial(
+        self, task: int, candidate: Any, outcome: Timing | Failure, target: Any, machine: str | None = None
+    ) -> None:
+        """Commit the trial to the record file, then report it. If the disk is full, the run ends before that.
+
+        `machine` is the one of the run's pool that measured it.
+        """
         with self._lock:
             self._require_space()
             failed = isinstance(outcome, Failure)
@@ -185,6 +206,7 @@ class Trials:
                     record=text if keep else None,
                     short=short,
                     sent_at=time.monotonic(),
+                    machine=machine,
                 )
             )
             if plateaued:

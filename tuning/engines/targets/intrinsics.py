@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import platform
 import sys
 from typing import Any
 
 PACKAGE = "tvm.s_tir.tensor_intrin"
+_OF_WORKERS = "TUNEBOARD_INTRINSICS"
+"""Environment variable that tells a fork server which tensor intrinsics its workers need."""
 _OF_CPU = {"x86_64": ["x86"], "AMD64": ["x86"], "aarch64": ["arm_cpu"], "arm64": ["arm_cpu"], "riscv64": ["riscv_cpu"]}
 
 
@@ -34,3 +37,14 @@ def load(kind: str) -> None:
         importlib.import_module(f"{PACKAGE}.{name}")
     if modules is None:
         spec.loader.exec_module(package)
+
+
+def load_with_workers(kind: str) -> None:
+    """As `load`, also for a fork server of this process that has to load TVM anew."""
+    os.environ[_OF_WORKERS] = kind
+    load(kind)
+
+
+def load_in_server() -> None:
+    """In such a fork server: load what its process named."""
+    load(os.environ[_OF_WORKERS])

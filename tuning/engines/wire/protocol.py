@@ -10,6 +10,7 @@ exits with status 0 after `Finished` and 1 after `Failed`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Union
 
@@ -18,7 +19,7 @@ from msgspec import Meta
 
 from .tracker import Address
 
-VERSION = 3
+VERSION = 4
 
 KEEP_BEST = 8
 """Records of each task that the database keeps; the run's whole record log stays in its work directory."""
@@ -126,6 +127,22 @@ class TrialMeasured(msgspec.Struct, tag="trial", frozen=True):
     """True if read back from the record file: an earlier process measured it, but died before the supervisor knew."""
     sent_at: float | None = None
     """The machine's monotonic clock in seconds as the event was sent; None for a recovered trial."""
+    machine: str | None = None
+    """Which machine of the run's pool measured it; None without a pool, and for a recovered trial."""
+
+
+class Candidate(msgspec.Struct, tag="candidate", frozen=True):
+    """A candidate for a machine of the run's pool to build and measure. Sent only if `Start.pool` is given."""
+
+    id: str
+    """Of this candidate alone, among those of all processes of all runs."""
+    task: int
+    module: bytes
+    """The scheduled module as TVM's JSON (`tvm.ir.save_json`), compressed with Zstandard."""
+    args_info: list[tuple[str, str, list[int]]]
+    """For each argument: `TENSOR`, data type and shape. The output comes last."""
+    limit_s: float | None = None
+    """The latency above which it loses its race and is measured briefly only; None: no race."""
 
 
 class WarmStarted(msgspec.Struct, tag="warm_started", frozen=True):
@@ -155,7 +172,7 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
     field: str | None = None
 
 
-Event = Union[Hello, Phase, TasksExtracted, WarmStarted, TrialMeasured, Plateaued, Finished, Failed]
+Event = Union[Hello, Phase, TasksExtracted, WarmStarted, Candidate, TrialMeasured, Plateaued, Finished, Failed]
 
 
 class ModelFile(msgspec.Struct, frozen=True):
@@ -342,6 +359,17 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {}
 
 
+class Pool(msgspec.Struct, frozen=True):
+    """Machines that build and measure the run's candidates. The engine itself then only searches."""
+
+    slots: Annotated[int, Meta(ge=0)]
+    """How many candidates they want at once; `Slots` changes it. Batches are sized by what is given here."""
+    look_ahead: Annotated[float, Meta(ge=1, le=100)] = 1.5
+    """How many times as many are kept out, so that machines don't wait for the search."""
+    synthetic: bool = False
+    """Whether they are fake devices. Only a run that says so accepts their answers, and it accepts no others."""
+
+
 class Start(msgspec.Struct, tag="start", frozen=True):
     """The first control: what to tune, and how much of it is done."""
 
@@ -366,6 +394,8 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     """Where to measure; None means on this machine."""
     scratch: str | None = None
     """An empty folder for temporary files, which the supervisor removes. Its path is short: there are Unix sockets in it."""
+    pool: Pool | None = None
+    """Where to measure, in place of this process; None means here, or on the `remote` devices."""
 
 
 class Stop(msgspec.Struct, tag="stop", frozen=True):
@@ -394,7 +424,42 @@ class WarmStart(msgspec.Struct, tag="warm_start", frozen=True):
     records: list[KnownRecord]
 
 
-Control = Union[Start, Stop, Extend, WarmStart]
+class Measured(msgspec.Struct, tag="measured", frozen=True, kw_only=True):
+    """What became of a `Candidate`: it has `run_secs`, or `error_kind` and `error`.
+
+    A second answer for the same candidate is ignored, and so are answers for candidates that this process never sent.
+    """
+
+    id: str
+    machine: str
+    """The name of the machine that answers."""
+    run_secs: list[float] = []
+    """Seconds per execution, for each repeat; for each lap if the measurement was `short`."""
+    short: bool = False
+    """As in `TrialMeasured`."""
+    error_kind: ErrorKind | None = None
+    error: str | None = None
+    build_s: float | None = None
+    """How long the machine built it; None if that isn't known."""
+    measure_s: float | None = None
+    """How long the machine then measured it; None if it wasn't built."""
+    synthetic: bool = False
+    """True if a fake device made the numbers up."""
+
+    def __post_init__(self) -> None:
+        if (self.error_kind is None) != (self.error is None) or (self.error_kind is None) != bool(self.run_secs):
+            raise ValueError("A measured candidate has either run_secs, or an error and its kind.")
+        if not all(0 <= seconds < math.inf for seconds in self.run_secs):
+            raise ValueError("run_secs must be finite numbers that aren't negative.")
+
+
+class Slots(msgspec.Struct, tag="slots", frozen=True):
+    """How many candidates the machines of the pool want at once from now on. With 0, the search pauses."""
+
+    wanted: Annotated[int, Meta(ge=0)]
+
+
+Control = Union[Start, Stop, Extend, WarmStart, Measured, Slots]
 
 _encoder = msgspec.json.Encoder()
 _events = msgspec.json.Decoder(Event)

@@ -124,3 +124,32 @@ def test_it_skips_exhausted_tasks() -> None:
     budget = budget_for(2)
     budget.progress[0].exhausted = True
     assert set(trials(spend(budget, 40, improving))) == {1}
+
+
+def looked_ahead(scheduler: str) -> list[int]:
+    """Which tasks get the next six batches while nothing ends, after each of three has had one."""
+    budget = TrialBudget([1] * 3, range(3), Options(trials_per_batch=4, task_scheduler=scheduler), ahead=True)  # type: ignore[arg-type]
+    spend(budget, 12, improving)
+    tasks = []
+    for _ in range(6):
+        task = budget.next_task(1000)
+        assert task is not None
+        budget.progress[task].in_flight += budget.batch_size(task, 1000)
+        tasks.append(task)
+    return tasks
+
+
+def test_what_is_looked_ahead_is_shared_among_tasks() -> None:
+    assert looked_ahead("gradient") == [2, 1, 2, 0, 1, 2]
+    assert looked_ahead("round-robin") == [0, 1, 2, 0, 1, 2]
+
+
+def test_before_anything_is_measured_tasks_that_are_looked_ahead_take_turns() -> None:
+    budget = TrialBudget([1] * 2, range(2), Options(trials_per_batch=4), ahead=True)
+    tasks = []
+    for _ in range(4):
+        task = budget.next_task(100)
+        assert task is not None
+        budget.progress[task].in_flight += 4
+        tasks.append(task)
+    assert tasks == [0, 1, 0, 1]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tuning.engines.wire import protocol
 from tuning.engines.wire.protocol import (
     AnyTaskInfo,
+    Candidate,
     Control,
     Event,
     Extend,
@@ -19,11 +20,14 @@ from tuning.engines.wire.protocol import (
     FinishReason,
     Hello,
     KnownRecord,
+    Measured,
     NetworkSpec,
     Options,
     Phase,
     PhaseName,
     Plateaued,
+    Pool,
+    Slots,
     Start,
     Stop,
     TasksExtracted,
@@ -54,15 +58,34 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         error=st.none() | TEXT,
         record=st.none() | TEXT,
         recovered=st.booleans(),
+        machine=st.none() | TEXT,
     ),
     st.builds(WarmStarted, st.lists(COUNT), st.lists(COUNT)),
     st.builds(Plateaued, COUNT),
+    st.builds(
+        Candidate,
+        TEXT,
+        COUNT,
+        st.binary(),
+        st.lists(st.tuples(TEXT, TEXT, st.lists(COUNT))),
+        st.none() | SECONDS,
+    ),
     st.builds(Finished, st.sampled_from(get_args(FinishReason))),
     st.builds(Failed, TEXT, st.none() | TEXT),
 )
 OPTIONS = st.builds(Options, trials_per_batch=st.integers(1, 1024), seed=st.none() | st.integers(0, 2**31 - 1))
 CONTROLS: st.SearchStrategy[Control] = st.one_of(
     st.just(Stop()),
+    st.builds(Slots, COUNT),
+    st.builds(Measured, id=TEXT, machine=TEXT, run_secs=st.lists(SECONDS, min_size=1), synthetic=st.booleans()),
+    st.builds(
+        Measured,
+        id=TEXT,
+        machine=TEXT,
+        error_kind=st.sampled_from(get_args(protocol.ErrorKind)),
+        error=TEXT,
+        build_s=st.none() | SECONDS,
+    ),
     st.builds(Extend, COUNT, st.none() | SECONDS),
     st.builds(WarmStart, st.lists(st.builds(KnownRecord, COUNT, COUNT, TEXT))),
     st.builds(
@@ -76,6 +99,7 @@ CONTROLS: st.SearchStrategy[Control] = st.one_of(
         elapsed_s=SECONDS,
         work_dir=TEXT,
         keep_best=COUNT,
+        pool=st.none() | st.builds(Pool, COUNT, st.floats(1, 100)),
     ),
 )
 

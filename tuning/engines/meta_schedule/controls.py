@@ -1,4 +1,4 @@
-"""The engine's ends of its two pipes: events out, controls in."""
+"""The engine's end of the pipe that controls come by."""
 
 from __future__ import annotations
 
@@ -10,74 +10,22 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 from typing import NoReturn
 
 import msgspec
-import psutil
 
+from tuning.engines.events import exit_with_children
 from tuning.engines.wire.protocol import (
-    Event,
     Extend,
-    Failed,
-    Finished,
     KnownRecord,
+    Measured,
+    Slots,
     Start,
     WarmStart,
     decode_control,
-    encode,
 )
 
 logger = logging.getLogger(__name__)
-
-
-def exit_with_children() -> NoReturn:
-    """End this process and all its descendants at once. The supervisor is gone, and nothing may keep a device busy."""
-    for process in _descendants():
-        with suppress(psutil.Error):
-            # Python's resource tracker ends by itself, after it has removed our semaphores from /dev/shm.
-            if "resource_tracker" not in " ".join(process.cmdline()):
-                process.kill()
-    os._exit(1)
-
-
-def _descendants() -> list[psutil.Process]:
-    """In a namespace whose /proc is another's, none can be found by number. There, all of them end with this process."""
-    own = Path("/proc/self")
-    return [] if own.exists() and own.readlink().name != str(os.getpid()) else psutil.Process().children(recursive=True)
-
-
-class EventWriter:
-    """Writes events to a pipe, one per line. Ends the process if nobody reads the pipe any more."""
-
-    def __init__(self, fd: int) -> None:
-        # A worker that inherited the pipe would hide the engine's end from the supervisor.
-        os.set_inheritable(fd, False)  # noqa: FBT003  takes no keyword
-        self._fd = fd
-        self._lock = threading.Lock()
-
-    def send(self, event: Event) -> None:
-        """Write the event, waiting while the pipe is full."""
-        with self._lock:
-            self._write(event)
-
-    def exit_with(self, event: Finished | Failed) -> NoReturn:
-        """Write the last event and end the process. Other threads can't write any more.
-
-        This skips the interpreter's shutdown, which would wait for a thread that is in TVM.
-        """
-        with self._lock:
-            self._write(event)
-            os._exit(0 if isinstance(event, Finished) else 1)
-
-    def _write(self, event: Event) -> None:
-        line = memoryview(encode(event))
-        try:
-            while line:
-                line = line[os.write(self._fd, line) :]
-        except BrokenPipeError:
-            exit_with_children()
 
 
 class ControlReader:
@@ -92,6 +40,8 @@ class ControlReader:
         self._extension: Extend | None = None
         self._extend_lock = threading.Lock()
         self._warm_starts: queue.SimpleQueue[WarmStart] = queue.SimpleQueue()
+        self.from_pool: queue.SimpleQueue[Measured | Slots] = queue.SimpleQueue()
+        """What the machines of the run's pool answer and want."""
         self._fd = fd
         self._buffer = b""
         self._signal_fd, wakeup_fd = os.pipe()
@@ -151,6 +101,8 @@ class ControlReader:
             self._extend(control)
         elif isinstance(control, WarmStart):
             self._warm_starts.put(control)
+        elif isinstance(control, (Measured, Slots)):
+            self.from_pool.put(control)
         else:
             self.on_stop()
 

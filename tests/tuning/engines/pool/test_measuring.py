@@ -1,0 +1,112 @@
+"""Runs over several machines: an engine and measuring processes, all real, and one machine that builds and measures alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import zstandard
+
+from tests.tuning.engines.pooling import Machine, Supervisor, pool_start
+from tests.tuning.engines.running import Engine, latencies, options, start
+from tuning.engines.wire.pools.messages import Probe, Probed, Ready
+from tuning.engines.wire.protocol import (
+    Candidate,
+    Event,
+    Failed,
+    Finished,
+    Measured,
+    Pool,
+    TasksExtracted,
+    TrialMeasured,
+)
+from tuning.work import warm_parent
+from tuning.work.warm_parent import WarmParent
+
+pytestmark = pytest.mark.tvm
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[WarmParent]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(warm_parent, "WAIT_S", 100.0)  # A busy machine loads TVM slowly.
+        parent = WarmParent("tuning.engines.pool", "llvm")
+        parent.start()
+        yield parent
+        parent.stop()
+
+
+def test_a_run_survives_the_death_of_a_machine(tmp_path: Path, warm: WarmParent) -> None:
+    given = start(tmp_path / "work", trials_budget=14, pool=Pool(slots=0), options=options())
+    with Engine(given, tmp_path / "console") as engine:
+        target = engine.until(TasksExtracted).target
+        with (
+            Machine(pool_start("first", target), tmp_path / "first", warm) as first,
+            Machine(pool_start("second", target), tmp_path / "second", warm) as second,
+        ):
+            supervisor = Supervisor(engine, [first, second])
+            died_with: list[str] = []
+
+            def kill_first(event: Event) -> None:
+                measured = [trial.machine for trial in engine.trials]
+                if not died_with and isinstance(event, TrialMeasured) and {"first", "second"} <= set(measured):
+                    died_with.extend(first.holds)
+                    first.kill()
+
+            assert supervisor.run(kill_first) == Finished("budget")
+    assert died_with, "it was killed while it held candidates"
+    assert len(engine.trials) == 14
+    assert [trial.error for trial in engine.trials] == [None] * 14
+    assert [trial.latency_s for trial in engine.trials] == pytest.approx(latencies(tmp_path / "work"), rel=1e-12)
+    assert {trial.machine for trial in engine.trials} == {"first", "second"}
+    assert len(supervisor.given) > len(set(supervisor.given)) == 14, "others measured what it had held"
+
+
+def test_a_bad_candidate_costs_only_itself_and_probes_are_measured_in_rounds(tmp_path: Path, warm: WarmParent) -> None:
+    with Engine(start(tmp_path / "work", pool=Pool(slots=1)), tmp_path / "engine") as engine:
+        target = engine.until(TasksExtracted).target
+        good: Candidate = engine.until(Candidate)
+    bad = msgspec.structs.replace(good, id="bad", module=zstandard.compress(b"[]"))
+    crashing = msgspec.structs.replace(good, id="crash", args_info=[("TENSOR", "float32", [1])])
+    slow = msgspec.structs.replace(good, id="slow", limit_s=1e-12)
+    given = pool_start("one", target, min_repeat_ms=100)
+    with Machine(given, tmp_path / "console", warm) as machine:
+        assert machine.until(Ready).wants >= 2
+        machine.ask(bad, crashing, good, slow, Probe(good, 3))
+        answers: dict[str, Measured] = {}
+        while len(answers) < 4:
+            measured: Measured = machine.until(Measured)
+            answers[measured.id] = measured
+        probed: Probed = machine.until(Probed)
+    assert answers["bad"].error_kind == "build"
+    assert answers["bad"].measure_s is None
+    assert answers["crash"].error_kind == "run"
+    fine = answers[good.id]
+    assert (fine.machine, fine.error, fine.short, fine.synthetic, len(fine.run_secs)) == ("one", None, False, False, 1)
+    assert fine.build_s
+    assert fine.measure_s
+    assert answers["slow"].short
+    assert len(answers["slow"].run_secs) > 1
+    assert (probed.id, probed.error, len(probed.run_secs)) == (good.id, None, 3)
+
+
+def test_a_machine_that_cant_run_the_targets_code_says_so(tmp_path: Path, warm: WarmParent) -> None:
+    foreign: dict[str, Any] = {"kind": "llvm", "mcpu": "nosuch", "num-cores": 1}
+    with Machine(pool_start("one", foreign), tmp_path / "console", warm) as machine:
+        *_, last = machine
+        assert isinstance(last, Failed)
+        assert last.field == "target"
+        assert "nosuch" in last.error
+
+
+def test_a_damaged_candidate_ends_the_process_rather_than_its_trial(tmp_path: Path, warm: WarmParent) -> None:
+    damaged = Candidate("a", 0, b"damaged", [("TENSOR", "float32", [1])])
+    with Machine(pool_start("one", {"kind": "llvm", "num-cores": 1}), tmp_path / "console", warm) as machine:
+        machine.until(Ready)
+        machine.ask(damaged)
+        *_, last = machine
+    assert isinstance(last, Failed)
+    assert "candidate a can't be read" in last.error

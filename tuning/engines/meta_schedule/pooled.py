@@ -1,0 +1,182 @@
+"""The tuning loop of a run on many machines: candidates leave as events, and results arrive as controls.
+
+TVM's own loop waits for all results of a task's batch before it generates the task's next one. So machines would wait for
+the search, and the search for the slowest of them. This loop generates with what is known so far, and passes each result on
+when it has arrived. It consists of TVM's public parts; builder and runner aren't among them, since nothing is built here.
+
+TVM's strategies and databases aren't thread-safe: a thread of its own commits and reports trials as they end, and what
+the search learns from them waits until the search asks for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import queue
+import secrets
+import threading
+import traceback
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import msgspec
+import tvm
+import zstandard
+from tvm.s_tir import meta_schedule as ms
+
+from tuning.engines.events import EventWriter
+from tuning.engines.measuring.outcomes import Failure, Timing
+from tuning.engines.wire.protocol import Candidate, Measured, Options, Pool, Slots
+
+from .measurement import plain
+from .scheduler import NO_LIMIT
+from .search import Search
+from .strategies import MAX_POPULATION, POPULATION_PER_TRIAL
+from .trials import Trials
+
+MAX_BATCH = MAX_POPULATION // POPULATION_PER_TRIAL
+"""Up to this size a batch costs the search about as much for each candidate; beyond it, candidates are searched less well."""
+
+
+def sized(options: Options, pool: Pool) -> Options:
+    """The options with batches of at least as many candidates as the pool wants at once.
+
+    Each batch has a price of its own, such as training the cost model, and on many machines small ones come often.
+    """
+    batch = max(options.trials_per_batch, min(pool.slots, MAX_BATCH))
+    return msgspec.structs.replace(options, trials_per_batch=batch)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A trial that is committed, and that the search doesn't know of yet."""
+
+    task: int
+    candidate: Any
+    outcome: Timing | Failure
+
+    @property
+    def was_built(self) -> bool:
+        """TVM trains its cost model with candidates that were built, even if they failed to run."""
+        return isinstance(self.outcome, Timing) or self.outcome.kind not in ("build", "build_timeout")
+
+    def result(self) -> Any:
+        """TVM's result."""
+        if isinstance(self.outcome, Failure):
+            return ms.runner.RunnerResult(None, self.outcome.text)
+        return ms.runner.RunnerResult(self.outcome.run_secs, None)
+
+
+class CandidatesOut:
+    """The candidates that are out with the pool's machines, and what became of those that ended.
+
+    Its methods are for the search's thread. Another one ends trials.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        trials: Trials,
+        target: Any,
+        events: EventWriter,
+        from_pool: queue.SimpleQueue[Measured | Slots],
+    ) -> None:
+        self._pool = pool
+        self._slots = pool.slots
+        self._trials = trials
+        self._target = target
+        self._events = events
+        self._from_pool = from_pool
+        self._out: dict[str, tuple[int, Any]] = {}
+        self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
+        self._compressor = zstandard.ZstdCompressor()
+        # Answers to an earlier process of the run may still be on their way.
+        process = secrets.token_hex(8)
+        self._ids = (f"{process}-{number}" for number in itertools.count(1))
+        threading.Thread(target=self._end_trials, name="trials", daemon=True).start()
+
+    @property
+    def too_few(self) -> bool:
+        """Whether the machines might soon have to wait for more."""
+        return len(self._out) < math.ceil(self._slots * self._pool.look_ahead)
+
+    def hand_out(self, task: int, candidates: list[Any]) -> None:
+        """Have the candidates measured, in this order, best first."""
+        limit_s = self._trials.race_limit_s(task)
+        for candidate in candidates:
+            id_ = next(self._ids)
+            module = self._compressor.compress(tvm.ir.save_json(candidate.sch.mod).encode())
+            self._out[id_] = (task, candidate)
+            self._events.send(Candidate(id_, task, module, plain(candidate.args_info), limit_s))
+
+    def take_ended(self) -> Iterator[Ended]:
+        """What has ended since the last time."""
+        while not self._ended.empty():
+            yield self._ended.get()
+
+    def _end_trials(self) -> NoReturn:
+        while True:
+            try:
+                self._take(self._from_pool.get())
+            except Exception as error:  # noqa: BLE001  the supervisor must learn of any error
+                traceback.print_exc()
+                self._trials.fail(f"{type(error).__name__}: {error}")
+            self._trials.changed.set()
+
+    def _take(self, control: Measured | Slots) -> None:
+        if isinstance(control, Slots):
+            self._slots = control.wanted
+            return
+        # Who asks for its size meanwhile may get either: a pop is atomic.
+        task, candidate = self._out.pop(control.id, (None, None))
+        if task is None:  # A second answer: the machine that was believed dead had measured it, too.
+            return
+        if control.synthetic != self._pool.synthetic:
+            self._trials.fail(_mixed(control))
+        self._trials.end_trial(task, candidate, _outcome(control), self._target, control.machine)
+        self._ended.put(Ended(task, candidate, _outcome(control)))
+
+
+def _outcome(measured: Measured) -> Timing | Failure:
+    if measured.error_kind is None:
+        return Timing(measured.run_secs, measured.short)
+    return Failure(measured.error_kind, measured.error or "")
+
+
+def _mixed(measured: Measured) -> str:
+    if measured.synthetic:
+        return f"The machine {measured.machine} has a fake device, but this run is to be measured."
+    return f"The machine {measured.machine} measures, but this run is for fake devices."
+
+
+def tune(contexts: Mapping[int, Any], cost_model: Any, search: Search, out: CandidatesOut, batch: int) -> None:
+    """Tune until the budget is used up or no task may have more trials. `contexts` are TVM's, by task."""
+    for context in contexts.values():
+        context.pre_tuning(NO_LIMIT, batch, database=search.prior.database, cost_model=cost_model)
+    trials = search.trials
+    while True:
+        trials.changed.clear()  # Before anything is looked at that may change.
+        over = trials.searching_is_over
+        if over and not trials.in_flight:
+            return
+        if over or not out.too_few:
+            trials.changed.wait()
+            continue
+        _learn(out.take_ended(), contexts, cost_model)
+        task = trials.next_task()
+        if task is not None and (candidates := contexts[task].generate_measure_candidates()):
+            out.hand_out(task, list(candidates))
+            trials.report_phase("measuring", task)
+
+
+def _learn(ended: Iterator[Ended], contexts: Mapping[int, Any], cost_model: Any) -> None:
+    """Tell the search of results: first its database and the strategies, then the cost model."""
+    by_task: dict[int, list[Ended]] = defaultdict(list)
+    for one in ended:
+        by_task[one.task].append(one)
+    for task, ones in by_task.items():
+        contexts[task].notify_runner_results([one.candidate for one in ones], [one.result() for one in ones])
+        built = [one for one in ones if one.was_built]
+        cost_model.update(contexts[task], [one.candidate for one in built], [one.result() for one in built])

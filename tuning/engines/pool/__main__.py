@@ -1,0 +1,5 @@
+"""Starts the measuring process."""
+
+from .engine import main
+
+main()

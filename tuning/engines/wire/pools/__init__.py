@@ -1,0 +1,1 @@
+"""What a measuring process and its supervisor share, and when machines are equal; no TVM."""
