@@ -69,8 +69,8 @@ class Machine:
     def __iter__(self) -> Iterator[PoolEvent]:
         return map(messages.decode_event, self._events)
 
-    def until(self, kind: type[Any]) -> Any:
-        """The next event of this kind."""
+    def until(self, kind: type[Any] | tuple[type[Any], ...]) -> Any:
+        """The next event of this kind, or of one of these."""
         for event in self:
             assert not isinstance(event, Failed), event
             if isinstance(event, kind):

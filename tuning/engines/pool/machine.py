@@ -67,6 +67,7 @@ class Machine:
             suffix=local_artifact_suffix(self._target),
         )
         self._runner = self._runner_for(start.repeat, start.run_timeout_s)
+        self._overlaps = start.overlap == "on" or (start.overlap == "auto" and not measures_on_cpu(self._target))
 
     @property
     def wants(self) -> int:
@@ -74,8 +75,8 @@ class Machine:
         return self._workers + 1
 
     def serve(self, inbox: Inbox, send: Send) -> NoReturn:
-        """See `Device`. On a CPU nothing is built while something is measured, since that would disturb it."""
-        if measures_on_cpu(self._target):
+        """See `Device`."""
+        if not self._overlaps:
             while True:
                 for one in list(self._built(_arrived(inbox, self._workers))):
                     send(self._answer(one))

@@ -65,32 +65,43 @@ def test_a_run_survives_the_death_of_a_machine(tmp_path: Path, warm: WarmParent)
     assert len(supervisor.given) > len(set(supervisor.given)) == 14, "others measured what it had held"
 
 
-def test_a_bad_candidate_costs_only_itself_and_probes_are_measured_in_rounds(tmp_path: Path, warm: WarmParent) -> None:
-    with Engine(start(tmp_path / "work", pool=Pool(slots=1)), tmp_path / "engine") as engine:
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Candidate]:
+    """A target and a candidate for it."""
+    folder = tmp_path_factory.mktemp("engine")
+    with Engine(start(folder / "work", pool=Pool(slots=1)), folder / "console") as engine:
         target = engine.until(TasksExtracted).target
-        good: Candidate = engine.until(Candidate)
-    bad = msgspec.structs.replace(good, id="bad", module=zstandard.compress(b"[]"))
-    crashing = msgspec.structs.replace(good, id="crash", args_info=[("TENSOR", "float32", [1])])
-    slow = msgspec.structs.replace(good, id="slow", limit_s=1e-12)
-    given = pool_start("one", target, min_repeat_ms=100)
+        return target, engine.until(Candidate)
+
+
+@pytest.mark.parametrize("overlap", ["auto", "on"])
+def test_a_bad_candidate_costs_only_itself_and_probes_are_measured_in_rounds(
+    tmp_path: Path, warm: WarmParent, good: tuple[dict[str, Any], Candidate], overlap: Any
+) -> None:
+    target, fine = good
+    bad = msgspec.structs.replace(fine, id="bad", module=zstandard.compress(b"[]"))
+    failing = msgspec.structs.replace(fine, id="failing", args_info=[("TENSOR", "float32", [1])])
+    slow = msgspec.structs.replace(fine, id="slow", limit_s=1e-12)
+    given = pool_start("one", target, min_repeat_ms=100, overlap=overlap)
     with Machine(given, tmp_path / "console", warm) as machine:
         assert machine.until(Ready).wants >= 2
-        machine.ask(bad, crashing, good, slow, Probe(good, 3))
-        answers: dict[str, Measured] = {}
-        while len(answers) < 4:
-            measured: Measured = machine.until(Measured)
-            answers[measured.id] = measured
-        probed: Probed = machine.until(Probed)
+        machine.ask(bad, failing, Probe(fine, 3), fine, slow)
+        answers: dict[str, Any] = {}
+        while len(answers) < 5:
+            event = machine.until((Measured, Probed))
+            answers["probe" if isinstance(event, Probed) else event.id] = event
     assert answers["bad"].error_kind == "build"
     assert answers["bad"].measure_s is None
-    assert answers["crash"].error_kind == "run"
-    fine = answers[good.id]
-    assert (fine.machine, fine.error, fine.short, fine.synthetic, len(fine.run_secs)) == ("one", None, False, False, 1)
-    assert fine.build_s
-    assert fine.measure_s
+    assert answers["failing"].error_kind == "run"
+    measured: Measured = answers[fine.id]
+    assert (measured.machine, measured.error, measured.short, measured.synthetic) == ("one", None, False, False)
+    assert len(measured.run_secs) == 1
+    assert measured.build_s
+    assert measured.measure_s
     assert answers["slow"].short
     assert len(answers["slow"].run_secs) > 1
-    assert (probed.id, probed.error, len(probed.run_secs)) == (good.id, None, 3)
+    probed: Probed = answers["probe"]
+    assert (probed.id, probed.error, len(probed.run_secs)) == (fine.id, None, 3)
 
 
 def test_a_machine_that_cant_run_the_targets_code_says_so(tmp_path: Path, warm: WarmParent) -> None:

@@ -8,7 +8,7 @@ one `PoolStart` on stdin, then any number of `Candidate` and `Probe`, and answer
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Literal, Union
 
 import msgspec
 from msgspec import Meta
@@ -40,6 +40,8 @@ class PoolStart(msgspec.Struct, tag="pool_start", frozen=True, kw_only=True):
     build_timeout_s: float
     run_timeout_s: float
     build_workers: int | None = None
+    overlap: Literal["auto", "on", "off"] = "auto"
+    """Whether to build while something is measured. Auto does so unless the CPU measures, because that would disturb it."""
     scratch: str | None = None
     """As in `Start`."""
     fake: FakeDevice | None = None
