@@ -1,0 +1,1 @@
+"""Benchmarks of runs over many machines."""
