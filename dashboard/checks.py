@@ -10,6 +10,7 @@ from django.core import checks
 
 from tuning.host import sandbox, schema
 from tuning.host.private import is_open
+from tuning.storage import checking
 
 HINT = "It takes Landlock (Linux 5.13; for the network 6.7) and the right to make namespaces. Containers often forbid the latter."
 
@@ -59,6 +60,13 @@ def sandbox_in_force(**_: Any) -> list[checks.CheckMessage]:
             f"What keeps processes that read uploads from what isn't theirs: {said}.", hint=hint, id="tuneboard.I001"
         )
     ]
+
+
+@checks.register(checks.Tags.security, deploy=True)
+def store_is_usable(**_: Any) -> list[checks.CheckMessage]:
+    """Refuse an object store that can't be written, read and deleted from."""
+    trouble = checking.trouble()
+    return [checks.Error(trouble, id="tuneboard.E002")] if trouble else []
 
 
 @checks.register(checks.Tags.database)

@@ -353,9 +353,24 @@ def _database() -> dict[str, Any]:
     return config
 
 
+def _storage(value: str) -> None:
+    """Check that the value names a store."""
+    if not re.fullmatch(
+        r"files|database|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9][A-Za-z0-9._/-]{0,199})?/?", value
+    ):
+        raise ValidationError(f"{value!r}: write files, database, or s3://BUCKET/PREFIX")
+
+
 # Django prefers psycopg 3 wherever it is installed: in an environment of an earlier version, or the user's own.
 sys.modules["psycopg"] = None  # type: ignore[assignment]
 DATABASES = {"default": _database()}
+
+STORAGE: str = env.str(
+    "TUNEBOARD_STORAGE",
+    "files" if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3" else "database",
+    validate=_storage,
+).rstrip("/")
+"""Where files are that must not be lost: in TUNEBOARD_VAR, in the database, or in an object store."""
 
 CHANNEL_LAYERS = {
     "default": {
@@ -549,6 +564,13 @@ STATICFILES_FINDERS = [
 ]
 STORAGES: dict[str, dict[str, Any]] = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    # Records, consoles, models, libraries, uploads.
+    "store": {"BACKEND": "tuning.storage.local.LocalStore"}
+    if STORAGE == "files"
+    else {
+        "BACKEND": "tuning.storage.shared.SharedStore",
+        "OPTIONS": {"place": STORAGE if STORAGE.startswith("s3://") else ""},
+    },
     # File names contain a hash of the content, so that browsers can cache them forever.
     "staticfiles": {"BACKEND": "dashboard.assets.storage.HashedModules"},
 }

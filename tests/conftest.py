@@ -28,7 +28,13 @@ from tuning.engines.wire.lifeline import die_with
 from tuning.host import valkey
 from tuning.host.postgresql import url_of
 
-pytest_plugins = ["tests.engine_fixtures", "tests.compile_fixtures", "tests.legacy_fixtures", "tests.openid_fixtures"]
+pytest_plugins = [
+    "tests.engine_fixtures",
+    "tests.compile_fixtures",
+    "tests.legacy_fixtures",
+    "tests.openid_fixtures",
+    "tests.storage_fixtures",
+]
 
 DATABASE_FIXTURES = {"db", "transactional_db", "live_site"}
 SLOW_FIXTURES = {"site_maker", "browser"}

@@ -58,6 +58,7 @@ for name in (
     "TUNEBOARD_SOCKETS_PER_USER",
     "TUNEBOARD_TRACKERS",
     "TUNEBOARD_STREAMS_PER_USER",
+    "TUNEBOARD_STORAGE",
     "TUNEBOARD_WATCHES",
     "TUNEBOARD_WATCHES_PER_USER",
     "TUNEBOARD_WATCH_FOLDERS",
@@ -76,6 +77,7 @@ for name in (
 os.environ["TUNEBOARD_VAR"] = str(VAR_OF_TESTS)
 if url := os.environ.get("TUNEBOARD_TEST_DATABASE_URL"):
     os.environ["DATABASE_URL"] = url
+os.environ["TUNEBOARD_STORAGE"] = "files"  # Tests of other stores choose one, with either database.
 
 from dashboard.settings import *  # noqa: E402, F403
 from dashboard.settings import DATABASES, STATIC_ROOT, STORAGES  # noqa: E402

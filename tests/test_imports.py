@@ -22,7 +22,7 @@ MOST_MODULES = 15
 
 BASE = {"tuning.estimate", "tuning.validation", "tuning.version", "tuning.wording"}
 """Modules without imports of ours, which every room but the engines' may import."""
-READ_SIDE = {"tuning.models", "tuning.reads", "tuning.reads.comparing", "tuning.reads.downloads"}
+READ_SIDE = {"tuning.models", "tuning.reads", "tuning.reads.comparing", "tuning.reads.downloads", "tuning.storage"}
 PAGE_SIDE = {
     "dashboard.accounts",
     "dashboard.http",
@@ -39,14 +39,21 @@ ALLOWED: dict[str, set[str]] = {
     "tuning.apps": {"tuning.models", "tuning.notify"},
     "tuning.logs": set(),
     "tuning.schedules": set(),
-    "tuning.models": {"tuning.engines.wire", "tuning.logs"},
+    "tuning.storage": set(),
+    "tuning.models": {"tuning.engines.wire", "tuning.logs", "tuning.storage"},
     "tuning.audit": {"tuning.models"},
     "tuning.notify": {"tuning.models"},
     "tuning.notify.announce": {"tuning.models"},
     "tuning.host": {"tuning.engines.wire"},
-    "tuning.reads": {"tuning.engines.wire", "tuning.host", "tuning.logs", "tuning.models"},
+    "tuning.reads": {"tuning.engines.wire", "tuning.host", "tuning.logs", "tuning.models", "tuning.storage"},
     "tuning.reads.comparing": {"tuning.models", "tuning.reads"},
-    "tuning.reads.downloads": {"tuning.engines.wire", "tuning.logs", "tuning.models", "tuning.reads"},
+    "tuning.reads.downloads": {
+        "tuning.engines.wire",
+        "tuning.logs",
+        "tuning.models",
+        "tuning.reads",
+        "tuning.storage",
+    },
     "tuning.work": {"tuning.engines.wire", "tuning.host", "tuning.logs", "tuning.notify.announce", *READ_SIDE},
     "tuning.queue": {"tuning.host", "tuning.models", "tuning.notify", "tuning.work"},
     "tuning.actions": {
@@ -69,7 +76,7 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.work",
         *READ_SIDE,
     },
-    "tuning.backup": {"tuning.host", "tuning.logs", "tuning.models"},
+    "tuning.backup": {"tuning.host", "tuning.logs", "tuning.models", "tuning.storage"},
     "tuning.management": {"tuning.audit", "tuning.backup", "tuning.host"},
     "tuning.management.commands": {
         "tuning.actions",
@@ -135,7 +142,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "dashboard.http.addresses": set(),
     "dashboard.client": set(),
-    "dashboard.checks": {"tuning.host"},
+    "dashboard.checks": {"tuning.host", "tuning.storage"},
     "dashboard.apps": {"dashboard.accounts", "dashboard.checks", "dashboard.people", "tuning.actions"},
     "dashboard.settings": {"dashboard.assets", "tuning.engines.wire", "tuning.host"},
     "dashboard.presentation": {"tuning.schedules", *READ_SIDE},

@@ -12,13 +12,15 @@ from django.views.defaults import server_error as django_server_error
 from dashboard.http.errors import error_response
 from dashboard.http.middleware import API
 from tuning.host.reachable import DATABASE_OUTAGE, DISK_FULL, EXHAUSTED, is_disk_full, is_exhausted
+from tuning.storage import Away
 
+STORE_AWAY = "The object store can't be reached right now. Nothing is lost: tuning continues. Try again in a moment."
 UNREACHABLE = "The database can't be reached right now. Nothing is lost: tuning continues. Try again in a moment."
 
 
 @login_not_required
 def server_error(request: HttpRequest) -> HttpResponse:
-    """507 if the disk is full, 503 if the database can't be reached or too many files are open, otherwise 500.
+    """507 if the disk is full, 503 if database or object store can't be reached or too many files are open, otherwise 500.
 
     The first two are plain text on pages, because their template might not be readable.
     """
@@ -36,6 +38,8 @@ def _known(error: BaseException | None) -> tuple[int, str]:
         return 507, DISK_FULL
     if is_exhausted(error):
         return 503, EXHAUSTED
+    if isinstance(error, Away):
+        return 503, STORE_AWAY
     return (503, UNREACHABLE) if isinstance(error, DATABASE_OUTAGE) else (500, "")
 
 

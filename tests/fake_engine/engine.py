@@ -5,6 +5,7 @@ that an earlier process of the run has sent (`Start.trials_done`). A line with `
 {"do": "sleep", "seconds": 1}, {"do": "print", "text": "…"}, {"do": "kill"}, {"do": "exit", "status": 3},
 {"do": "raw", "text": "…"} sends the text as an event, {"do": "wait"} for Stop or the end of stdin,
 {"do": "extended"} and {"do": "warm_start"} wait for Extend and WarmStart and print them,
+{"do": "record", "text": "…"} writes a line to the run's record file, unless an earlier process has written it,
 {"do": "ignore"} ignores controls, and {"do": "tell"} describes the process.
 """
 
@@ -34,6 +35,7 @@ from tuning.engines.wire.protocol import (
     decode_event,
     encode,
 )
+from tuning.logs.meta_schedule import RECORDS
 
 
 def prepare(kind: str) -> None:
@@ -47,15 +49,26 @@ def main(argv: Sequence[str] | None = None) -> None:
     events = os.fdopen(parser.parse_args(argv).events_fd, "wb", buffering=0)
     start = decode_control(sys.stdin.buffer.readline())
     assert isinstance(start, Start)
-    skip = start.trials_done
+    skip, records = start.trials_done, Path(start.work_dir, RECORDS)
+    written = len(records.read_bytes().splitlines()) if records.exists() else 0
     for line in Path(os.environ["TVM_FAKE_ENGINE_SCRIPT"]).read_text().splitlines():
         step = json.loads(line)
         if step.get("type") == "trial" and skip:
             skip -= 1
+        elif step.get("do") == "record":
+            if not written:
+                append(records, step["text"])
+            written = max(0, written - 1)
         elif "type" in step:
             events.write(encode(decode_event(line.encode())))
         else:
             act(step, events)
+
+
+def append(path: Path, line: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.write(f"{line}\n")
 
 
 def act(step: dict[str, Any], events: Any) -> None:

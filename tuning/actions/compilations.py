@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import time
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,11 @@ from tuning.models import Compilation, Run
 from tuning.notify.announce import announce_compilation
 from tuning.queue import jobs
 from tuning.reads.artifacts import check_published, compile_trouble
+from tuning.storage import store
 from tuning.validation import Conflict, OptionDict, convert, options_of
 
 Status, Stage = Compilation.Status, Compilation.Stage
-OLD_S = 3600.0
+OLD = timedelta(hours=1)
 """Folders without a compilation are removed at this age: a younger one may belong to a row that isn't committed yet."""
 
 
@@ -76,9 +76,9 @@ def tidy() -> None:
     """Remove the folders of compilations that were deleted with their run."""
     rows = Compilation.objects.values_list("pk", "created_at")
     known = {Compilation(pk=pk, created_at=created_at).folder for pk, created_at in rows}
-    for folder in (Path(settings.VAR) / "compilations").glob("*"):
-        if folder not in known and time.time() - folder.stat().st_mtime > OLD_S:
-            shutil.rmtree(folder, ignore_errors=True)
+    for folder in store().old(Path(settings.VAR) / "compilations", OLD):
+        if folder not in known:
+            store().remove(folder)
 
 
 def _thing(compilation: Compilation) -> audit.Thing:

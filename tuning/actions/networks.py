@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +27,8 @@ from tuning.host import targets
 from tuning.host.private import TooLarge, copied
 from tuning.models import Extraction, Network, Project, fingerprint, networks_dir
 from tuning.queue import jobs
+from tuning.storage import Prepared, store
+from tuning.storage.local import old_here
 from tuning.validation import Conflict, Invalid, natural, unknown
 from tuning.wording import target_label
 from tuning.work import inspection
@@ -36,6 +38,8 @@ from .launching import NetworkChoice, network_choice
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 LARGEST_DIM = 1_000_000
 READ_BYTES = 1 << 20
+OLD = timedelta(hours=1)
+"""Files without a model are removed at this age: a younger one may belong to a row that isn't committed yet."""
 INCOMING = "incoming-"
 """Prefix of files that are still being checked."""
 HAS_RUNS = "It has runs, and can't be deleted while they exist. Deleted runs count until they are removed for good."
@@ -84,7 +88,7 @@ def upload(
             uploaded_at=timezone.now(),
             **inspection.summary(found),
         )
-        return _kept(network, path)
+        return _kept(network, path, store().prepare(path))
 
 
 def delete(network: Network) -> None:
@@ -99,7 +103,7 @@ def delete(network: Network) -> None:
             raise Conflict(HAS_RUNS) from error
         if not shared.exists():
             # After the commit: if the transaction fails, the file must still be there.
-            transaction.on_commit(lambda: file.unlink(missing_ok=True))
+            transaction.on_commit(lambda: store().remove(file))
 
 
 def extract_tasks(data: Mapping[str, Any], user: User | None) -> Extraction:
@@ -145,12 +149,12 @@ def _resolved(asked: str | dict[str, Any]) -> dict[str, Any]:
 
 def tidy() -> int:
     """Remove files that a crash during an upload left behind; returns their number."""
-    left = [*networks_dir().glob("*"), *Path(settings.FILE_UPLOAD_TEMP_DIR).glob("*.upload*")]
     known = set(Network.objects.uploaded().values_list("sha256", flat=True))
-    old = [path for path in left if path.stem not in known and _is_old(path)]
-    for path in old:
-        path.unlink(missing_ok=True)
-    return len(old)
+    left = [path for path in store().old(networks_dir(), OLD) if path.stem not in known]
+    left += old_here(Path(settings.FILE_UPLOAD_TEMP_DIR).glob("*.upload*"), OLD)
+    for path in left:
+        store().remove(path)
+    return len(left)
 
 
 def _dims(given: Mapping[str, Any]) -> dict[str, int]:
@@ -230,12 +234,13 @@ def _inspected(file: ModelFile) -> Inspected:
         raise Invalid(wrong) from refused
 
 
-def _kept(network: Network, path: Path) -> tuple[Network, bool]:
+def _kept(network: Network, path: Path, prepared: Prepared) -> tuple[Network, bool]:
     """Store row and file, both or neither: a crash in between leaves a file that `tidy` removes."""
     try:
         about = {"file": network.file_name, "bytes": network.size, "sha256": network.sha256}
         with audit.act("network.upload", network, **about):
             network.save(force_insert=True)
+            prepared.add(network.file)
             path.replace(network.file)
     except IntegrityError as error:
         # Another upload of the same file or name was faster.
@@ -243,10 +248,3 @@ def _kept(network: Network, path: Path) -> tuple[Network, bool]:
             return known, False
         raise Invalid({"name": "Another network has that name."}) from error
     return network, True
-
-
-def _is_old(path: Path) -> bool:
-    try:
-        return time.time() - path.stat().st_mtime > 3600
-    except FileNotFoundError:
-        return False

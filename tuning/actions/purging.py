@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import shutil
 import time
 
 from tuning import audit
 from tuning.models import Run
+from tuning.storage import store
 
-logger = logging.getLogger(__name__)
 BATCH = 2000
 """Trials in one transaction; a recorder may have to wait for it."""
 AT_ONCE_S = 0.5
@@ -26,7 +24,7 @@ def purge() -> int:
     for run in Run.everything.filter(deleted_at__isnull=False, purging=True).order_by("pk"):
         if not _emptied(run, until):
             break
-        _remove_folder(run)
+        store().remove(run.work_dir)
         # The row comes last, so that the next sweep finds the run again after a crash.
         with audit.act("run.remove", audit.Thing("run", run.pk, run.name)):
             run.delete()
@@ -41,12 +39,3 @@ def _emptied(run: Run, until: float) -> bool:
             return False
         run.trials.filter(number__lt=first + BATCH).delete()
     return True
-
-
-def _remove_folder(run: Run) -> None:
-    try:
-        shutil.rmtree(run.work_dir)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        logger.warning("Run %s is deleted, but %s couldn't be removed: %s", run.pk, run.work_dir, error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 
 import msgspec
 from django.conf import settings
@@ -13,6 +12,8 @@ from tuning.models import Beat, Compilation, Delivery, Extraction, Import, Run, 
 from tuning.notify.announce import announce_compilation, announce_status
 from tuning.queue import jobs
 from tuning.reads.device_status import asked
+from tuning.storage import store
+from tuning.storage.settling import settle
 from tuning.work.importing import discard_left
 
 from . import compilations, networks
@@ -67,7 +68,7 @@ def _clean_up(row: Run | Extraction | Compilation | Import) -> None:
         row.remove_unpublished()
         announce_compilation(row.pk)
     elif isinstance(row, Import):
-        shutil.rmtree(row.uploads, ignore_errors=True)
+        store().remove(row.uploads)
 
 
 def _remove_unneeded() -> None:
@@ -76,6 +77,7 @@ def _remove_unneeded() -> None:
     compilations.tidy()
     networks.tidy()
     imports.tidy()
+    settle()
     Delivery.objects.outdated().delete()
     Tally.objects.outdated().delete()
     swept.send(sender=None)

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,8 @@ from django.conf import settings
 from django.db import connections
 
 from tuning.logs import meta_schedule
-from tuning.models import RECORD_FILES, Compilation, Network, Run
+from tuning.models import RECORD_FILES, Chunk, Compilation, Network, Run, StoredFile
+from tuning.storage.shared import SharedStore
 
 DATABASE, SECRET = "database", "secret_key"
 FOLDERS = ("runs", "networks", "compilations")
@@ -45,6 +47,21 @@ class Item:
         Engines write in the folders of their runs, so a link there could lead anywhere.
         """
         return os.fdopen(_opened(self.path), "rb")
+
+    def modified(self, file: BinaryIO) -> float | None:
+        """When the opened file was last changed, in seconds since 1970; None if that isn't known."""
+        return os.fstat(file.fileno()).st_mtime
+
+
+@dataclass(frozen=True)
+class StoredItem(Item):
+    """A file that is in an object store. It may grow, and its chunks may be joined, but its first `size` bytes stay the same."""
+
+    def open(self) -> BinaryIO:
+        return SharedStore().opened(self.path)
+
+    def modified(self, file: BinaryIO) -> None:  # noqa: ARG002
+        return None
 
 
 @dataclass
@@ -78,20 +95,33 @@ def plan(alias: str, sizes: dict[str, int]) -> Plan:
         tables = set(connection.introspection.table_names(cursor))
     made = Plan([], [], 0, 0)
     _add(made.items, SECRET, Path(settings.VAR) / SECRET)
+    stored = _add_stored(made, alias) if "tuning_storedfile" in tables else set()
     if "tuning_run" in tables:
-        _add_runs(made, alias, sizes)
+        _add_runs(made, alias, sizes, stored)
     if "tuning_compilation" in tables:
-        _add_models(made, alias)
-        _add_libraries(made, alias)
+        _add_models(made, alias, stored)
+        _add_libraries(made, alias, stored)
     return made
 
 
-def _add_runs(made: Plan, alias: str, sizes: dict[str, int]) -> None:
+def _add_stored(made: Plan, alias: str) -> set[str]:
+    """The names of all stored files. Those with chunks in the database are in its copy; others are added."""
+    files = StoredFile.objects.using(alias)
+    elsewhere = files.filter(pk__in=Chunk.objects.using(alias).exclude(url="").values("file")).order_by("pk")
+    for name, size in elsewhere.values_list("pk", "size"):
+        if ALLOWED.fullmatch(name):
+            made.items.append(StoredItem(name, Path(settings.VAR) / name, size))
+    return set(files.values_list("pk", flat=True))
+
+
+def _add_runs(made: Plan, alias: str, sizes: dict[str, int], stored: AbstractSet[str]) -> None:
     rows = Run.everything.using(alias).order_by("pk").values_list("pk", "created_at", "trials_done")
     for pk, created_at, trials in rows.iterator():
         folder = Run(pk=pk, created_at=created_at).work_dir
         made.runs, made.trials = made.runs + 1, made.trials + trials
         for path in _files(folder):
+            if f"runs/{folder.name}/{path.name}" in stored:
+                continue
             if path.name in RECORD_FILES:
                 _add_records(made.items, path, trials, sizes.get(folder.name, 0))
             else:
@@ -110,22 +140,25 @@ def _add_records(items: list[Item], path: Path, trials: int, before: int) -> Non
     items.append(Item(f"runs/{path.parent.name}/{path.name}", path, size))
 
 
-def _add_models(made: Plan, alias: str) -> None:
+def _add_models(made: Plan, alias: str, stored: AbstractSet[str]) -> None:
     for sha256, kind in Network.objects.using(alias).exclude(sha256="").values_list("sha256", "kind").distinct():
         path = Network(sha256=sha256, kind=kind).file
-        _add(made.items, f"networks/{path.name}", path, made.missing)
+        if f"networks/{path.name}" not in stored:
+            _add(made.items, f"networks/{path.name}", path, made.missing)
 
 
-def _add_libraries(made: Plan, alias: str) -> None:
+def _add_libraries(made: Plan, alias: str, stored: AbstractSet[str]) -> None:
     rows = Compilation.objects.using(alias).order_by("pk").values_list("pk", "created_at", "sha256")
     for pk, created_at, sha256 in rows.iterator():
         compilation = Compilation(pk=pk, created_at=created_at)
         name = f"compilations/{compilation.folder.name}"
-        _add(made.items, f"{name}/console.log", compilation.console_log)
+        if f"{name}/console.log" not in stored:
+            _add(made.items, f"{name}/console.log", compilation.console_log)
         if sha256 is not None:  # Otherwise it is built, or being built, after the snapshot.
             for path in _files(compilation.artifact):
-                _add(made.items, f"{name}/artifact/{path.name}", path)
-            if not compilation.library.exists():
+                if f"{name}/artifact/{path.name}" not in stored:
+                    _add(made.items, f"{name}/artifact/{path.name}", path)
+            if f"{name}/artifact/{compilation.library.name}" not in stored and not compilation.library.exists():
                 made.missing.append(f"{name}/artifact/{compilation.library.name}")
 
 

@@ -104,7 +104,8 @@ def _write(path: Path, manifest: Manifest, items: Sequence[Item], report: Report
                 missing.append(item.name)
                 continue
             with file:
-                writer.add(item.name, file, item.size, os.fstat(file.fileno()).st_mtime, report)
+                modified = item.modified(file) or manifest.made_at.timestamp()
+                writer.add(item.name, file, item.size, modified, report)
     return missing
 
 

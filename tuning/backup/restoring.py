@@ -17,6 +17,7 @@ from django.core.management import call_command
 from django.db import Error
 
 from tuning.host.reachable import one_line
+from tuning.storage.moving import forget_objects
 
 from . import archive, manifest
 from .archive import Damaged, Member
@@ -37,6 +38,8 @@ class Restored:
 
     manifest: Manifest
     aside: list[str]
+    unpacked: int = 0
+    """Files that were in an object store, and are now in TUNEBOARD_VAR."""
 
 
 def verify(file: Path, progress: Progress) -> Manifest:
@@ -65,7 +68,7 @@ def restore(file: Path, progress: Progress, *, force: bool = False) -> Restored:
         _unpack(about, content, staging, progress)
         target.check_copy(staging / DATABASE)
         progress.begin("Restoring")
-        return Restored(about, _replace(target, staging))
+        return Restored(about, *_replace(target, staging))
 
 
 @contextmanager
@@ -141,8 +144,8 @@ def _check_room(about: Manifest) -> None:
         )
 
 
-def _replace(target: Database, staging: Path) -> list[str]:
-    """Exchange the data; returns where the old data is. If anything fails, the old data is back."""
+def _replace(target: Database, staging: Path) -> tuple[list[str], int]:
+    """Exchange the data; returns where the old data is, and `Restored.unpacked`. If anything fails, the old data is back."""
     aside: Path = settings.VAR / f"replaced-{datetime.now(timezone.utc):%Y%m%d-%H%M%S}"
     with ExitStack() as undo:
         aside.mkdir()
@@ -150,21 +153,26 @@ def _replace(target: Database, staging: Path) -> list[str]:
         kept = target.put_aside(aside.name, undo)
         files = _exchange(staging, aside, undo)
         target.put_back(staging / DATABASE, undo)
-        _make_current()
+        unpacked = _make_current()
         undo.pop_all()
     places = [str(aside)] if files or (kept and Path(kept).parent == aside) else []
     if kept and Path(kept).parent != aside:
         places.append(kept)
     if not (kept or files):
         shutil.rmtree(aside)  # Of a new site, whose secret key nobody used.
-    return places
+    return places, unpacked
 
 
-def _make_current() -> None:
-    """Migrate the restored database, and remove its sessions: who was signed out since would be signed in again."""
+def _make_current() -> int:
+    """Migrate the restored database, and remove its sessions: who was signed out since would be signed in again.
+
+    It also forgets the objects that it names, whose files were unpacked. They belong to the site that the backup was made of, and
+    are never deleted from here. Returns the number of these files.
+    """
     try:
         call_command("migrate", verbosity=0, interactive=False)
         import_module(settings.SESSION_ENGINE).SessionStore.get_model_class().objects.all().delete()
+        return forget_objects()
     except Error as error:
         raise Trouble(
             f"The restored database can't be used: {one_line(error)} The data from before is back."

@@ -118,18 +118,17 @@ def last_records(work_dir: Path, count: int) -> list[str]:
     return [_self_contained(line, workloads) for line in lines[len(lines) - count :]]
 
 
-def entries(work_dir: Path, count: int) -> Iterator[tuple[bytes, bytes] | None]:
-    """Yield workload and record, each as JSON, for up to `count` lines; None for a lost record.
+def entries(workloads: bytes, records: BinaryIO, count: int) -> Iterator[tuple[bytes, bytes] | None]:
+    """Yield workload and record, each as JSON, for up to `count` lines of the record file; None for a lost record.
 
-    The file may be growing, so an incomplete last line is left out.
+    `workloads` is the content of the workload file. Both may be growing, so an incomplete last line is left out.
     """
-    workloads = (work_dir / WORKLOADS).read_bytes().split(b"\n")[:-1]
-    with (work_dir / RECORDS).open("rb") as file:
-        for line in islice(file, count):
-            if not line.endswith(b"\n"):
-                return
-            index, _, record = line.strip().removeprefix(b"[").partition(b",")
-            yield None if line.strip() == LOST.encode() else (workloads[int(index)], record[:-1].strip())
+    known = workloads.split(b"\n")[:-1]
+    for line in islice(records, count):
+        if not line.endswith(b"\n"):
+            return
+        index, _, record = line.strip().removeprefix(b"[").partition(b",")
+        yield None if line.strip() == LOST.encode() else (known[int(index)], record[:-1].strip())
 
 
 def _self_contained(line: str, workloads: list[str]) -> str:

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tuning', '0019_design_space'),
+        ('tuning', "0020_stored_files"),
     ]
 
     operations = [

@@ -1,6 +1,7 @@
 """The database tables, and the typed shapes in which API and socket show their rows."""
 
 from tuning.engines.wire.protocol import KEEP_BEST
+from tuning.storage.tables import Chunk, LooseObject, StoredFile
 
 from .audit import LONGEST_NAME, AppendOnly, AuditEntry, AuditEntryDict, AuditQuerySet
 from .compilation import Benchmark, Compilation
@@ -57,6 +58,7 @@ __all__ = (
     "Beat",
     "Benchmark",
     "BenchmarkDict",
+    "Chunk",
     "Compilation",
     "CompilationDict",
     "CoverageDict",
@@ -69,6 +71,7 @@ __all__ = (
     "ImportDict",
     "LatencyDict",
     "Leased",
+    "LooseObject",
     "Machine",
     "MachineQuerySet",
     "Membership",
@@ -85,6 +88,7 @@ __all__ = (
     "RunErrorDict",
     "RunQuerySet",
     "SessionDict",
+    "StoredFile",
     "Stream",
     "StreamDict",
     "StreamSession",

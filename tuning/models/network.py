@@ -14,6 +14,7 @@ from django.db import models
 from django.db.models import Count, Q
 
 from tuning.engines.wire.protocol import ModelFile, NetworkSpec
+from tuning.storage import store
 
 from .project import Project, seen_by
 from .shapes import NetworkDetail, iso, username
@@ -129,9 +130,13 @@ class Network(models.Model):
         return networks_dir() / f"{self.sha256}{SUFFIX[self.kind]}"
 
     def spec(self) -> NetworkSpec:
-        """Only of a network that can be tuned."""
+        """What a process of this machine is told, which has a copy of the file then. Only of a network that can be tuned.
+
+        Raises `OSError` if the file can't be fetched.
+        """
         if not self.is_uploaded:
             return NetworkSpec(self.name, self.options)
+        store().fetch(self.file)
         file = msgspec.convert({"format": self.kind, "path": str(self.file), "dims": self.dims}, ModelFile)
         return NetworkSpec(self.name, file=file)
 

@@ -10,6 +10,7 @@ from tuning.engines.wire.versions import in_use
 from tuning.host import devices
 from tuning.host.older import compilers
 from tuning.models import Compilation, Network, Record, Run
+from tuning.storage import store
 from tuning.validation import Conflict
 from tuning.wording import is_vta
 
@@ -118,9 +119,8 @@ def log_file(compilation: Compilation) -> File:
 
 def _file(compilation: Compilation, path: Path, kind: str) -> File:
     check_published(compilation)
-    try:
-        size = path.stat().st_size
-    except FileNotFoundError:
-        raise Conflict("The library's files aren't on this machine (anymore).") from None
+    size = store().length(path)
+    if size is None:
+        raise Conflict("The library's files are missing.")
     name = f"compilation-{compilation.pk}{path.suffix}"
     return File(name, kind, f"{name} {compilation.sha256}", file_pieces(path, size), size)

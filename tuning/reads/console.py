@@ -7,7 +7,10 @@ from typing import Protocol
 
 from typing_extensions import TypedDict
 
+from tuning.storage import Away, store
+
 TAIL_BYTES = 64 * 1024
+AWAY = "(The object store can't be reached right now, so there is no output to show.)\n"
 
 
 class Printed(Protocol):
@@ -29,13 +32,15 @@ class ConsoleDict(TypedDict):
 def console(source: Printed, *, after: int | None = None, limit: int = TAIL_BYTES) -> ConsoleDict:
     """At most `limit` bytes from offset `after`; without it the end of the log, from the start of a line."""
     try:
-        with source.console_log.open("rb") as log:
+        with store().opened(source.console_log) as log:
             size = log.seek(0, 2)
             start = max(0, size - limit) if after is None else min(after, size)
             log.seek(start)
             data = log.read(limit)
     except FileNotFoundError:
         return {"text": "", "start": 0, "end": 0}
+    except Away:
+        return {"text": AWAY if after is None else "", "start": after or 0, "end": after or 0}
     if after is None and start > 0:
         skipped = data.find(b"\n") + 1
         start, data = start + skipped, data[skipped:]

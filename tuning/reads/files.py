@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuning.storage import store
 from tuning.validation import Conflict
 
 from .console import Printed
@@ -30,15 +31,15 @@ class File:
 def console_file(source: Printed, name: str = "console.log") -> File:
     """The console log so far. Raises `Conflict` if nothing has been printed yet."""
     log = source.console_log
-    if not (log.exists() and (size := log.stat().st_size)):
+    if not (size := store().length(log)):
         raise Conflict("Nothing has been printed yet.")
-    version = f"console {size} {log.stat().st_mtime_ns}"
+    version = f"console {size} {store().get_modified_time(str(log)).timestamp()}"
     return File(name, "text/plain; charset=utf-8", version, file_pieces(log, size), size)
 
 
 def file_pieces(path: Path, size: int) -> Pieces:
     """The first `size` bytes of a file that may be growing."""
-    with path.open("rb") as file:
+    with store().opened(path) as file:
         while size and (piece := file.read(min(PIECE_BYTES, size))):
             size -= len(piece)
             yield piece

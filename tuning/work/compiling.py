@@ -9,7 +9,7 @@ import secrets
 import shutil
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from typing import Any, Union, cast
 
 import msgspec
@@ -26,9 +26,11 @@ from tuning.models import Benchmark, Compilation
 from tuning.notify.announce import announce_compilation
 from tuning.reads.artifacts import compiler_of
 from tuning.reads.console import last_lines
+from tuning.storage import Away, Moved, store
 from tuning.wording import internal_error
 
 from .best_records import best_records
+from .copies import Growing
 
 logger = logging.getLogger(__name__)
 Status, Stage = Compilation.Status, Compilation.Stage
@@ -74,6 +76,7 @@ class _Job:
         self.run = compilation.run
         self.shutdown = shutdown
         self.announced_at = 0.0
+        self.console = Growing(compilation.console_log)
 
     def build(self) -> None:
         """The files are built in a private folder, which is renamed in the transaction that publishes the library."""
@@ -92,15 +95,20 @@ class _Job:
         else:
             built = self._answer(COMPILER, question, Built)
         values = {"estimate_s": estimate_s, **_values(built), "untuned": built.untuned, "versions": built.versions}
+        files = [(file.name, store().prepare(file)) for file in compilation.unpublished.iterdir() if file.is_file()]
         with transaction.atomic():
             ready = compilation.requeue(Status.RUNNING, stage=Stage.PROVE, where=self.compilation.hold, **values)
             if ready:
+                for name, prepared in files:
+                    prepared.add(compilation.artifact / name)
                 compilation.unpublished.rename(compilation.artifact)
         if not ready:
             raise sandbox.Abandoned
 
     def prove(self) -> None:
         """The verdict and the benchmark are stored together."""
+        for path in (self.compilation.library, self.compilation.untuned_library, self.compilation.manifest):
+            store().fetch(path)
         older = compiler_of(self.run, self.compilation.versions)
         proven = self._answer(OLDER_PROVER if older else PROVER, self._prove_question(), Proven, older)
         verdict = {
@@ -187,7 +195,9 @@ class _Job:
         """Announce phases until the answer of that kind comes. Raises `Refused` and `sandbox.Abandoned`."""
         limits = sandbox.Limits(settings.COMPILE_S, "TUNEBOARD_COMPILE")
         self.compilation.folder.mkdir(parents=True, exist_ok=True)
-        with self.compilation.console_log.open("a+b") as log:
+        store().restore(self.compilation.console_log)
+        with self.compilation.console_log.open("a+b") as log, ExitStack() as ending:
+            ending.callback(self._store_console)
             kinds: Any = Union[Phase, kind]
             python = older.python if older else None
             asked = sandbox.ask(module, question, kinds, self._go_on, limits=limits, printed=log, python=python)
@@ -199,7 +209,14 @@ class _Job:
                     self._show(answer)
         raise Refused("The process ended without an answer.")
 
+    def _store_console(self) -> None:
+        """Have every machine see what was printed so far."""
+        if store().is_shared:
+            with suppress(Moved):  # Another worker has taken the compilation: renewing the lease tells so.
+                self.console.add_all()
+
     def _go_on(self, _step: str) -> bool:
+        self._store_console()
         return not self.shutdown.is_set() and self.compilation.renew() and self.compilation.status == Status.RUNNING
 
     def _show(self, phase: Phase) -> None:
@@ -229,6 +246,8 @@ def _difference(proven: Proven) -> str:
 
 
 def _in_words(error: OSError) -> str:
+    if isinstance(error, Away):
+        return str(error)
     return _full() if error.errno == errno.ENOSPC else f"Its files can't be written: {error}."
 
 

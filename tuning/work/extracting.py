@@ -11,6 +11,7 @@ from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected
 from tuning.host import sandbox
 from tuning.models import ExtractedTask, Extraction, Network
+from tuning.storage import Away
 from tuning.wording import internal_error
 
 from . import inspection
@@ -32,7 +33,7 @@ def extract(extraction: Extraction, shutdown: threading.Event) -> str:
         _store(extraction, inspection.inspect(extraction.network.spec(), extraction.target, go_on))
     except sandbox.Abandoned:
         extraction.requeue(Status.RUNNING, where=extraction.hold)
-    except Refused as refused:
+    except (Refused, Away) as refused:
         extraction.finish(to=Status.FAILED, error=str(refused))
     except Exception as error:
         extraction.finish(to=Status.FAILED, error=internal_error(error))

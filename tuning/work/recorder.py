@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -38,9 +39,11 @@ from tuning.models import (
     trial_columns,
 )
 
+from .copies import RecordCopy
 from .estimating import grown
 from .told import TasksTold
 
+logger = logging.getLogger(__name__)
 RUN_FIELDS = (
     "trials_done",
     "trials_failed",
@@ -75,9 +78,11 @@ class Recorder:
     can be retried and nothing is counted twice.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, copy: RecordCopy | None = None) -> None:
+        """`copy` stores the lines of the run's record files together with the trials."""
         self._pk = run.pk
         self._lease = run.lease
+        self._copy = copy
         self._stale = False
         self._load()
 
@@ -88,9 +93,15 @@ class Recorder:
         """
         if self._stale:
             self._load()
+            if self._copy:
+                self._copy.undone()
         self._stale = True
         with transaction.atomic():
             delta = _Batch(self).write(events)
+            if self._copy and delta["last"] > delta["after"] and not self._copy.add(delta["last"]):
+                logger.error("The record file of run %s has fewer lines than trials.", self._pk)
+        if self._copy:
+            self._copy.committed()
         self.saved = self._values()
         self._stale = False
         return delta

@@ -25,8 +25,10 @@ from tuning.host import devices, interpreters
 from tuning.host.reachable import DATABASE_OUTAGE
 from tuning.models import Run, Tally
 from tuning.notify.announce import announce, announce_status
+from tuning.storage import Moved, store
 from tuning.wording import internal_error
 
+from .copies import Growing, RecordCopy, bring
 from .engine_process import BadEvent, EngineProcess
 from .failures import death_notice, nothing_valid
 from .recorder import EngineMisbehaved, LeaseLost, Recorder
@@ -44,6 +46,8 @@ STOP_GRACE_S = 15.0
 SHUTDOWN_GRACE_S = 5.0
 """The same at shutdown. `up` and Docker kill a worker after 10 s, and by then the run's end must be stored."""
 RETRY_S = 2.0
+PRINT_S = 0.5
+"""How often new output of the engine is stored, for pages that another machine serves."""
 COUNT_S = 5.0
 """How often the metrics learn how long the run has been tuned, and how fast its trials were recorded."""
 
@@ -72,34 +76,52 @@ class _Supervision:
         self.shutdown = shutdown
         self.elapsed_before = run.elapsed_s or 0.0
         self.started = time.monotonic()
-        self.renewed = self.paced = 0.0
+        self.renewed = self.paced = self.printed = 0.0
         self.counted = self.started
         self.lags: list[float] = []
         """Seconds from each trial to its announcement, of trials that weren't counted yet."""
         self.stop_sent: float | None = None
         self.last: Finished | Failed | None = None
-        self.recorder = self._patiently(lambda: Recorder(run))
+        self.is_shared = store().is_shared
+        """Whether what the run writes must be stored for other machines."""
+        self.console = Growing(run.console_log)
+        self.recorder = self._patiently(self._new_recorder)
 
     def go(self) -> str:
         """Tune, and tune again with another engine if the run was extended just as the last engine ended."""
         self._patiently(lambda: announce_status(self.run))
         while (status := self._end(*self._tune())) is None:
-            self.recorder = self._patiently(lambda: Recorder(self.run))
+            self.recorder = self._patiently(self._new_recorder)
         return status
+
+    def _new_recorder(self) -> Recorder:
+        return Recorder(self.run, RecordCopy(self.run) if self.is_shared else None)
 
     def _tune(self) -> tuple[str, str | None]:
         """Run one engine; return the run's new status and error."""
         self.last, self.stop_sent = None, None
         self.told = self._wanted()
         try:
+            if self.is_shared:
+                self._patiently(lambda: bring(self.run))
             with EngineProcess(self.run.engine, *starting(self.run, self._elapsed_s())) as engine:
                 trouble = self._watch(engine)
                 exit_status = None if trouble or self._overdue() else engine.wait(STOP_GRACE_S)
+            self._store_console(last=True)
         except OSError as error:
             return Run.Status.FAILED, f"The engine could not be started: {error}."
         except (devices.NotAllowed, interpreters.NoInterpreter) as error:
             return Run.Status.FAILED, str(error)
         return (Run.Status.FAILED, trouble) if trouble else self._verdict(exit_status)
+
+    def _store_console(self, *, last: bool = False) -> None:
+        if not self.is_shared or not (last or time.monotonic() > self.printed + PRINT_S):
+            return
+        self.printed = time.monotonic()
+        try:
+            self._patiently(self.console.add_all if last else self.console.add)
+        except Moved as error:
+            raise LeaseLost(str(error)) from error
 
     def _watch(self, engine: EngineProcess) -> str | None:
         """Read and record until the engine ends; return what the engine did wrong, if anything."""
@@ -109,6 +131,7 @@ class _Supervision:
                 events = engine.read(timeout_s=RENEW_S / 2)
                 self._record(events)
                 self._answer(engine, events)
+                self._store_console()
                 self._renew(engine)
                 if self.stop_sent is None and self._wants_stop():
                     self.stop_sent = time.monotonic()

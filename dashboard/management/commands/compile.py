@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 import sys
 import threading
 from argparse import ArgumentParser
@@ -102,9 +101,11 @@ def _copied(compilation: Compilation, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     before = f"{stem(compilation.run)}_"
     library, manifest = artifacts.library_file(compilation), artifacts.manifest_file(compilation)
-    copies = [folder / f"{before}{library.name}", folder / f"{before}{manifest.name}"]
-    for source, copy in zip((compilation.library, compilation.manifest), copies, strict=True):
-        shutil.copyfile(source, copy)
+    copies = []
+    for file in (library, manifest):
+        copies.append(folder / f"{before}{file.name}")
+        with copies[-1].open("wb") as copy:
+            copy.writelines(file.pieces)
     for snippet in snippets.snippets(compilation):
         copies.append(folder / snippet["file_name"])
         copies[-1].write_text(snippet["text"])

@@ -35,11 +35,18 @@ class Command(BaseCommand):
     def handle(self, *, file: Path, verify: bool, **options: Any) -> None:
         done = self._verify(file) if verify else self._restore(file, force=options["force"])
         if options["json"]:
-            self.stdout.write(json.dumps(msgspec.to_builtins(done.manifest) | {"aside": done.aside}))
+            self.stdout.write(
+                json.dumps(msgspec.to_builtins(done.manifest) | {"aside": done.aside, "unpacked": done.unpacked})
+            )
             return
         self.stdout.write(f"{'Whole' if verify else 'Restored'}: {_said(done.manifest)}.")
         for place in done.aside:
             self.stdout.write(f"The data from before is now in {place}. Delete it when you don't need it anymore.")
+        if done.unpacked:
+            self.stdout.write(
+                f"{done.unpacked:,} files of an object store were unpacked into {settings.VAR}. Before the site starts, put them where"
+                " TUNEBOARD_STORAGE says: manage.py move_files"
+            )
         if not verify:
             self.stdout.write(
                 "Everybody has to sign in again. Runs that were being tuned become interrupted when the site starts: resume them."

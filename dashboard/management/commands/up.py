@@ -33,6 +33,7 @@ from tuning.host.reachable import broker_trouble, database_trouble, wait_for
 from tuning.management.migrated import migrate
 from tuning.models import Run
 from tuning.queue.celery import COMPILE_QUEUE, EXTRACT_QUEUE, WATCH_QUEUE, WEBHOOK_QUEUE, queue_of
+from tuning.storage import checking
 from tuning.validation import MACHINE_NAME, NO_MACHINE_NAME, Invalid
 
 DEMO = {"name": "Demo: a small MLP", "network": "mlp", "trials": 64}
@@ -125,6 +126,10 @@ class Command(BaseCommand):
             register()
         except NameTaken as error:
             raise CommandError(str(error)) from error
+        if trouble := checking.trouble():
+            raise CommandError(trouble)
+        if advice := checking.advice():
+            self._say(advice)
         collect()
 
     def _start(self, web: Child, address: Address) -> None:

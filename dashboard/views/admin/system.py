@@ -14,6 +14,8 @@ from django.views.decorators.http import require_GET
 
 from dashboard.accounts import SEE_SYSTEM
 from tuning.reads import system
+from tuning.storage.checking import advice
+from tuning.storage.figures import stored
 
 OWN_CHECK = "tuneboard.I001"
 """Says what the page shows in more detail."""
@@ -43,7 +45,14 @@ def system_page(request: HttpRequest) -> HttpResponse:
 
 
 def _measured() -> dict[str, Any]:
-    return {"folder_bytes": system.folder_bytes(), "warnings": _warnings(), "kinds": _kinds(), **_in_force()}
+    return {
+        "folder_bytes": system.folder_bytes(),
+        "stored": stored(),
+        "advice": advice(),
+        "warnings": _warnings(),
+        "kinds": _kinds(),
+        **_in_force(),
+    }
 
 
 def _in_force() -> dict[str, Any]:
@@ -92,6 +101,7 @@ def _settings() -> dict[str, str]:
         "TUNEBOARD_DEVICES": lambda: ", ".join(settings.DEVICES),
         "TUNEBOARD_TRACKERS": lambda: ", ".join(settings.TRACKERS) or "none",
         "TUNEBOARD_LEGACY_PYTHON": lambda: ", ".join(settings.LEGACY_PYTHON) or "none",
+        "TUNEBOARD_STORAGE": lambda: settings.STORAGE,
         "TUNEBOARD_URL": lambda: settings.SITE_URL or "where it listens",
         "TUNEBOARD_UPLOAD_MB": lambda: settings.UPLOAD_MB,
         "TUNEBOARD_KEEP_DELETED_DAYS": lambda: f"{settings.KEEP_DELETED_DAYS:g}",

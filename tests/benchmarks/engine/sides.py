@@ -193,7 +193,10 @@ def _records_of(run: Run, trials: list[Measured]) -> Best:
     """Read the improvements' records from the run's record file, whose line n is trial n."""
     best: Best = {task: [] for task in range(run.tasks_total)}
     improved = set(run.trials.improvements().values_list("number", flat=True))
-    for number, line in enumerate(meta_schedule.entries(run.work_dir, run.trials_done), start=1):
+    workloads = (run.work_dir / meta_schedule.WORKLOADS).read_bytes()
+    with run.record_file.open("rb") as records:
+        lines = list(meta_schedule.entries(workloads, records, run.trials_done))
+    for number, line in enumerate(lines, start=1):
         if number in improved and line is not None:
             trial = trials[number - 1]
             workload, record = (text.decode() for text in line)

@@ -171,7 +171,7 @@ def test_the_sweep_removes_what_a_deleted_run_left() -> None:
     folders = kept.folder, gone.folder
     for one in (kept, gone):
         publish(one)
-        os.utime(one.folder, (time.time() - 2 * compilations.OLD_S,) * 2)
+        os.utime(one.folder, (time.time() - 2 * compilations.OLD.total_seconds(),) * 2)
     gone.run.delete()
     sweeping.sweep()
     assert [folder.exists() for folder in folders] == [True, False]

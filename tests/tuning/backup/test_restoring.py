@@ -26,7 +26,6 @@ from tests.live import LiveSite
 from tests.sites import SiteMaker
 from tuning.backup import archive
 from tuning.backup.archive import Writer
-from tuning.logs.meta_schedule import RECORDS
 
 SMALL = {"network": "matmul", "network_options": {"n": 64}, "trials_per_batch": 4, "strategy": "replay-trace"}
 AGE = """
@@ -48,6 +47,11 @@ run.work_dir.mkdir(parents=True, exist_ok=True)
 (run.work_dir / "console.log").write_text("It printed this.")
 publish(make_compilation(run))
 SessionStore().create()
+"""
+READ = """
+from tuning.models import Run
+from tuning.storage import store
+print(store().opened(Run.objects.get(pk={pk}).record_file).read().decode(), end="")
 """
 COUNT = """
 import json
@@ -401,4 +405,4 @@ def status(site: LiveSite, pk: int, token: str) -> str:
 
 
 def records(site: LiveSite, pk: int) -> list[str]:
-    return next(site.var.glob(f"runs/{pk}-*/{RECORDS}")).read_text().splitlines()
+    return run_code(site, READ.format(pk=pk)).splitlines()

@@ -87,8 +87,11 @@ def test_it_reads_the_last_records_with_their_workloads(tmp_path: Path) -> None:
 
 def test_it_leaves_out_the_incomplete_line_of_a_growing_file(tmp_path: Path) -> None:
     (tmp_path / meta_schedule.WORKLOADS).write_text('["12","first"]\n["13","second"]\n')
-    write(tmp_path, f"{LINE}\n{meta_schedule.LOST}\n{FAILED}\n{LINE}")
-    found = list(meta_schedule.entries(tmp_path, 9))
+    path = write(tmp_path, f"{LINE}\n{meta_schedule.LOST}\n{FAILED}\n{LINE}")
+    workloads = (tmp_path / meta_schedule.WORKLOADS).read_bytes()
+    with path.open("rb") as records:
+        found = list(meta_schedule.entries(workloads, records, 9))
     assert [entry and json.loads(entry[0]) for entry in found] == [["12", "first"], None, ["13", "second"]]
     assert [entry and json.loads(entry[1]) for entry in found] == [json.loads(LINE)[1], None, json.loads(FAILED)[1]]
-    assert list(meta_schedule.entries(tmp_path, 1)) == found[:1]
+    with path.open("rb") as records:
+        assert list(meta_schedule.entries(workloads, records, 1)) == found[:1]

@@ -62,7 +62,7 @@ def test_it_has_the_best_records_of_each_task(run: Run) -> None:
 def test_the_best_records_need_no_record_file(run: Run) -> None:
     (run.work_dir / RECORDS).unlink()
     assert len(native(run, "best")) == 4
-    with pytest.raises(Conflict, match="record files are not on this machine"):
+    with pytest.raises(Conflict, match="record files are missing"):
         downloads.record_file(run, "native", "all")
 
 

@@ -276,5 +276,5 @@ def test_missing_files_are_reported(compiler: Compiler) -> None:
     run = measured_run()
     run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
     compilation = make_compilation(run)
-    with pytest.raises(Conflict, match="aren't on this machine"):
+    with pytest.raises(Conflict, match="files are missing"):
         artifacts.library_file(compilation)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -23,12 +23,13 @@ from tuning.host.private import copied
 from tuning.models import Import, Project
 from tuning.models.imported import imports_dir
 from tuning.queue import jobs
+from tuning.storage import store
 from tuning.validation import Busy, Conflict, Invalid, gather, unknown
 from tuning.work.importing import LogFile
 
 Status = Import.Status
 READ_BYTES = 1 << 20
-OLD_S = 3600.0
+OLD = timedelta(hours=1)
 """Folders without an import are removed at this age: a younger one may belong to a row that isn't committed yet."""
 INCOMING = "incoming-"
 """Prefix of folders that aren't an import's yet."""
@@ -93,7 +94,7 @@ def cancel(source: Import) -> Import:
     """End a queued import at once, and a running one as soon as its job notices; nothing of it is left. Raises `Conflict`."""
     with audit.act("import.cancel", audit.Thing("import", source.pk, str(source))):
         if source.end(Status.QUEUED, to=Status.CANCELLED):
-            shutil.rmtree(source.uploads, ignore_errors=True)
+            store().remove(source.uploads)
         elif not source.move(Status.RUNNING, to=Status.CANCELLING):
             source.refresh_from_db(fields=("status",))
             raise Conflict(f"The import is {source.status}: only a queued or running one can be cancelled.")
@@ -104,9 +105,9 @@ def tidy() -> None:
     """Remove files of imports that have ended, or whose row was never committed."""
     waiting = Import.objects.exclude(status__in=Import.ENDED)
     known = {source.uploads for source in waiting}
-    for folder in imports_dir().glob("*"):
-        if folder not in known and time.time() - folder.stat().st_mtime > OLD_S:
-            shutil.rmtree(folder, ignore_errors=True)
+    for folder in store().old(imports_dir(), OLD):
+        if folder not in known:
+            store().remove(folder)
 
 
 def checked(data: Mapping[str, Any], user: User | None) -> tuple[Project, dict[str, Any]]:
@@ -126,11 +127,15 @@ def checked(data: Mapping[str, Any], user: User | None) -> tuple[Project, dict[s
 
 def _stored(source: Import, folder: Path | None = None) -> Import:
     """Store the row, and rename the folder with its files within the transaction: both or neither."""
+    files = [folder / str(place) for place in range(len(source.files))] if folder else []
+    prepared = [store().prepare(file) for file in files]
     source.bytes_total = sum(file["size"] for file in source.files)
     about = {"project": source.project.name, "files": len(source.files), "bytes": source.bytes_total}
     with audit.act("import.start", None, **about) as act:
         source.save()
         act.of = audit.Thing("import", source.pk, _title(source.files[0]["name"], len(source.files)))
+        for file, each in zip(files, prepared, strict=True):
+            each.add(source.uploads / file.name)
         if folder is not None:
             folder.rename(source.uploads)
     return source

@@ -14,6 +14,7 @@ from zipstream import ZipStream
 from tuning.logs import meta_schedule
 from tuning.models import KEEP_BEST, Record, Run, Task
 from tuning.reads.files import File, Pieces, joined
+from tuning.storage import store
 from tuning.validation import Conflict, Invalid
 
 from .chosen import PIECE_ROWS, prefix, tasks_of
@@ -87,14 +88,14 @@ def written(run: Run, tasks: list[Task]) -> Iterator[Entry]:
     """The records of all trials of these tasks, from the run's record file. Raises `Conflict` if there are none."""
     if not any(task.trials for task in tasks):
         raise Conflict("There are no records yet: no trial has ended.")
-    if not run.record_file.exists():
-        raise Conflict("The run's record files are not on this machine.")
+    if store().length(run.record_file) is None:
+        raise Conflict("The run's record files are missing.")
     return _written(run, {task.pk: task for task in tasks})
 
 
 def has_workloads(run: Run) -> bool:
     """Whether its records refer to a file of workloads, which a log may have come without."""
-    return run.is_meta_schedule and (run.is_ours or (run.work_dir / meta_schedule.WORKLOADS).exists())
+    return run.is_meta_schedule and (run.is_ours or store().length(run.work_dir / meta_schedule.WORKLOADS) is not None)
 
 
 def _written(run: Run, tasks: dict[int, Task]) -> Iterator[Entry]:
@@ -109,13 +110,16 @@ def _written(run: Run, tasks: dict[int, Task]) -> Iterator[Entry]:
 
 
 def _database_lines(run: Run) -> Iterator[tuple[bytes, bytes] | None]:
-    for pair in meta_schedule.entries(run.work_dir, run.trials_done):
-        yield None if pair is None else (pair[1], pair[0])
+    with store().opened(run.work_dir / meta_schedule.WORKLOADS) as file:
+        workloads = file.read()
+    with store().opened(run.record_file) as records:
+        for pair in meta_schedule.entries(workloads, records, run.trials_done):
+            yield None if pair is None else (pair[1], pair[0])
 
 
 def _log_lines(path: Path, count: int) -> Iterator[tuple[bytes] | None]:
     """Up to `count` lines; None for a lost record. The file may be growing, so an incomplete last line is left out."""
-    with path.open("rb") as file:
+    with store().opened(path) as file:
         for line in islice(file, count):
             if not line.endswith(b"\n"):
                 return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -12,6 +11,7 @@ from django.db import transaction
 from tuning.engines.wire.protocol import ErrorKind, TrialMeasured
 from tuning.logs.meta_schedule import LOST, WORKLOADS
 from tuning.models import Run, RunDelta, Stream, Watch
+from tuning.storage import store
 from tuning.work.recorder import Recorder
 from tuning.work.told import TasksTold
 
@@ -65,7 +65,6 @@ class _Files:
 
     def add(self, trials: Sequence[Measured], workloads: Mapping[int, str]) -> list[str | None]:
         """Write a line a trial; return the text of each record as the database has it."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         if self.run.is_meta_schedule:
             return self._add_pair(trials, workloads)
         numbered = enumerate(trials, start=self.run.trials_done + 1)
@@ -78,22 +77,22 @@ class _Files:
         kept.workloads = [*kept.workloads, *workloads]
         lines = [f"{line}\n" for line in workloads.values()]
         kept.workload_bytes = _append(self.folder / WORKLOADS, kept.workload_bytes, lines)
-        known = (self.folder / WORKLOADS).read_text().splitlines() if any(trial.record for trial in trials) else []
+        known = self._workloads() if any(trial.record for trial in trials) else []
         place = {index: place for place, index in enumerate(kept.workloads)}
         pairs = [(place.get(trial.task), trial.record) for trial in trials]
         whole = [f"[{at},{text}]\n" if text and at is not None else f"{LOST}\n" for at, text in pairs]
         kept.record_bytes = _append(self.run.record_file, kept.record_bytes, whole)
         return [f"[{known[at]},{text}]" if text and at is not None else None for at, text in pairs]
 
+    def _workloads(self) -> list[str]:
+        with store().opened(self.folder / WORKLOADS) as file:
+            return file.read().decode().splitlines()
+
 
 def _append(path: Path, place: int, lines: Sequence[str]) -> int:
     """Write the lines at this byte; return where they end."""
     if not lines:
         return place
-    with path.open("r+b" if path.exists() else "xb") as file:
-        file.seek(place)
-        file.truncate()
-        file.write("".join(lines).encode())
-        file.flush()
-        os.fsync(file.fileno())
-        return file.tell()
+    data = "".join(lines).encode()
+    store().append(path, place, data)
+    return place + len(data)

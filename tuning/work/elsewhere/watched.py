@@ -19,6 +19,7 @@ from tuning.logs.neutral import EngineName
 from tuning.logs.workloads import Workload
 from tuning.models import BadLine, Run, Watch, fingerprint, storable
 from tuning.notify.announce import announce, announce_status
+from tuning.storage import store
 from tuning.work.failures import nothing_valid
 from tuning.work.recorder import LeaseLost
 from tuning.work.told import TasksTold, ToldTask
@@ -247,7 +248,7 @@ def target_key(task: neutral.Task) -> str:
 
 def _digests(path: Path, *, pair: bool) -> set[bytes]:
     try:
-        with path.open("rb") as file:
+        with store().opened(path) as file:
             return {_digest(line, pair=pair) for line in file}
     except FileNotFoundError:
         return set()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -24,6 +24,7 @@ from tuning.logs.sources import GIB, Limits, of_files
 from tuning.models import BadLine, ExtractedTask, Import, Network, Run, Task, fingerprint, storable
 from tuning.models.run import RunQuerySet
 from tuning.notify.announce import announce_status
+from tuning.storage import Away, store
 from tuning.wording import internal_error, target_names
 
 from .run import About, ImportedRun, called
@@ -35,6 +36,7 @@ LogFile = tuple[str, Path]
 RENEW_S = 1.0
 BATCH = 10_000
 """Trials in one transaction, which bounds memory whatever the log's size."""
+PIECE_BYTES = 1 << 20
 TEXT = 2_000
 """Characters of a remark or a reason that are stored."""
 
@@ -54,12 +56,15 @@ def carry_out(source: Import, files: Sequence[LogFile], shutdown: threading.Even
     """
     job = _Job(source, shutdown)
     try:
+        for _, path in files:
+            if path.parent == source.uploads:
+                store().fetch(path)
         job.read(files)
         job.finish()
     except Stopped:
         discard(source)
         _stopped(source, shutdown)
-    except Refused as refused:
+    except (Refused, Away) as refused:
         discard(source)
         source.finish(to=Status.FAILED, error=str(refused), **{**job.told(), "results": []})
     except Exception as error:
@@ -68,7 +73,7 @@ def carry_out(source: Import, files: Sequence[LogFile], shutdown: threading.Even
         raise
     finally:
         if not Import.objects.filter(pk=source.pk, status=Status.QUEUED).exists():
-            shutil.rmtree(source.uploads, ignore_errors=True)
+            store().remove(source.uploads)
     return source.status
 
 
@@ -307,6 +312,7 @@ def _copy_workloads(log: Log, folder: Path) -> None:
     """The workload file, to whose lines the records refer."""
     if log.database.workloads is None:
         return
-    with log.database.workloads.open() as stream, (folder / WORKLOADS).open("wb") as copy:
-        while piece := stream.read(1 << 20):
+    with log.database.workloads.open() as stream, closing(store().written(folder / WORKLOADS)) as copy:
+        while piece := stream.read(PIECE_BYTES):
             copy.write(piece)
+            copy.flush()

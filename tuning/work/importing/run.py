@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, BinaryIO
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -16,6 +16,7 @@ from tuning.engines.wire.protocol import TrialMeasured
 from tuning.logs import neutral
 from tuning.logs.opening import Log
 from tuning.models import KEEP_BEST, Import, Network, Run
+from tuning.storage import Written, store
 from tuning.work.failures import nothing_valid
 from tuning.work.recorder import Recorder
 from tuning.work.told import TasksTold, ToldTask, shown_name
@@ -56,7 +57,7 @@ class ImportedRun:
     about: About
     run: Run
     recorder: Recorder
-    file: BinaryIO
+    file: Written
     indices: dict[str, int]
     clock: Clock
     number: int = 0
@@ -70,9 +71,8 @@ class ImportedRun:
         run = _claimed(about)
         recorder = Recorder(run)
         recorder.record([TasksTold(about.target, about.told())])
-        run.work_dir.mkdir(parents=True)
         indices = {task.key: index for index, task in enumerate(about.tasks)}
-        return cls(about, run, recorder, run.record_file.open("wb"), indices, Clock(about.log.sessions))
+        return cls(about, run, recorder, store().written(run.record_file), indices, Clock(about.log.sessions))
 
     def take(self, trial: neutral.Trial) -> None:
         """Keep the record and, for `flush`, the trial."""
@@ -84,7 +84,9 @@ class ImportedRun:
     def flush(self) -> None:
         """Write the trials that were taken."""
         if self.pending:
-            self.recorder.record(self.pending)
+            with transaction.atomic():
+                self.recorder.record(self.pending)
+                self.file.flush()
             self.pending = []
 
     def end(self) -> bool:
