@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import heapq
 import math
 import os
 import signal
@@ -18,6 +19,8 @@ import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Protocol
@@ -41,6 +44,8 @@ from tuning.engines.wire.protocol import (
 
 BATCH = 16
 ROUNDS = 7
+AGAIN = 4
+"""How many of a run's best candidates are measured again: the best of them all in truth may be one that was disturbed."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -115,8 +120,8 @@ class Table:
         return fastest
 
 
-def tune(plan: Plan, slots: int, table: Latencies, folder: Path) -> Candidate:
-    """Tune as if machines held this many candidates at once, and return the best one.
+def tune(plan: Plan, slots: int, table: Latencies, folder: Path) -> list[Candidate]:
+    """Tune as if machines held this many candidates at once, and return the best few.
 
     A result arrives when all slots have one, so each comes as late as if all candidates took equally long.
     """
@@ -130,7 +135,7 @@ def tune(plan: Plan, slots: int, table: Latencies, folder: Path) -> Candidate:
         # One machine looks nowhere ahead, as a run without a pool.
         pool=Pool(slots=slots) if slots > 1 else Pool(slots=1, look_ahead=1.0),
     )
-    best: tuple[float, Candidate | None] = (math.inf, None)
+    valid: list[tuple[float, Candidate]] = []
     with Engine(given, folder / "console") as engine:
         sent, held = 0, deque[Candidate]()
         for event in engine:
@@ -142,12 +147,12 @@ def tune(plan: Plan, slots: int, table: Latencies, folder: Path) -> Candidate:
                 with stopped(engine):
                     answer = table.answer(candidate)
                 engine.write(encode(answer))
-                if answer.run_secs and fmean(answer.run_secs) < best[0]:
-                    best = (fmean(answer.run_secs), candidate)
+                if answer.run_secs:
+                    valid.append((fmean(answer.run_secs), candidate))
         assert engine.seen[-1] == Finished("budget"), engine.seen[-1]
         assert len(engine.trials) == plan.trials
-    assert best[1], "none was valid"
-    return best[1]
+    assert valid, "no trial was valid"
+    return [candidate for _, candidate in heapq.nsmallest(AGAIN, valid, key=itemgetter(0))]
 
 
 @contextmanager
@@ -162,12 +167,15 @@ def stopped(engine: Engine) -> Iterator[None]:
 
 def compare(plan: Plan, slots: Sequence[int], table: Latencies, folder: Path) -> Comparison:
     """Tune from the same seed with one slot and with each of these numbers, and measure the results side by side."""
-    best, measured = [], []
+    best: list[list[Candidate]] = []
+    measured: list[int] = []
     for each in (1, *slots):
         before = len(table)
         best.append(tune(plan, each, table, folder / f"{plan.workload}-{plan.seed}-{each}"))
         measured.append(len(table) - before)
-    return Comparison(plan, list(map(Outcome, (1, *slots), table.again(best), measured)))
+    again = iter(table.again([candidate for candidates in best for candidate in candidates]))
+    best_s = [min(islice(again, len(candidates))) for candidates in best]
+    return Comparison(plan, list(map(Outcome, (1, *slots), best_s, measured)))
 
 
 @contextmanager

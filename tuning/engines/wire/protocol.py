@@ -364,7 +364,7 @@ class Pool(msgspec.Struct, frozen=True):
 
     slots: Annotated[int, Meta(ge=0)]
     """How many candidates they want at once; `Slots` changes it. Batches are sized by what is given here."""
-    look_ahead: Annotated[float, Meta(ge=1, le=100)] = 1.5
+    look_ahead: Annotated[float, Meta(ge=1, le=100)] = 1.25
     """How many times as many are kept out, so that machines don't wait for the search."""
     synthetic: bool = False
     """Whether they are fake devices. Only a run that says so accepts their answers, and it accepts no others."""
