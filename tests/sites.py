@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tests.live import LiveSite
 from tuning.host.postgresql import new_database
@@ -33,12 +34,17 @@ class SiteMaker:
 
     def prepared(self) -> LiveSite:
         """A site that isn't running, with tables and static files. It has no data, and no secrets yet."""
-        database, var = self._model
-        site = self._made(self._next_name(), database)
+        site = self._with_database_of(self._model)
         site.var.mkdir(mode=0o700)
-        shutil.copytree(var / "static", site.var / "static", copy_function=os.link)
-        for file in var.glob("tuneboard.sqlite3*"):
+        shutil.copytree(self._model.var / "static", site.var / "static", copy_function=os.link)
+        for file in self._model.var.glob("tuneboard.sqlite3*"):
             shutil.copy2(file, site.var)
+        return site
+
+    def copied(self, model: LiveSite) -> LiveSite:
+        """A site with all that this one has. Neither is running."""
+        site = self._with_database_of(model)
+        shutil.copytree(model.var, site.var)
         return site
 
     def close(self) -> None:
@@ -46,13 +52,16 @@ class SiteMaker:
             site.close()
 
     @cached_property
-    def _model(self) -> tuple[str, Path]:
-        """The PostgreSQL database and the folder of a site that nobody uses."""
-        name = self._next_name()
-        site = self._made(name, "template1")
+    def _model(self) -> LiveSite:
+        """A site that nobody uses."""
+        site = self.empty()
         site.manage("shell", "-v", "0", "--no-imports", "-c", PREPARE)
         site.close()
-        return name, site.var
+        return site
+
+    def _with_database_of(self, model: LiveSite) -> LiveSite:
+        url = model.env.get("DATABASE_URL", "/template1")
+        return self._made(self._next_name(), urlsplit(url).path[1:])
 
     def _next_name(self) -> str:
         return f"site_{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}_{len(self._sites)}"

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,21 @@ SQL = "from django.db import connection; connection.cursor().execute({!r})"
 REFUSED = "The database was upgraded by a later Tuneboard: this one doesn't know tuning.9999_later."
 
 
+@pytest.fixture(scope="module")
+def model(site_maker: SiteMaker) -> LiveSite:
+    site = site_maker.empty()
+    fill(site)
+    site.manage("migrate", "tuning", "0010", "--verbosity", "0")
+    site.close()
+    return site
+
+
 @pytest.fixture
-def earlier(empty_site: LiveSite) -> LiveSite:
+def earlier(site_maker: SiteMaker, model: LiveSite) -> Iterator[LiveSite]:
     """A site that isn't running, with the database of an earlier version."""
-    fill(empty_site)
-    empty_site.manage("migrate", "tuning", "0010", "--verbosity", "0")
-    return empty_site
+    site = site_maker.copied(model)
+    yield site
+    site.close()
 
 
 @pytest.fixture(scope="module")

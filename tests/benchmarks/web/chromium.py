@@ -50,15 +50,18 @@ def executable() -> str:
 
 
 @contextmanager
-def browser() -> Iterator[Browser]:
-    """A browser without contexts. Raises `NoBrowser`. Playwright keeps an event loop in this thread meanwhile."""
+def browser(*more: str) -> Iterator[Browser]:
+    """A browser without contexts, started with more arguments. Raises `NoBrowser`.
+
+    Playwright keeps an event loop in this thread meanwhile.
+    """
     path = executable()
     try:
         from playwright.sync_api import sync_playwright
     except ImportError as missing:
         raise NoBrowser("playwright (tests/requirements.txt) isn't installed") from missing
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=ARGS)
+        started = playwright.chromium.launch(executable_path=path, args=[*ARGS, *more])
         try:
             yield started
         finally:

@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import stat
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,15 @@ def destroy(site: LiveSite) -> None:
 def filled(site_maker: SiteMaker) -> LiveSite:
     """A site with a run, a model and a library. It isn't running."""
     return fill(site_maker.prepared())
+
+
+@pytest.fixture
+def other(site_maker: SiteMaker, filled: LiveSite) -> Iterator[LiveSite]:
+    """A site with the same data and another secret key, which a test may change."""
+    site = site_maker.copied(filled)
+    (site.var / "secret_key").write_text("another key" * 5)
+    yield site
+    site.close()
 
 
 @pytest.fixture(scope="module")
@@ -191,13 +200,12 @@ def test_a_folder_that_cannot_be_written_is_named_in_one_line(filled: LiveSite) 
 
 
 @pytest.mark.both_databases
-def test_a_site_is_not_replaced_unasked(backup: Path, new_site: LiveSite) -> None:
-    fill(new_site)
-    before = everything(new_site)
-    said = new_site.refusal("restore", str(backup))
+def test_a_site_is_not_replaced_unasked(backup: Path, other: LiveSite) -> None:
+    before = everything(other)
+    said = other.refusal("restore", str(backup))
     assert said.startswith("CommandError: There is a site already: tables in the database")
     assert "--force" in said
-    assert everything(new_site) == before
+    assert everything(other) == before
 
 
 def test_files_alone_are_not_replaced_unasked_either(backup: Path, empty_site: LiveSite) -> None:
@@ -206,22 +214,21 @@ def test_files_alone_are_not_replaced_unasked_either(backup: Path, empty_site: L
 
 
 @pytest.mark.both_databases
-def test_what_is_replaced_is_put_aside(backup: Path, new_site: LiveSite) -> None:
-    fill(new_site)
+def test_what_is_replaced_is_put_aside(backup: Path, other: LiveSite) -> None:
     fill_again = "from tests.world import make_run; make_run(name='only here')"
-    run_code(new_site, fill_again)
+    run_code(other, fill_again)
     data = ("runs", "networks", "compilations", "secret_key")
-    before = files(new_site, *data)
-    said = new_site.manage("restore", str(backup), "--force")
-    assert counts(new_site)[0] == 1
-    aside = next(new_site.var.glob("replaced-*"))
+    before = files(other, *data)
+    said = other.manage("restore", str(backup), "--force")
+    assert counts(other)[0] == 1
+    aside = next(other.var.glob("replaced-*"))
     assert str(aside) in said
-    assert {f"{aside.name}/{name}": digest for name, digest in before.items()}.items() <= files(new_site, ".").items()
+    assert {f"{aside.name}/{name}": digest for name, digest in before.items()}.items() <= files(other, ".").items()
     count = "SELECT count(*) FROM tuning_run"
-    if "DATABASE_URL" in new_site.env:
+    if "DATABASE_URL" in other.env:
         schema = aside.name.replace("-", "_")
         assert schema in said
-        assert run_sql(new_site, count.replace("tuning_run", f"{schema}.tuning_run")) == "2"
+        assert run_sql(other, count.replace("tuning_run", f"{schema}.tuning_run")) == "2"
     else:
         with closing(sqlite3.connect(aside / "tuneboard.sqlite3")) as database:
             assert database.execute(count).fetchone() == (2,)
@@ -242,18 +249,17 @@ def run_sql(site: LiveSite, query: str) -> str:
 
 @pytest.mark.both_databases
 def test_a_restore_that_fails_at_the_end_brings_the_old_data_back(
-    backup: Path, new_site: LiveSite, tmp_path: Path
+    backup: Path, other: LiveSite, tmp_path: Path
 ) -> None:
     def without_tables(members: dict[str, bytes]) -> None:
         members["database"] = members["database"][:-5000]
 
-    fill(new_site)
-    before = everything(new_site)
+    before = everything(other)
     broken = repacked(backup, tmp_path / "broken", without_tables)
-    said = new_site.refusal("restore", str(broken), "--force")
+    said = other.refusal("restore", str(broken), "--force")
     assert len(said.splitlines()) == 1, said
-    assert everything(new_site) == before
-    assert [path.name for path in new_site.var.iterdir() if "re" in path.name and "secret" not in path.name] == []
+    assert everything(other) == before
+    assert [path.name for path in other.var.iterdir() if "re" in path.name and "secret" not in path.name] == []
 
 
 @pytest.mark.parametrize("place", [0, 100, -1000, -41, -1])
@@ -348,9 +354,8 @@ def test_a_running_site_is_not_replaced(live_site: LiveSite, backup: Path) -> No
 
 
 @pytest.mark.both_databases
-def test_a_database_that_another_process_uses_is_not_replaced(backup: Path, new_site: LiveSite) -> None:
+def test_a_database_that_another_process_uses_is_not_replaced(backup: Path, other: LiveSite) -> None:
     """Such as `tune` in another shell, or the site's other containers."""
-    fill(new_site)
     hold = f"""
 from django.db import connection
 from tuning.models import Run
@@ -359,12 +364,12 @@ import subprocess, sys
 done = subprocess.run([sys.executable, "-m", "django", "restore", {str(backup)!r}, "--force"], capture_output=True, text=True)
 print(done.returncode, done.stderr)
 """
-    said = run_code(new_site, hold)
+    said = run_code(other, hold)
     assert said.startswith(
-        "1 CommandError: Other process" if "DATABASE_URL" in new_site.env else "1 CommandError: Another process"
+        "1 CommandError: Other process" if "DATABASE_URL" in other.env else "1 CommandError: Another process"
     )
-    assert counts(new_site)[0] == 1
-    assert list(new_site.var.glob("re*-*")) == []
+    assert counts(other)[0] == 1
+    assert list(other.var.glob("re*-*")) == []
 
 
 @pytest.mark.both_databases

@@ -1,4 +1,4 @@
-"""Fixtures for tests of the engine's workers."""
+"""Fixtures for tests of engines and of their workers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,19 @@ from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext
 
 import pytest
+
+from tests.tuning.engines import running
+from tuning.work.warm_parent import WarmParent
+
+
+@pytest.fixture(scope="package", autouse=True)
+def warm_engines() -> Iterator[None]:
+    """From the first engine on, a process that has TVM loaded: to load it takes an engine seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tuning.work.warm_parent.WAIT_S", 100.0)  # A busy machine loads TVM slowly.
+        running.WARM.append(WarmParent("tuning.engines.meta_schedule", "llvm"))
+        yield
+        running.WARM.pop().stop()
 
 
 @pytest.fixture(scope="module")

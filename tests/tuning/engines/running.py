@@ -1,14 +1,20 @@
-"""Runs the real engine process, in place of a supervisor."""
+"""Runs the real engine process, in place of a supervisor.
+
+In `tests/tuning/engines` engines are forked from a process that has TVM loaded, as those of a site's runs are. `COLD` is the
+command of one that starts without it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 import psutil
@@ -16,9 +22,13 @@ from typing_extensions import Self
 
 from tuning.engines.wire import protocol
 from tuning.engines.wire.protocol import Event, NetworkSpec, Options, Start, TrialMeasured
+from tuning.work.warm_parent import ForkedEngine, WarmParent
 
 ROOT = Path(__file__).resolve().parents[3]
 E = TypeVar("E", bound=Event)
+COLD = (sys.executable, "-m", "tuning.engines.meta_schedule")
+WARM: list[WarmParent] = []
+"""What engines are forked from. The fixture `warm_engines` keeps one."""
 
 
 def start(work_dir: Path, **changes: Any) -> Start:
@@ -41,6 +51,31 @@ def options(**changes: Any) -> Options:
     return Options(**given | changes)
 
 
+class Forked:
+    """A forked engine, with what tests use of `subprocess.Popen`."""
+
+    def __init__(self, engine: ForkedEngine) -> None:
+        self.pid = engine.pid
+        self.stdin = engine.stdin
+        self.returncode: int | None = None
+        self._engine = engine
+
+    def poll(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0.001)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        if self.returncode is None:
+            self.returncode = self._engine.wait(timeout)
+            self._engine._status.close()  # Its pid may be used again.
+        return self.returncode
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
 class Engine:
     """A running engine. Leaving the context kills it."""
 
@@ -48,21 +83,14 @@ class Engine:
         self,
         first: msgspec.Struct | bytes,
         console: Path,
-        command: Sequence[str] = (sys.executable, "-m", "tuning.engines.meta_schedule"),
+        command: Sequence[str] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
         read, write = os.pipe()
         self.console = console
         with console.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, "--events-fd", str(write)],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                pass_fds=[write],
-                cwd=ROOT,
-                start_new_session=True,
-                env=env,
+            self.process: subprocess.Popen[bytes] | Forked = (
+                _cold(command or COLD, log, write, env) if command or not WARM else _warm(log, write)
             )
         os.close(write)
         self.events = os.fdopen(read, "rb")
@@ -117,6 +145,27 @@ class Engine:
         self.process.wait()
         assert self.process.stdin
         self.process.stdin.close()
+
+
+def _cold(
+    command: Sequence[str], log: IO[bytes], events: int, env: Mapping[str, str] | None
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*command, "--events-fd", str(events)],
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        pass_fds=[events],
+        cwd=ROOT,
+        start_new_session=True,
+        env=env,
+    )
+
+
+def _warm(log: IO[bytes], events: int) -> Forked:
+    engine = WARM[0].fork(log.fileno(), events)
+    assert engine, "the parent of engines doesn't answer"
+    return Forked(engine)
 
 
 def lines(work_dir: Path) -> list[Any]:

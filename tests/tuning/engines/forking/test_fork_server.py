@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.tuning.engines.forking.starting import CHANGES, MARKER
-from tests.tuning.engines.running import ROOT, Engine, start
+from tests.tuning.engines.running import COLD, ROOT, Engine, start
 from tuning.engines.forking import fork_server
 from tuning.engines.forking.fork_server import COPIES
 from tuning.engines.targets.resolving import kind_of
@@ -68,7 +68,7 @@ def test_an_engine_tunes_even_if_multiprocessing_differs(tmp_path: Path, monkeyp
         "from tests.tuning.engines.forking.starting import CHANGES\nCHANGES['another-signature']()\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
-    with Engine(start(tmp_path / "work"), tmp_path / "console") as engine:
+    with Engine(start(tmp_path / "work"), tmp_path / "console", COLD) as engine:
         assert engine.to_the_end() == Finished("budget")
     assert [trial.error for trial in engine.trials] == [None] * 8
     assert engine.console.read_text().count(LOGGED) == 1
@@ -76,7 +76,7 @@ def test_an_engine_tunes_even_if_multiprocessing_differs(tmp_path: Path, monkeyp
 
 @pytest.mark.tvm
 def test_an_engines_server_is_forked_with_this_python(tmp_path: Path) -> None:
-    with Engine(start(tmp_path / "work", trials_budget=1), tmp_path / "console") as engine:
+    with Engine(start(tmp_path / "work", trials_budget=1), tmp_path / "console", COLD) as engine:
         assert engine.to_the_end() == Finished("budget")
     assert LOGGED not in engine.console.read_text()
 

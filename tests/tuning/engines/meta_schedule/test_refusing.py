@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import platform
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests import models
-from tests.tuning.engines.running import ROOT, Engine, options, start
+from tests.tuning.engines.running import COLD, ROOT, Engine, options, start
 from tuning.engines.wire import protocol
 from tuning.engines.wire.protocol import Failed, ModelFile, NetworkSpec
 
@@ -83,8 +82,7 @@ def test_it_ignores_unknown_controls(tmp_path: Path) -> None:
 
 
 def test_it_prints_its_usage() -> None:
-    command = [sys.executable, "-m", "tuning.engines.meta_schedule"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    ended = subprocess.run(COLD, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert "--events-fd" in ended.stderr
 
@@ -95,7 +93,7 @@ def test_it_says_what_is_wrong_with_the_installed_versions(tmp_path: Path, monke
     shadow.mkdir(parents=True)
     (shadow / "METADATA").write_text("Metadata-Version: 2.1\nName: apache-tvm-ffi\nVersion: 0.1.15\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
-    with Engine(start(tmp_path / "work"), tmp_path / "console") as engine:
+    with Engine(start(tmp_path / "work"), tmp_path / "console", COLD) as engine:
         failed = engine.to_the_end()
     assert isinstance(failed, Failed)
     assert "apache-tvm-ffi 0.1.15 is installed" in failed.error

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.tuning.engines.running import Engine, latencies, options, start
+from tests.tuning.engines.running import COLD, Engine, latencies, options, start
 from tuning.engines.wire.protocol import Finished, Phase, TrialMeasured
 
 pytestmark = pytest.mark.tvm
@@ -43,7 +43,7 @@ def test_it_finishes_the_running_measurement_when_stopped(tmp_path: Path) -> Non
 
 
 def test_it_stops_while_it_loads(tmp_path: Path) -> None:
-    with Engine(start(tmp_path / "work"), tmp_path / "console") as engine:
+    with Engine(start(tmp_path / "work"), tmp_path / "console", COLD) as engine:
         _until_phase(engine, "loading")
         engine.stop()
         assert engine.to_the_end() == Finished("stopped")

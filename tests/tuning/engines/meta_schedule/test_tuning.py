@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests import models
-from tests.tuning.engines.running import Engine, latencies, options, start
+from tests.tuning.engines.running import COLD, Engine, latencies, options, start
 from tuning.engines.wire.protocol import VERSION, Finished, Hello, ModelFile, NetworkSpec, Phase, TasksExtracted
 
 pytestmark = pytest.mark.tvm
@@ -19,7 +19,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """A run that has ended. Its files are `work` and `console` in the same folder."""
     folder = tmp_path_factory.mktemp("tuned")
     given = start(folder / "work", options=options(strategy="evolutionary", trials_per_batch=8), keep_best=2)
-    with Engine(given, folder / "console") as engine:
+    with Engine(given, folder / "console", COLD) as engine:
         engine.to_the_end()
     return engine
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections import Counter
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def test_the_probe_describes_a_build(legacy_python: str, tmp_path: Path) -> None
     assert (board.bitstream, board.bitstreams) == ("stand_in.bit", ["other.bit"])
 
 
-def test_it_tunes_packed_convolutions(autotvm: Legacy) -> None:
+def test_it_tunes_packed_convolutions_and_repeats_none_when_it_is_resumed(autotvm: Legacy) -> None:
     with autotvm.run(start(autotvm, {"tasks": None}, trials_budget=16), **PATHS) as engine:
         tasks = engine.until(TasksExtracted).tasks
         assert engine.to_the_end() == Finished("budget")
@@ -73,33 +74,23 @@ def test_it_tunes_packed_convolutions(autotvm: Legacy) -> None:
     assert first[0] == "ext_dev -keys=vta,cpu -device=vta -model=sim_stand_in"
     assert first[1:3] == ["conv2d_packed.vta", json.loads(json.dumps(first[2]))]
 
-
-def test_failed_candidates_are_trials(autotvm: Legacy) -> None:
-    with autotvm.run(start(autotvm, trials_budget=12), **PATHS, VTA_STAND_IN_FAULT="compile") as engine:
+    with autotvm.run(start(autotvm, trials_done=16, trials_budget=20), **PATHS) as engine:
         assert engine.to_the_end() == Finished("budget")
-    failed = [trial for trial in engine.trials if trial.latency_s is None]
-    assert 0 < len(failed) < 12
-    assert all("Cannot match copy pattern of a stand-in" in str(trial.error) for trial in failed)
+    assert Counter(trial.task for trial in engine.trials) == {5: 2, 6: 2}
+    assert len(autotvm.lines()) == len(set(autotvm.candidates())) == 20
 
 
-@pytest.mark.parametrize(
-    ("fault", "kind", "said"),
-    [("crash", "run", "was killed by SIGSEGV"), ("hang", "run_timeout", "took longer than its timeout")],
-)
-def test_a_trial_that_breaks_its_process_breaks_no_other(fault: str, kind: str, said: str, autotvm: Legacy) -> None:
-    asked = start(autotvm, {"run_timeout_s": 2}, trials_budget=8)
-    with autotvm.run(asked, **PATHS, VTA_STAND_IN_FAULT=fault) as engine:
+def test_failed_candidates_are_trials_and_break_no_other(autotvm: Legacy, tmp_path: Path) -> None:
+    faults = {"VTA_STAND_IN_FAULT": "compile,crash,hang", "VTA_STAND_IN_LOG": str(tmp_path / "calls")}
+    with autotvm.run(start(autotvm, {"run_timeout_s": 2}, trials_budget=12), **PATHS, **faults) as engine:
         assert engine.to_the_end() == Finished("budget")
-    failed = [trial for trial in engine.trials if trial.latency_s is None]
-    assert 0 < len(failed) < 8, "the next process has another number, and only odd ones break"
-    assert {(trial.error_kind, said in str(trial.error)) for trial in failed} == {(kind, True)}
-
-
-def test_a_resumed_run_repeats_no_candidate(autotvm: Legacy) -> None:
-    for done in (0, 4):
-        with autotvm.run(start(autotvm, trials_done=done, trials_budget=done + 4), **PATHS) as engine:
-            assert engine.to_the_end() == Finished("budget")
-    assert len(autotvm.lines()) == len(set(autotvm.candidates())) == 8
+    measured = [trial for trial in engine.trials if "Cannot match copy pattern of a stand-in" not in str(trial.error)]
+    assert 3 <= len(measured) < 12
+    outcomes = [("run", "was killed by SIGSEGV"), ("run_timeout", "took longer than its timeout"), (None, "None")]
+    for (kind, said), trial in zip(cycle(outcomes), measured):
+        assert trial.error_kind == kind
+        assert said in str(trial.error)
+        assert (trial.latency_s is None) == (kind is not None)
 
 
 def test_what_cant_be_packed_is_the_networks_fault(autotvm: Legacy) -> None:
@@ -113,9 +104,9 @@ def test_what_cant_be_packed_is_the_networks_fault(autotvm: Legacy) -> None:
 @pytest.mark.parametrize(
     ("options", "programs"),
     [
-        ({}, ["reconfig_runtime", "program_fpga None"]),
         ({"vta_bitstream": "other.bit"}, ["reconfig_runtime", "program_fpga BIT"]),
-        ({"vta_program": False}, []),
+        pytest.param({}, ["reconfig_runtime", "program_fpga None"], marks=pytest.mark.rare),
+        pytest.param({"vta_program": False}, [], marks=pytest.mark.rare),
     ],
 )
 def test_boards_are_programmed_before_each_session(

@@ -1,7 +1,8 @@
 """A stand-in for a VTA build, for tests of the path around it: it has VTA's names and nothing of VTA.
 
 What it builds is plain code of this machine's CPU, so its times and its share of failures say nothing of VTA. Environment variables
-choose what it pretends: VTA_STAND_IN_TARGET, VTA_STAND_IN_FAULT (see `top`), VTA_STAND_IN_LOG (a file that notes calls).
+choose what it pretends: VTA_STAND_IN_TARGET, VTA_STAND_IN_FAULT (names with commas between: see `top` and `testing.simulator`),
+VTA_STAND_IN_LOG (a file that notes calls).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import tvm
 
 TARGET = os.environ.get("VTA_STAND_IN_TARGET", "sim")
+FAULTS = os.environ.get("VTA_STAND_IN_FAULT", "").split(",")
 
 
 class Env:
@@ -35,6 +37,12 @@ def note(text: str) -> None:
     if path := os.environ.get("VTA_STAND_IN_LOG"):
         with Path(path).open("a") as log:
             log.write(text + "\n")
+
+
+def noted(text: str) -> int:
+    """Note it, and return how often it was noted so far."""
+    note(text)
+    return Path(os.environ["VTA_STAND_IN_LOG"]).read_text().splitlines().count(text)
 
 
 def build(schedule: Any, args: Any, target_host: Any = None, **_: Any) -> Any:

@@ -1,10 +1,12 @@
 """The stand-in's simulator: a device `ext_dev` that is this machine's CPU.
 
-If VTA_STAND_IN_FAULT is `crash` or `hang`, so does every second process that measures on it.
+If VTA_STAND_IN_FAULT names `crash` and `hang`, the first process that measures on it crashes, the second hangs, the third works, and
+so on.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import time
@@ -13,20 +15,26 @@ from typing import Any
 import tvm
 
 LOADED_IN = os.getpid()
-FAULT = os.environ.get("VTA_STAND_IN_FAULT")
+vta: Any = importlib.import_module("vta")
+BROKEN = [fault for fault in ("crash", "hang") if fault in vta.FAULTS]
 
 
 def device() -> Any:
     """TVM asks each process for its device once."""
-    if os.getpid() != LOADED_IN and os.getpid() % 2:
-        if FAULT == "crash":
-            os.kill(os.getpid(), signal.SIGSEGV)
-        if FAULT == "hang":
-            time.sleep(3600)
+    if BROKEN and os.getpid() != LOADED_IN:
+        turn = vta.noted("measures") % (len(BROKEN) + 1)
+        if turn:
+            _break(BROKEN[turn - 1])
     return tvm.get_global_func("device_api.cpu")()
 
 
-if FAULT != "no_simulator":
+def _break(fault: str) -> None:
+    if fault == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    time.sleep(3600)
+
+
+if "no_simulator" not in vta.FAULTS:
     tvm.register_func("device_api.ext_dev", device, override=True)
 
 
