@@ -21,32 +21,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-import msgspec
 import tvm
 import zstandard
 from tvm.s_tir import meta_schedule as ms
 
 from tuning.engines.events import EventWriter
 from tuning.engines.measuring.outcomes import Failure, Timing
-from tuning.engines.wire.protocol import Candidate, Measured, Options, Pool, Slots
+from tuning.engines.wire.protocol import Candidate, Measured, Pool, Slots
 
 from .measurement import plain
 from .scheduler import NO_LIMIT
 from .search import Search
-from .strategies import MAX_POPULATION, POPULATION_PER_TRIAL
 from .trials import Trials
-
-MAX_BATCH = MAX_POPULATION // POPULATION_PER_TRIAL
-"""Up to this size a batch costs the search about as much for each candidate; beyond it, candidates are searched less well."""
-
-
-def sized(options: Options, pool: Pool) -> Options:
-    """The options with batches of at least as many candidates as the pool wants at once.
-
-    Each batch has a price of its own, such as training the cost model, and on many machines small ones come often.
-    """
-    batch = max(options.trials_per_batch, min(pool.slots, MAX_BATCH))
-    return msgspec.structs.replace(options, trials_per_batch=batch)
 
 
 @dataclass(frozen=True)

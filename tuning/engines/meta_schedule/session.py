@@ -24,11 +24,11 @@ from tuning.engines.wire.question import Reach
 from tuning.engines.wire.target_fields import TargetRefused
 from tuning.logs.meta_schedule import WORKLOADS, pad, record_lines, repair, workload_hashes
 
-from . import pooled
 from .controls import ControlReader
 from .loop import TuningConfig, tune
 from .pooled import CandidatesOut
 from .search import Search
+from .trial_budget import pooled_batch
 from .trials import Trials
 from .warm_start import PriorRecords
 
@@ -40,7 +40,8 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
     work_dir = Path(start.work_dir)
     work_dir.mkdir(parents=True, exist_ok=True)
     if start.pool:
-        start = msgspec.structs.replace(start, options=pooled.sized(start.options, start.pool))
+        batch = pooled_batch(start.options, start.pool.slots, start.trials_budget)
+        start = msgspec.structs.replace(start, options=msgspec.structs.replace(start.options, trials_per_batch=batch))
     _confine(start, work_dir)
     context = _fork_server(start)
     controls.watch()

@@ -18,6 +18,19 @@ from .plateau import Plateau
 ALPHA, WINDOW = 0.2, 3
 """As in TVM: the weight of a task's recent gain, and the number of batches that it is taken over."""
 
+MAX_POOLED_BATCH = 64
+"""Up to this size, the search's population grows with the batch (`strategies`), so a candidate costs about as much."""
+BATCHES = 10
+"""A search that learns less often than this from its budget finds less."""
+
+
+def pooled_batch(options: Options, slots: int, trials: int) -> int:
+    """Trials per batch where machines want so many candidates at once, for a budget of `trials`.
+
+    Each batch has a price of its own, such as training the cost model, and on many machines small ones come often.
+    """
+    return max(options.trials_per_batch, min(slots, MAX_POOLED_BATCH, trials // BATCHES))
+
 
 @dataclass
 class TaskProgress:

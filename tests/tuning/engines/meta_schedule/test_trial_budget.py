@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tuning.engines.meta_schedule.trial_budget import TrialBudget
+from tuning.engines.meta_schedule.trial_budget import TrialBudget, pooled_batch
 from tuning.engines.wire.protocol import Options
 
 Measure = Callable[[int, int], "float | None"]
@@ -153,3 +153,20 @@ def test_before_anything_is_measured_tasks_that_are_looked_ahead_take_turns() ->
         budget.progress[task].in_flight += 4
         tasks.append(task)
     assert tasks == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "slots", "trials", "batch"),
+    [
+        (16, 8, 1000, 16),
+        (16, 40, 1000, 40),
+        (16, 500, 5000, 64),
+        (128, 40, 1000, 128),
+        (16, 40, 64, 16),
+        (4, 40, 64, 6),
+    ],
+)
+def test_batches_grow_with_the_pool_as_far_as_the_budget_allows(
+    asked: int, slots: int, trials: int, batch: int
+) -> None:
+    assert pooled_batch(Options(trials_per_batch=asked), slots, trials) == batch
