@@ -27,6 +27,7 @@ from tuning.notify.announce import announce_compilation
 from tuning.reads.artifacts import compiler_of
 from tuning.reads.console import last_lines
 from tuning.storage import Away, Moved, store
+from tuning.storage.local import remove_here
 from tuning.wording import internal_error
 
 from .best_records import best_records
@@ -66,6 +67,8 @@ def carry_out(compilation: Compilation, shutdown: threading.Event) -> str:
         raise
     finally:
         compilation.remove_unpublished()
+        if store().is_shared:
+            remove_here(compilation.folder)  # What counts is stored.
         announce_compilation(compilation.pk)
     return Compilation.objects.filter(pk=compilation.pk).values_list("status", flat=True).first() or "gone"
 

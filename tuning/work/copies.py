@@ -12,6 +12,7 @@ from pathlib import Path
 from tuning.logs.meta_schedule import WORKLOADS
 from tuning.models import Run
 from tuning.storage import store
+from tuning.storage.local import remove_here
 
 PIECE_BYTES = 4 << 20
 SOME_LINES = 1000
@@ -136,5 +137,15 @@ class RecordCopy:
 
 def bring(run: Run) -> None:
     """Make the run's folder what is stored, unless it is ahead of it: another machine may have gone on meanwhile. Raises `OSError`."""
-    for path in (run.record_file, run.work_dir / WORKLOADS, run.console_log):
+    for path in _files(run):
         store().restore(path)
+
+
+def release(run: Run) -> None:
+    """Remove the run's folder if everything in it is stored: the copy would outlive a run that another machine removes."""
+    if all(store().stored(path) == (path.stat().st_size if path.exists() else 0) for path in _files(run)):
+        remove_here(run.work_dir)
+
+
+def _files(run: Run) -> tuple[Path, ...]:
+    return run.record_file, run.work_dir / WORKLOADS, run.console_log

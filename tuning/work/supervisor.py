@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -28,7 +29,7 @@ from tuning.notify.announce import announce, announce_status
 from tuning.storage import Moved, store
 from tuning.wording import internal_error
 
-from .copies import Growing, RecordCopy, bring
+from .copies import Growing, RecordCopy, bring, release
 from .engine_process import BadEvent, EngineProcess
 from .failures import death_notice, nothing_valid
 from .recorder import EngineMisbehaved, LeaseLost, Recorder
@@ -46,8 +47,8 @@ STOP_GRACE_S = 15.0
 SHUTDOWN_GRACE_S = 5.0
 """The same at shutdown. `up` and Docker kill a worker after 10 s, and by then the run's end must be stored."""
 RETRY_S = 2.0
-PRINT_S = 0.5
-"""How often new output of the engine is stored, for pages that another machine serves."""
+PRINT_S = 0.3
+"""How often, at most, new output of the engine is stored, for pages that another machine serves."""
 COUNT_S = 5.0
 """How often the metrics learn how long the run has been tuned, and how fast its trials were recorded."""
 
@@ -92,6 +93,9 @@ class _Supervision:
         self._patiently(lambda: announce_status(self.run))
         while (status := self._end(*self._tune())) is None:
             self.recorder = self._patiently(self._new_recorder)
+        if self.is_shared:
+            with suppress(*DATABASE_OUTAGE):
+                release(self.run)
         return status
 
     def _new_recorder(self) -> Recorder:

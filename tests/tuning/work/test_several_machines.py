@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+import errno
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tuning.engines.wire.protocol import VERSION, Finished, Hello
 from tuning.models import Run, StoredFile
 from tuning.reads.console import console
 from tuning.reads.downloads import record_file
-from tuning.storage import Store
+from tuning.storage import Away, Store
 from tuning.work import copies, supervisor
 from tuning.work.copies import RecordCopy
 from tuning.work.recorder import Recorder
@@ -72,16 +73,14 @@ def test_another_machine_shows_what_is_going_on(interrupted: Run, shared: Store,
 
 
 def test_another_machine_goes_on_and_no_trial_is_lost(interrupted: Run, shared: Store, machine: On, play: Play) -> None:
-    here = interrupted.work_dir
+    assert not interrupted.work_dir.exists(), "all of it is stored"
     there = machine("there")
-    shutil.rmtree(here)
     play(HELLO, extracted(1), printed("from there"), *steps(*LATENCIES), Finished("budget"))
     run = tune(resume(interrupted))
     assert (run.status, run.trials_done) == ("finished", 5)
     assert list(run.trials.values_list("latency_s", flat=True)) == list(LATENCIES)
     assert lines(run, shared) == expected(*LATENCIES)
-    assert run.record_file.is_relative_to(there)
-    assert run.record_file.read_text().splitlines() == expected(*LATENCIES)
+    assert list((there / "runs").iterdir()) == []
     machine("a third one")
     assert console(run)["text"] == "from here\nfrom there\n"
 
@@ -90,6 +89,7 @@ def test_records_that_were_measured_after_the_machine_was_lost_are_replaced(
     interrupted: Run, shared: Store, machine: On, play: Play
 ) -> None:
     """Here, a record was written that nobody heard of. Meanwhile the run went on elsewhere."""
+    copies.bring(interrupted)
     with interrupted.record_file.open("a") as file:
         file.write("[0,a record of which nobody heard]\n")
     machine("there")
@@ -98,26 +98,29 @@ def test_records_that_were_measured_after_the_machine_was_lost_are_replaced(
     machine("here")
     play(HELLO, extracted(1), *steps(*LATENCIES), Finished("budget"))
     run = tune(resume(Run.objects.get(pk=interrupted.pk)))
-    assert run.record_file.read_text().splitlines() == lines(run, shared) == expected(*LATENCIES)
+    assert lines(run, shared) == expected(*LATENCIES)
 
 
 def test_a_record_that_only_this_machine_has_is_recovered(interrupted: Run, shared: Store, play: Play) -> None:
+    copies.bring(interrupted)
     with interrupted.record_file.open("a") as file:
         file.write(f"{expected(LATENCIES[3])[0]}\n[0,half a li")
     play(HELLO, extracted(1), *steps(*LATENCIES[:4]), {"do": "kill"})
     run = tune(resume(interrupted))
     assert run.trials_done == 4
     assert lines(run, shared) == expected(*LATENCIES[:4]), "a line without its end isn't stored"
+    assert run.record_file.exists(), "it is ahead of the store"
 
 
 def test_files_of_a_run_from_before_they_were_shared_are_stored_with_its_next_trial(
     interrupted: Run, shared: Store, play: Play
 ) -> None:
+    copies.bring(interrupted)
     StoredFile.objects.all().delete()
     assert lines(interrupted, shared) == expected(*LATENCIES[:3]), "until then they are read where they are"
     play(HELLO, extracted(1), *steps(*LATENCIES), Finished("budget"))
     run = tune(resume(interrupted))
-    assert StoredFile.objects.get(pk__endswith=run.record_file.name).size == run.record_file.stat().st_size
+    assert shared.stored(run.record_file) > 0
     assert lines(run, shared) == expected(*LATENCIES)
 
 
@@ -183,6 +186,32 @@ def test_a_supervisor_whose_run_was_taken_stores_nothing_over_it(
     supervise(run, threading.Event())
     with shared.opened(run.console_log) as file:
         assert file.read() == b"another's\n"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+        Away("The bucket lab (TUNEBOARD_STORAGE) can't be used: timed out"),
+    ],
+    ids=["full disk", "store away"],
+)
+def test_a_machine_that_cant_get_the_files_says_why_and_another_goes_on(
+    interrupted: Run, shared: Store, machine: On, play: Play, error: OSError
+) -> None:
+    def fail(*_: Any) -> None:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tuning.storage.shared.shutil.copyfileobj", fail)
+        run = tune(resume(interrupted))
+    assert (run.status, run.trials_done) == ("failed", 3)
+    assert str(error.strerror or error) in str(run.error)
+    assert lines(run, shared) == expected(*LATENCIES[:3])
+    machine("there")
+    play(HELLO, extracted(1), *steps(*LATENCIES), Finished("budget"))
+    assert tune(resume(run)).status == "finished"
+    assert lines(run, shared) == expected(*LATENCIES)
 
 
 def test_all_records_are_downloaded_from_any_machine(shared: Store, machine: On) -> None:
