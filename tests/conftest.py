@@ -103,7 +103,7 @@ def uses_database(item: pytest.Item) -> bool:
 def is_everyday(item: pytest.Item) -> bool:
     """Whether it runs without `--all`: browsers and TVM behave alike on both databases, so few such tests run on both."""
     if _on_postgresql():
-        return _has(item, "both_databases") or not any(_has(item, mark) for mark in SLOW_MARKS)
+        return _has(item, "both_databases") or not any(_has(item, mark) for mark in (*SLOW_MARKS, "one_database"))
     return not _has(item, "rare")
 
 

@@ -19,6 +19,8 @@ from dashboard.models import ApiToken
 from tests.sockets import Socket
 from tests.world import make_user, measured_run
 
+pytestmark = pytest.mark.one_database
+
 PUBLIC = {
     "/sign-in/": "shows the form",
     "/login/": "refuses what isn't a valid one-time URL",

@@ -38,6 +38,7 @@ def test_it_prints_a_token_and_nothing_else() -> None:
     assert owner.username == "robot"
 
 
+@pytest.mark.one_database
 def test_it_works_on_a_machine_that_was_never_migrated(tmp_path: Path, project_root: Path) -> None:
     """Several concurrent calls each issue a token, with nothing else on stdout."""
     env = environment(tmp_path / "var", f"sqlite:///{tmp_path / 'new.sqlite3'}")
@@ -51,6 +52,7 @@ def test_it_works_on_a_machine_that_was_never_migrated(tmp_path: Path, project_r
     assert all(re.fullmatch(r"tb_[\w-]{43}\n", out) for out, _ in said)
 
 
+@pytest.mark.one_database
 def test_it_reports_in_one_line_that_the_database_is_down(tmp_path: Path, project_root: Path) -> None:
     env = environment(tmp_path / "var", "postgres://x:secret@127.0.0.1:9/x")
     command = [sys.executable, "manage.py", "create_token", "ann"]

@@ -34,7 +34,7 @@ from tests.test_audited import NEW_PASSWORD
 from tests.world import make_user
 from tuning.models import AuditEntry
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 ELSEWHERE = ["https://evil.example/", "//evil.example", "javascript:alert(1)", "http://testserver.evil.example/"]
 
 

@@ -35,6 +35,7 @@ BEGINNING = (HELLO, extracted(1), trial(0))
 FAKE = "tests.fake_engine"
 pytestmark = [
     pytest.mark.django_db(transaction=True),
+    pytest.mark.one_database,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="warm parents need Linux"),
 ]
 
