@@ -45,7 +45,7 @@ def build(network: NetworkSpec, target: dict[str, Any], records: Iterable[BestRe
 def prove(network: NetworkSpec, target: dict[str, Any], folder: Path, **more: Any) -> Proven:
     """Raises `Refused`."""
     question = Prove(
-        network=network, target=target, folder=str(folder), seed=1, benchmark_s=1.0, quietly=False, **more, **LIMITS
+        network=network, target=target, folder=str(folder), seed=1, benchmark_s=0.3, quietly=False, **more, **LIMITS
     )
     proven = asked("tuning.engines.oneshot.proving", question, Proven)
     assert isinstance(proven, Proven)

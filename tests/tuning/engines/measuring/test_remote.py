@@ -23,7 +23,7 @@ from tuning.engines.wire import tracker
 from tuning.engines.wire.protocol import Failed, Finished, NetworkSpec, Remote, Start, TrialMeasured
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
-TRIALS = 8
+TRIALS = 6
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_a_killed_device_neither_loses_nor_doubles_a_trial(devices: RpcDevices, 
     devices.add(2)
     devices.wait_until_there_are(2)
     work_dir = tmp_path / "work"
-    slow = options(min_repeat_ms=2000)
+    slow = options(min_repeat_ms=1000)
     with Engine(remote_start(devices, work_dir, options=slow), tmp_path / "console") as engine:
         engine.until(TrialMeasured, nth=2)
         devices.wait_until_it_measures(0)

@@ -20,7 +20,7 @@ from tests.tuning.engines.compiling import best, build, prove, target_of
 from tests.tuning.engines.running import Engine, start
 from tests.tuning.engines.trackers import KEY, RpcDevices
 from tuning.engines.oneshot import linking
-from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Built
+from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Built, Proven
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import NetworkSpec, Remote
 
@@ -63,8 +63,12 @@ def test_the_manifest_says_what_the_library_is(made: Any) -> None:
     assert manifest["library"] == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def test_the_library_is_verified_and_benchmarked(made: Any) -> None:
-    proven = prove(MLP, made.target, made.folder)
+@pytest.fixture(scope="module")
+def proven(made: Any) -> Proven:
+    return prove(MLP, made.target, made.folder)
+
+
+def test_the_library_is_verified_and_benchmarked(proven: Proven) -> None:
     assert proven.verified
     assert proven.max_rel_error is not None
     assert proven.max_rel_error < 1e-5
@@ -72,9 +76,8 @@ def test_the_library_is_verified_and_benchmarked(made: Any) -> None:
     assert (proven.onnxruntime is None) == (proven.without_onnxruntime is not None)
 
 
-def test_it_is_compared_with_onnxruntime_if_that_is_installed(made: Any) -> None:
+def test_it_is_compared_with_onnxruntime_if_that_is_installed(proven: Proven) -> None:
     runtime = pytest.importorskip("onnxruntime")
-    proven = prove(MLP, made.target, made.folder)
     assert proven.onnxruntime == runtime.__version__
     assert len(proven.rounds["onnxruntime"]) == len(proven.rounds["tuned"])
 
