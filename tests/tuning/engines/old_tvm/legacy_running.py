@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from tests.tuning.engines.running import Engine
 from tuning.engines.wire.legacy import OPTIONS, RECORDS, LegacyEngine, LegacyStart, relay_spec
 from tuning.engines.wire.protocol import NetworkSpec
@@ -22,6 +24,10 @@ FAST: dict[str, dict[str, Any]] = {
     },
     "autotvm": {"tuner": "random"},
 }
+EVERYDAY = pytest.mark.parametrize(
+    "legacy", ["autotvm", pytest.param("auto_scheduler", marks=pytest.mark.rare)], indirect=True
+)
+"""For what `tests/tuning/work/test_legacy_runs.py` tests every day with both engines, from the supervisor's side."""
 TWO = [1, 3]
 """Two tasks, which both engines find in the MLP."""
 

@@ -7,7 +7,7 @@ import pytest
 from tests.tuning.engines.running import Engine
 from tuning.engines.wire.protocol import Failed, Finished, TasksExtracted, TrialMeasured
 
-from .legacy_running import Legacy
+from .legacy_running import EVERYDAY, Legacy
 
 pytestmark = pytest.mark.tvm
 
@@ -16,6 +16,7 @@ def _tasks(engine: Engine) -> list[object]:
     return [event.tasks for event in engine.seen if isinstance(event, TasksExtracted)]
 
 
+@EVERYDAY
 def test_no_trial_is_lost_or_doubled_by_kill_9(legacy: Legacy) -> None:
     with legacy.run(legacy.start(trials_budget=6)) as first:
         first.until(TrialMeasured, nth=3)
