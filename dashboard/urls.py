@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
+from django.views.decorators.http import require_safe
 from django.views.generic import RedirectView
 
 from dashboard.views import (
     account,
     compilations,
-    devices,
     health,
     imports,
     launch,
     library,
+    machines,
     metrics,
     networks,
     session,
@@ -66,8 +67,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("extractions/<int:pk>/", networks.extraction_panel, name="extraction_panel"),
     path("library/", library.library_page, name="library"),
     path("library/<slug:shash>/", library.workload_page, name="workload_page"),
-    path("devices/", devices.device_page, name="device_page"),
-    path("devices/figures/", devices.device_figures, name="device_figures"),
+    path("machines/", machines.machine_page, name="machine_page"),
+    path("machines/trackers/figures/", machines.tracker_figures, name="tracker_figures"),
+    path("machines/<str:name>/drain/", machines.machine_drain, name="machine_drain"),
+    path("machines/<str:name>/resume/", machines.machine_resume, name="machine_resume"),
+    path("machines/<str:name>/forget/", machines.machine_forget, name="machine_forget"),
+    path("devices/", require_safe(RedirectView.as_view(pattern_name="machine_page"))),
     path("admin/audit/", audit.audit_page, name="audit_page"),
     path("admin/audit/entries.csv", audit.audit_csv, name="audit_csv"),
     path("webhooks/", webhooks.webhook_page, name="webhook_page"),

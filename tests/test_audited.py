@@ -19,7 +19,7 @@ from django.utils import timezone
 from dashboard.accounts import one_time_login_url
 from dashboard.models import ApiToken
 from tests.test_anonymous import UNSAFE, every_operation, every_path
-from tests.world import TARGET, make_compilation, make_network, make_run, make_user, measured_run, publish
+from tests.world import TARGET, make_compilation, make_machine, make_network, make_run, make_user, measured_run, publish
 from tuning.actions import curation, members, projects
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
@@ -127,6 +127,14 @@ def log() -> Body:
     return {"files": SimpleUploadedFile("a.json", b"{}")}
 
 
+def machine() -> str:
+    return make_machine("lab-2").name
+
+
+def drained() -> str:
+    return make_machine("lab-2", draining_at=timezone.now()).name
+
+
 API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "POST /api/v1/networks": (lambda: 0, model, "network.upload"),
     "DELETE /api/v1/networks/1": (uploaded, {}, "network.delete"),
@@ -160,6 +168,9 @@ API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "DELETE /api/v1/projects/1/members/1": (member, {}, "member.remove"),
     "POST /api/v1/tokens": (lambda: 0, {"name": "ci", "scope": "read"}, "token.create"),
     "DELETE /api/v1/tokens/1": (token, {}, "token.revoke"),
+    "POST /api/v1/machines/1/drain": (machine, {}, "machine.drain"),
+    "POST /api/v1/machines/1/resume": (drained, {}, "machine.resume"),
+    "POST /api/v1/machines/1/forget": (drained, {}, "machine.forget"),
 }
 """By operation: what makes its object and returns the object's id, the body, and the action that is recorded."""
 PAGES: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
@@ -196,6 +207,9 @@ PAGES: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "/account/sign-out/": (lambda: 0, {}, "person.sign_out_everywhere"),
     "/sign-in/": (lambda: 0, {"username": "a-admin", "password": "correct horse"}, "person.sign_in"),
     "/sign-out/": (lambda: 0, {}, "person.sign_out"),
+    "/machines/x/drain/": (machine, {}, "machine.drain"),
+    "/machines/x/resume/": (drained, {}, "machine.resume"),
+    "/machines/x/forget/": (drained, {}, "machine.forget"),
     "/login/": (lambda: 0, {}, "person.sign_in"),
 }
 

@@ -27,6 +27,7 @@ from tests.world import (
     TARGET,
     make_compilation,
     make_extraction,
+    make_machine,
     make_network,
     make_run,
     make_user,
@@ -43,6 +44,7 @@ from tuning.models import Compilation, Delivery, Extraction, Import, Membership,
 from tuning.queue import jobs
 from tuning.reads import showing
 from tuning.reads.library import is_known, tvm
+from tuning.reads.machines.listing import machines
 from tuning.work import inspection
 from tuning.work.warm_start import warm_start
 
@@ -130,8 +132,11 @@ LISTS = {
     "GET /networks/script/",
 }
 """What shows things of the user's projects, or nothing of any."""
-DEVICES = {"GET /devices/", "GET /devices/figures/", "GET /api/v1/devices"}
-"""Everybody sees that a device is busy, but not with what."""
+MACHINES = {
+    *(f"GET /machines/{part}" for part in ("", "trackers/figures/")),
+    *(f"GET /api/v1/{part}" for part in ("devices", "machines", "machines/1")),
+}
+"""Everybody sees that a machine is busy, but not with what."""
 ASKING = {
     "POST /runs/act/",
     "POST /runs/new/",
@@ -152,6 +157,8 @@ OF_SITE = {
     *(f"GET /admin/{part}" for part in ("audit/", "audit/entries.csv", "metrics/", "metrics/figures/", "people/")),
     "GET /admin/system/",
     "GET /admin/people/1/",
+    *(f"POST /machines/x/{act}/" for act in ("drain", "resume", "forget")),
+    *(f"POST /api/v1/machines/1/{act}" for act in ("drain", "resume", "forget")),
     "POST /admin/projects/create/",
     "POST /admin/projects/1/delete/",
     "POST /api/v1/projects",
@@ -337,7 +344,7 @@ def every_route() -> set[str]:
 
 def test_it_knows_every_route() -> None:
     """A new route needs a line in one of these sets: who may learn what by it?"""
-    known = [OF_PROJECT, OF_PROJECT_ITSELF, LISTS, DEVICES, ASKING, OF_SITE, OWN_ACCOUNT, PUBLIC]
+    known = [OF_PROJECT, OF_PROJECT_ITSELF, LISTS, MACHINES, ASKING, OF_SITE, OWN_ACCOUNT, PUBLIC]
     assert sum(map(len, known)) == len(set.union(*known))
     assert every_route() == set.union(*known)
 
@@ -403,15 +410,18 @@ def test_nothing_changes_for_a_stranger_when_another_project_is_filled(stranger:
     assert any("own-run" in text for text in keep.values())
 
 
-def test_a_device_is_busy_but_nobody_says_with_what(stranger: Client) -> None:
+def test_a_machine_is_busy_but_nobody_says_with_what(stranger: Client) -> None:
     add_veiled("cpu")
-    for name in sorted(DEVICES):
+    machine = make_machine("1")
+    Run.objects.filter(pk=6).update(machine=machine)
+    assert [one["name"] for one in machines(None)["machines"][0]["work"]] == ["veiled-more"]
+    for name in sorted(MACHINES):
         if is_api(name) or not has_token(stranger):
             text = said(ask(stranger, name))
             assert text.startswith("200"), name
             assert "veiled" not in text, name
     if not has_token(stranger):
-        assert "a run of another project" in said(ask(stranger, "GET /devices/"))
+        assert "a run of another project" in said(ask(stranger, "GET /machines/"))
 
 
 def test_only_admins_of_the_site_see_what_is_about_all_of_it(stranger: Client) -> None:
@@ -427,7 +437,7 @@ def test_only_admins_of_the_site_see_what_is_about_all_of_it(stranger: Client) -
 def test_whoever_is_in_no_project_sees_nothing(client: Client) -> None:
     add_veiled()
     client.force_login(User.objects.create_user("nobody"))
-    for name in sorted(OF_PROJECT | LISTS | DEVICES | ASKING | OF_SITE):
+    for name in sorted(OF_PROJECT | LISTS | MACHINES | ASKING | OF_SITE):
         if name == "GET /":
             continue
         response = ask(client, name)

@@ -16,7 +16,7 @@ from ninja.renderers import BaseRenderer
 from dashboard.accounts import VIEW
 from dashboard.http.errors import CODES
 
-from . import audit, compare, compilations, devices, downloads, library, networks, people, projects, runs
+from . import audit, compare, compilations, downloads, library, machines, networks, people, projects, runs
 from .auth import needs
 from .errors import handle_errors
 from .incoming import imports, streams
@@ -71,7 +71,7 @@ api.add_router("", downloads.router)
 api.add_router("", imports.router)
 api.add_router("", library.router)
 api.add_router("", compilations.router)
-api.add_router("", devices.router)
+api.add_router("", machines.router)
 api.add_router("", audit.router)
 api.add_router("", people.router)
 api.add_router("", projects.router)

@@ -21,6 +21,7 @@ from dashboard.accounts import (
     DELETE_NETWORK,
     DELETE_PROJECT,
     LAUNCH,
+    MANAGE_MACHINES,
     MANAGE_PEOPLE,
     MANAGE_PROJECT,
     SEE_AUDIT,
@@ -50,6 +51,7 @@ WHAT = {
     MANAGE_PROJECT: "change projects and their members",
     DELETE_PROJECT: "delete projects",
     VIEW_PEOPLE: "look at people",
+    MANAGE_MACHINES: "drain, resume or forget machines",
     MANAGE_PEOPLE: "invite people, change their roles, deactivate or reactivate them",
 }
 

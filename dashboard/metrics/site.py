@@ -124,6 +124,15 @@ def _site(state: State) -> Iterator[Metric]:
     )
     yield from _queues(state.queues)
     yield from _devices(state.devices)
+    yield _gauges(
+        "tuneboard_machines", "Machines by state; one is lost if it wasn't heard of for 30 s.", "state", state.machines
+    )
+    yield _gauges(
+        "tuneboard_machine_silence_seconds",
+        "Time since the machine was heard of, which is every 5 s; after 30 s it is lost.",
+        "machine",
+        state.silences,
+    )
     if state.swept_at is not None:
         yield _gauge(
             "tuneboard_sweep_age_seconds",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -114,6 +114,12 @@ def bytes_label(size: int | None) -> str:
 @register.filter
 def pretty_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+@register.filter
+def get(values: Mapping[str, Any], key: str) -> Any:
+    """What a mapping has under a key that a template can't write after a dot; None if it has nothing."""
+    return values.get(key)
 
 
 @register.filter

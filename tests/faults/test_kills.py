@@ -127,7 +127,7 @@ class Chaos:
             (folder,) = self.site.var.glob(f"runs/{run['id']}-*")
             assert len((folder / "database_tuning_record.json").read_text().splitlines()) == TRIALS
             assert not (folder / "artifacts").exists()
-        for path in ("/runs/", f"/runs/{self.runs[0]}/", "/devices/", "/library/"):
+        for path in ("/runs/", f"/runs/{self.runs[0]}/", "/machines/", "/library/"):
             assert self.page(path) == 200, path
 
     def page(self, path: str) -> int:

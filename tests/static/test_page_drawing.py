@@ -138,13 +138,30 @@ def test_the_first_invalid_field_is_focused_and_described_by_its_error(live_site
         expect(field).to_have_accessible_description(re.compile(re.escape(message.inner_text())))
 
 
-def test_the_devices_page_polls(live_site: LiveSite, signed_in: Page) -> None:
+LOST = """
+from datetime import timedelta
+from django.utils import timezone
+from tests.world import make_machine
+make_machine("of-the-page", heartbeat_at=timezone.now() - timedelta(hours=2))
+"""
+
+
+def test_the_machines_page_shows_who_comes_and_asks_before_something_ends(live_site: LiveSite, signed_in: Page) -> None:
     said: list[str] = []
     signed_in.on("console", lambda message: said.append(message.text))
     signed_in.goto(f"{live_site.url}/devices/")
-    for _ in range(2):
-        with signed_in.expect_response(lambda answer: "hx-request" in answer.request.headers) as asked:
-            pass
-        assert asked.value.ok
-        expect(signed_in.locator("tr[data-device=cpu]")).to_be_visible()
+    signed_in.wait_for_url("**/machines/")
+    expect(signed_in.locator("[data-machine]")).to_have_count(1)
+    live_site.manage("shell", "-v", "0", "--no-imports", "-c", LOST)
+    came = signed_in.locator("[data-machine=of-the-page]")
+    expect(came).to_contain_text("last heard of 2 h ago", timeout=LONG_MS)
+    came.get_by_role("button", name="Forget").click()
+    asked = signed_in.locator("[data-role=forget-dialog]")
+    expect(asked).to_contain_text("Forget of-the-page?")
+    asked.get_by_role("button", name="Keep it").click()
+    expect(asked).to_be_hidden()
+    came.get_by_role("button", name="Forget").click()
+    asked.get_by_role("button", name="Forget", exact=True).click()
+    expect(signed_in.locator("[data-role=message]")).to_contain_text("of-the-page is forgotten.")
+    expect(came).to_have_count(0)
     assert said == []

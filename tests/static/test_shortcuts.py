@@ -89,7 +89,7 @@ def test_the_overlay_lists_the_shortcuts_of_the_page(live_site: LiveSite, signed
 def test_key_sequences_open_pages(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/")
-    for keys, path in (("gn", "networks"), ("gl", "library"), ("gd", "devices"), ("gr", "runs"), ("n", "runs/new")):
+    for keys, path in (("gn", "networks"), ("gl", "library"), ("gm", "machines"), ("gr", "runs"), ("n", "runs/new")):
         press(page, *keys)
         page.wait_for_url(f"{live_site.url}/{path}/")
     count_clicks(page)

@@ -121,17 +121,28 @@ class InterpreterDict(TypedDict):
     vta: VtaDict | None
 
 
-class DevicesDict(TypedDict):
-    local: list[DeviceDict]
+class BesideDict(TypedDict):
     trackers: list[TrackerDict]
     interpreters: list[InterpreterDict]
+
+
+class DevicesDict(BesideDict):
+    local: list[DeviceDict]
 
 
 def devices(user: User | None) -> DevicesDict:
     """All devices and their current state, as far as it is the user's to know; asks each tracker."""
     work = _work(user)
+    return {"local": [_device(name, work) for name in _local(work)], **_beside(work)}
+
+
+def beside_machines(user: User | None) -> BesideDict:
+    """Only what belongs to no machine: trackers, each of which is asked, and interpreters."""
+    return _beside(_work(user, f"{REMOTE}:") if settings.TRACKERS else _Work([], [], set()))
+
+
+def _beside(work: _Work) -> BesideDict:
     return {
-        "local": [_device(name, work) for name in _local(work)],
         "trackers": [_tracker(name, address, work) for name, address in settings.TRACKERS.items()],
         "interpreters": [_interpreter(name, interpreters.look(name)) for name in settings.LEGACY_PYTHON],
     }
@@ -199,10 +210,13 @@ class _Work(NamedTuple):
         return {run.device for run in self.runs} | {proof.device for proof in self.proofs}
 
 
-def _work(user: User | None) -> _Work:
+def _work(user: User | None, device: str = "") -> _Work:
+    """On all devices whose name begins like this."""
     order = ("queued_at", "pk")
-    runs = list(Run.objects.filter(status__in=(Run.Status.QUEUED, *Run.LIVE)).order_by(*order))
-    proofs = list(Compilation.objects.proving().select_related("run").order_by(*order))
+    busy = Run.objects.filter(status__in=(Run.Status.QUEUED, *Run.LIVE))
+    runs = list(busy.filter(device__startswith=device).order_by(*order))
+    proving = Compilation.objects.proving().filter(run__device__startswith=device)
+    proofs = list(proving.select_related("run").order_by(*order))
     keys = {run.pk for run in runs} | {proof.run_id for proof in proofs}
     return _Work(runs, proofs, set(Run.objects.seen_by(user).filter(pk__in=keys).values_list("pk", flat=True)))
 

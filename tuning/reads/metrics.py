@@ -14,6 +14,8 @@ from django.utils import timezone
 from tuning.engines.wire.protocol import ErrorKind
 from tuning.models import Beat, Compilation, Delivery, Extraction, Run, Tally, measures_on
 
+from .machines import listing
+
 KINDS: tuple[str, ...] = get_args(ErrorKind)
 """All kinds of errors that a trial can fail with."""
 COMPILE, EXTRACT, WEBHOOK = "compile", "extract", "webhook"
@@ -54,6 +56,10 @@ class State(NamedTuple):
     devices: dict[str, Device]
     swept_at: datetime | None
     """None if the sweep was never done."""
+    machines: dict[str, int]
+    """How many are in each state."""
+    silences: dict[str, float]
+    """By machine, seconds since it was heard of."""
 
 
 class Timeline(NamedTuple):
@@ -68,7 +74,7 @@ class Timeline(NamedTuple):
 
 
 def state() -> State:
-    """Read the state in about ten short queries."""
+    """Read the state in about fifteen short queries."""
     queues, busy = _queues(), _busy()
     return State(
         runs=_runs(),
@@ -77,6 +83,8 @@ def state() -> State:
         queues=queues,
         devices=_devices(busy, queues),
         swept_at=Beat.objects.filter(name=Beat.SWEEP).values_list("at", flat=True).first(),
+        machines=listing.states(),
+        silences=listing.silences(),
     )
 
 

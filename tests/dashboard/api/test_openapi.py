@@ -20,6 +20,7 @@ from tests.live import LiveSite
 from tests.world import (
     make_compilation,
     make_extraction,
+    make_machine,
     make_run,
     make_user,
     measured_run,
@@ -166,7 +167,7 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
         remarks=[{"file": "a.json", "line": 1, "text": "version v0.9 is unknown"}],
     )
     BadLine.objects.create(imported_by=imported, file="a.json", line=2, reason="it is torn")
-    client, admin = Client(), make_user("admin")
+    client, admin, machine = Client(), make_user("admin"), make_machine()
     client.force_login(admin)
     ApiToken.issue(admin)
 
@@ -182,6 +183,7 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
                 "import_id": imported.pk,
                 "compilation_id": compilation.pk,
                 "project_id": run.project_id,
+                "name": machine.name,
             }
             keys["workload_hash"] = run.tasks.values_list("workload_hash", flat=True)[0]
             others = {"/api/v1/compare": f"{run.pk},{make_run().pk}", "/api/v1/records": str(run.pk)}

@@ -15,7 +15,7 @@ from django.test import Client
 from prometheus_client import parser
 
 from dashboard.metrics import site
-from tests.world import measured_run
+from tests.world import make_machine, measured_run
 from tuning.actions import sweeping
 
 pytestmark = pytest.mark.django_db
@@ -28,6 +28,7 @@ def families(settings: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(site, "CACHED_S", -1.0)
     settings.METRICS_FROM = [ip_network("127.0.0.1")]
     measured_run()
+    make_machine()
     sweeping.sweep()
     text = Client().get("/metrics").content.decode()
     read = parser.text_string_to_metric_families(text)

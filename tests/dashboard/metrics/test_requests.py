@@ -88,11 +88,11 @@ async def test_an_error_counts_as_one(viewer: Client, monkeypatch: pytest.Monkey
     def broken(*_: Any) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("tuning.reads.device_status.devices", broken)
-    before = count("device_page", status="5xx")
-    assert await ask("/devices/", client=viewer) == 500
-    assert count("device_page", status="5xx") == before + 1
-    (page,) = [one for one in served().routes if one.route == "device_page"]
+    monkeypatch.setattr("tuning.reads.device_status.beside_machines", broken)
+    before = count("machine_page", status="5xx")
+    assert await ask("/machines/", client=viewer) == 500
+    assert count("machine_page", status="5xx") == before + 1
+    (page,) = [one for one in served().routes if one.route == "machine_page"]
     assert page.broken >= 1
 
 

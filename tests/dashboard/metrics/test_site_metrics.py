@@ -23,6 +23,7 @@ from tests.world import (
     claimed,
     make_compilation,
     make_extraction,
+    make_machine,
     make_network,
     make_run,
     make_tasks,
@@ -222,6 +223,15 @@ def test_it_speaks_openmetrics_to_who_asks_for_it() -> None:
     read = read_openmetrics(answer.content.decode())  # type: ignore[no-untyped-call]
     families = {family.name: family for family in read}
     assert families["tuneboard_trials"].type == "counter"
+
+
+def test_it_counts_machines_by_state_and_says_how_long_each_is_silent() -> None:
+    assert value("machines", state="lost") == 0
+    make_machine("lab-1")
+    make_machine("lab-2", draining_at=ago(5))
+    make_machine("lab-3", heartbeat_at=ago(3600))
+    assert [value("machines", state=state) for state in ("idle", "drained", "lost")] == [1, 1, 1]
+    assert value("machine_silence_seconds", machine="lab-3") == pytest.approx(3600, abs=100)
 
 
 def test_every_metric_keeps_to_the_conventions() -> None:

@@ -237,9 +237,9 @@ def test_a_check_that_breaks_gives_its_place_back(ada: User, monkeypatch: pytest
 def test_other_pages_ask_no_more_of_the_database(ada: User) -> None:
     client = Client()
     client.force_login(ada)
-    client.get("/devices/")
+    client.get("/machines/")
     with CaptureQueriesContext(
         connection,
     ) as asked:
-        client.get("/devices/")
+        client.get("/machines/")
     assert not [query["sql"] for query in asked if "axes" in query["sql"] or "UPDATE" in query["sql"]]

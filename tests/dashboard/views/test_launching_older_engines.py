@@ -27,7 +27,7 @@ def role(page: Page, name: str) -> Any:
 
 def test_autotvm_is_launched_and_watched(site: LiveSite, page: Page) -> None:
     page.context.add_cookies(site.cookies)
-    page.goto(f"{site.url}/devices/")
+    page.goto(f"{site.url}/machines/")
     known = page.locator("[data-interpreter='tvm0.9']")
     expect(known).to_contain_text("auto_scheduler", timeout=LONG_MS)
     expect(known).to_contain_text("gridsearch")

@@ -229,7 +229,7 @@ def test_a_model_goes_from_upload_to_a_finished_run(live_site: LiveSite, signed_
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("path", ["/networks/", "/networks/builtin/resnet-18/", "/runs/new/", "/runs/", "/devices/"])
+@pytest.mark.parametrize("path", ["/networks/", "/networks/builtin/resnet-18/", "/runs/new/", "/runs/", "/machines/"])
 def test_it_fits_on_a_phone(live_site: LiveSite, signed_in: Page, path: str) -> None:
     signed_in.set_viewport_size({"width": 390, "height": 800})
     signed_in.goto(f"{live_site.url}{path}")

@@ -23,8 +23,12 @@ class Load(TypedDict):
     disk_free: int
     """In the data folder."""
     disk_total: int
+    cpus: int
+    """Processors that the kernel schedules on; a core with hyperthreads has two."""
+    ours_cores: float | None
+    """How many of them our processes used, on average since the last sample; None in the first one."""
     others_cores: float | None
-    """CPU cores that processes use which aren't ours, on average since the last sample; None in the first one."""
+    """How many of them other processes used."""
 
 
 class Sampler:
@@ -36,22 +40,27 @@ class Sampler:
 
     def sample(self) -> Load:
         disk = psutil.disk_usage(str(self._folder))
+        ours, others = self._used()
         return {
             "average": [round(one, 2) for one in os.getloadavg()],
             "memory_free": psutil.virtual_memory().available,
             "disk_free": disk.free,
             "disk_total": disk.total,
-            "others_cores": self._others(),
+            "cpus": psutil.cpu_count() or 1,
+            "ours_cores": ours,
+            "others_cores": others,
         }
 
-    def _others(self) -> float | None:
-        now, worked, ours = time.monotonic(), _worked(), _spent(_family())
-        last, self._last = self._last, (now, worked, ours)
+    def _used(self) -> tuple[float, float] | tuple[None, None]:
+        """Processors that our processes used, and others'."""
+        now, worked, spent = time.monotonic(), _worked(), _spent(_family())
+        last, self._last = self._last, (now, worked, spent)
         if last is None or now <= last[0]:
-            return None
+            return None, None
         # A process of ours that ended unseen leaves its time with whoever waited for it, so ours can't shrink by much.
-        others = (worked - last[1]) - max(0.0, ours - last[2])
-        return round(max(0.0, others) / (now - last[0]), 2)
+        ours = max(0.0, spent - last[2])
+        others = max(0.0, worked - last[1] - ours)
+        return round(ours / (now - last[0]), 2), round(others / (now - last[0]), 2)
 
 
 def _worked() -> float:

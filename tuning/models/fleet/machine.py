@@ -6,7 +6,6 @@ Their clocks may be wrong, so only the database's clock is ever asked (`Now`).
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from django.db import models
 from django.db.models.functions import Now
@@ -136,9 +135,9 @@ class Machine(models.Model):
 
     def is_like(self, other: Machine) -> bool:
         """Whether measurements on both can be compared: the same CPU, cores and versions of what tunes."""
-        return (self.cpu, self.cores, _tuned_by(self.versions)) == (other.cpu, other.cores, _tuned_by(other.versions))
+        return (self.cpu, self.cores, tuned_by(self.versions)) == (other.cpu, other.cores, tuned_by(other.versions))
 
 
-def _tuned_by(versions: dict[str, Any]) -> dict[str, Any]:
-    """Python's minor version changes no measurement."""
+def tuned_by(versions: dict[str, str]) -> dict[str, str]:
+    """The versions that matter for what is measured: Python's minor version changes nothing there."""
     return {name: version for name, version in versions.items() if name != "python"}

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Container, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Max, Min
+from django.db.models import Count, DurationField, ExpressionWrapper, F, Max, Min, Sum
 from django.db.models.functions import Now
 from django.utils import timezone
 from typing_extensions import TypedDict
 
 from tuning.host.machine import identity
-from tuning.models import Compilation, Machine, Run, Tally
+from tuning.models import Compilation, Machine, Needs, Run, Tally
 from tuning.reads.device_status import ELSEWHERE
 
 HOUR = timedelta(hours=1)
@@ -52,8 +52,9 @@ class MachineDict(TypedDict):
     """A machine of the site. Times are of the database's clock, memory is in bytes.
 
     `cpu`, `cores` and `target` are None until the machine was asked. `load` has `average` (of runnable processes over 1, 5 and
-    15 minutes), `memory_free`, `disk_free` and `disk_total` in bytes, and `others_cores`, the CPU cores that processes use which
-    aren't Tuneboard's; it is empty until the first heartbeat. `here`: the site itself runs there.
+    15 minutes), `memory_free`, `disk_free` and `disk_total` in bytes, `cpus`, the processors that the kernel schedules on, and of these
+    `ours_cores` that Tuneboard's processes used lately and `others_cores` that other processes did, None before the second
+    heartbeat; it is empty until the first. `here`: the site itself runs there.
     """
 
     id: int
@@ -92,21 +93,44 @@ class _Seen(NamedTuple):
     ended: Mapping[int, datetime]
     """When a machine's last run ended."""
     used: Mapping[str, UseDict]
+    queues: Mapping[int, list[tuple[int, datetime]]]
+    """By the machine's key: of each kind of runs that it may take, how many wait, and since when the oldest has."""
 
 
 def machines(user: User | None) -> MachinesDict:
     """All machines by name, as far as it is the user's to know what they do."""
+    seen, key = _seen(user), identity.key()
+    return {"machines": [_machine(row, seen, here=row.key == key) for row in _rows(seen.work)]}
+
+
+def _rows(busy: Container[int]) -> list[Machine]:
+    """All machines, which know their state without another query. `busy`: keys of those where something is measured."""
     rows = list(Machine.objects.all())
     alive = set(Machine.objects.alive().values_list("pk", flat=True))
-    seen = _seen(user)
-    key = identity.key()
     for row in rows:
-        row.heard_of, row.busy = row.pk in alive, bool(seen.work.get(row.pk))
-    return {"machines": [_machine(row, seen, here=row.key == key) for row in rows]}
+        row.heard_of, row.busy = row.pk in alive, row.pk in busy
+    return rows
+
+
+def states() -> dict[str, int]:
+    """How many machines are in each state."""
+    proofs = Compilation.objects.proving().filter(status__in=Compilation.LIVE, machine__isnull=False)
+    runs = Run.objects.live().filter(machine__isnull=False)
+    busy = {key for rows in (runs, proofs) for key in rows.order_by().values_list("machine", flat=True)}
+    counts = Counter(row.state for row in _rows(busy))
+    return {state: counts[state] for state in Machine.State.values}
+
+
+def silences() -> dict[str, float]:
+    """Seconds since each machine was heard of, by the database's clock."""
+    silent = ExpressionWrapper(Now() - F("heartbeat_at"), output_field=DurationField())
+    rows = Machine.objects.annotate(silent=silent).values_list("name", "silent")
+    return {name: max(0.0, silence.total_seconds()) for name, silence in rows}
 
 
 def _machine(row: Machine, seen: _Seen, *, here: bool) -> MachineDict:
-    waiting = Run.objects.waiting_for(row).aggregate(length=Count("pk"), oldest=Min("queued_at"))
+    waiting = seen.queues.get(row.pk, [])
+    oldest = min((since for _, since in waiting), default=None)
     since = _since(row, seen)
     return {
         "id": row.pk,
@@ -127,8 +151,8 @@ def _machine(row: Machine, seen: _Seen, *, here: bool) -> MachineDict:
         "heartbeat_at": row.heartbeat_at.isoformat(),
         "work": seen.work.get(row.pk, []),
         "queue": {
-            "length": waiting["length"],
-            "oldest_at": waiting["oldest"].isoformat() if waiting["oldest"] else None,
+            "length": sum(count for count, _ in waiting),
+            "oldest_at": oldest.isoformat() if oldest else None,
         },
         "last_hour": seen.used.get(row.name, {"trials": 0.0, "failed": 0.0, "tuned_s": 0.0}),
     }
@@ -162,7 +186,23 @@ def _seen(user: User | None) -> _Seen:
             began[one.machine_id] = min(one.started_at, began.get(one.machine_id, one.started_at))
     ended = Run.objects.filter(machine__isnull=False, finished_at__gte=Now() - timedelta(days=1))
     last = dict(ended.order_by().values_list("machine").annotate(Max("finished_at")))
-    return _Seen(work, began, last, _used())
+    return _Seen(work, began, last, _used(), _queues())
+
+
+def _queues() -> dict[int, list[tuple[int, datetime]]]:
+    waiting = Run.objects.filter(status=Run.Status.QUEUED).order_by().values_list("device", "needs", "chosen_machine")
+    kinds = list(waiting.annotate(Count("pk"), Min("queued_at")))
+    needs = Needs.objects.in_bulk({key for _, key, *_ in kinds if key is not None})
+    found: dict[int, list[tuple[int, datetime]]] = defaultdict(list)
+    for machine in Machine.objects.all():
+        for device, key, chosen, count, since in kinds:
+            if (
+                device in machine.devices
+                and chosen in (None, machine.pk)
+                and (key is None or needs[key].met_by(machine))
+            ):
+                found[machine.pk].append((count, since))
+    return found
 
 
 def _work(one: Run | Compilation, visible: set[int]) -> WorkDict:
@@ -180,9 +220,10 @@ def _work(one: Run | Compilation, visible: set[int]) -> WorkDict:
 
 def _used() -> dict[str, UseDict]:
     """By the machine's name."""
-    rows = Tally.objects.since(timezone.now() - HOUR).exclude(machine="")
+    counted = Tally.objects.since(timezone.now() - HOUR).exclude(machine="").order_by()
+    rows = counted.values_list("machine", "what").annotate(Sum("amount"))
     found: dict[str, UseDict] = {}
-    for machine, what, amount in rows.values_list("machine", "what", "amount"):
+    for machine, what, amount in rows:
         use = found.setdefault(machine, {"trials": 0.0, "failed": 0.0, "tuned_s": 0.0})
         if what == Tally.What.TRIALS:
             use["trials"] += amount

@@ -1,5 +1,6 @@
-// The devices page: htmx refreshes the tables, this module the charts of the last hour.
+// The Machines page: htmx refreshes the tables, this module the charts of trackers, and it asks before something ends.
 import { Chart } from "../charts/chart.js";
+import { role } from "../common/dom.js";
 import "../site/htmx.js";
 
 const EVERY_MS = 15_000;
@@ -21,6 +22,17 @@ async function draw() {
     chart?.explain("Nothing recorded: no device was registered within the last hour, or the tracker wasn’t asked.");
   }
 }
+
+document.addEventListener("click", ({ target }) => {
+  const button = target.closest("[data-asks]");
+  if (!button) return;
+  const { asks, name, action } = button.dataset;
+  role(`${asks}-name`).textContent = name;
+  const form = role(`${asks}-form`);
+  form.action = action;
+  form.elements.here.value = location.search.slice(1);
+  role(`${asks}-dialog`).showModal();
+});
 
 document.addEventListener("htmx:beforeRequest", (event) => {
   if (document.hidden) event.preventDefault();

@@ -1,0 +1,113 @@
+"""Machines as the page shows them: those that are equal together, each with what it does in a word, filtered."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tuning.models import Machine
+from tuning.models.fleet.machine import tuned_by
+
+from .listing import HOUR, MachineDict
+
+VERIFYING = "verifying"
+"""Besides `Machine.State`: all that is measured there is a library. To the API it is `tuning`."""
+STATES = ("tuning", VERIFYING, "idle", "draining", "drained", "waiting", "lost")
+"""In the order of the page."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Conditions that all must hold; an empty one is none."""
+
+    q: str = ""
+    """A part of the name."""
+    state: str = ""
+    cpu: str = ""
+
+    def has(self, machine: MachineDict) -> bool:
+        return (
+            self.q.lower() in machine["name"].lower()
+            and self.state in ("", doing(machine))
+            and self.cpu in ("", machine["cpu"] or UNKNOWN)
+        )
+
+
+UNKNOWN = "not known yet"
+"""In place of a CPU."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Shares of a machine's processors, 0 to 100, that our processes and others used in the last seconds."""
+
+    ours: float
+    others: float
+    cores: float
+    """How many processors both used."""
+    cpus: int
+
+    @property
+    def both(self) -> float:
+        return self.ours + self.others
+
+
+@dataclass(frozen=True)
+class Row:
+    """A machine of the page."""
+
+    machine: MachineDict
+    doing: str
+    usage: Usage | None
+    """None if it wasn't measured."""
+    tuned: float
+    """Percent of the last hour in which its devices tuned, 0 to 100."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Machines with the same CPU, cores and versions: what was measured on one can be compared with any other of them."""
+
+    cpu: str
+    cores: int | None
+    versions: dict[str, str]
+    rows: Sequence[Row]
+
+
+def doing(machine: MachineDict) -> str:
+    """One of `STATES`."""
+    verifies = all(work["kind"] == "compilation" for work in machine["work"])
+    return VERIFYING if machine["state"] == Machine.State.TUNING and verifies else machine["state"]
+
+
+def counts(machines: Iterable[MachineDict]) -> dict[str, int]:
+    """How many machines do what, without what none does."""
+    found = Counter(map(doing, machines))
+    return {state: found[state] for state in STATES if found[state]}
+
+
+def grouped(machines: Iterable[MachineDict]) -> list[Group]:
+    """The largest group first; machines stay in their order."""
+    alike: dict[tuple[object, ...], list[MachineDict]] = defaultdict(list)
+    for one in machines:
+        alike[(one["cpu"], one["cores"], *sorted(tuned_by(one["versions"]).items()))].append(one)
+    groups = [
+        Group(them[0]["cpu"] or UNKNOWN, them[0]["cores"], tuned_by(them[0]["versions"]), [*map(_row, them)])
+        for them in alike.values()
+    ]
+    return sorted(groups, key=lambda group: (-len(group.rows), group.cpu))
+
+
+def _row(machine: MachineDict) -> Row:
+    possible_s = HOUR.total_seconds() * max(1, len(machine["devices"]))
+    tuned = min(100.0, 100 * machine["last_hour"]["tuned_s"] / possible_s)
+    return Row(machine, doing(machine), _usage(machine), tuned)
+
+
+def _usage(machine: MachineDict) -> Usage | None:
+    ours, others, cpus = (machine["load"].get(name) for name in ("ours_cores", "others_cores", "cpus"))
+    if ours is None or others is None or not cpus or machine["state"] == Machine.State.LOST:
+        return None
+    of_ours = min(100.0, 100 * ours / cpus)
+    return Usage(of_ours, min(100.0 - of_ours, 100 * others / cpus), ours + others, cpus)
