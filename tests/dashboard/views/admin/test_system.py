@@ -9,10 +9,12 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
+from tests.storage_fixtures import use
 from tests.world import make_user
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.question import InForce
 from tuning.host import admission, sandbox
+from tuning.storage import Store
 
 pytestmark = pytest.mark.django_db
 MEASURED = "/admin/system/?part=measured"
@@ -46,6 +48,19 @@ def test_it_tells_versions_folder_and_settings_without_secrets(settings: Any) ->
     assert "0700" in page
     for secret in (settings.SECRET_KEY, settings.REDIS_URL, "secret-key"):
         assert secret not in page
+
+
+def test_it_tells_how_much_is_stored_and_what_is_elsewhere(
+    shared: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "in_force", lambda: InForce(None, None, None))
+    shared.append(settings.VAR / "runs" / "1-20260101T000000.000000" / "console.log", 0, b"x" * 1000)
+    client = client_of("admin")
+    assert "1 file with 1000\xa0bytes, compressed 19\xa0bytes in the database" in client.get(MEASURED).text
+    use(settings, None)
+    page = client.get(MEASURED).text
+    assert "1 file isn&#x27;t where TUNEBOARD_STORAGE says" in page
+    assert "manage.py move_files" in page
 
 
 def test_it_counts_what_goes_on() -> None:
