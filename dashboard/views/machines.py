@@ -36,6 +36,7 @@ def machine_page(request: HttpRequest) -> HttpResponse:
     context = {
         "all": everything,
         "matching": len(matching),
+        "disturbed": [one["name"] for one in everything if one["disturbed"]],
         "groups": groups.grouped(matching),
         "counts": groups.counts(everything),
         "cpus": sorted({one["cpu"] or groups.UNKNOWN for one in everything}),

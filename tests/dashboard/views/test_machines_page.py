@@ -104,6 +104,24 @@ def test_each_state_is_told_in_words(viewer: Client) -> None:
     assert "lost last heard of then" in row(viewer, "gone")
 
 
+@pytest.mark.parametrize(
+    ("others", "busy", "said"), [(2.1, True, True), (2.0, True, False), (8.0, False, False), (None, True, False)]
+)
+def test_it_warns_of_a_machine_that_measures_while_others_use_it(
+    viewer: Client, others: float | None, busy: bool, said: bool
+) -> None:
+    machine = tuning("lab-1").machine if busy else make_machine("lab-1")
+    make_machine("lab-2", load={"cpus": 8, "others_cores": 8.0})
+    assert machine
+    Machine.objects.filter(pk=machine.pk).update(load=LOAD | {"others_cores": others})
+    text = words(shown(viewer))
+    assert ("lab-1 measures while other processes use more than a quarter" in text) == said
+    assert ("disturbed by other processes" in row(viewer, "lab-1")) == said
+    assert "disturbed by" not in row(viewer, "lab-2"), "it measures nothing"
+    found = viewer.get("/api/v1/machines/lab-1").json()
+    assert found["disturbed"] == said
+
+
 def test_what_is_not_known_is_not_made_up(viewer: Client) -> None:
     make_machine("new", cpu="", cores=0, target=None)
     make_machine("other")

@@ -14,6 +14,10 @@ LOST = timedelta(seconds=30)
 """A machine whose heartbeat is older is lost: it is off, cut off, or its `up` or `join` was ended."""
 
 
+DISTURBED = 0.25
+"""The share of a machine's processors that others' processes may use before what is measured there isn't trusted any more."""
+
+
 class MachineQuerySet(models.QuerySet["Machine"]):
     def alive(self) -> MachineQuerySet:
         """Machines that were heard of lately."""
@@ -123,6 +127,12 @@ class Machine(models.Model):
         if self.is_draining:
             return self.State.DRAINING if self.is_busy else self.State.DRAINED
         return self.State.TUNING if self.is_busy else self.State.IDLE
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether others' processes use so much of it that what is measured there now is noisy."""
+        others, cpus = self.load.get("others_cores"), self.load.get("cpus")
+        return self.is_busy and self.is_alive and bool(cpus) and (others or 0.0) > DISTURBED * cpus
 
     @property
     def can_drain(self) -> bool:

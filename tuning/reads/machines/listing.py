@@ -72,6 +72,8 @@ class MachineDict(TypedDict):
     target: dict[str, Any] | None
     versions: dict[str, str]
     load: dict[str, Any]
+    disturbed: bool
+    """Something is measured there while other processes use more than a quarter of its processors: it is noisy."""
     joined_at: str
     heartbeat_at: str
     work: list[WorkDict]
@@ -147,6 +149,7 @@ def _machine(row: Machine, seen: _Seen, *, here: bool) -> MachineDict:
         "target": row.target,
         "versions": row.versions,
         "load": row.load,
+        "disturbed": row.is_disturbed,
         "joined_at": row.joined_at.isoformat(),
         "heartbeat_at": row.heartbeat_at.isoformat(),
         "work": seen.work.get(row.pk, []),
