@@ -15,7 +15,9 @@ from django.utils.html import format_html, format_html_join
 from typing_extensions import TypedDict
 
 from tuning.actions import launching, projects
+from tuning.actions.machines import placing
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
+from tuning.models import Machine
 from tuning.reads import device_status, network_list
 from tuning.reads.network_list import NetworkDict
 from tuning.validation import OptionDict, Type
@@ -74,6 +76,9 @@ class LaunchForm(forms.Form):
         self.options = launching.tuning_options(self.tunes_with)
         self.fields["network"].initial = self.networks[0]["name"]
         self.fields["device"] = self._device_field()
+        self.machines = list(Machine.objects.values_list("name", flat=True))
+        if len(self.machines) > 1:
+            self.fields |= {"machine": self._machine_field(), "priority": _priority_field()}
         for option in (*launching.budget_options(), *self.options):
             self.fields[option["name"]] = _field(option)
         for network in self.networks:
@@ -86,7 +91,7 @@ class LaunchForm(forms.Form):
         """The input as `runs.launch` takes it."""
         network = self.data.get("network", "")
         options = (*launching.budget_options(), *self.options)
-        choices = ("project", "engine", "interpreter", "name", "target", "device")
+        choices = ("project", "engine", "interpreter", "name", "target", "device", "machine", "priority")
         names = (*choices, *(option["name"] for option in options))
         return {
             "network": network,
@@ -181,6 +186,17 @@ class LaunchForm(forms.Form):
             help_text="A device elsewhere wants its own target: a tag or JSON.",
         )
 
+    def _machine_field(self) -> forms.Field:
+        """For sites with several."""
+        return forms.CharField(
+            label="Machine",
+            required=False,
+            initial=placing.ANY,
+            widget=forms.Select(choices=[(placing.ANY, "any that fits"), *((name, name) for name in self.machines)]),
+            help_text="Any that fits: the first to be free of those that have the target’s CPU features and cores. "
+            "<code>this</code> needs a machine if they aren’t equal.",
+        )
+
     def _choice(self, network: NetworkDict) -> NetworkChoice:
         fields = [self[field] for _, field in self._option_fields(network["name"])]
         return {"network": network, "chosen": self["network"].value() == network["name"], "fields": fields}
@@ -188,6 +204,16 @@ class LaunchForm(forms.Form):
     def _option_fields(self, network: str) -> list[tuple[str, str]]:
         options = [option for known in self.networks if known["name"] == network for option in known["options"]]
         return [(option["name"], OPTION.format(network=network, option=option["name"])) for option in options]
+
+
+def _priority_field() -> forms.Field:
+    return forms.CharField(
+        label="Priority",
+        required=False,
+        initial="normal",
+        widget=forms.Select(choices=[(name, name) for name in placing.PRIORITIES]),
+        help_text="High is for the project’s admins.",
+    )
 
 
 class ExtensionForm(forms.Form):

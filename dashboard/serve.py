@@ -38,7 +38,7 @@ def main(fd: int) -> None:
 
     schema.require_ours()
     _settle()
-    threading.Thread(target=_resolve_this_machine, name="targets", daemon=True).start()
+    threading.Thread(target=_describe_this_machine, name="targets", daemon=True).start()
     # uvicorn's --fd treats every socket as a Unix socket, for which asyncio doesn't turn off Nagle's algorithm.
     uvicorn.Server(config).run(sockets=[socket.socket(fileno=fd)])
 
@@ -52,13 +52,15 @@ def _settle() -> None:
     gc.freeze()
 
 
-def _resolve_this_machine() -> None:
-    """Cache this machine's target, which TVM takes a second to resolve, before the first launch."""
-    from tuning.host import targets
-    from tuning.validation import Invalid
+def _describe_this_machine() -> None:
+    """Enter what this machine is, which TVM takes a second to tell, and have the answer at hand for the first launch."""
+    from django.db import Error, connection
 
-    with contextlib.suppress(Invalid):  # Reported at launch.
-        targets.resolve("this")
+    from tuning.actions.machines.registering import describe
+
+    with contextlib.suppress(Error):  # What is wrong is reported at launch, and the database's absence everywhere.
+        describe()
+    connection.close()
 
 
 if __name__ == "__main__":

@@ -267,7 +267,16 @@ SESSION_ENGINE = "dashboard.people.sessions"
 SESSION_COOKIE_NAME = "tuneboard_session"
 CSRF_COOKIE_NAME = "tuneboard_csrf"
 
-REDIS_URL: str = env.str("REDIS_URL", valkey.url(VAR), validate=_redis_url)
+
+def _broker() -> str:
+    """With TLS the server's certificate is checked, unless the URL says otherwise: not all of the libraries do so by themselves."""
+    url: str = env.str("REDIS_URL", valkey.url(VAR), validate=_redis_url)
+    if not url.startswith("rediss:") or "ssl_cert_reqs=" in url:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}ssl_cert_reqs=required"
+
+
+REDIS_URL: str = _broker()
 """The broker and channel layer; by default the embedded Valkey that `up` starts."""
 
 INSTALLED_APPS = [
@@ -334,6 +343,16 @@ CONNECTION_TIMEOUT_S = 3.0
 """How long a request waits for a connection: for a free one, or for a server that restarts."""
 
 
+NOTICED = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""libpq's options by which the loss of the network is noticed within 15 s, before a run's lease ends. The URL's own go before them."""
+
+
 def _database() -> dict[str, Any]:
     """The database: SQLite tuned for several writing processes, or PostgreSQL, pooled if TUNEBOARD_CONNECTIONS says so."""
     config: dict[str, Any] = dict(env.dj_db_url("DATABASE_URL", f"sqlite:///{VAR / 'tuneboard.sqlite3'}"))
@@ -347,6 +366,7 @@ def _database() -> dict[str, Any]:
         }
     else:
         config["CONN_HEALTH_CHECKS"] = True
+        config["OPTIONS"] = {**NOTICED, **config.get("OPTIONS", {})}
         if connections:
             config["ENGINE"] = "dashboard.database"
             config["POOL"] = {"size": connections, "timeout_s": CONNECTION_TIMEOUT_S}

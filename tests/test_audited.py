@@ -149,6 +149,7 @@ API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "PATCH /api/v1/runs/1/marks": (lambda: ended().pk, {"add_tags": ["a"]}, "run.tag"),
     "POST /api/v1/runs/1/stop": (lambda: make_run().pk, {}, "run.stop"),
     "POST /api/v1/runs/1/resume": (lambda: ended().pk, {}, "run.resume"),
+    "POST /api/v1/runs/1/priority": (lambda: make_run().pk, {"priority": "low"}, "run.prioritize"),
     "POST /api/v1/runs/1/extend": (lambda: ended().pk, {"trials": 8}, "run.extend"),
     "POST /api/v1/runs/1/compilations": (lambda: ended().pk, {"source": "run"}, "run.compile"),
     "POST /api/v1/compilations/1/cancel": (lambda: compiled(status="running"), {}, "compilation.cancel"),

@@ -55,7 +55,7 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.storage",
     },
     "tuning.work": {"tuning.engines.wire", "tuning.host", "tuning.logs", "tuning.notify.announce", *READ_SIDE},
-    "tuning.queue": {"tuning.host", "tuning.models", "tuning.notify", "tuning.work"},
+    "tuning.queue": {"tuning.host", "tuning.models", "tuning.notify", "tuning.notify.announce", "tuning.work"},
     "tuning.actions": {
         "tuning.audit",
         "tuning.engines.wire",
@@ -165,7 +165,7 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.reads",
     },
     "dashboard.templatetags": {"dashboard.accounts", "dashboard.presentation", "tuning.models"},
-    "dashboard.forms": {"tuning.actions", "tuning.engines.wire", "tuning.reads"},
+    "dashboard.forms": {"tuning.actions", "tuning.engines.wire", "tuning.models", "tuning.reads"},
     "dashboard.consumers": {
         "dashboard.accounts",
         "dashboard.http",
@@ -179,8 +179,16 @@ ALLOWED: dict[str, set[str]] = {
     "dashboard.urls": {"dashboard.api", "dashboard.hosting", "dashboard.views", "dashboard.views.runs"},
     "dashboard.asgi": {"dashboard.consumers", "dashboard.http", "dashboard.metrics"},
     "dashboard.listening": set(),
-    "dashboard.serve": {"dashboard.listening", "tuning.host"},
-    "dashboard.management": {"dashboard.hosting", "tuning.audit", "tuning.backup", "tuning.host", "tuning.models"},
+    "dashboard.serve": {"dashboard.listening", "tuning.actions", "tuning.host"},
+    "dashboard.management": {
+        "dashboard.hosting",
+        "tuning.audit",
+        "tuning.backup",
+        "tuning.engines.wire",
+        "tuning.host",
+        "tuning.models",
+        "tuning.queue",
+    },
     "dashboard.management.commands": {
         "dashboard.assets",
         "dashboard.hosting",

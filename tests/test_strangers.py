@@ -85,6 +85,7 @@ OF_PROJECT = {
     "POST /api/v1/runs/1/stop",
     "POST /api/v1/runs/1/resume",
     "POST /api/v1/runs/1/extend",
+    "POST /api/v1/runs/1/priority",
     "POST /api/v1/runs/1/compilations",
     *(
         f"GET /api/v1/runs/1/{part}"

@@ -13,6 +13,7 @@ from dashboard.people.tokens import LONGEST_DAYS, Scope
 from tuning.actions.curation import Action, Marks
 from tuning.actions.editing import Edit
 from tuning.actions.launching import Budget, Choice, Extension, NetworkChoice
+from tuning.actions.machines import placing
 from tuning.actions.projects import LONGEST_NAME
 from tuning.engines.wire.compiling import CompileOptions
 from tuning.engines.wire.engines import ENGINES
@@ -63,6 +64,7 @@ LAUNCH = _described(
     *(engine.options for engine in reversed(ENGINES.values())),
     example={"network": "mlp", "target": "this", "trials": 64, "trials_per_batch": 16, "seed": 1},
 )
+PRIORITY = _plain(["priority"], {"priority": "low"}, priority={"type": "string", "enum": list(placing.PRIORITIES)})
 EXTRACTION = _described(
     NetworkChoice, example={"network": "resnet-18", "network_options": {"batch": 4}, "target": "this"}
 )

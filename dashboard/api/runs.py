@@ -126,6 +126,18 @@ def resume_run(request: HttpRequest, run_id: int) -> RunDict:
 
 
 @router.post(
+    "runs/{int:run_id}/priority",
+    response={200: RunDict, **ERRORS},
+    auth=needs(CHANGE),
+    openapi_extra=bodies.PRIORITY,
+)
+def prioritize_run(request: HttpRequest, run_id: int) -> RunDict:
+    """Give a queued run another priority. Only the project's admins may choose `high`."""
+    given = bodies.fields(request, "priority").get("priority")
+    return runs.prioritize(_run(request, run_id, CHANGE), given, person(request)).to_full_dict()
+
+
+@router.post(
     "runs/{int:run_id}/extend",
     response={200: RunDict, **ERRORS},
     auth=needs(CHANGE),
@@ -203,4 +215,9 @@ def get_console(request: HttpRequest, run_id: int, query: Query[queries.ConsoleQ
 
 
 def _run(request: HttpRequest, run_id: int, permission: str = "") -> Run:
-    return find(request, Run.objects.select_related("network", "project", "created_by"), permission, pk=run_id)
+    return find(
+        request,
+        Run.objects.select_related("network", "project", "created_by", "machine", "chosen_machine"),
+        permission,
+        pk=run_id,
+    )

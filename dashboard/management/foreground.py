@@ -13,8 +13,9 @@ from typing import TextIO
 from django.db import connection
 from rich.console import Console
 
+from tuning.host.machine import identity
 from tuning.host.reachable import DATABASE_OUTAGE
-from tuning.models import Queued
+from tuning.models import Machine, Queued
 from tuning.validation import Conflict
 
 POLL_S = 0.5
@@ -46,6 +47,11 @@ class Interrupts:
         if self.stop:
             with contextlib.suppress(Conflict):
                 stop()
+
+
+def this_machine() -> Machine | None:
+    """The entry of the machine that the command runs on; None if that was never part of the site."""
+    return Machine.objects.filter(key=identity.key()).first()
 
 
 def follow(

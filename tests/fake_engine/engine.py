@@ -4,7 +4,7 @@ TVM_FAKE_ENGINE_SCRIPT names a file of JSON lines. A line with `type` is an even
 that an earlier process of the run has sent (`Start.trials_done`). A line with `do` is an action:
 {"do": "sleep", "seconds": 1}, {"do": "print", "text": "…"}, {"do": "kill"}, {"do": "exit", "status": 3},
 {"do": "raw", "text": "…"} sends the text as an event, {"do": "wait"} for Stop or the end of stdin,
-{"do": "extended"} and {"do": "warm_start"} wait for Extend and WarmStart and print them,
+{"do": "extended"}, {"do": "warm_start"} and {"do": "held"} wait for Extend, WarmStart and Hold and print them,
 {"do": "record", "text": "…"} writes a line to the run's record file, unless an earlier process has written it,
 {"do": "ignore"} ignores controls, and {"do": "tell"} describes the process.
 """
@@ -28,6 +28,7 @@ from tuning.engines.wire.protocol import (
     Event,
     Extend,
     Finished,
+    Hold,
     Start,
     Stop,
     WarmStart,
@@ -81,6 +82,7 @@ def act(step: dict[str, Any], events: Any) -> None:
         "wait": lambda: wait(events),
         "extended": lambda: os.write(1, repr(control_of(Extend)).encode() + b"\n"),
         "warm_start": lambda: os.write(1, repr(control_of(WarmStart)).encode() + b"\n"),
+        "held": lambda: os.write(1, repr(control_of(Hold)).encode() + b"\n"),
         "ignore": lambda: time.sleep(600),
         "tell": tell,
     }

@@ -68,7 +68,9 @@ def test_the_check_looks_at_the_file_that_the_process_touches(name: str) -> None
 
 
 def test_every_worker_and_the_sweep_has_such_a_file() -> None:
-    running = [name for name in OURS if re.search(r"tuning\.queue\.worker|sweep", SERVICES[name].get("command", ""))]
+    running = [
+        name for name in OURS if re.search(r"tuning\.queue\.worker|sweep|join", SERVICES[name].get("command", ""))
+    ]
     assert sorted(running) == PULSING == ["compile", "extract", "remote", "sweep", "watch", "worker"]
 
 
@@ -121,7 +123,8 @@ def test_every_queue_has_a_worker() -> None:
         for queue in found[1].split(",")
     }
     queues = {value for name, value in vars(celery).items() if name.endswith("_QUEUE")}
-    assert served == queues | {celery.queue_of("cpu"), celery.queue_of(f"{REMOTE}:")}
+    assert served == queues | {celery.queue_of(f"{REMOTE}:")}
+    assert "join --only-devices" in SERVICES["worker"]["command"], "it serves the queues of the devices"
 
 
 def test_only_those_who_watch_logs_see_them_and_nobody_writes_there() -> None:

@@ -19,7 +19,8 @@ import pytest
 from django.core.management.base import CommandError
 
 from dashboard.hosting import Address
-from dashboard.management.commands.up import Command, _apart
+from dashboard.management.commands.up import Command
+from dashboard.management.working import apart
 from tests.live import ROOT, STOP_S, LiveSite, environment, free_port
 from tests.signing_in import signed_in
 from tests.sites import SiteMaker
@@ -305,7 +306,7 @@ def test_it_exits_with_the_reason_if_a_startup_step_fails(capfd: pytest.CaptureF
         raise CommandError("The disk is full.")
 
     with pytest.raises(CommandError, match="see the reason above"):
-        _apart(fail)
+        apart(fail)
     assert capfd.readouterr().err == "The disk is full.\n"
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Union
 
 import msgspec
-from django.conf import settings
 from django.contrib.auth.models import User
 from msgspec import UNSET, Meta, UnsetType
 
@@ -15,10 +14,11 @@ from tuning.engines.wire.catalog import BUILTIN
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE, Engine, EngineOptions
 from tuning.host import devices, interpreters, targets
 from tuning.host.older import legacy_tvm, vta
-from tuning.models import Network, Project
+from tuning.models import Machine, Needs, Network, Project
 from tuning.validation import Invalid, OptionDict, convert, gather, options_of
 
 from . import projects
+from .machines import placing
 
 SEEDS = 2**31
 NAME_LENGTH = 200
@@ -70,6 +70,17 @@ class Choice(NetworkChoice):
             "allowed TVM RPC tracker (see GET /api/v1/devices).",
         ),
     ] = devices.HERE
+    machine: Annotated[
+        str,
+        Meta(
+            description="The machine that tunes, by name (see GET /api/v1/machines), or `any` that fits: whose CPU has what code for "
+            "the target needs, and as many cores."
+        ),
+    ] = placing.ANY
+    priority: Annotated[
+        Literal["low", "normal", "high"],
+        Meta(description="Runs with a higher one come first. Only the project's admins may choose `high`."),
+    ] = "normal"
     name: Annotated[str, Meta(description="By default, the network's name and options.")] | UnsetType = UNSET
 
 
@@ -136,7 +147,10 @@ class Launch:
         self.name = gather(wrong, _name, data.get("name"), self)
         self.options = gather(wrong, _options, engine, {key: data[key] for key in data.keys() - OWN})
         remote = gather(wrong, devices.chosen, data.get("device"))
-        if "device" not in wrong and "interpreter" not in wrong and "engine" not in wrong:
+        self.machine: Machine | None = gather(wrong, placing.chosen, data.get("machine"))
+        self.priority = gather(wrong, placing.priority, data.get("priority"), user, self.project)
+        self.needs: Needs | None = None
+        if not wrong.keys() & {"device", "interpreter", "engine", "machine"}:
             self.target = gather(wrong, self._target, data.get("target"), remote=remote is not None)
         if not wrong and self.network_options:
             gather(wrong, _check_dtype, self.network_options, self.target)
@@ -149,17 +163,23 @@ class Launch:
             self.options = msgspec.structs.replace(self.options, seed=secrets.randbelow(SEEDS))
 
     def _target(self, given: Any, *, remote: bool) -> targets.TargetDict:
-        resolved = self._resolved(targets.asked(given), remote=remote)
-        if not remote and resolved["device"] not in settings.DEVICES:
-            served = ", ".join(settings.DEVICES)
-            raise Invalid(
-                {"target": f"It runs on {resolved['device']}, and no worker serves that device. Served: {served}."}
-            )
+        asked = targets.asked(given)
+        if self.engine.legacy:
+            return self._older(asked, remote=remote)
+        if remote:
+            return targets.resolve_elsewhere(asked)
+        resolved, self.needs = placing.place(asked, self.machine)
+        return resolved
+
+    def _older(self, asked: str | dict[str, Any], *, remote: bool) -> targets.TargetDict:
+        """Interpreters with an older TVM are this machine's, and so their runs are, too. Raises `Invalid`."""
+        self.machine = placing.only_here(self.machine)
+        resolved = self._resolved(asked, remote=remote)
+        if not remote:
+            placing.check_served(resolved)
         return resolved
 
     def _resolved(self, asked: str | dict[str, Any], *, remote: bool) -> targets.TargetDict:
-        if not self.engine.legacy:
-            return targets.resolve_elsewhere(asked) if remote else targets.resolve(asked)
         found = legacy_tvm.probed(self.interpreter, self.engine)
         if remote and not found.rpc:
             raise Invalid({"device": f"TVM {found.tvm} was built without RPC."})

@@ -17,6 +17,7 @@ from tuning.queue import jobs
 from tuning.validation import Conflict, Invalid, convert
 
 from .launching import MOST_TRIALS, Extension, Launch
+from .machines import placing
 from .networks import stored
 
 SYNTHETIC = "The run is synthetic: there is nothing to tune."
@@ -39,6 +40,9 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
             network=stored(checked.network, checked.network_options, checked.project),
             target=checked.target["target"],
             device=checked.device,
+            chosen_machine=checked.machine,
+            needs=checked.needs,
+            priority=checked.priority,
             options=msgspec.to_builtins(checked.options),
             trials_budget=checked.budget.trials,
             time_limit_s=checked.budget.time_limit_s,
@@ -50,6 +54,8 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
             "project": checked.project.name,
             "network": checked.network,
             "device": run.device,
+            "machine": checked.machine.name if checked.machine else placing.ANY,
+            "priority": run.Priority(run.priority).name.lower(),
             "trials": run.trials_budget,
         }
     if enqueue:
@@ -109,6 +115,19 @@ def extend(run: Run, data: Mapping[str, Any]) -> Run:
         queued = _extended(run, more)
     if queued:
         jobs.enqueue(run)
+    announce_status(run)
+    return run
+
+
+def prioritize(run: Run, given: Any, user: User | None) -> Run:
+    """Give a queued run another priority. Raises `Invalid` or `Conflict`."""
+    priority = placing.priority(given, user, run.project)
+    was = run.Priority(run.priority).name.lower()
+    with audit.act("run.prioritize", run, priority={"from": was, "to": given}):
+        if not Run.objects.filter(pk=run.pk, status=Run.Status.QUEUED).update(priority=priority):
+            run.refresh_from_db(fields=("status",))
+            raise Conflict(f"The run is {run.status}: only of a queued one the priority matters.")
+    run.refresh_from_db(fields=("priority",))
     announce_status(run)
     return run
 

@@ -38,9 +38,19 @@ class EventWriter:
         os.set_inheritable(fd, False)  # noqa: FBT003  takes no keyword
         self._fd = fd
         self._lock = threading.Lock()
+        self._open = threading.Event()
+        self._open.set()
+
+    def hold(self, held: bool) -> None:  # noqa: FBT001  the value of a control
+        """Have whoever sends an event wait, so that nothing is measured after the trial in hand, or let them go on."""
+        if held:
+            self._open.clear()
+        else:
+            self._open.set()
 
     def send(self, event: msgspec.Struct) -> None:
-        """Write the event, waiting while the pipe is full."""
+        """Write the event, waiting while the pipe is full or held."""
+        self._open.wait()
         with self._lock:
             self._write(event)
 

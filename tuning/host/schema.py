@@ -54,6 +54,11 @@ def pending() -> list[str]:
     return sorted(f"{app}.{name}" for app, name in known() - done)
 
 
+def latest() -> str:
+    """The name of this code's last migration, which tells schemas apart."""
+    return max(name for app, name in known() if app == "tuning")
+
+
 def applied() -> set[Migration]:
     """The migrations that the database has."""
     with connection.cursor() as cursor:

@@ -8,7 +8,7 @@ from .compilation import Benchmark, Compilation
 from .delivery import Delivery
 from .elsewhere import Stream, StreamDict, StreamSession, Watch
 from .extraction import ExtractedTask, Extraction
-from .fleet import LOST, Machine, MachineQuerySet, Needs
+from .fleet import LOST, Fleet, Kind, Machine, MachineQuerySet, Needs, Place, Served, Waiting, described, in_fair_order
 from .history import EVER, Beat, Tally, TrackerSample
 from .imported import BadLine, Import
 from .lifecycle import LEASE, TELL_AGAIN, DeviceTurn, Leased, Queued, deciding, ended
@@ -67,8 +67,10 @@ __all__ = (
     "ExtractedTask",
     "Extraction",
     "ExtractionDict",
+    "Fleet",
     "Import",
     "ImportDict",
+    "Kind",
     "LatencyDict",
     "Leased",
     "LooseObject",
@@ -78,6 +80,7 @@ __all__ = (
     "Needs",
     "Network",
     "NetworkDetail",
+    "Place",
     "Project",
     "Provenance",
     "Queued",
@@ -87,6 +90,7 @@ __all__ = (
     "RunDict",
     "RunErrorDict",
     "RunQuerySet",
+    "Served",
     "SessionDict",
     "StoredFile",
     "Stream",
@@ -103,12 +107,15 @@ __all__ = (
     "TrialError",
     "TrialQuerySet",
     "TrialRow",
+    "Waiting",
     "Watch",
     "WrittenDict",
     "deciding",
+    "described",
     "ended",
     "estimated_latency",
     "fingerprint",
+    "in_fair_order",
     "iso",
     "level_of_detail",
     "measures_on",

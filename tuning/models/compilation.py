@@ -12,11 +12,13 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED
 
-from .fleet import Machine
+from .fleet import Machine, is_shared
 from .lifecycle import Leased, LeasedQuerySet, deciding
 from .project import seen_by
 from .run import Run, measures_on
@@ -36,10 +38,14 @@ class CompilationQuerySet(LeasedQuerySet["Compilation"]):
         """Kept compilations with what `to_dict` reads."""
         return self.kept().select_related("run__network", "created_by").prefetch_related("benchmarks__created_by")
 
-    def waiting_for(self, device: str) -> CompilationQuerySet:
-        """Compilations whose proof waits for the device."""
-        rows = self.proving().annotate(on=measures_on("run__"))
-        return rows.filter(status=Compilation.Status.QUEUED, on=device)
+    def waiting_for(self, device: str, machine: Machine | None = None) -> CompilationQuerySet:
+        """Compilations whose proof waits for the machine's device: that which tuned the run, or one like it."""
+        rows = self.proving().annotate(on=measures_on("run__")).filter(status=Compilation.Status.QUEUED, on=device)
+        if machine is None or is_shared(device):
+            return rows
+        tuned = Machine.everything.filter(runs__compilations__in=rows).distinct()
+        like = [other.pk for other in tuned if other == machine or machine.is_like(other)]
+        return rows.filter(Q(run__machine__isnull=True) | Q(run__machine__in=like))
 
     def proving(self) -> CompilationQuerySet:
         """Compilations whose library is measured on a device, or waits to be."""
@@ -47,10 +53,16 @@ class CompilationQuerySet(LeasedQuerySet["Compilation"]):
         return self.kept().filter(status__in=unfinished, stage=Compilation.Stage.PROVE)
 
     def forgotten(self) -> CompilationQuerySet:
-        """Without those that have to wait for a device."""
-        busy = Run.objects.occupying().annotate(on=measures_on()).values("on")
-        rows = super().forgotten().kept().select_related("run").annotate(on=measures_on("run__"))
-        return rows.exclude(stage=Compilation.Stage.PROVE, on__in=busy)
+        """Without those that have to wait for a device, or for others there."""
+        unheard = super().forgotten().kept().select_related("run").annotate(on=measures_on("run__"))
+        wanted = set(unheard.filter(stage=Compilation.Stage.PROVE).values_list("on", flat=True))
+        free = [one for device in sorted(wanted) for one in Run.objects.free(device)]
+        first = [
+            pk
+            for one in free
+            for pk in self.waiting_for(*one).order_by("queued_at", "pk").values_list("pk", flat=True)[:1]
+        ]
+        return unheard.exclude(Q(stage=Compilation.Stage.PROVE) & ~Q(pk__in=first))
 
 
 class Compilation(Leased):
@@ -81,12 +93,15 @@ class Compilation(Leased):
     LIVE: ClassVar[tuple[str, ...]] = (Status.RUNNING, Status.CANCELLING)
     ENDED: ClassVar[tuple[str, ...]] = (Status.FINISHED, Status.FAILED, Status.CANCELLED)
 
+    taker: Machine | None = None
+    """The machine of the process that is going to claim it; None if the site doesn't know that machine."""
+
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="compilations")
     source = models.CharField(max_length=10, choices=Source.choices, default=Source.RUN)
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
     stage = models.CharField(max_length=6, choices=Stage.choices, default=Stage.BUILD)
     machine = models.ForeignKey(Machine, on_delete=models.PROTECT, null=True, related_name="compilations")
-    """Whose worker works on it, or did so last; null before one has taken it."""
+    """Whose worker proves it, or did so last. Any may build it."""
     phase = models.CharField(max_length=20, null=True)
     """A `PhaseName` while a job works on it."""
     progress = models.FloatField(null=True)
@@ -206,21 +221,21 @@ class Compilation(Leased):
     @contextmanager
     def _turn(self) -> Iterator[bool]:
         """Building needs no device; proving needs a quiet one."""
-        with deciding(self.device):
-            yield self.stage == self.Stage.BUILD or Run.objects.device_is_free(self.device)
+        with deciding(self.device, self.taker):
+            yield self.stage == self.Stage.BUILD or Run.objects.device_is_free(self.device, self.taker)
 
     def _claimable(self) -> models.QuerySet[Compilation]:
         return super()._claimable().filter(stage=self.stage)
 
     def _on_claim(self) -> dict[str, Any]:
-        started_at = self.started_at or timezone.now()
-        return {**super()._on_claim(), "started_at": started_at, "phase": "loading", "progress": None}
+        fresh = {"started_at": self.started_at or Now(), "machine": self.taker}
+        return {**super()._on_claim(), **fresh, "phase": "loading", "progress": None}
 
     def _on_end(self) -> dict[str, Any]:
         return {**super()._on_end(), "phase": None, "progress": None}
 
     def _on_requeue(self) -> dict[str, Any]:
-        return {**super()._on_requeue(), "queued_at": timezone.now(), "phase": None, "progress": None}
+        return {**super()._on_requeue(), "queued_at": Now(), "phase": None, "progress": None}
 
     def _on_abandoned(self) -> dict[str, Any]:
         if self.status == self.Status.CANCELLING:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from django.db import models
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from .lifecycle import Queued, QueuedQuerySet
@@ -20,7 +21,7 @@ KEPT = timedelta(days=30)
 
 class DeliveryQuerySet(QueuedQuerySet["Delivery"]):
     def forgotten(self) -> DeliveryQuerySet:
-        return super().forgotten().filter(due_at__lte=timezone.now())
+        return super().forgotten().filter(due_at__lte=Now())
 
     def outdated(self) -> DeliveryQuerySet:
         return self.exclude(status=Delivery.Status.WAITING).filter(created_at__lt=timezone.now() - KEPT)
@@ -83,7 +84,7 @@ class Delivery(Queued):
         """Note why the attempt failed, and try again later or give up; False when a later attempt has begun."""
         if self.attempts > len(RETRIES):
             return self.give_up(answer)
-        due_at = timezone.now() + RETRIES[self.attempts - 1]
+        due_at = Now() + RETRIES[self.attempts - 1]
         return self.requeue(self.Status.WAITING, where=self.hold, attempts=self.attempts, answer=answer, due_at=due_at)
 
     def give_up(self, answer: str) -> bool:
@@ -94,13 +95,13 @@ class Delivery(Queued):
         return self.requeue(self.Status.FAILED)
 
     def _claimable(self) -> models.QuerySet[Delivery]:
-        return super()._claimable().filter(due_at__lte=timezone.now())
+        return super()._claimable().filter(due_at__lte=Now())
 
     def _on_claim(self) -> dict[str, Any]:
-        return {"due_at": timezone.now() + IN_HAND, "attempts": models.F("attempts") + 1}
+        return {"due_at": Now() + IN_HAND, "attempts": models.F("attempts") + 1}
 
     def _on_end(self) -> dict[str, Any]:
-        return {"ended_at": timezone.now()}
+        return {"ended_at": Now()}
 
     def _on_requeue(self) -> dict[str, Any]:
-        return {"attempts": 0, "due_at": timezone.now(), "ended_at": None}
+        return {"attempts": 0, "due_at": Now(), "ended_at": None}

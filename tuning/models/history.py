@@ -52,10 +52,14 @@ class TallyQuerySet(models.QuerySet["Tally"]):
         One statement, since the recorder does this with each batch; the ORM can't add to rows that may not exist yet.
         """
         connection = connections[self.db]
-        minute = timezone.now().replace(second=0, microsecond=0)
-        times = [connection.ops.adapt_datetimefield_value(time) for time in (EVER, minute)]
-        rows = [(time, machine, device, str(what), float(amount)) for what, amount in amounts.items() for time in times]
-        table, places = self.model._meta.db_table, ",".join(["(%s,%s,%s,%s,%s)"] * len(rows))  # noqa: SLF001 - documented by Django
+        now = timezone.now().replace(second=0, microsecond=0)
+        ever, minute = (connection.ops.adapt_datetimefield_value(time) for time in (EVER, now))
+        counted = [(machine, device, str(what), float(amount)) for what, amount in amounts.items()]
+        # A machine's clock may be wrong, the database's counts. With SQLite there is one machine.
+        this_minute = "COALESCE(date_trunc('minute', now()), %s)" if connection.vendor == "postgresql" else "%s"
+        places = ",".join([f"(%s,%s,%s,%s,%s),({this_minute},%s,%s,%s,%s)"] * len(counted))
+        rows = [(time, *one) for one in counted for time in (ever, minute)]
+        table = self.model._meta.db_table  # noqa: SLF001 - documented by Django
         with connection.cursor() as cursor:
             cursor.execute(
                 f"INSERT INTO {table} (minute, machine, device, what, amount) VALUES {places}"  # noqa: S608 - our own names

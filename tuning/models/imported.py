@@ -9,7 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Q
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from .lifecycle import Leased, LeasedQuerySet
 from .project import Project, seen_by
@@ -92,7 +92,7 @@ class Import(Leased):
         return imports_dir() / f"{self.pk}-{self.created_at:%Y%m%dT%H%M%S.%f}"
 
     def _on_claim(self) -> dict[str, Any]:
-        return {**super()._on_claim(), "started_at": timezone.now()}
+        return {**super()._on_claim(), "started_at": Now()}
 
     def _on_requeue(self) -> dict[str, Any]:
         return {**super()._on_requeue(), "started_at": None, "bytes_read": 0}

@@ -1,6 +1,7 @@
 """The life of a row that jobs work on: queued, claimed, renewed, ended; abandoned when its worker died, forgotten when no worker heard of it.
 
-Every change is a conditional UPDATE that checks that one row changed, so whoever lost a row changes nothing.
+Every change is a conditional UPDATE that checks that one row changed, so whoever lost a row changes nothing. All times are the
+database's (`Now`): the clocks of machines may differ by hours.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ from datetime import timedelta
 from typing import Any, ClassVar, TypeVar
 
 from django.db import models, transaction
-from django.db.models import Q
+from django.db.models import F, Q
+from django.db.models.functions import Now
 from django.dispatch import Signal
-from django.utils import timezone
 from typing_extensions import Self
+
+from .fleet import Machine, is_shared
 
 LEASE = timedelta(seconds=30)
 """A worker that hasn't renewed its lease for this long is presumed dead."""
 TELL_AGAIN = timedelta(seconds=30)
 """A row that stays queued for this long is announced to the workers again: the broker may have lost the message."""
+A_TICK = timedelta(milliseconds=2)
+"""Less than the time between two renewals."""
 
 ended = Signal()
 """Sent with `row` in the transaction that ended it, so that what receivers store is stored with the end or not at all."""
@@ -36,8 +41,7 @@ def drawn_lease() -> str:
 
 def not_within(column: str, span: timedelta) -> Q:
     """Whether the time isn't about now. One that is ahead was written before the clock was set back."""
-    now = timezone.now()
-    return Q(**{f"{column}__lt": now - span}) | Q(**{f"{column}__gt": now + span})
+    return Q(**{f"{column}__lt": Now() - span}) | Q(**{f"{column}__gt": Now() + span})
 
 
 class QueuedQuerySet(models.QuerySet[Row]):
@@ -64,6 +68,8 @@ class Queued(models.Model):
     LIVE: ClassVar[tuple[str, ...]] = ("running",)
     READ_ON_RENEWAL: ClassVar[tuple[str, ...]] = ("status",)
     """Columns by which users steer a live row."""
+    READ_ELSEWHERE: ClassVar[Mapping[str, str]] = {}
+    """Likewise, columns of other tables, by the attribute that gets the value."""
 
     status = models.CharField(max_length=12)
     enqueued_at = models.DateTimeField(null=True)
@@ -116,7 +122,7 @@ class Queued(models.Model):
 
     def announced(self) -> None:
         """Note that a worker was told of the row."""
-        type(self)._default_manager.filter(pk=self.pk).update(enqueued_at=timezone.now())  # noqa: SLF001
+        type(self)._default_manager.filter(pk=self.pk).update(enqueued_at=Now())  # noqa: SLF001
 
     @property
     def hold(self) -> dict[str, Any]:
@@ -140,7 +146,7 @@ class Queued(models.Model):
         raise NotImplementedError
 
     def _on_end(self) -> dict[str, Any]:
-        return {"finished_at": timezone.now()}
+        return {"finished_at": Now()}
 
     def _on_requeue(self) -> dict[str, Any]:
         return {"finished_at": None, "error": None}
@@ -162,20 +168,25 @@ class Leased(Queued):
 
     def renew(self, **values: Any) -> bool:
         """Renew the lease, with other columns to set, and read what users want now; False when the row was taken away."""
-        if not self.held().update(heartbeat_at=timezone.now(), **values):
+        if not self.held().update(heartbeat_at=Now(), **values):
             return False
-        wanted = self.held().values(*self.READ_ON_RENEWAL).first()
+        elsewhere = {name: F(path) for name, path in self.READ_ELSEWHERE.items()}
+        wanted = self.held().values(*self.READ_ON_RENEWAL, **elsewhere).first()
         for name, value in (wanted or {}).items():
             setattr(self, name, value)
         return wanted is not None
 
     def end_abandoned(self) -> bool:
         """End the row, whose lease ran out when this instance was read; False when it was renewed or changed since."""
-        seen = {"lease": self.lease, "heartbeat_at": self.heartbeat_at}
+        # SQLite keeps the milliseconds of `Now`, as text in which Django would write six digits.
+        seen: dict[str, Any] = {"lease": self.lease, "heartbeat_at": None}
+        if self.heartbeat_at is not None:
+            about = (self.heartbeat_at - A_TICK, self.heartbeat_at + A_TICK)
+            seen = {"lease": self.lease, "heartbeat_at__range": about}
         return self.end(self.status, where=seen, **self._on_abandoned())
 
     def _on_claim(self) -> dict[str, Any]:
-        return {"status": "running", "lease": drawn_lease(), "heartbeat_at": timezone.now(), "error": None}
+        return {"status": "running", "lease": drawn_lease(), "heartbeat_at": Now(), "error": None}
 
     def _on_abandoned(self) -> dict[str, Any]:
         """The end of a row whose worker died: `to` and columns to set."""
@@ -183,17 +194,19 @@ class Leased(Queued):
 
 
 class DeviceTurn(models.Model):
-    """A row for each device. It is locked to decide whose turn is next, since that depends on two tables."""
+    """A row for each device of each machine. It is locked to decide whose turn is next, since that depends on two tables."""
 
-    device = models.CharField(max_length=60, primary_key=True)
+    device = models.CharField(max_length=100, primary_key=True)
 
     def __str__(self) -> str:
         return self.device
 
 
 @contextmanager
-def deciding(device: str) -> Iterator[None]:
-    """A transaction in which nobody else decides whose turn the device is."""
+def deciding(device: str, machine: Machine | None = None) -> Iterator[None]:
+    """A transaction in which nobody else decides whose turn the machine's device is, or one that the site shares."""
+    if machine is not None and not is_shared(device):
+        device = f"{machine.pk} {device}"
     with transaction.atomic():
         DeviceTurn.objects.get_or_create(device=device)
         DeviceTurn.objects.select_for_update().get(device=device)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
-from django.db.models import F, Q, Value
+from django.db.models import F, Max, Q, Value
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from tuning.engines.wire.engines import META_SCHEDULE
@@ -20,7 +21,7 @@ from tuning.engines.wire.legacy import RECORDS
 from tuning.logs import meta_schedule
 from tuning.wording import simulator
 
-from .fleet import Machine, Needs
+from .fleet import NEXT, SHARED, Machine, Needs, Place, Served, Waiting, in_fair_order, is_shared, places
 from .imported import Import
 from .lifecycle import LEASE, Leased, LeasedQuerySet, deciding, drawn_lease, not_within
 from .network import Network, fingerprint
@@ -30,6 +31,8 @@ from .shapes import Alert, RunDict, RunFacts, WrittenDict, iso, username
 
 KEPT = Q(deleted_at__isnull=True)
 CURRENT = KEPT & Q(archived=False)
+REMEMBERED = timedelta(days=7)
+"""For how long it counts, when it is decided whose turn is next, that somebody's run was tuned."""
 STREAM_PATIENCE = timedelta(minutes=3)
 """A script that sends nothing for this long, not even that it is alive, is presumed to have ended."""
 
@@ -66,6 +69,26 @@ def measures_on(run: str = "") -> models.Case:
     return models.Case(*whens, elsewhere, default=F(f"{run}device"), output_field=models.CharField())
 
 
+_MEASURED = Q(
+    compilations__stage="prove",
+    compilations__status__in=("running", "cancelling"),
+    compilations__heartbeat_at__gte=Now() - LEASE,
+)
+"""Runs of which a live job measures a library."""
+
+
+def _served() -> Served:
+    """Whom the devices serve, and served when."""
+    live = Run.objects.live().exclude(device="").order_by()
+    return Served(Counter(live.values_list("created_by", flat=True)), _served_at())
+
+
+def _served_at() -> dict[int | None, datetime]:
+    """By person, when a run of theirs was last tuned."""
+    lately = Run.objects.exclude(device="").filter(heartbeat_at__gte=Now() - REMEMBERED).order_by()
+    return dict(lately.values_list("created_by").annotate(Max("heartbeat_at")))
+
+
 class RunQuerySet(LeasedQuerySet["Run"]):
     def seen_by(self, user: User | None) -> RunQuerySet:
         """Runs of the user's projects; all of them for None, the site itself."""
@@ -73,10 +96,14 @@ class RunQuerySet(LeasedQuerySet["Run"]):
 
     def occupying(self) -> RunQuerySet:
         """Runs that keep their device busy: they are being tuned, or a live job measures a library of theirs."""
-        tuned = Q(status__in=Run.LIVE) & ~Q(device="")
-        alive = Q(compilations__heartbeat_at__gte=timezone.now() - LEASE)
-        measured = Q(compilations__stage="prove", compilations__status__in=("running", "cancelling"))
-        return self.filter(tuned | (measured & alive))
+        return self.filter((Q(status__in=Run.LIVE) & ~Q(device="")) | _MEASURED)
+
+    def on_device(self, device: str, machine: Machine | None) -> RunQuerySet:
+        """Runs that keep this device of the machine busy; None for a process whose machine the site doesn't know."""
+        tuned, measured = Q(status__in=Run.LIVE, device=device), _MEASURED & Q(on=device)
+        if not is_shared(device):
+            tuned, measured = tuned & Q(machine=machine), measured & Q(compilations__machine=machine)
+        return self.annotate(on=measures_on()).filter(tuned | measured)
 
     def abandoned(self) -> RunQuerySet:
         """Live runs of which nothing was heard in time. A script may be out of reach for longer than a worker.
@@ -87,25 +114,53 @@ class RunQuerySet(LeasedQuerySet["Run"]):
         own = super().abandoned().exclude(origin=Run.Origin.IMPORTED)
         return own.filter(long_silent | ~Q(origin=Run.Origin.STREAMED))
 
-    def device_is_free(self, device: str) -> bool:
-        """Whether nothing is being measured on the device. Call it within `deciding` in order to claim it."""
-        return not self.occupying().annotate(on=measures_on()).filter(on=device).exists()
+    def device_is_free(self, device: str, machine: Machine | None = None) -> bool:
+        """Whether nothing is being measured on the machine's device. Call it within `deciding` in order to claim it."""
+        return not self.on_device(device, machine).exists()
 
     def forgotten(self) -> RunQuerySet:
-        """Without those that have to wait for their device."""
-        busy = Run.objects.occupying().annotate(on=measures_on()).values("on")
-        return super().forgotten().exclude(device__in=busy).order_by("queued_at", "pk")
+        """Of the queued runs that no worker was told of lately, the next one of each free device, and those without a device."""
+        unheard = super().forgotten()
+        wanted = self.filter(status=Run.Status.QUEUED).exclude(device="").order_by().values_list("device", flat=True)
+        free = [one for device in sorted(set(wanted.distinct())) for one in self.free(device)]
+        first = [run.pk for one in free if (run := self.next_for(*one)) is not None]
+        return unheard.filter(Q(pk__in=first) | Q(device="")).order_by("queued_at", "pk")
 
-    def waiting_for(self, machine: Machine) -> RunQuerySet:
-        """Queued runs that the machine may take, in no order. Those for remote devices are nobody's in particular."""
-        met = [
-            needs.pk
-            for needs in Needs.objects.filter(runs__status=Run.Status.QUEUED).distinct()
-            if needs.met_by(machine)
-        ]
-        fits = Q(needs__isnull=True) | Q(needs__in=met)
+    def free(self, device: str) -> Iterator[tuple[str, Machine | None]]:
+        """The device with each machine that could take something for it right now; with None if it belongs to no machine."""
+        machines: list[Machine | None] = [None]
+        if not is_shared(device) and Machine.objects.exists():
+            machines = [machine for machine in Machine.objects.taking_work() if device in machine.devices]
+        for machine in machines:
+            if self.device_is_free(device, machine):
+                yield device, machine
+
+    def waiting_for(self, device: str, machine: Machine | None) -> RunQuerySet:
+        """Queued runs that may be taken for the machine's device, in no order."""
+        found = self.filter(status=Run.Status.QUEUED, device=device)
+        if machine is None or is_shared(device):
+            return found.filter(chosen_machine=None) if machine is None and not is_shared(device) else found
         wanted = Q(chosen_machine__isnull=True) | Q(chosen_machine=machine)
-        return self.filter(fits, wanted, status=Run.Status.QUEUED, device__in=machine.devices)
+        if not Machine.objects.exclude(pk=machine.pk).exists():  # Then there is nothing to choose from.
+            return found.filter(wanted)
+        asked = Needs.objects.filter(runs__status=Run.Status.QUEUED).distinct()
+        met = [needs.pk for needs in asked if needs.met_by(machine)]
+        return found.filter(wanted, Q(needs__isnull=True) | Q(needs__in=met))
+
+    def next_for(self, device: str, machine: Machine | None) -> Run | None:
+        """Whose turn it is on the machine's device."""
+        order = in_fair_order(self.waiting_for(device, machine).as_waiting(), _served())
+        return self.filter(pk=order[0].pk).first() if order else None
+
+    def as_waiting(self) -> Iterator[Waiting]:
+        """Only what their turns depend on."""
+        return map(Waiting._make, self.values_list(*Waiting._fields))
+
+    def places(self) -> dict[int, Place]:
+        """By the key of each queued run, how many runs come before it, and what it waits for."""
+        queued = self.filter(status=Run.Status.QUEUED).exclude(device="")
+        live = self.live().exclude(device="").values_list("device", "machine", "created_by")
+        return places(list(queued.as_waiting()), list(live), _served_at())
 
     def others_of_network(self, run: Run) -> RunQuerySet:
         """Other runs of the same network, whatever its options, newest first, without archived ones. None if it isn't known."""
@@ -113,31 +168,12 @@ class RunQuerySet(LeasedQuerySet["Run"]):
             return self.none()
         return self.filter(network__name=run.network.name, archived=False).exclude(pk=run.pk).order_by("-pk")
 
-    def ahead_of(self, run: Run) -> RunQuerySet:
-        """The runs before a queued one on its device: the live run, and those queued earlier."""
-        earlier = Q(queued_at__lt=run.queued_at) | Q(queued_at=run.queued_at, pk__lt=run.pk)
-        return (
-            self.exclude(pk=run.pk)
-            .filter(device=run.device)
-            .filter(Q(status__in=Run.LIVE) | (Q(status=Run.Status.QUEUED) & earlier))
-        )
-
-    def places(self) -> dict[int, int]:
-        """By the key of each queued run, how many runs come before it on its device."""
-        busy = self.exclude(device="").filter(status__in=(Run.Status.QUEUED, *Run.LIVE))
-        rows = busy.values_list("pk", "device", "status", "queued_at")
-        ahead: Counter[str] = Counter()
-        found = {}
-        for pk, device, status, _ in sorted(rows, key=lambda row: (row[2] == Run.Status.QUEUED, row[3], row[0])):
-            if status == Run.Status.QUEUED:
-                found[pk] = ahead[device]
-            ahead[device] += 1
-        return found
-
     def listed(self) -> RunQuerySet:
         """With what a list shows, and without columns that are long or slow to decode."""
         tags = models.Prefetch("tags", to_attr="listed_tags")
-        found = self.select_related("network", "project", "created_by").prefetch_related(tags)
+        found = self.select_related("network", "project", "created_by", "machine", "chosen_machine").prefetch_related(
+            tags
+        )
         return found.defer("notes", "network__dims", "network__inputs", "network__operators")
 
     def restorable(self) -> RunQuerySet:
@@ -198,6 +234,11 @@ class Run(Leased):
     RESUMABLE: ClassVar[tuple[str, ...]] = (Status.STOPPED, Status.FAILED, Status.INTERRUPTED)
     ENDED: ClassVar[tuple[str, ...]] = (Status.FINISHED, *RESUMABLE)
     READ_ON_RENEWAL: ClassVar[tuple[str, ...]] = ("status", "trials_budget", "time_limit_s")
+    READ_ELSEWHERE: ClassVar[Mapping[str, str]] = {"drained_at": "machine__draining_at"}
+    drained_at: datetime | None = None
+    """Since when its machine is being drained, as of the last renewal."""
+    taker: Machine | None = None
+    """The machine of the process that is going to claim it; None if the site doesn't know that machine."""
 
     name = models.CharField(max_length=200)
     status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
@@ -285,9 +326,16 @@ class Run(Leased):
         constraints = (
             # Two runs at once would disturb each other's measurements, so the database itself refuses.
             models.UniqueConstraint(
-                fields=("device",),
+                Coalesce("machine_id", 0, output_field=models.BigIntegerField()),
+                "device",
                 condition=Q(status__in=("running", "stopping")) & ~Q(device=""),
                 name="one_live_run_a_device",
+            ),
+            # What a tracker has under a key belongs to no machine.
+            models.UniqueConstraint(
+                fields=("device",),
+                condition=Q(status__in=("running", "stopping"), device__startswith=SHARED),
+                name="one_live_run_a_shared_device",
             ),
             models.CheckConstraint(condition=Q(trials_done__lte=F("trials_budget")), name="trials_within_budget"),
             models.CheckConstraint(condition=Q(pinned=False) | Q(archived=False), name="run_pinned_or_archived"),
@@ -393,8 +441,14 @@ class Run(Leased):
 
     @property
     def place(self) -> int | None:
-        """How many runs come before it on its device; None unless it is queued. For many runs, use `RunQuerySet.places`."""
-        return Run.objects.ahead_of(self).count() if self.status == self.Status.QUEUED else None
+        """How many runs come before it where it may go; None unless it is queued. For many runs, use `RunQuerySet.places`."""
+        found = self._place()
+        return found.ahead if found else None
+
+    def _place(self) -> Place | None:
+        if self.status != self.Status.QUEUED or not self.device:
+            return None
+        return Run.objects.places().get(self.pk, NEXT)  # It may have been taken since it was read.
 
     @property
     def can_delete(self) -> bool:
@@ -440,19 +494,18 @@ class Run(Leased):
         if not self.device:  # Somebody else measures.
             yield True
             return
-        with deciding(self.device):
-            yield Run.objects.device_is_free(self.device)
+        with deciding(self.device, self.taker):
+            yield Run.objects.device_is_free(self.device, self.taker)
 
     def _on_claim(self) -> dict[str, Any]:
-        started_at = self.started_at or timezone.now()
         fresh = {"finished_at": None, "finish_reason": None, "phase": "loading", "phase_task": None}
-        return {**super()._on_claim(), "started_at": started_at, **fresh}
+        return {**super()._on_claim(), "started_at": self.started_at or Now(), "machine": self.taker, **fresh}
 
     def _on_end(self) -> dict[str, Any]:
         return {**super()._on_end(), "phase": None, "phase_task": None}
 
     def _on_requeue(self) -> dict[str, Any]:
-        return {**super()._on_requeue(), "queued_at": timezone.now(), "finish_reason": None}
+        return {**super()._on_requeue(), "queued_at": Now(), "finish_reason": None}
 
     def _on_abandoned(self) -> dict[str, Any]:
         if self.status == self.Status.STOPPING and not self.can_tune:
@@ -465,7 +518,7 @@ class Run(Leased):
         `stopping`: they weren't told yet that they should stop.
         """
         fresh: dict[str, Any] = {"finished_at": None, "finish_reason": None, "error": None}
-        fresh |= {"lease": drawn_lease(), "heartbeat_at": timezone.now()}
+        fresh |= {"lease": drawn_lease(), "heartbeat_at": Now()}
         return self.move(*self.ENDED, to=self.Status.STOPPING if stopping else self.Status.RUNNING, **fresh)
 
     def alerts(self, tasks: Iterable[TunedTask]) -> list[Alert]:
@@ -481,8 +534,9 @@ class Run(Leased):
         """Why it ended before its budget was spent, in a few words; empty if it didn't."""
         return EARLY.get(self.finish_reason or "", "") if self.status == self.Status.FINISHED else ""
 
-    def to_dict(self, *, tasks: Iterable[TunedTask], places: Mapping[int, int] | None = None) -> RunDict:
+    def to_dict(self, *, tasks: Iterable[TunedTask], places: Mapping[int, Place] | None = None) -> RunDict:
         """The run without its tasks, which are needed for the alerts. `places`, if given, saves a query for its place."""
+        place = self._place() if places is None else places.get(self.pk)
         facts: RunFacts = {
             "id": self.pk,
             "name": self.name,
@@ -496,6 +550,9 @@ class Run(Leased):
             "network_options": self.network_options,
             "target": self.target,
             "device": self.device,
+            "machine": self.machine_name or None,
+            "chosen_machine": self.chosen_machine.name if self.chosen_machine else None,
+            "priority": self.Priority(self.priority).name.lower(),
             "options": self.options,
             "versions": self.versions,
             "trials_budget": self.trials_budget,
@@ -509,7 +566,8 @@ class Run(Leased):
             "warm_start": self.warm_start,
             "phase": self.phase,
             "phase_task": self.phase_task,
-            "place": self.place if places is None else places.get(self.pk),
+            "place": place.ahead if place else None,
+            "waits": place.waits if place else None,
             "elapsed_s": self.elapsed_s,
             "created_by": username(self.created_by),
             "created_at": self.created_at.isoformat(),
@@ -525,7 +583,7 @@ class Run(Leased):
         }
         return cast("RunDict", {**facts, "words": words(facts)})
 
-    def to_listed_dict(self, *, tasks: Iterable[TunedTask], places: Mapping[int, int] | None = None) -> RunDict:
+    def to_listed_dict(self, *, tasks: Iterable[TunedTask], places: Mapping[int, Place] | None = None) -> RunDict:
         """With what users organize runs by, which a supervisor doesn't know: it read the run when it began."""
         return {
             **self.to_dict(tasks=tasks, places=places),

@@ -36,7 +36,7 @@ def words(run: RunFacts) -> RunWords:
 def _phase(run: RunFacts) -> str:
     origin = run["origin"]
     if run["status"] == "queued":
-        return _queued(run["place"] or 0) if run["device"] else "queued: waiting for a worker"
+        return f"queued: {run['waits'] or 'waiting for a worker'}"
     if run["status"] == "stopping":
         return STOPPING.get(origin, "stopping")
     if run["status"] == "finished":
@@ -82,9 +82,3 @@ def _warm_start(run: RunFacts) -> str:
     if not warm:
         return ""
     return f"{len(warm['tasks']):,} of {run['tasks_chosen']:,} tasks start from records of {wording.numbered(warm['runs'])}"
-
-
-def _queued(place: int) -> str:
-    if place == 0:
-        return "queued: next on this device"
-    return f"queued: {place} {'run' if place == 1 else 'runs'} ahead on this device"

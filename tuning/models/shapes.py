@@ -95,6 +95,11 @@ class RunFacts(TypedDict):
     network_options: dict[str, Any]
     target: Any
     device: str
+    machine: str | None
+    """Which one tunes it, or did so last."""
+    chosen_machine: str | None
+    """The only one that may; None for any that fits."""
+    priority: str
     options: dict[str, Any]
     versions: dict[str, str]
     trials_budget: int | None
@@ -109,6 +114,9 @@ class RunFacts(TypedDict):
     phase: str | None
     phase_task: int | None
     place: int | None
+    """How many runs come before a queued one."""
+    waits: str | None
+    """What a queued run waits for."""
     elapsed_s: float | None
     created_by: str | None
     created_at: str

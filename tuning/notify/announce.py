@@ -64,7 +64,8 @@ def _send_as(kind: str, group: str, **content: str) -> None:
 
 def announce_status(run: Run) -> None:
     """Send the run as it is in the database, after a change without trials."""
-    run = Run.objects.select_related("network", "project", "created_by").get(pk=run.pk)
+    related = ("network", "project", "created_by", "machine", "chosen_machine")
+    run = Run.objects.select_related(*related).get(pk=run.pk)
     last = run.trials_done
     announce(
         run.pk,

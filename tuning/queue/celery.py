@@ -8,6 +8,7 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import worker_ready, worker_shutting_down
+from django.conf import settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dashboard.settings")
 # Django's system checks load the code of all pages, 30 MB that a worker would keep. `up`, `migrate` and the tests run them.
@@ -41,12 +42,26 @@ def _keep_engines_warm(sender: Any, **_: Any) -> None:
     from tuning.work.engine_process import keep_warm
 
     devices = [
-        name.removeprefix(queue_of("")) for name in sender.app.amqp.queues.consume_from if name.startswith(queue_of(""))
+        name.rpartition(".")[2] for name in sender.app.amqp.queues.consume_from if name.startswith(DEVICE_QUEUES)
     ]
     if devices:
         keep_warm("cuda" if any(device.startswith("cuda") for device in devices) else "llvm")
 
 
-def queue_of(device: str) -> str:
-    """The name of the device's queue. Remote devices share one."""
-    return f"device.{device.partition(':')[0] if device.startswith('rpc:') else device}"
+DEVICE_QUEUES = "device."
+"""How the names of the devices' queues begin."""
+SHARED_QUEUE = f"{DEVICE_QUEUES}rpc"
+"""Remote devices share one, whoever of the machines serves it."""
+
+
+def queue_of(device: str, machine: str | None = None) -> str:
+    """The name of the queue of a machine's device, by default of this machine's."""
+    if device.startswith("rpc:"):
+        return SHARED_QUEUE
+    return f"{DEVICE_QUEUES}{machine or settings.MACHINE}.{device}"
+
+
+def full_name(queue: str) -> str:
+    """The name of what the command line of this machine's worker calls `device.cpu`; other queues are called as they are."""
+    device = queue.removeprefix(DEVICE_QUEUES)
+    return queue if queue in (device, SHARED_QUEUE) else queue_of(device)

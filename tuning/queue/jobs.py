@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from django.db.models import QuerySet
@@ -11,9 +12,11 @@ from kombu.exceptions import OperationalError as BrokerError
 from redis.exceptions import RedisError
 
 from tuning.host.devices import is_remote
+from tuning.host.machine import identity
 from tuning.host.reachable import DATABASE_OUTAGE
-from tuning.models import Compilation, Delivery, Extraction, Import, Queued, Run
+from tuning.models import Compilation, Delivery, Extraction, Import, Machine, Queued, Run
 from tuning.notify import webhooks
+from tuning.notify.announce import announce_status
 from tuning.work import importing
 from tuning.work.compiling import carry_out
 from tuning.work.elsewhere import watching
@@ -24,11 +27,16 @@ from .celery import COMPILE_QUEUE, EXTRACT_QUEUE, WATCH_QUEUE, WEBHOOK_QUEUE, ap
 
 logger = logging.getLogger(__name__)
 Row = TypeVar("Row", bound=Queued)
+PAUSE_S = 1.0
+"""How often a worker looks whether a device is free that a foreground command has."""
 
 
 @app.task(name="tuning.tune")
 def tune(run_id: int) -> None:
-    _work_on(Run.objects.all(), run_id, _tune, _claim_in_turn)
+    """Work on what waits for the run's device on this machine. The run is why: it need not be the next one."""
+    with _quietly("Run", run_id):
+        if run := Run.objects.filter(pk=run_id).first():
+            serve(run.device)
 
 
 @app.task(name="tuning.watch")
@@ -39,8 +47,14 @@ def watch_file(run_id: int) -> None:
 
 @app.task(name="tuning.compile")
 def compile_library(compilation_id: int) -> None:
-    """Carry out the next stage of a compilation."""
-    _work_on(Compilation.objects.shown(), compilation_id, _compile, _claim_in_turn)
+    """Build a library, or work on what waits for the device that it is proven on."""
+    rows = Compilation.objects.shown()
+    with _quietly("Compilation", compilation_id):
+        row = rows.filter(pk=compilation_id).first()
+        if row is not None and row.stage == row.Stage.PROVE:
+            serve(row.device)
+        else:
+            _work_on(rows, compilation_id, _compile)
 
 
 @app.task(name="tuning.extract")
@@ -61,57 +75,128 @@ def deliver(delivery_id: int) -> None:
 
 
 def enqueue(row: Run | Compilation | Extraction | Import | Delivery) -> None:
-    """Tell a worker of the queued row. If the broker can't be reached, the sweep does it later."""
-    task, queue = _job_of(row)
+    """Tell workers of the queued row. If the broker can't be reached, the sweep does it later.
+
+    Of what waits for a device, only machines are told that could take it now. The others look again when they are done.
+    """
+    task, queues = _job_of(row)
     try:
-        task.apply_async(args=(row.pk,), queue=queue, retry=False)
+        for queue in queues:
+            task.apply_async(args=(row.pk,), queue=queue, retry=False)
     except (BrokerError, RedisError, OSError) as error:
         logger.warning("%s %s stays queued until the broker answers again: %s", type(row).__name__, row.pk, error)
     else:
         row.announced()
 
 
-def _job_of(row: Run | Compilation | Extraction | Import | Delivery) -> tuple[Any, str]:
-    """The Celery task that works on the row, and its queue."""
+def _job_of(row: Run | Compilation | Extraction | Import | Delivery) -> tuple[Any, list[str]]:
+    """The Celery task that works on the row, and the queues of those who may."""
     if isinstance(row, Run):
-        return (watch_file, WATCH_QUEUE) if row.origin == Run.Origin.WATCHED else (tune, queue_of(row.device))
+        return (watch_file, [WATCH_QUEUE]) if row.origin == Run.Origin.WATCHED else (tune, _queues(row, row.device))
     if isinstance(row, Compilation):
-        return compile_library, COMPILE_QUEUE if row.stage == row.Stage.BUILD else queue_of(row.device)
+        build = row.stage == row.Stage.BUILD
+        return compile_library, [COMPILE_QUEUE] if build else _queues(row, row.device)
     if isinstance(row, Extraction):
-        return extract_tasks, EXTRACT_QUEUE
+        return extract_tasks, [EXTRACT_QUEUE]
     if isinstance(row, Import):
-        return import_logs, EXTRACT_QUEUE
-    return deliver, WEBHOOK_QUEUE
+        return import_logs, [EXTRACT_QUEUE]
+    return deliver, [WEBHOOK_QUEUE]
+
+
+def _queues(row: Run | Compilation, device: str) -> list[str]:
+    """The device's queues of machines that are free and that the row fits."""
+    if is_remote(device):
+        return [queue_of(device)]
+    rows: Any = Run.objects if isinstance(row, Run) else Compilation.objects
+    free = [machine for _, machine in Run.objects.free(device)]
+    fit = [machine for machine in free if rows.waiting_for(device, machine).filter(pk=row.pk).exists()]
+    return [queue_of(device, machine.name if machine else None) for machine in fit]
 
 
 def _work_on(
     rows: QuerySet[Row], pk: int, work: Callable[[Row], str], claim: Callable[[Row], bool] = lambda row: row.claim()
 ) -> None:
-    """Claim the row and work on it until it ends; leave it alone if it was deleted, ended or claimed meanwhile.
-
-    If the database is down the job ends quietly: the row still says what is to be done, and the sweep announces it again.
-    """
+    """Claim the row and work on it until it ends; leave it alone if it was deleted, ended or claimed meanwhile."""
     name = rows.model.__name__
-    try:
+    with _quietly(name, pk):
         row = rows.filter(pk=pk).first()
         if row is not None and claim(row):
             logger.info("%s %s is %s.", name, pk, work(row))
+
+
+@contextmanager
+def _quietly(name: str, pk: int) -> Iterator[None]:
+    """If the database is down a job ends quietly: the row still says what is to be done, and the sweep announces it again."""
+    try:
+        yield
     except DATABASE_OUTAGE as error:
         logger.warning("%s %s waits for the database: %s", name, pk, str(error).strip())
 
 
-def _claim_in_turn(row: Run | Compilation) -> bool:
-    """Wait for the row's device and claim both.
+def serve(device: str) -> None:
+    """Work on what waits for this machine's device, one after another, until nothing is left or the worker shuts down.
 
-    Remote devices share one worker, whose threads don't wait: they would keep other devices from their runs.
+    Remote devices share workers, whose threads neither wait for one nor go on with it: they would keep other devices from their runs.
     """
-    return row.wait_and_claim(shutdown, wait=not is_remote(row.device))
+    while not shutdown.is_set():
+        row, free = _next(device)
+        if row is not None:
+            status = _tune(row) if isinstance(row, Run) else _compile(row)
+            logger.info("%s %s is %s.", type(row).__name__, row.pk, status)
+            if is_remote(device):
+                _enqueue_next(device)
+        done = row is None and (free or shutdown.wait(PAUSE_S))
+        if done or is_remote(device):
+            return
+
+
+def _next(device: str) -> tuple[Run | Compilation | None, bool]:
+    """What was claimed, if anything, and whether nothing is left for now; otherwise something waits until the device is free."""
+    machine = _this_machine()
+    while (row := _waiting(device, machine)) is not None and not shutdown.is_set():
+        row.taker = machine
+        if row.claim():
+            return row, False
+        if row.status == row.QUEUED:  # Somebody in the foreground has the device.
+            return None, False
+    return None, True
+
+
+def _waiting(device: str, machine: Machine | None) -> Run | Compilation | None:
+    """Whose turn it is: a proof, which takes a minute or two, if it was queued before the run whose turn it is."""
+    if machine is not None and (machine.is_draining or machine.trouble):
+        return None
+    run = Run.objects.next_for(device, machine)
+    proofs = Compilation.objects.shown().waiting_for(device, machine)
+    proof = proofs.order_by("queued_at", "pk").first()
+    if run is None or proof is None:
+        return run or proof
+    return proof if proof.queued_at < run.queued_at else run
+
+
+def _this_machine() -> Machine | None:
+    """None for a worker whose machine isn't registered."""
+    return Machine.objects.filter(key=identity.key()).first()
 
 
 def _tune(run: Run) -> str:
     status = supervise(run, shutdown)
-    _enqueue_next(run.device)
+    if status == Run.Status.INTERRUPTED and run.drained_at is not None:
+        return _moved(run) or status
     return status
+
+
+def _moved(run: Run) -> str | None:
+    """Queue a run again that left a machine that is being drained, if another one may take it."""
+    if run.chosen_machine_id is not None or is_remote(run.device):
+        return None
+    others = Machine.objects.taking_work()
+    fits = any(run.needs is None or run.needs.met_by(other) for other in others if run.device in other.devices)
+    if not fits or not run.requeue(Run.Status.INTERRUPTED):
+        return None
+    announce_status(run)
+    enqueue(run)
+    return run.status
 
 
 def _import(row: Import) -> str:
@@ -120,22 +205,15 @@ def _import(row: Import) -> str:
 
 def _compile(compilation: Compilation) -> str:
     """A library that was built is enqueued to be verified, which is a job of the run's device."""
-    device = compilation.device
     status = carry_out(compilation, shutdown)
     if shutdown.is_set():
         return status
     if built := Compilation.objects.filter(pk=compilation.pk, status=Compilation.Status.QUEUED).first():
         enqueue(built)
-    else:
-        _enqueue_next(device)
     return status
 
 
 def _enqueue_next(device: str) -> None:
-    """Of the runs and proofs that wait for a remote device, tell a worker of the first: none of its threads waits for it."""
-    if shutdown.is_set() or not is_remote(device):
-        return
-    runs = Run.objects.filter(device=device, status=Run.Status.QUEUED).order_by("queued_at", "pk")[:1]
-    proofs = Compilation.objects.waiting_for(device).order_by("queued_at", "pk")[:1]
-    if waiting := min([*runs, *proofs], key=lambda row: row.queued_at, default=None):
+    """Of the runs and proofs that wait for a remote device, tell a worker of the next."""
+    if not shutdown.is_set() and (waiting := _waiting(device, None)) is not None:
         enqueue(waiting)

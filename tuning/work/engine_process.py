@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -59,6 +60,7 @@ class EngineProcess:
         self._rest = b""
         self._selector = selectors.DefaultSelector()
         self._selector.register(reader, selectors.EVENT_READ)
+        self._sending = threading.Lock()
         self.ended = False
         """The engine closed its pipe: there will be no more events."""
         self.send(start)
@@ -80,10 +82,10 @@ class EngineProcess:
         return self._process.pid
 
     def send(self, control: Control | LegacyStart) -> None:
-        """Send a control, unless the engine is already gone."""
+        """Send a control, unless the engine is already gone. Thread-safe."""
         stdin = self._process.stdin
         assert stdin is not None
-        with contextlib.suppress(BrokenPipeError):
+        with self._sending, contextlib.suppress(BrokenPipeError):
             stdin.write(encode(control))
             stdin.flush()
 

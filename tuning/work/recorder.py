@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from tuning.engines.wire.protocol import (
     AnyTaskInfo,
@@ -107,7 +107,9 @@ class Recorder:
         return delta
 
     def _load(self) -> None:
-        self.run = Run.objects.select_related("network", "project", "created_by", "machine").get(pk=self._pk)
+        self.run = Run.objects.select_related("network", "project", "created_by", "machine", "chosen_machine").get(
+            pk=self._pk
+        )
         if self.run.lease != self._lease:
             raise LeaseLost(f"run {self._pk} has another supervisor")
         self.tasks = {task.index: task for task in self.run.tasks.all()}
@@ -295,11 +297,10 @@ class _Batch:
         tasks = self.recorder.tasks.values()
         run.tasks_measured = sum(task.best_latency_s is not None for task in tasks)
         run.estimated_latency_s = estimated_latency(tasks)
-        run.heartbeat_at = timezone.now()
         if self.estimates:
             run.estimates = grown(run.estimates, self.estimates)
         mine = run.held()
-        values = {"heartbeat_at": run.heartbeat_at, **self.recorder.changes()}
+        values = {"heartbeat_at": Now(), **self.recorder.changes()}
         # Users rarely edit a run while it is tuned. If they did, the delta shows it.
         if mine.filter(status=run.status, revision=run.revision).update(**values):
             return

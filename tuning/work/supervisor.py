@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from tuning.engines.wire.protocol import (
     Failed,
     Finished,
     Hello,
+    Hold,
     TasksExtracted,
     TrialMeasured,
 )
@@ -49,6 +50,10 @@ SHUTDOWN_GRACE_S = 5.0
 RETRY_S = 2.0
 PRINT_S = 0.3
 """How often, at most, new output of the engine is stored, for pages that another machine serves."""
+HOLD_S = 20.0
+"""If the database wasn't reached for this long, the engine is told to hold: after `LEASE` the run may be another machine's."""
+GUARD_S = 0.5
+"""How often that is looked at."""
 COUNT_S = 5.0
 """How often the metrics learn how long the run has been tuned, and how fast its trials were recorded."""
 
@@ -78,6 +83,8 @@ class _Supervision:
         self.elapsed_before = run.elapsed_s or 0.0
         self.started = time.monotonic()
         self.renewed = self.paced = self.printed = 0.0
+        self.reached = self.started
+        """When the database was last reached."""
         self.counted = self.started
         self.lags: list[float] = []
         """Seconds from each trial to its announcement, of trials that weren't counted yet."""
@@ -109,7 +116,8 @@ class _Supervision:
             if self.is_shared:
                 self._patiently(lambda: bring(self.run))
             with EngineProcess(self.run.engine, *starting(self.run, self._elapsed_s())) as engine:
-                trouble = self._watch(engine)
+                with self._guarded(engine):
+                    trouble = self._watch(engine)
                 exit_status = None if trouble or self._overdue() else engine.wait(STOP_GRACE_S)
             self._store_console(last=True)
         except OSError as error:
@@ -210,7 +218,7 @@ class _Supervision:
         return self.elapsed_before + time.monotonic() - self.started
 
     def _wants_stop(self) -> bool:
-        return self.shutdown.is_set() or self.run.status == Run.Status.STOPPING
+        return self.shutdown.is_set() or self.run.status == Run.Status.STOPPING or self.run.drained_at is not None
 
     def _overdue(self) -> bool:
         grace_s = SHUTDOWN_GRACE_S if self.shutdown.is_set() else STOP_GRACE_S
@@ -221,7 +229,7 @@ class _Supervision:
         waited = False
         while True:
             try:
-                return step()
+                done = step()
             except DATABASE_OUTAGE as error:
                 if self.shutdown.is_set():
                     raise LeaseLost("the database can't be reached at shutdown") from error
@@ -230,6 +238,32 @@ class _Supervision:
                 waited = True
                 connection.close()
                 time.sleep(RETRY_S)
+            else:
+                self.reached = time.monotonic()
+                return done
+
+    @contextmanager
+    def _guarded(self, engine: EngineProcess) -> Iterator[None]:
+        """While the database isn't reached for long, the engine begins no new measurement. What it has sent is recorded in either case.
+
+        A thread sees to it, since a query can be without an answer for minutes.
+        """
+        ended = threading.Event()
+        guard = threading.Thread(target=self._guard, args=(engine, ended), name="guard")
+        guard.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            guard.join()
+
+    def _guard(self, engine: EngineProcess, ended: threading.Event) -> None:
+        held = False
+        while not ended.wait(GUARD_S):
+            away = time.monotonic() > self.reached + HOLD_S
+            if away != held:
+                engine.send(Hold(away))
+                held = away
 
     def _verdict(self, exit_status: int | None) -> tuple[str, str | None]:
         run = self.run
@@ -242,6 +276,9 @@ class _Supervision:
             return (Run.Status.FAILED, nothing_valid(run)) if none_valid else (Run.Status.FINISHED, None)
         if run.status == Run.Status.STOPPING:
             return Run.Status.STOPPED, None
+        if self.stop_sent is not None and self.run.drained_at is not None:
+            machine = self.recorder.run.machine_name
+            return Run.Status.INTERRUPTED, f"{machine} is being drained. Resume the run to continue where it stopped."
         if self.stop_sent is not None:
             return Run.Status.INTERRUPTED, "The worker was shut down. Resume the run to continue where it stopped."
         return Run.Status.FAILED, death_notice(run, exit_status)

@@ -90,6 +90,7 @@ def _work(key: int, shutdown: threading.Event) -> None:
         compilation = Compilation.objects.shown().get(pk=key)
         if compilation.status in Compilation.ENDED:
             return
+        compilation.taker = foreground.this_machine()
         if compilation.wait_and_claim(shutdown):
             carry_out(compilation, shutdown)
         else:

@@ -16,6 +16,7 @@ from dashboard.management import foreground
 from dashboard.management.foreground import Interrupts
 from dashboard.presentation.terminal import RunProgress, summary
 from tuning.actions import advice, launching, runs
+from tuning.actions.machines import placing
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
 from tuning.management.migrated import MigratedCommand
 from tuning.models import Run
@@ -86,6 +87,7 @@ class Command(MigratedCommand):
         data |= {option["name"]: given for option, _ in _tuning_options() if (given := options[option["name"]]) != ""}
         given = {name: options[NETWORK + name] for name in _network_options() if options[NETWORK + name]}
         data["network_options"] = given | _pairs(options["option"])
+        data["machine"] = _chosen_machine()
         for name, message in advice.check(data, None)["warnings"].items():
             self.stderr.write(f"{name}: {message}")
         try:
@@ -93,6 +95,12 @@ class Command(MigratedCommand):
         except Invalid as error:
             lines = (f"{name}: {message}" for name, message in error.fields.items())
             raise CommandError("\n".join(lines), returncode=2) from error
+
+
+def _chosen_machine() -> str:
+    """What is tuned in the foreground is tuned on this machine, also where there are others."""
+    here = foreground.this_machine()
+    return here.name if here and placing.is_fleet(here) else placing.ANY
 
 
 def _tune(run: Run, interrupts: Interrupts, console: Console) -> str:
@@ -120,6 +128,7 @@ def _goes_on_elsewhere(run: Run, interrupts: Interrupts) -> bool:
 
 def _claim_and_supervise(key: int, shutdown: threading.Event) -> None:
     run = Run.objects.select_related("network").get(pk=key)
+    run.taker = foreground.this_machine()
     if run.wait_and_claim(shutdown):
         supervise(run, shutdown)
 

@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 import http.client
-import multiprocessing
 import os
-import re
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connections
 from django.urls import reverse
 
 from dashboard.accounts import first_admin, one_time_login_url
 from dashboard.assets.collecting import collect
 from dashboard.hosting import HEALTH, Address, SiteLock, Unavailable
+from dashboard.management.working import (
+    Workers,
+    apart,
+    call_machine,
+    check_tvm,
+    environment,
+    ignore_signals,
+    let_signals_interrupt,
+)
 from tuning.actions import runs
-from tuning.actions.machines.registering import NameTaken, Presence, describe, register
+from tuning.actions.machines.registering import NameTaken, Presence, register
 from tuning.actions.sweeper import Sweeper
-from tuning.engines.wire.lifeline import die_with
 from tuning.host import valkey
-from tuning.host.devices import REMOTE
 from tuning.host.processes import Child, stop
 from tuning.host.reachable import broker_trouble, database_trouble, wait_for
 from tuning.management.migrated import migrate
 from tuning.models import Run
-from tuning.queue.celery import COMPILE_QUEUE, EXTRACT_QUEUE, WATCH_QUEUE, WEBHOOK_QUEUE, queue_of
 from tuning.storage import checking
-from tuning.validation import MACHINE_NAME, NO_MACHINE_NAME, Invalid
+from tuning.validation import Invalid
 
 DEMO = {"name": "Demo: a small MLP", "network": "mlp", "trials": 64}
 START_S = 120.0
@@ -61,8 +61,8 @@ class Command(BaseCommand):
 
     def handle(self, *, host: str, port: int, name: str | None, no_demo: bool, no_backup: bool, **options: Any) -> None:
         """Runs until a signal. Exit status 0 then, 1 if it couldn't start."""
+        let_signals_interrupt()
         call_machine(name)
-        _let_signals_interrupt()
         self._back_up = not no_backup
         try:
             with SiteLock(settings.VAR) as lock:
@@ -76,31 +76,25 @@ class Command(BaseCommand):
             self._say("Stopped.")
 
     def _run(self, address: Address, *, demo: bool) -> None:
-        _check_tvm()
-        children = self._children(address)
+        check_tvm()
+        children, workers = self._children(address), Workers(_environment(address))
         try:
             self._prepare(children)
+            workers.start()
             self._start(children["web"], address)
-            _apart(partial(self._welcome, address, demo=demo))
-            self._watch(list(children.values()))
+            apart(partial(self._welcome, address, demo=demo))
+            self._watch(list(children.values()), workers)
         except KeyboardInterrupt:
             self._say("Stopping.")
             raise
         finally:
-            _stop(children)
+            _stop(children, workers)
 
     def _children(self, address: Address) -> dict[str, Child]:
         """The processes by name, in the order in which they are started."""
         env = _environment(address)
         commands = {"valkey": valkey.command(settings.VAR)} if _embeds_valkey() else {}
         commands["web"] = [sys.executable, "-m", "dashboard.serve", str(address.socket.fileno())]
-        commands |= {f"worker-{device}": _worker(device, queue_of(device)) for device in settings.DEVICES}
-        if settings.TRACKERS:
-            commands["worker-remote"] = _worker("remote", queue_of(f"{REMOTE}:"), settings.REMOTE_RUNS)
-        if settings.WATCH_FOLDERS:
-            commands["worker-watch"] = _worker("watch", WATCH_QUEUE, settings.WATCHES)
-        for queue in (EXTRACT_QUEUE, COMPILE_QUEUE):
-            commands[f"worker-{queue}"] = _worker(queue, f"{queue},{WEBHOOK_QUEUE}")
         inherited = {"web": (address.socket.fileno(),)}
         logs = settings.VAR / "logs"
         return {
@@ -109,15 +103,12 @@ class Command(BaseCommand):
         }
 
     def _prepare(self, children: dict[str, Child]) -> None:
-        """Prepare database, static files and broker, and start the workers."""
+        """Prepare database, static files and broker."""
         wait_for(database_trouble, self._say)
-        _apart(self._make_ready)
+        apart(self._make_ready)
         if "valkey" in children:
             _start_valkey(children["valkey"])
         wait_for(broker_trouble, self._say)
-        for name, child in children.items():
-            if name not in ("valkey", "web"):
-                child.start()
 
     def _make_ready(self) -> None:
         self.check()
@@ -157,8 +148,6 @@ class Command(BaseCommand):
             )
         if demo and not Run.everything.exists():
             self._demo(address)
-        if trouble := describe():
-            self._say(trouble)
 
     def _demo(self, address: Address) -> None:
         try:
@@ -169,13 +158,14 @@ class Command(BaseCommand):
         else:
             self._say(f"Queued a small demo run: {address.url()}{reverse('run_page', args=[run.pk])}")
 
-    def _watch(self, children: list[Child]) -> None:
+    def _watch(self, children: list[Child], workers: Workers) -> None:
         sweeper, presence = Sweeper(self._say), Presence(self._say)
         while True:
             for child in children:
                 if message := child.watch():
                     self._say(message)
             presence.tick()
+            workers.tick(presence.machine, self._say)
             sweeper.tick()
             time.sleep(0.5)
 
@@ -184,55 +174,13 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-def call_machine(name: str | None) -> None:
-    """Call this machine by the name, if one is given. Raises `CommandError` if no machine can have it."""
-    if name is None:
-        return
-    if not re.fullmatch(MACHINE_NAME, name):
-        raise CommandError(f"--name {name}: {NO_MACHINE_NAME}.")
-    settings.MACHINE = name
-
-
-def _let_signals_interrupt() -> None:
-    """Handle SIGTERM and SIGHUP like Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start background jobs with it ignored
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup
-        signal.signal(signal.SIGHUP, signal.default_int_handler)
-
-
-def _stop(children: dict[str, Child]) -> None:
+def _stop(children: dict[str, Child], workers: Workers) -> None:
     """Stop Valkey last, since web and workers still need it while they end."""
-    # A second Ctrl-C must not leave processes behind; they are killed after a timeout anyway.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    stop(child for name, child in children.items() if name != "valkey")
+    ignore_signals()
+    stop([*workers.working(), children["web"]])
     if "valkey" in children:
         stop([children["valkey"]])
         valkey.clean_up(settings.VAR)
-
-
-def _apart(step: Callable[[], None]) -> None:
-    """Run a step of the start in a process of its own, to free the 50 MB that it takes.
-
-    Raises `CommandError` if it fails, after it has printed the reason.
-    """
-    connections.close_all()  # Processes can't share connections.
-    process = multiprocessing.get_context("fork").Process(target=_do, args=(step, os.getpid()), daemon=True)
-    process.start()
-    process.join()
-    if process.exitcode:
-        raise CommandError("The site can't start: see the reason above.")
-
-
-def _do(step: Callable[[], None], parent: int) -> None:
-    die_with(parent)
-    try:
-        step()
-    except CommandError as error:
-        sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit(1)  # The parent prints that it is stopping.
 
 
 def _embeds_valkey() -> bool:
@@ -248,24 +196,12 @@ def _start_valkey(child: Child) -> None:
         time.sleep(0.05)
 
 
-def _check_tvm() -> None:
-    """Raises `CommandError` if the installed TVM packages aren't the pinned ones."""
-    check = [sys.executable, "-m", "tuning.engines.wire.versions"]
-    done = subprocess.run(check, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise CommandError(done.stderr.strip())
-
-
 def _environment(address: Address) -> dict[str, str]:
-    """The environment of the children: our own, with settings made explicit. The embedded Valkey's URL has a password, which they read themselves."""
-    return os.environ | {
+    """The environment of the children. The embedded Valkey's URL has a password, which they read themselves."""
+    return environment() | {
         "ALLOWED_HOSTS": ",".join(_allowed_hosts(address)),
-        "PYTHONPATH": str(settings.BASE_DIR),
-        "PYTHONUNBUFFERED": "1",
         **({} if _embeds_valkey() else {"REDIS_URL": settings.REDIS_URL}),
-        "TUNEBOARD_MACHINE": settings.MACHINE,
         "TUNEBOARD_URL": settings.SITE_URL or address.url(),
-        "TUNEBOARD_VAR": str(settings.VAR),
     }
 
 
@@ -274,10 +210,6 @@ def _allowed_hosts(address: Address) -> list[str]:
     if "ALLOWED_HOSTS" in os.environ:
         return list(settings.ALLOWED_HOSTS)
     return list(dict.fromkeys([*settings.ALLOWED_HOSTS, *address.names]))
-
-
-def _worker(name: str, queues: str, concurrency: int = 1) -> list[str]:
-    return [sys.executable, "-m", "tuning.queue.worker", name, queues, "--concurrency", str(concurrency)]
 
 
 def _health(address: Address) -> int | None:

@@ -152,7 +152,7 @@ def _found(request: HttpRequest, wanted: RunFilter, asked: QueryDict, projects: 
     statuses = wanted.counts(user)
     places = Run.objects.places() if any(run.status == Run.Status.QUEUED for run in rows) else {}
     return {
-        "rows": [(run, places.get(run.pk)) for run in rows],
+        "rows": [(run, place.ahead if (place := places.get(run.pk)) else None) for run in rows],
         "next": following,
         "statuses": statuses,
         "total": sum(number for _, number in statuses),

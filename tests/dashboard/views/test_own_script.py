@@ -59,7 +59,7 @@ def test_a_file_of_an_allowed_folder_is_watched(settings: Any, tmp_path: Path, t
     assert response.headers["Location"] == f"/runs/{run.pk}/"
     assert (run.origin, run.status, run.network_name) == ("watched", "queued", "mlp")
     assert told == [run]
-    assert jobs._job_of(run)[1] == "watch"
+    assert jobs._job_of(run)[1] == ["watch"]
 
 
 def test_what_is_wrong_is_said_beside_the_field(settings: Any, tmp_path: Path, told: list[Any]) -> None:

@@ -87,7 +87,7 @@ def test_a_queued_one_is_cancelled_at_once(told: list[Any]) -> None:
 def test_a_benchmark_that_is_cancelled_while_it_waits_leaves_the_library(told: list[Any]) -> None:
     compilation = make_compilation(ended(measured_run()))
     compilations.benchmark(compilation, None)
-    assert told == [(compilation.pk, "device.cpu")]
+    assert told == [(compilation.pk, celery.queue_of("cpu"))]
     assert compilations.cancel(compilation).status == "finished"
     assert compilation.verified
 
@@ -142,7 +142,7 @@ def test_the_sweep_enqueues_again_what_the_broker_lost(told: list[Any]) -> None:
     assert told == [(build.pk, "compile")], "the device is busy with the run"
     ended(run)
     sweeping.sweep()
-    assert told[1:] == [(proof.pk, "device.cpu")], "the build was enqueued just now"
+    assert told[1:] == [(proof.pk, celery.queue_of("cpu"))], "the build was enqueued just now"
 
 
 def test_the_sweep_ends_compilations_that_lost_their_worker(told: list[Any]) -> None:
@@ -180,7 +180,7 @@ def test_the_sweep_removes_what_a_deleted_run_left() -> None:
 def test_a_job_runs_the_stage_in_its_message(told: list[Any], compiler: Any) -> None:
     made = compilations.compile_run(ended(measured_run()), {}, None)
     jobs.compile_library(made.pk)
-    assert told[1:] == [(made.pk, "device.cpu")], "the proof goes to the device's queue"
+    assert told[1:] == [(made.pk, celery.queue_of("cpu"))], "the proof goes to the device's queue"
     jobs.compile_library(made.pk)
     jobs.compile_library(made.pk)
     jobs.compile_library(99)

@@ -60,13 +60,25 @@ def test_it_ignores_a_run_that_was_claimed_again() -> None:
     assert Run.objects.get(pk=run.pk).status == "running"
 
 
-def test_it_enqueues_again_a_run_that_no_worker_took(enqueued: list[int]) -> None:
-    never, long_ago = make_run(), make_run(enqueued_at=ago(TELL_AGAIN))
-    make_run(enqueued_at=timezone.now())
+@pytest.mark.parametrize("told", [None, -TELL_AGAIN - timedelta(seconds=1), timedelta(hours=1)])
+def test_it_enqueues_again_a_run_that_no_worker_took(told: timedelta | None, enqueued: list[int]) -> None:
+    """The last one was told before the clock was set back."""
     make_run(status="stopped")
-    ahead = make_run(enqueued_at=timezone.now() + timedelta(hours=1))  # The clock was set back.
+    run = make_run(enqueued_at=None if told is None else timezone.now() + told)
     sweeping.sweep()
-    assert enqueued == [never.pk, long_ago.pk, ahead.pk]
+    assert enqueued == [run.pk]
+
+
+def test_it_waits_for_an_answer_before_it_enqueues_again(enqueued: list[int]) -> None:
+    make_run(enqueued_at=timezone.now())
+    sweeping.sweep()
+    assert enqueued == []
+
+
+def test_thousands_of_queued_runs_take_one_message(enqueued: list[int]) -> None:
+    first, *_ = (make_run() for _ in range(5))
+    sweeping.sweep()
+    assert enqueued == [first.pk], "whoever takes it goes on with the others"
 
 
 def test_it_enqueues_nothing_while_the_device_is_busy(enqueued: list[int]) -> None:

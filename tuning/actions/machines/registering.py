@@ -67,6 +67,8 @@ class Presence:
         self.due = 0.0
         self.sampler = Sampler(settings.VAR)
         self.said: str | None = None
+        self.machine: Machine | None = None
+        """Its entry as of the last heartbeat."""
 
     def tick(self) -> None:
         """Renew the heartbeat if it is time to. What goes wrong is said once, and tried again."""
@@ -84,7 +86,9 @@ class Presence:
     def _beat(self) -> bool:
         """Whether the site still knows this machine."""
         mine = Machine.objects.filter(key=identity.key())
-        return mine.update(heartbeat_at=Now(), load=self.sampler.sample()) == 1
+        known = mine.update(heartbeat_at=Now(), load=self.sampler.sample()) == 1
+        self.machine = mine.first() if known else self.machine
+        return known
 
     def _note(self, trouble: str | None) -> None:
         if trouble != self.said:
@@ -100,7 +104,7 @@ def judge(ours: dict[str, str]) -> None:
             Machine.objects.filter(pk=machine.pk).update(trouble=trouble)
 
 
-MATTER: Sequence[str] = ("tuneboard", "apache-tvm", "apache-tvm-ffi")
+MATTER: Sequence[str] = ("tuneboard", "schema", "apache-tvm", "apache-tvm-ffi")
 """The packages of which all machines must have the same version."""
 
 

@@ -17,6 +17,7 @@ import msgspec
 from tuning.engines.events import exit_with_children
 from tuning.engines.wire.protocol import (
     Extend,
+    Hold,
     KnownRecord,
     Measured,
     Slots,
@@ -36,6 +37,8 @@ class ControlReader:
         """Called on another thread for each Stop or SIGTERM."""
         self.started_at = time.monotonic()
         """When `Start` was read, on the monotonic clock."""
+        self.on_hold: Callable[[bool], None] = lambda _held: None
+        """Called on another thread for each Hold."""
         self._on_extend: Callable[[Extend], None] | None = None
         self._extension: Extend | None = None
         self._extend_lock = threading.Lock()
@@ -103,6 +106,8 @@ class ControlReader:
             self._warm_starts.put(control)
         elif isinstance(control, (Measured, Slots)):
             self.from_pool.put(control)
+        elif isinstance(control, Hold):
+            self.on_hold(control.held)
         else:
             self.on_stop()
 

@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     logging.getLogger("tvm.s_tir.meta_schedule").setLevel(logging.INFO)  # On the console; TVM's log files have it all.
     events.send(Hello(VERSION, "meta_schedule", os.getpid(), versions.in_use()))
     controls = ControlReader(on_stop=lambda: events.exit_with(Finished("stopped")))
+    controls.on_hold = events.hold
     try:
         if start := _read_start(controls):
             _check(start)

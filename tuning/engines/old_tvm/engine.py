@@ -71,6 +71,7 @@ def main(engine: Engine) -> None:
     for name in ("tuneboard", "auto_scheduler"):  # TVM's compiler would say much more.
         logging.getLogger(name).setLevel(logging.INFO)
     controls = ControlReader(on_stop=lambda: events.exit_with("finished", reason="stopped"))
+    controls.on_hold = events.hold
     try:
         start = controls.read_start()
         if start:

@@ -42,9 +42,19 @@ class EventWriter:
         os.set_inheritable(fd, False)  # noqa: FBT003  takes no keyword
         self._fd = fd
         self._lock = threading.Lock()
+        self._open = threading.Event()
+        self._open.set()
+
+    def hold(self, held: bool) -> None:  # noqa: FBT001  the value of a control
+        """Have whoever sends an event wait, so that nothing is measured after the trial in hand, or let them go on."""
+        if held:
+            self._open.clear()
+        else:
+            self._open.set()
 
     def send(self, kind: str, **fields: Any) -> None:
-        """Write the event, waiting while the pipe is full."""
+        """Write the event, waiting while the pipe is full or held."""
+        self._open.wait()
         with self._lock:
             self._write(kind, fields)
 
@@ -75,6 +85,8 @@ class ControlReader:
         """Called on another thread for each stop."""
         self.started_at = time.monotonic()
         """When the start was read, on the monotonic clock."""
+        self.on_hold: Callable[[bool], None] = lambda _held: None
+        """Called on another thread when the supervisor says so."""
         self._on_extend: Optional[Callable[[Message], None]] = None
         self._extension: Optional[Message] = None
         self._lock = threading.Lock()
@@ -82,6 +94,7 @@ class ControlReader:
         self._handlers: Dict[str, Callable[[Message], Any]] = {
             "stop": lambda _: self.on_stop(),
             "extend": self._extend,
+            "hold": lambda control: self.on_hold(bool(control["held"])),
             "warm_start": self._warm_starts.put,
         }
         self._fd = fd

@@ -409,6 +409,12 @@ class Extend(msgspec.Struct, tag="extend", frozen=True):
     time_limit_s: float | None
 
 
+class Hold(msgspec.Struct, tag="hold", frozen=True):
+    """`held`: begin no new measurement, since nobody knows whose the run is; otherwise go on."""
+
+    held: bool
+
+
 class KnownRecord(msgspec.Struct, frozen=True):
     """A record of an earlier run for one of this run's workloads and for its target."""
 
@@ -459,7 +465,7 @@ class Slots(msgspec.Struct, tag="slots", frozen=True):
     wanted: Annotated[int, Meta(ge=0)]
 
 
-Control = Union[Start, Stop, Extend, WarmStart, Measured, Slots]
+Control = Union[Start, Stop, Extend, Hold, WarmStart, Measured, Slots]
 
 _encoder = msgspec.json.Encoder()
 _events = msgspec.json.Decoder(Event)

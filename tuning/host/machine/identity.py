@@ -9,6 +9,7 @@ import psutil
 from django.conf import settings
 
 from tuning.engines.wire.versions import in_use
+from tuning.host import schema
 from tuning.host.private import kept_secret
 from tuning.version import VERSION
 
@@ -21,7 +22,7 @@ def key() -> str:
 @lru_cache(maxsize=1)
 def versions() -> dict[str, str]:
     """Of what decides whether machines fit together, by package."""
-    return {"tuneboard": VERSION, **in_use()}
+    return {"tuneboard": VERSION, "schema": schema.latest(), **in_use()}
 
 
 def facts() -> dict[str, Any]:

@@ -1,6 +1,24 @@
-"""The machines of a site, and which of them can run what."""
+"""The machines of a site: which of them can run what, and whose turn is next there."""
 
 from .machine import LOST, Machine, MachineQuerySet
 from .needs import Needs
+from .order import Kind, Served, Waiting, in_fair_order
+from .places import NEXT, SHARED, Fleet, Place, described, is_shared, places
 
-__all__ = ("LOST", "Machine", "MachineQuerySet", "Needs")
+__all__ = (
+    "LOST",
+    "NEXT",
+    "SHARED",
+    "Fleet",
+    "Kind",
+    "Machine",
+    "MachineQuerySet",
+    "Needs",
+    "Place",
+    "Served",
+    "Waiting",
+    "described",
+    "in_fair_order",
+    "is_shared",
+    "places",
+)

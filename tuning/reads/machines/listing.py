@@ -14,7 +14,8 @@ from django.utils import timezone
 from typing_extensions import TypedDict
 
 from tuning.host.machine import identity
-from tuning.models import Compilation, Machine, Needs, Run, Tally
+from tuning.models import Compilation, Fleet, Kind, Machine, Run, Tally
+from tuning.models.fleet import SHARED
 from tuning.reads.device_status import ELSEWHERE
 
 HOUR = timedelta(hours=1)
@@ -193,18 +194,14 @@ def _seen(user: User | None) -> _Seen:
 
 
 def _queues() -> dict[int, list[tuple[int, datetime]]]:
-    waiting = Run.objects.filter(status=Run.Status.QUEUED).order_by().values_list("device", "needs", "chosen_machine")
-    kinds = list(waiting.annotate(Count("pk"), Min("queued_at")))
-    needs = Needs.objects.in_bulk({key for _, key, *_ in kinds if key is not None})
+    waiting = Run.objects.filter(status=Run.Status.QUEUED).exclude(device="").exclude(device__startswith=SHARED)
+    counted = waiting.order_by().values_list(*Kind._fields).annotate(Count("pk"), Min("queued_at"))
+    kinds = {Kind(*row[:-2]): (row[-2], row[-1]) for row in counted}
+    fleet = Fleet(kinds)
     found: dict[int, list[tuple[int, datetime]]] = defaultdict(list)
-    for machine in Machine.objects.all():
-        for device, key, chosen, count, since in kinds:
-            if (
-                device in machine.devices
-                and chosen in (None, machine.pk)
-                and (key is None or needs[key].met_by(machine))
-            ):
-                found[machine.pk].append((count, since))
+    for kind, waits in kinds.items():
+        for key in fleet.candidates(kind):
+            found[key].append(waits)
     return found
 
 

@@ -1,0 +1,54 @@
+"""A TCP port in front of a Unix socket, as the network between a machine and a server, which can be cut."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from typing_extensions import Self
+
+
+class Cable:
+    """Forwards connections to a port of this machine. While it is cut, nothing arrives, and nobody is told."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+        self._loop = asyncio.new_event_loop()
+        self._whole = asyncio.Event()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="cable", daemon=True)
+        self.port = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        server = self._do(asyncio.start_server(self._serve, "127.0.0.1", 0))
+        self.port = server.sockets[0].getsockname()[1]
+        self.mend()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def cut(self) -> None:
+        self._loop.call_soon_threadsafe(self._whole.clear)
+
+    def mend(self) -> None:
+        self._loop.call_soon_threadsafe(self._whole.set)
+
+    def _do(self, work: object) -> asyncio.Server:
+        found: asyncio.Server = asyncio.run_coroutine_threadsafe(work, self._loop).result(10)  # type: ignore[arg-type]
+        return found
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_unix_connection(str(self._socket))
+        await asyncio.gather(self._pass(reader, back), self._pass(there, writer))
+
+    async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await source.read(1 << 16):
+                await self._whole.wait()
+                sink.write(data)
+                await sink.drain()
+        sink.close()

