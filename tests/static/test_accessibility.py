@@ -88,6 +88,12 @@ for number in range(60):
     AuditEntry.objects.create(actor="a-person-with-a-long-name", via="api", token="token 3", address="2001:db8::1", action="run.edit",
         object_kind="run", object_id=1, object_name="n" * 200,
         details={"name": {"from": "a" * 200, "to": "b"}}, refused=number % 2 == 1, reason="It ended." * (number % 2))
+load = {"cpus": 8, "ours_cores": 2.0, "others_cores": 4.0, "memory_free": 2**32, "disk_free": 2**40, "disk_total": 2**41}
+far = timezone.now() + datetime.timedelta(days=1)
+make_machine("a" * 63, load=load, heartbeat_at=far, versions={"tuneboard": "0.0.1"})
+busy = make_machine("lab-2", load=load, heartbeat_at=far, cpu="cortex-a72", devices=["cpu", "cuda:0"])
+Run.objects.filter(pk=live.pk).update(machine=busy)
+make_machine("lab-3", load=load, heartbeat_at=timezone.now() - datetime.timedelta(hours=1))
 default = {"project": vision, "files": [{"name": "a/rather/long/name/of/a/log/file.json", "size": 5, "sha256": "0"}], "bytes_total": 5}
 imported = Import.objects.create(**default, status="finished", lines=4, records=3, bad_lines=1, results=[
     {"log": "a/rather/long/name/of/a/log/file.json", "engine": "autotvm", "run": second.pk, "known": True}],
@@ -326,6 +332,7 @@ def test_the_sign_in_page_passes_the_audit(site: LiveSite, page: Page, path: str
         ("/runs/{run}/", "[data-role=rename]", "[data-role=rename-form] [name=name]"),
         ("/runs/new/", "[data-role=advanced] > summary", "#id_seed"),
         ("/admin/people/", "[data-opens^=deactivate]", "dialog[open]"),
+        ("/machines/?q=lab-2", "[data-asks=drain]", "[data-role=drain-dialog]"),
         ("/networks/{network}/", ".task-code summary", ".task-code pre"),
     ],
 )
