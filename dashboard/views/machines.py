@@ -16,7 +16,7 @@ from dashboard.presentation import charts
 from tuning.actions.machines import steering
 from tuning.models import Machine
 from tuning.reads import device_status
-from tuning.reads.machines import groups
+from tuning.reads.machines import groups, joining
 from tuning.reads.machines.groups import Wanted
 from tuning.reads.machines.listing import machines
 from tuning.reads.machines.queues import queues
@@ -45,7 +45,9 @@ def machine_page(request: HttpRequest) -> HttpResponse:
         "queues": queues(),
         "devices": device_status.beside_machines(person(request)),
     }
-    return render(request, "machines/_machines.html" if wants_part(request) else "machines/page.html", context)
+    if wants_part(request):
+        return render(request, "machines/_machines.html", context)
+    return render(request, "machines/page.html", {**context, "obstacles": joining.obstacles()})
 
 
 @require_GET

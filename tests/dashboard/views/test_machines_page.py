@@ -81,6 +81,17 @@ def test_one_machine_is_shown_in_full(admin: Client) -> None:
         assert said in text, said
 
 
+def test_it_says_what_keeps_other_machines_from_joining(admin: Client, settings: Any) -> None:
+    own = words(shown(admin))
+    assert "set REDIS_URL to a Redis or Valkey server" in own
+    assert ("set DATABASE_URL to a PostgreSQL server" in own) == (connection.vendor != "postgresql")
+    settings.REDIS_URL = "redis://:secret@10.0.0.5:6379/0"
+    shared = words(shown(admin))
+    assert "REDIS_URL to" not in shared
+    assert "secret" not in shared
+    assert "python3 manage.py join" in shared
+
+
 def test_each_state_is_told_in_words(viewer: Client) -> None:
     now = timezone.now()
     run = tuning("tunes", name="resnet")
