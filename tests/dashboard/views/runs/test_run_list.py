@@ -253,9 +253,9 @@ def test_the_number_of_queries_does_not_depend_on_the_runs(
     # Session, user, permissions (2), roles, number of projects, pinned runs, other runs, counts, ongoing runs, whether there is any run.
     with django_assert_max_num_queries(11):
         operator.get("/runs/", {"status": "stopped"}, headers=POLL)
-    with django_assert_max_num_queries(15):  # … full rows (2), tags (2), places; not whether there is any run
+    with django_assert_max_num_queries(18):  # … full rows (2), tags (2), places (4); not whether there is any run
         operator.get("/runs/", headers=POLL)
-    with django_assert_max_num_queries(20):  # … the user's groups, projects, networks, targets, tags
+    with django_assert_max_num_queries(23):  # … the user's groups, projects, networks, targets, tags
         operator.get("/runs/")
 
 
