@@ -176,7 +176,8 @@ class TrialColumns(TypedDict):
 
     `error` is the kind of error. `short` marks trials that were measured in a few short laps only, because they were clearly
     slower than their task's best. `nth` counts the trials of the same task. `improved` marks trials that were their task's best
-    when they were measured. `at_s` is null where it isn't recorded.
+    when they were measured, `noisy` those that were measured while others' processes used more than a quarter of the machine.
+    `at_s` is null where it isn't recorded.
     """
 
     number: list[int]
@@ -187,6 +188,7 @@ class TrialColumns(TypedDict):
     at_s: list[float | None]
     nth: list[int]
     improved: list[bool]
+    noisy: list[bool]
     last: int
 
 

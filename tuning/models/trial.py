@@ -95,6 +95,7 @@ class TrialRow(NamedTuple):
     at_s: float | None
     lod: int
     improved: bool
+    noisy: bool = False
 
 
 class TrialQuerySet(models.QuerySet["Trial"]):
@@ -208,6 +209,8 @@ class Trial(models.Model):
     error_kind = models.CharField(max_length=20, null=True)
     short = models.BooleanField(default=False, db_default=False)
     """Measured briefly, because it was clearly slower than its task's best."""
+    noisy = models.BooleanField(default=False, db_default=False)
+    """Measured while others' processes used too much of the machine (`fleet.machine.DISTURBED`)."""
     at_s = models.FloatField(null=True)
     """Null if it isn't recorded."""
     lod = models.PositiveSmallIntegerField()
@@ -276,6 +279,7 @@ def trial_columns(trials: Iterable[TrialRow], index_of: Mapping[int, int], after
         "at_s": [row.at_s for row in rows],
         "nth": [row.nth for row in rows],
         "improved": [row.improved for row in rows],
+        "noisy": [row.noisy for row in rows],
         "last": max((row.number for row in rows), default=after),
     }
 

@@ -84,6 +84,8 @@ class Recorder:
         self._lease = run.lease
         self._copy = copy
         self._stale = False
+        self.disturbed: frozenset[str] = frozenset()
+        """Names of machines that others use too much at the moment; whoever records keeps it up to date."""
         self._load()
 
     def record(self, events: Sequence[Event | TasksTold]) -> RunDelta:
@@ -230,6 +232,7 @@ class _Batch:
             at_s=event.at_s,
             lod=level_of_detail(self.run.trials_done),
             improved=not event.short and self._improves(task, event.latency_s),
+            noisy=self._is_noisy(event),
         )
         self.trials.append(trial)
         if trial.improved and (estimate_s := estimated_latency(self.recorder.tasks.values())) is not None:
@@ -238,6 +241,11 @@ class _Batch:
             self._count_failure(task, trial.number, event)
         elif event.record is not None and not event.short:
             self._keep(task, trial.number, event.latency_s, event.record)
+
+    def _is_noisy(self, event: TrialMeasured) -> bool:
+        """How busy a machine was when a recovered trial was measured isn't known."""
+        machine = event.machine or self.run.machine_name
+        return machine in self.recorder.disturbed and event.latency_s is not None and not event.recovered
 
     def _improves(self, task: Task, latency_s: float | None) -> bool:
         if latency_s is None or (task.best_latency_s is not None and latency_s >= task.best_latency_s):

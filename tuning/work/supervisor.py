@@ -25,7 +25,7 @@ from tuning.engines.wire.protocol import (
 )
 from tuning.host import devices, interpreters
 from tuning.host.reachable import DATABASE_OUTAGE
-from tuning.models import Run, Tally
+from tuning.models import Machine, Run, Tally
 from tuning.notify.announce import announce, announce_status
 from tuning.storage import Moved, store
 from tuning.wording import internal_error
@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 RENEW_S = 1.0
 """How often the lease is renewed, and whether users want the run stopped or extended is read."""
+LOOK_S = 5.0
+"""How often it is looked whether others disturb the machines that measure: as often as these tell their load."""
 PACE_S = 0.1
 """Minimum time between two transactions: events that arrive meanwhile become one batch."""
 STOP_GRACE_S = 15.0
@@ -88,6 +90,8 @@ class _Supervision:
         self.counted = self.started
         self.lags: list[float] = []
         """Seconds from each trial to its announcement, of trials that weren't counted yet."""
+        self.measuring = set() if devices.is_remote(run.device) else {run.machine_name}
+        """Names of the machines whose load matters for the trials: the run's own, and those of its pool that have measured."""
         self.stop_sent: float | None = None
         self.last: Finished | Failed | None = None
         self.is_shared = store().is_shared
@@ -106,6 +110,7 @@ class _Supervision:
         return status
 
     def _new_recorder(self) -> Recorder:
+        self.looked = float("-inf")
         return Recorder(self.run, RecordCopy(self.run) if self.is_shared else None)
 
     def _tune(self) -> tuple[str, str | None]:
@@ -161,12 +166,21 @@ class _Supervision:
             if isinstance(event, (Finished, Failed)):
                 self.last = event
         if events:
+            self._look(events)
             delta = self._patiently(lambda: self.recorder.record(events))
             self.paced = time.monotonic()
             announce(self.run.pk, delta)
             now = time.monotonic()
             sent = [event.sent_at for event in events if isinstance(event, TrialMeasured)]
             self.lags += [now - each for each in sent if each is not None]
+
+    def _look(self, events: Sequence[Event]) -> None:
+        """See whether others disturb the machines that measure."""
+        members = {event.machine for event in events if isinstance(event, TrialMeasured) and event.machine}
+        if members <= self.measuring and time.monotonic() < self.looked + LOOK_S:
+            return
+        self.looked, self.measuring = time.monotonic(), self.measuring | members
+        self.recorder.disturbed = self._patiently(Machine.objects.filter(name__in=self.measuring).disturbed)
 
     def _answer(self, engine: EngineProcess, events: Sequence[Event]) -> None:
         for event in events:

@@ -38,7 +38,12 @@ def task_page(request: HttpRequest, pk: int, index: int) -> HttpResponse:
         return render(request, "tasks/_opened.html", context)
     context |= recorded.knobs(task) | recorded.arguments(task)
     alert = next((alert for alert in task.run.alerts(task.run.tasks.defer("tensorir")) if alert["task"] == index), None)
-    return render(request, "tasks/page.html", {**context, "alert": alert, "downloads": downloads.menu(task.run, task)})
+    best = task.run.trials.filter(number=task.best_trial or 0, noisy=True)
+    return render(
+        request,
+        "tasks/page.html",
+        {**context, "alert": alert, "noisy": best.exists(), "downloads": downloads.menu(task.run, task)},
+    )
 
 
 @require_GET

@@ -230,6 +230,7 @@ def test_it_returns_trials_as_columns(client: Client) -> None:
         "at_s": [1.0, 2.0, 3.0],
         "nth": [1, 1, 2],
         "improved": [True, False, True],
+        "noisy": [False, False, False],
         "last": 3,
         "next": None,
     }

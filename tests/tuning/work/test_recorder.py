@@ -8,7 +8,7 @@ import pytest
 from django.db import DatabaseError, connection
 from django.db.models.query import QuerySet
 
-from tests.world import claimed, extracted, make_run, measured_run, record_trials, task_infos, trial
+from tests.world import claimed, extracted, make_machine, make_run, measured_run, record_trials, task_infos, trial
 from tuning.engines.wire.protocol import Event, Phase, TasksExtracted
 from tuning.models import KEEP_BEST, Record, Run, Trial, TrialError, level_of_detail
 from tuning.work.recorder import EngineMisbehaved, LeaseLost, Recorder, error_digest
@@ -46,6 +46,19 @@ def test_a_short_measurement_is_never_its_tasks_best() -> None:
     assert list(task.records.values_list("trial", flat=True)) == [1]
 
 
+def test_trials_of_a_machine_that_others_disturb_are_noisy_and_count_like_others() -> None:
+    run = measured_run([(0, 2e-3)])
+    Run.objects.filter(pk=run.pk).update(machine=make_machine("lab-1"))
+    recorder = Recorder(run)
+    recorder.disturbed = frozenset({"lab-1"})
+    events = [trial(0, 1e-3), trial(0, None), trial(0, 3e-3, recovered=True), trial(1, 4e-3, machine="lab-2")]
+    assert recorder.record(events)["trials"]["noisy"] == [True, False, False, False]
+    assert list(run.trials.values_list("noisy", flat=True)) == [False, True, False, False, False]
+    assert run.tasks.get(index=0).best_trial == 2
+    recorder.disturbed = frozenset({"lab-2"})
+    assert recorder.record([trial(1, 5e-3, machine="lab-2"), trial(0, 5e-3)])["trials"]["noisy"] == [True, False]
+
+
 def test_its_delta_says_what_changed() -> None:
     run = measured_run([(0, 2e-3)])
     delta = record_trials(run, [(1, 4e-3), (1, None)])
@@ -59,6 +72,7 @@ def test_its_delta_says_what_changed() -> None:
         "at_s": [2.0, 3.0],
         "nth": [1, 2],
         "improved": [True, False],
+        "noisy": [False, False],
         "last": 3,
     }
     assert [task["index"] for task in delta["tasks"]] == [1]

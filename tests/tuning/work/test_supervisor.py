@@ -12,7 +12,7 @@ from django.db import OperationalError
 
 from tests.engine_fixtures import Play
 from tests.family import descendants
-from tests.world import claimed, extracted, make_run, trial
+from tests.world import claimed, extracted, make_machine, make_run, trial
 from tuning.actions.runs import resume, stop
 from tuning.engines.wire.protocol import VERSION, Failed, Finished, Hello, Phase
 from tuning.host import processes
@@ -43,6 +43,17 @@ def test_it_finishes_when_the_budget_is_spent(play: Play) -> None:
     assert run.elapsed_s > 0
     assert run.console_log.read_text() == "hello from TVM\n"
     assert descendants("fake_engine") == []
+
+
+@pytest.mark.parametrize(("others", "noisy"), [(2.5, True), (0.4, False), (None, False)])
+def test_it_notices_that_others_disturb_the_machine(play: Play, others: float | None, *, noisy: bool) -> None:
+    machine = make_machine("lab-1", load={"cpus": 8, "others_cores": others})
+    play(*BEGINNING[:3], Finished("budget"))
+    run = make_run(trials_budget=1)
+    run.taker = machine
+    run = tune(run)
+    assert run.machine == machine
+    assert list(run.trials.values_list("noisy", flat=True)) == [noisy]
 
 
 def test_it_fails_when_no_trial_was_ever_valid(play: Play) -> None:

@@ -5,7 +5,9 @@ Their clocks may be wrong, so only the database's clock is ever asked (`Now`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 from django.db import models
 from django.db.models.functions import Now
@@ -19,6 +21,10 @@ DISTURBED = 0.25
 
 
 class MachineQuerySet(models.QuerySet["Machine"]):
+    def disturbed(self) -> frozenset[str]:
+        """Names of the machines that were heard of lately and that others' processes use too much for measurements."""
+        return frozenset(name for name, load in self.alive().values_list("name", "load") if disturbs(load))
+
     def alive(self) -> MachineQuerySet:
         """Machines that were heard of lately."""
         return self.filter(heartbeat_at__gte=Now() - LOST)
@@ -131,8 +137,7 @@ class Machine(models.Model):
     @property
     def is_disturbed(self) -> bool:
         """Whether others' processes use so much of it that what is measured there now is noisy."""
-        others, cpus = self.load.get("others_cores"), self.load.get("cpus")
-        return self.is_busy and self.is_alive and bool(cpus) and (others or 0.0) > DISTURBED * cpus
+        return self.is_busy and self.is_alive and disturbs(self.load)
 
     @property
     def can_drain(self) -> bool:
@@ -146,6 +151,12 @@ class Machine(models.Model):
     def is_like(self, other: Machine) -> bool:
         """Whether measurements on both can be compared: the same CPU, cores and versions of what tunes."""
         return (self.cpu, self.cores, tuned_by(self.versions)) == (other.cpu, other.cores, tuned_by(other.versions))
+
+
+def disturbs(load: Mapping[str, Any]) -> bool:
+    """Whether, by its load, others' processes use so much of a machine that what is measured there is noisy."""
+    others, cpus = load.get("others_cores"), load.get("cpus")
+    return others is not None and cpus is not None and bool(others > DISTURBED * cpus)
 
 
 def tuned_by(versions: dict[str, str]) -> dict[str, str]:

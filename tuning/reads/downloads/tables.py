@@ -29,7 +29,7 @@ def trial_file(run: Run, form: TableFormat, *, task: int | None = None) -> File:
     return File(name, kind, f"{name} {run.trials_done}", _table(run, tasks, form))
 
 
-COLUMNS = ("number", "task", "task_name", "latency_s", "error", "short", "at_s", "nth", "improved")
+COLUMNS = ("number", "task", "task_name", "latency_s", "error", "short", "at_s", "nth", "improved", "noisy")
 """Columns of the tables, named as in the API; `task_name` exists only here."""
 
 
@@ -55,7 +55,7 @@ def _schema() -> pa.Schema:
     import pyarrow as pa
 
     number, seconds, text, flag = pa.int64(), pa.float64(), pa.string(), pa.bool_()
-    kinds = (number, number, text, seconds, text, flag, seconds, number, flag)
+    kinds = (number, number, text, seconds, text, flag, seconds, number, flag, flag)
     return pa.schema(list(zip(COLUMNS, kinds, strict=True)))
 
 
@@ -66,7 +66,7 @@ def _batches(run: Run, tasks: list[Task], schema: pa.Schema, names: dict[int, st
     trials = run.trials.filter(number__lte=run.trials_done)
     if len(tasks) == 1:
         trials = trials.filter(task=tasks[0])
-    columns = ("task_id", "latency_s", "error_kind", "short", "at_s", "nth", "improved")
+    columns = ("task_id", "latency_s", "error_kind", "short", "at_s", "nth", "improved", "noisy")
     for rows in trials.piecewise(*columns, size=PIECE_ROWS):
         number, keys, *rest = zip(*rows, strict=True)
         of = [task_of[key] for key in keys]

@@ -81,7 +81,7 @@ def test_it_thins_trials_but_keeps_improvements(viewer: Client, monkeypatch: pyt
 
 def test_it_reads_no_trace(viewer: Client, django_assert_max_num_queries: Any) -> None:
     run = measured_run()
-    with django_assert_max_num_queries(9) as queries:
+    with django_assert_max_num_queries(10) as queries:
         viewer.get(f"/runs/{run.pk}/tasks/0/")
     assert not any('"tuning_record"."text"' in query["sql"] for query in queries.captured_queries)
 
@@ -213,3 +213,12 @@ def test_the_task_offers_its_own_downloads(viewer: Client) -> None:
         for url, href in links:
             assert bool(href) is ready
             assert viewer.get(url.replace("&amp;", "&")).status_code == (200 if ready else 409), url
+
+
+def test_it_says_that_the_best_trial_is_noisy(viewer: Client) -> None:
+    run = measured_run([(0, 2e-3), (0, 1e-3)])
+    run.trials.filter(number=1).update(noisy=True)
+    assertNotContains(viewer.get(f"/runs/{run.pk}/tasks/0/"), "The best trial is noisy")
+    run.trials.filter(number=2).update(noisy=True)
+    assertContains(viewer.get(f"/runs/{run.pk}/tasks/0/"), "The best trial is noisy")
+    assertNotContains(viewer.get(f"/runs/{run.pk}/tasks/1/"), "The best trial is noisy")

@@ -158,3 +158,11 @@ def test_its_links_keep_the_view_of_the_scatter(viewer: Client) -> None:
     page = viewer.get(f"/runs/{measured_run(LATENCIES).pk}/trials/", {"zoom": "2,4,,", "x": "time"})
     assertContains(page, 'href="?zoom=2%2C4%2C%2C&amp;x=time&amp;order=task"')
     assertContains(page, "?zoom=2%2C4%2C%2C&amp;x=time&amp;trial=3#trial")
+
+
+def test_it_says_which_trials_are_noisy(viewer: Client) -> None:
+    run = measured_run(LATENCIES)
+    run.trials.filter(number=3).update(noisy=True)
+    assertContains(viewer.get(f"/runs/{run.pk}/trials/"), ">noisy</span>", 1)
+    assertContains(viewer.get(f"/runs/{run.pk}/trials/?trial=3&only=failed"), ">noisy</span>", 1)
+    assertNotContains(viewer.get(f"/runs/{run.pk}/trials/?trial=1&only=failed"), ">noisy</span>")
