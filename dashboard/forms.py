@@ -79,6 +79,7 @@ class LaunchForm(forms.Form):
         self.machines = list(Machine.objects.values_list("name", flat=True))
         if len(self.machines) > 1:
             self.fields |= {"machine": self._machine_field(), "priority": _priority_field()}
+            self.fields["machines"] = _machines_field(len(self.machines))
         for option in (*launching.budget_options(), *self.options):
             self.fields[option["name"]] = _field(option)
         for network in self.networks:
@@ -91,7 +92,7 @@ class LaunchForm(forms.Form):
         """The input as `runs.launch` takes it."""
         network = self.data.get("network", "")
         options = (*launching.budget_options(), *self.options)
-        choices = ("project", "engine", "interpreter", "name", "target", "device", "machine", "priority")
+        choices = ("project", "engine", "interpreter", "name", "target", "device", "machine", "machines", "priority")
         names = (*choices, *(option["name"] for option in options))
         return {
             "network": network,
@@ -204,6 +205,17 @@ class LaunchForm(forms.Form):
     def _option_fields(self, network: str) -> list[tuple[str, str]]:
         options = [option for known in self.networks if known["name"] == network for option in known["options"]]
         return [(option["name"], OPTION.format(network=network, option=option["name"])) for option in options]
+
+
+def _machines_field(machines: int) -> forms.Field:
+    numbers = [(str(number), str(number)) for number in range(1, machines + 1)]
+    return forms.CharField(
+        label="Machines",
+        required=False,
+        initial="1",
+        widget=forms.Select(choices=[*numbers, (placing.ALL, "all equal ones")]),
+        help_text="How many build and measure its candidates. They must have the same CPU, cores and versions.",
+    )
 
 
 def _priority_field() -> forms.Field:

@@ -6,6 +6,7 @@ that an earlier process of the run has sent (`Start.trials_done`). A line with `
 {"do": "raw", "text": "…"} sends the text as an event, {"do": "wait"} for Stop or the end of stdin,
 {"do": "extended"}, {"do": "warm_start"} and {"do": "held"} wait for Extend, WarmStart and Hold and print them,
 {"do": "record", "text": "…"} writes a line to the run's record file, unless an earlier process has written it,
+{"do": "pool"} has the run's pool measure a candidate for each trial of the budget,
 {"do": "ignore"} ignores controls, and {"do": "tell"} describes the process.
 """
 
@@ -24,13 +25,17 @@ from pathlib import Path
 from typing import Any
 
 from tuning.engines.wire.protocol import (
+    Candidate,
     Control,
     Event,
     Extend,
     Finished,
     Hold,
+    Measured,
+    Slots,
     Start,
     Stop,
+    TrialMeasured,
     WarmStart,
     decode_control,
     decode_event,
@@ -54,7 +59,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     written = len(records.read_bytes().splitlines()) if records.exists() else 0
     for line in Path(os.environ["TVM_FAKE_ENGINE_SCRIPT"]).read_text().splitlines():
         step = json.loads(line)
-        if step.get("type") == "trial" and skip:
+        if step.get("do") == "pool":
+            measure_by_pool(start, events)
+        elif step.get("type") == "trial" and skip:
             skip -= 1
         elif step.get("do") == "record":
             if not written:
@@ -87,6 +94,46 @@ def act(step: dict[str, Any], events: Any) -> None:
         "tell": tell,
     }
     actions[step["do"]]()
+
+
+def measure_by_pool(start: Start, events: Any) -> None:
+    """As a real engine does, but candidates are numbers. It prints the answers that it didn't wait for."""
+    assert start.pool
+    left, slots = start.trials_budget - start.trials_done, start.pool.slots
+    made, out = 0, set[str]()
+    while left:
+        while len(out) < min(left, 1.5 * slots):
+            made += 1
+            out.add(f"{os.getpid()}-{made}")
+            module = made.to_bytes(4, "big")
+            events.write(encode(Candidate(f"{os.getpid()}-{made}", 0, module, [("TENSOR", "float32", [1])])))
+        control = decode_control(sys.stdin.buffer.readline())
+        if isinstance(control, Slots):
+            slots = control.wanted
+        elif isinstance(control, Measured) and control.id in out:
+            out.remove(control.id)
+            left -= 1
+            assert control.synthetic == start.pool.synthetic
+            events.write(encode(_trial(control)))
+        elif isinstance(control, Stop):
+            events.write(encode(Finished("stopped")))
+            sys.exit(0)
+        else:
+            os.write(1, f"not waited for: {control}\n".encode())
+
+
+def _trial(measured: Measured) -> TrialMeasured:
+    failed = measured.error_kind is not None
+    latency_s = None if failed else sum(measured.run_secs) / len(measured.run_secs)
+    return TrialMeasured(
+        0,
+        latency_s,
+        time.monotonic(),
+        measured.error_kind,
+        measured.error,
+        machine=measured.machine,
+        sent_at=time.monotonic(),
+    )
 
 
 def wait(events: Any) -> None:

@@ -151,6 +151,24 @@ def status_of(api: Callable[..., Any], run: int) -> str:
 
 @pytest.mark.tvm
 @pytest.mark.both_databases
+def test_a_run_is_measured_by_both_machines(joined: Fleet) -> None:
+    site, *_ = joined
+    api = ask(site)
+    run = api("POST", "/runs", {**QUICK, "trials": 64, "min_repeat_ms": 100, "machines": 2, "machine": "lab-1"})
+    site.wait_for(lambda: status_of(api, run["id"]) == "finished", 200)
+    done = api("GET", f"/runs/{run['id']}")
+    assert (done["machine"], done["machines_wanted"], done["trials_done"], done["error"]) == ("lab-1", 2, 64, None)
+    first, second = done["machines"]
+    assert (first["machine"], first["state"], second["machine"]) == ("lab-1", "left", "lab-2")
+    # They are one machine in truth, and disturb each other.
+    assert second["state"] == "left" or "at most 5% would do" in second["reason"]
+    assert first["trials"] + second["trials"] == 64
+    busy = {one["name"]: one["state"] for one in api("GET", "/machines")["items"]}
+    assert busy["lab-1"] == "idle"
+
+
+@pytest.mark.tvm
+@pytest.mark.both_databases
 def test_a_machine_joins_tunes_and_leaves(joined: Fleet, tmp_path: Path) -> None:
     site, machine, _ = joined
     api = ask(site)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Literal, Union
 
 import msgspec
@@ -77,6 +78,13 @@ class Choice(NetworkChoice):
             "the target needs, and as many cores."
         ),
     ] = placing.ANY
+    machines: Annotated[
+        Union[int, Literal["all"]],
+        Meta(
+            description="How many equal machines (CPU, cores, versions) build and measure the run's candidates, or `all` that are. "
+            "They join and leave while it is tuned."
+        ),
+    ] = 1
     priority: Annotated[
         Literal["low", "normal", "high"],
         Meta(description="Runs with a higher one come first. Only the project's admins may choose `high`."),
@@ -154,6 +162,10 @@ class Launch:
             self.target = gather(wrong, self._target, data.get("target"), remote=remote is not None)
         if not wrong and self.network_options:
             gather(wrong, _check_dtype, self.network_options, self.target)
+        if not wrong:
+            device = remote or self.target["device"]
+            several = partial(placing.several, older=engine.legacy)
+            self.machines = gather(wrong, several, data.get("machines"), device, self.machine, self.needs) or 0
         if wrong:
             raise Invalid(wrong)
         self.device = remote or self.target["device"]

@@ -42,6 +42,7 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
             device=checked.device,
             chosen_machine=checked.machine,
             needs=checked.needs,
+            machines_wanted=checked.machines,
             priority=checked.priority,
             options=msgspec.to_builtins(checked.options),
             trials_budget=checked.budget.trials,
@@ -56,6 +57,7 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
             "device": run.device,
             "machine": checked.machine.name if checked.machine else placing.ANY,
             "priority": run.Priority(run.priority).name.lower(),
+            **({"machines": run.machines_wanted or placing.ALL} if run.has_pool else {}),
             "trials": run.trials_budget,
         }
     if enqueue:

@@ -8,7 +8,21 @@ from .compilation import Benchmark, Compilation
 from .delivery import Delivery
 from .elsewhere import Stream, StreamDict, StreamSession, Watch
 from .extraction import ExtractedTask, Extraction
-from .fleet import LOST, Fleet, Kind, Machine, MachineQuerySet, Needs, Place, Served, Waiting, described, in_fair_order
+from .fleet import (
+    LOST,
+    Fleet,
+    Kind,
+    Machine,
+    MachineQuerySet,
+    MemberDict,
+    Needs,
+    Place,
+    PoolMember,
+    Served,
+    Waiting,
+    described,
+    in_fair_order,
+)
 from .history import EVER, Beat, Tally, TrackerSample
 from .imported import BadLine, Import
 from .lifecycle import LEASE, TELL_AGAIN, DeviceTurn, Leased, Queued, deciding, ended
@@ -76,11 +90,13 @@ __all__ = (
     "LooseObject",
     "Machine",
     "MachineQuerySet",
+    "MemberDict",
     "Membership",
     "Needs",
     "Network",
     "NetworkDetail",
     "Place",
+    "PoolMember",
     "Project",
     "Provenance",
     "Queued",

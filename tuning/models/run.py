@@ -21,7 +21,21 @@ from tuning.engines.wire.legacy import RECORDS
 from tuning.logs import meta_schedule
 from tuning.wording import simulator
 
-from .fleet import NEXT, SHARED, Machine, Needs, Place, Served, Waiting, in_fair_order, is_shared, places
+from .fleet import (
+    NEXT,
+    SHARED,
+    Machine,
+    MemberDict,
+    Needs,
+    Place,
+    PoolMember,
+    Served,
+    Waiting,
+    in_fair_order,
+    is_shared,
+    places,
+    shown,
+)
 from .imported import Import
 from .lifecycle import LEASE, Leased, LeasedQuerySet, deciding, drawn_lease, not_within
 from .network import Network, fingerprint
@@ -116,7 +130,7 @@ class RunQuerySet(LeasedQuerySet["Run"]):
 
     def device_is_free(self, device: str, machine: Machine | None = None) -> bool:
         """Whether nothing is being measured on the machine's device. Call it within `deciding` in order to claim it."""
-        return not self.on_device(device, machine).exists()
+        return not self.on_device(device, machine).exists() and not PoolMember.objects.hold(device, machine)
 
     def forgotten(self) -> RunQuerySet:
         """Of the queued runs that no worker was told of lately, the next one of each free device, and those without a device."""
@@ -263,6 +277,8 @@ class Run(Leased):
     """Whose worker tunes it, or did so last; null before one has taken it, and for what an earlier version tuned."""
     chosen_machine = models.ForeignKey(Machine, on_delete=models.PROTECT, null=True, related_name="chosen_by")
     """The only one that may take it; null for any that fits."""
+    machines_wanted = models.PositiveSmallIntegerField(default=1, db_default=1)
+    """How many equal machines build and measure it; 0 for all that there are. With 1 its own machine does so by itself."""
     needs = models.ForeignKey(Needs, on_delete=models.PROTECT, null=True, related_name="runs")
     """What a machine must have to take it; null if it can't be told, as for a remote device: then any will do."""
     priority = models.SmallIntegerField(choices=Priority, default=Priority.NORMAL, db_default=Priority.NORMAL)
@@ -429,6 +445,15 @@ class Run(Leased):
         return self.machine.name if self.machine else ""
 
     @property
+    def has_pool(self) -> bool:
+        """Whether it is measured on many machines."""
+        return self.machines_wanted != 1
+
+    def members(self) -> list[MemberDict]:
+        """The machines of its pools so far; none unless it is measured on many."""
+        return shown(self.pool_members.select_related("machine")) if self.has_pool else []
+
+    @property
     def network_options(self) -> dict[str, Any]:
         return self.network.options if self.network else {}
 
@@ -553,6 +578,8 @@ class Run(Leased):
             "machine": self.machine_name or None,
             "chosen_machine": self.chosen_machine.name if self.chosen_machine else None,
             "priority": self.Priority(self.priority).name.lower(),
+            "machines_wanted": self.machines_wanted or None,
+            "machines": self.members(),
             "options": self.options,
             "versions": self.versions,
             "trials_budget": self.trials_budget,

@@ -8,6 +8,8 @@ from typing import Any, Literal
 from django.contrib.auth.models import User
 from typing_extensions import NotRequired, TypedDict
 
+from .fleet import MemberDict
+
 NUL = "\N{REPLACEMENT CHARACTER}"
 """Stands in for a NUL in texts that others wrote."""
 
@@ -100,6 +102,10 @@ class RunFacts(TypedDict):
     chosen_machine: str | None
     """The only one that may; None for any that fits."""
     priority: str
+    machines_wanted: int | None
+    """How many equal machines measure it; null for all that there are."""
+    machines: list[MemberDict]
+    """Those that did so far, if it is measured on more than one."""
     options: dict[str, Any]
     versions: dict[str, str]
     trials_budget: int | None

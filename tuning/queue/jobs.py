@@ -14,13 +14,14 @@ from redis.exceptions import RedisError
 from tuning.host.devices import is_remote
 from tuning.host.machine import identity
 from tuning.host.reachable import DATABASE_OUTAGE
-from tuning.models import Compilation, Delivery, Extraction, Import, Machine, Queued, Run
+from tuning.models import Compilation, Delivery, Extraction, Import, Machine, PoolMember, Queued, Run
 from tuning.notify import webhooks
 from tuning.notify.announce import announce_status
 from tuning.work import importing
 from tuning.work.compiling import carry_out
 from tuning.work.elsewhere import watching
 from tuning.work.extracting import extract
+from tuning.work.pool import taking_part
 from tuning.work.supervisor import supervise
 
 from .celery import COMPILE_QUEUE, EXTRACT_QUEUE, WATCH_QUEUE, WEBHOOK_QUEUE, app, queue_of, shutdown
@@ -37,6 +38,16 @@ def tune(run_id: int) -> None:
     with _quietly("Run", run_id):
         if run := Run.objects.filter(pk=run_id).first():
             serve(run.device)
+
+
+@app.task(name="tuning.take_part")
+def take_part(member_id: int) -> None:
+    """Measure for a run that has invited this machine, unless something else has come between."""
+    with _quietly("PoolMember", member_id):
+        found = PoolMember.objects.select_related("machine").filter(pk=member_id, state=PoolMember.State.INVITED)
+        if (member := found.first()) is not None and taking_part.claim(member):
+            logger.info("%s: %s.", member, taking_part.take_part(member, shutdown))
+            serve(member.device)
 
 
 @app.task(name="tuning.watch")
@@ -72,6 +83,14 @@ def import_logs(import_id: int) -> None:
 def deliver(delivery_id: int) -> None:
     """Make one attempt at a delivery."""
     _work_on(Delivery.objects.all(), delivery_id, webhooks.send)
+
+
+def invite(member: PoolMember) -> None:
+    """Tell the machine's worker that a run wants it. If the broker can't be reached, it is invited again later."""
+    try:
+        take_part.apply_async(args=(member.pk,), queue=queue_of(member.device, member.machine.name), retry=False)
+    except (BrokerError, RedisError, OSError) as error:
+        logger.warning("%s wasn't invited: %s", member.machine, error)
 
 
 def enqueue(row: Run | Compilation | Extraction | Import | Delivery) -> None:
@@ -180,7 +199,7 @@ def _this_machine() -> Machine | None:
 
 
 def _tune(run: Run) -> str:
-    status = supervise(run, shutdown)
+    status = supervise(run, shutdown, invite)
     if status == Run.Status.INTERRUPTED and run.drained_at is not None:
         return _moved(run) or status
     return status

@@ -12,22 +12,25 @@ from tuning.host import devices, interpreters
 from tuning.models import Run
 
 from .engine_process import AnyStart
+from .pool.pooling import asked_of_engine
 from .warm_start import warm_starts
 
 
 def starting(run: Run, elapsed_s: float) -> tuple[AnyStart, Path, Path | None]:
     """The arguments of `EngineProcess` after the engine's name. Raises `interpreters.NoInterpreter` and `devices.NotAllowed`."""
     if not ENGINES[run.engine].legacy:
-        return Start(**_common(run, elapsed_s), options=cast("Options", _options(run))), run.console_log, None
+        options = cast("Options", _options(run))
+        start = Start(**_common(run, elapsed_s), options=options, pool=asked_of_engine(run))
+        return start, run.console_log, None
     interpreter = interpreters.path_of(run.interpreter)
     network = run.tuned_network.spec()
-    start = LegacyStart(
+    older = LegacyStart(
         **_common(run, elapsed_s),
         engine=run.engine,
         relay=relay_spec(network) if network.name in RELAY and not network.file else None,
         options=cast("LegacyOptions", _options(run)),
     )
-    return start, run.console_log, interpreter
+    return older, run.console_log, interpreter
 
 
 def _common(run: Run, elapsed_s: float) -> dict[str, Any]:

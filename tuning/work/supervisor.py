@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from tuning.engines.wire.protocol import (
     Finished,
     Hello,
     Hold,
+    Start,
     TasksExtracted,
     TrialMeasured,
 )
@@ -31,8 +32,9 @@ from tuning.storage import Moved, store
 from tuning.wording import internal_error
 
 from .copies import Growing, RecordCopy, bring, release
-from .engine_process import BadEvent, EngineProcess
+from .engine_process import AnyStart, BadEvent, EngineProcess
 from .failures import death_notice, nothing_valid
+from .pool.pooling import Invite, RunPool
 from .recorder import EngineMisbehaved, LeaseLost, Recorder
 from .starting import starting
 from .warm_start import warm_start, warm_starts
@@ -60,13 +62,13 @@ COUNT_S = 5.0
 """How often the metrics learn how long the run has been tuned, and how fast its trials were recorded."""
 
 
-def supervise(run: Run, shutdown: threading.Event) -> str:
+def supervise(run: Run, shutdown: threading.Event, invite: Invite | None = None) -> str:
     """Tune the claimed run until it ends, and return its status.
 
-    When `shutdown` is set, the run ends `interrupted` and can be resumed.
+    `invite` tells other machines that the run wants them; without it, this one does everything. When `shutdown` is set, the run ends `interrupted` and can be resumed.
     """
     try:
-        return _Supervision(run, shutdown).go()
+        return _Supervision(run, shutdown, invite).go()
     except LeaseLost as error:
         logger.warning("Run %s: %s; its engine was ended.", run.pk, error)
         run.refresh_from_db(fields=("status",))
@@ -79,9 +81,10 @@ def supervise(run: Run, shutdown: threading.Event) -> str:
 
 
 class _Supervision:
-    def __init__(self, run: Run, shutdown: threading.Event) -> None:
+    def __init__(self, run: Run, shutdown: threading.Event, invite: Invite | None = None) -> None:
         self.run = run
         self.shutdown = shutdown
+        self.invite = invite
         self.elapsed_before = run.elapsed_s or 0.0
         self.started = time.monotonic()
         self.renewed = self.paced = self.printed = 0.0
@@ -120,9 +123,10 @@ class _Supervision:
         try:
             if self.is_shared:
                 self._patiently(lambda: bring(self.run))
-            with EngineProcess(self.run.engine, *starting(self.run, self._elapsed_s())) as engine:
-                with self._guarded(engine):
-                    trouble = self._watch(engine)
+            start, console, interpreter = starting(self.run, self._elapsed_s())
+            with EngineProcess(self.run.engine, start, console, interpreter) as engine:
+                with self._guarded(engine), self._pool(start, engine) as pool:
+                    trouble = self._watch(engine, pool)
                 exit_status = None if trouble or self._overdue() else engine.wait(STOP_GRACE_S)
             self._store_console(last=True)
         except OSError as error:
@@ -140,7 +144,13 @@ class _Supervision:
         except Moved as error:
             raise LeaseLost(str(error)) from error
 
-    def _watch(self, engine: EngineProcess) -> str | None:
+    def _pool(self, start: AnyStart, engine: EngineProcess) -> AbstractContextManager[RunPool | None]:
+        """The pool of a run on many machines."""
+        if not isinstance(start, Start) or start.pool is None:
+            return nullcontext()
+        return RunPool(self.run, self.invite, engine.send, lambda: announce_status(self.run))
+
+    def _watch(self, engine: EngineProcess, pool: RunPool | None) -> str | None:
         """Read and record until the engine ends; return what the engine did wrong, if anything."""
         try:
             while not engine.ended and not self._overdue():
@@ -150,6 +160,11 @@ class _Supervision:
                 self._answer(engine, events)
                 self._store_console()
                 self._renew(engine)
+                if pool:
+                    pool.take(events)
+                    self._patiently(pool.tend)
+                    if pool.trouble:
+                        return pool.trouble
                 if self.stop_sent is None and self._wants_stop():
                     self.stop_sent = time.monotonic()
                     engine.stop()

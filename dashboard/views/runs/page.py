@@ -21,7 +21,7 @@ from dashboard.views.compilations import compilations_of
 from tuning.actions import launching, runs
 from tuning.actions.editing import NOTES_BYTES
 from tuning.actions.launching import NAME_LENGTH
-from tuning.models import Project, Run, Task
+from tuning.models import MemberDict, Project, Run, Task
 from tuning.reads import console
 from tuning.reads.comparing import MOST
 from tuning.reads.curves import curves
@@ -43,6 +43,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "run": run,
         "words": shown["words"],
         "alerts": shown["alerts"],
+        "members": member_rows(shown["machines"]),
         "rows": task_rows(run, tasks),
         "speed": (speed := charts.run_speed(run)),
         "average": run.average_speed,
@@ -120,6 +121,20 @@ def task_rows(run: Run, tasks: list[Task]) -> list[dict[str, Any]]:
             "active": run.is_live and run.phase_task == task.index,
         }
         for task, share in zip(tasks, shares, strict=True)
+    ]
+
+
+def member_rows(members: list[MemberDict]) -> list[dict[str, Any]]:
+    """The rows of the table of machines, with each one's share of the trials."""
+    total = sum(member["trials"] for member in members)
+    return [
+        {
+            **member,
+            "words": member["state"].replace("_", " "),
+            "share": member["trials"] / total if total else None,
+            "ratio": None if member["differs"] is None else 1 + member["differs"],
+        }
+        for member in members
     ]
 
 

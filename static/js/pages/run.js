@@ -3,6 +3,7 @@ import * as curves from "../run/curves.js";
 import * as downloads from "../run/downloads.js";
 import * as failures from "../run/errors.js";
 import * as heading from "../run/heading.js";
+import * as machines from "../run/machines.js";
 import { LiveRun } from "../live/sockets.js";
 import { follow } from "../live/console.js";
 import { role } from "../common/dom.js";
@@ -29,6 +30,7 @@ function show() {
   showElapsed();
   table.show([...tasks.values()], run, isRunning());
   failures.refresh(run.trials_failed);
+  machines.show(run.machines);
   refreshParts();
   curves.explain();
   curves.grow(() => live.reload());

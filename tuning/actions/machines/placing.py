@@ -13,10 +13,13 @@ from tuning.host import targets
 from tuning.host.machine import identity
 from tuning.host.targets import TargetDict
 from tuning.models import Machine, Needs, Project, Run, described
+from tuning.models.fleet import is_shared
 from tuning.validation import Invalid
 from tuning.wording import target_label
 
 ANY = "any"
+ALL = "all"
+MOST_MACHINES = 1000
 PRIORITIES = {priority.name.lower(): priority for priority in Run.Priority}
 MANAGE = "tuning.change_project"
 """Who has this permission in a project may put its runs before others'."""
@@ -48,6 +51,45 @@ def priority(given: Any, user: User | None, project: Project | None) -> int:
     if PRIORITIES[name] > Run.Priority.NORMAL and not (user is None or user.has_perm(MANAGE, project)):
         raise Invalid({"priority": "Only the project's admins may put a run before all others: choose normal or low."})
     return PRIORITIES[name]
+
+
+def several(given: Any, device: str, machine: Machine | None, needs: Needs | None, *, older: bool) -> int:
+    """On how many machines a run is measured; 0 for all equal ones. Raises `Invalid` if there can't be as many."""
+    wanted = {ALL: 0, "": 1, None: 1}[given] if given in (ALL, "", None) else _number(given)
+    if wanted == 1:
+        return 1
+    if is_shared(device):
+        raise Invalid({"machines": "A remote device is measured on by one machine."})
+    if older:
+        raise Invalid({"machines": "Engines of older TVMs tune on one machine."})
+    group = _equal_ones(device, machine, needs)
+    if len(group) < max(2, wanted):
+        there_are = "; ".join(map(described, Machine.objects.all())) or "none"
+        raise Invalid(
+            {
+                "machines": f"There are no {max(2, wanted)} machines with the same CPU, cores and versions that can run it"
+                f"{f' beside {machine}' if machine else ''}. Machines: {there_are}."
+            }
+        )
+    return wanted
+
+
+def _number(given: Any) -> int:
+    number = int(given) if isinstance(given, str) and given.isdecimal() else given
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_MACHINES:
+        raise Invalid({"machines": f"Must be a number from 1 to {MOST_MACHINES}, or {ALL!r} for all equal ones."})
+    return number
+
+
+def _equal_ones(device: str, machine: Machine | None, needs: Needs | None) -> list[Machine]:
+    """The most machines that are equal and can run it, the chosen one among them."""
+    able = [
+        one
+        for one in Machine.objects.all()
+        if device in one.devices and one.cpu and (needs is None or needs.met_by(one))
+    ]
+    first = [machine] if machine else able
+    return max(([one for one in able if one.is_like(each)] for each in first), key=len, default=[])
 
 
 def is_fleet(machine: Machine | None) -> bool:

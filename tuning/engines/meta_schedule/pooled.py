@@ -150,11 +150,12 @@ def tune(contexts: Mapping[int, Any], cost_model: Any, search: Search, out: Cand
         if over or not out.too_few:
             trials.changed.wait()
             continue
+        trials.report_phase("searching")  # Learning is as much work as what follows.
         _learn(out.take_ended(), contexts, cost_model)
         task = trials.next_task()
         if task is not None and (candidates := contexts[task].generate_measure_candidates()):
             out.hand_out(task, list(candidates))
-            trials.report_phase("measuring", task)
+        trials.report_phase("measuring", task)
 
 
 def _learn(ended: Iterator[Ended], contexts: Mapping[int, Any], cost_model: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable
 from typing import NoReturn, Protocol, Union
 
@@ -20,5 +21,5 @@ class Device(Protocol):
     def wants(self) -> int:
         """As `Ready` says it."""
 
-    def serve(self, inbox: Inbox, send: Send) -> NoReturn:
-        """Answer whatever arrives, until the process ends."""
+    def serve(self, inbox: Inbox, send: Send, may_begin: threading.Event) -> NoReturn:
+        """Answer whatever arrives, until the process ends. Each measurement waits until it may begin."""

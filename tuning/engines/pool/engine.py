@@ -23,8 +23,8 @@ from tuning.engines.events import EventWriter, exit_with_children
 from tuning.engines.targets import intrinsics
 from tuning.engines.wire import versions
 from tuning.engines.wire.errors import RunRefused
-from tuning.engines.wire.pools.messages import PoolStart, Probe, Ready, decode_control
-from tuning.engines.wire.protocol import VERSION, Candidate, Failed, Hello
+from tuning.engines.wire.pools.messages import PoolStart, Ready, decode_control
+from tuning.engines.wire.protocol import VERSION, Failed, Hello, Hold
 
 from . import fake
 from .device import Device, Inbox
@@ -76,9 +76,11 @@ def _serve(controls: io.BufferedReader, events: EventWriter) -> NoReturn:
     start = _read_start(line)
     device = _device(start)
     inbox: Inbox = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(controls, inbox, events), name="controls", daemon=True).start()
+    may_begin = threading.Event()
+    may_begin.set()
+    threading.Thread(target=_read, args=(controls, inbox, may_begin, events), name="controls", daemon=True).start()
     events.send(Ready(device.wants))
-    device.serve(inbox, events.send)
+    device.serve(inbox, events.send, may_begin)
 
 
 def _read_start(line: bytes) -> PoolStart:
@@ -102,14 +104,19 @@ def _device(start: PoolStart) -> Device:
     return machine.Machine(start)
 
 
-def _read(controls: io.BufferedReader, inbox: Inbox, events: EventWriter) -> NoReturn:
+def _read(controls: io.BufferedReader, inbox: Inbox, may_begin: threading.Event, events: EventWriter) -> NoReturn:
     """Take controls from now on. A candidate that can't be read would never be answered, so the process ends."""
     for line in controls:
         try:
             control = decode_control(line)
-            if not isinstance(control, (Candidate, Probe)):
+            if isinstance(control, PoolStart):
                 raise msgspec.ValidationError("a second start")
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             _fail(events, f"A control can't be read: {error}", None)
-        inbox.put(control)
+        if not isinstance(control, Hold):
+            inbox.put(control)
+        elif control.held:
+            may_begin.clear()
+        else:
+            may_begin.set()
     exit_with_children()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import threading
 import time
 from typing import NoReturn
 
@@ -33,10 +34,11 @@ class Fake:
         """See `Device`."""
         return self._settings.wants
 
-    def serve(self, inbox: Inbox, send: Send) -> NoReturn:
+    def serve(self, inbox: Inbox, send: Send, may_begin: threading.Event) -> NoReturn:
         """See `Device`."""
         while True:
             asked = inbox.get()
+            may_begin.wait()
             if isinstance(asked, Probe):
                 rounds = [self._latency_s(asked.candidate) for _ in range(asked.rounds)]
                 send(Probed(id=asked.candidate.id, machine=self._machine, run_secs=rounds, synthetic=True))

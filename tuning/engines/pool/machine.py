@@ -74,11 +74,14 @@ class Machine:
         """See `Device`: as many as it builds at once, and the one that it measures."""
         return self._workers + 1
 
-    def serve(self, inbox: Inbox, send: Send) -> NoReturn:
+    def serve(self, inbox: Inbox, send: Send, may_begin: threading.Event) -> NoReturn:
         """See `Device`."""
         if not self._overlaps:
             while True:
-                for one in list(self._built(_arrived(inbox, self._workers))):
+                asked = _arrived(inbox, self._workers)
+                may_begin.wait()  # Building disturbs a search as much as measuring does.
+                for one in list(self._built(asked)):
+                    may_begin.wait()
                     send(self._answer(one))
         built: queue.SimpleQueue[Built | Exception] = queue.SimpleQueue()
         threading.Thread(target=self._keep_building, args=(inbox, built), name="build", daemon=True).start()
@@ -86,6 +89,7 @@ class Machine:
             next_one = built.get()
             if isinstance(next_one, Exception):
                 raise next_one
+            may_begin.wait()
             send(self._answer(next_one))
 
     def _keep_building(self, inbox: Inbox, built: queue.SimpleQueue[Built | Exception]) -> None:

@@ -4,6 +4,7 @@ from .machine import LOST, Machine, MachineQuerySet
 from .needs import Needs
 from .order import Kind, Served, Waiting, in_fair_order
 from .places import NEXT, SHARED, Fleet, Place, described, is_shared, places
+from .pool_member import MemberDict, PoolMember, shown
 
 __all__ = (
     "LOST",
@@ -13,12 +14,15 @@ __all__ = (
     "Kind",
     "Machine",
     "MachineQuerySet",
+    "MemberDict",
     "Needs",
     "Place",
+    "PoolMember",
     "Served",
     "Waiting",
     "described",
     "in_fair_order",
     "is_shared",
     "places",
+    "shown",
 )

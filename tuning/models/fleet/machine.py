@@ -118,8 +118,10 @@ class Machine(models.Model):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a run is tuned there, or a library is proven."""
+        """Whether a run is tuned or measured there, or a library is proven."""
         if self.busy is None:
+            if self.pool_members.active().exists():
+                return True
             return self.runs.live().exists() or self.compilations.live().filter(stage="prove").exists()
         return self.busy
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from typing_extensions import TypedDict
 
 from tuning.host.machine import identity
-from tuning.models import Compilation, Fleet, Kind, Machine, Run, Tally
+from tuning.models import Compilation, Fleet, Kind, Machine, PoolMember, Run, Tally
 from tuning.models.fleet import SHARED
 from tuning.reads.device_status import ELSEWHERE
 
@@ -178,16 +178,17 @@ def _seen(user: User | None) -> _Seen:
     runs = list(Run.objects.live().filter(machine__isnull=False).order_by("started_at"))
     proving = Compilation.objects.proving().filter(status__in=Compilation.LIVE, machine__isnull=False)
     proofs = list(proving.select_related("run").order_by("started_at"))
-    keys = {run.pk for run in runs} | {proof.run_id for proof in proofs}
+    members = list(PoolMember.objects.active().exclude(machine=F("run__machine")).select_related("run"))
+    keys = {run.pk for run in runs} | {proof.run_id for proof in proofs} | {member.run_id for member in members}
     visible = set(Run.objects.seen_by(user).filter(pk__in=keys).values_list("pk", flat=True))
     work: dict[int, list[WorkDict]] = defaultdict(list)
     began: dict[int, datetime] = {}
-    rows: list[Run | Compilation] = [*runs, *proofs]
+    rows: list[Run | Compilation | PoolMember] = [*runs, *proofs, *members]
     for one in rows:
         assert one.machine_id is not None
         work[one.machine_id].append(_work(one, visible))
-        if one.started_at:
-            began[one.machine_id] = min(one.started_at, began.get(one.machine_id, one.started_at))
+        if since := _began(one):
+            began[one.machine_id] = min(since, began.get(one.machine_id, since))
     ended = Run.objects.filter(machine__isnull=False, finished_at__gte=Now() - timedelta(days=1))
     last = dict(ended.order_by().values_list("machine").annotate(Max("finished_at")))
     return _Seen(work, began, last, _used(), _queues())
@@ -205,17 +206,22 @@ def _queues() -> dict[int, list[tuple[int, datetime]]]:
     return found
 
 
-def _work(one: Run | Compilation, visible: set[int]) -> WorkDict:
+def _work(one: Run | Compilation | PoolMember, visible: set[int]) -> WorkDict:
     run = one if isinstance(one, Run) else one.run
-    seen = run.pk in visible
+    what = one if isinstance(one, Compilation) else run
+    seen, since = run.pk in visible, _began(one)
     return {
-        "kind": "run" if isinstance(one, Run) else "compilation",
-        "id": one.pk if seen else None,
+        "kind": "run" if what is run else "compilation",
+        "id": what.pk if seen else None,
         "name": run.name if seen else ELSEWHERE,
-        "device": run.device if isinstance(one, Run) else one.device,
-        "status": one.status,
-        "started_at": one.started_at.isoformat() if one.started_at else None,
+        "device": one.device,
+        "status": what.status,
+        "started_at": since.isoformat() if since else None,
     }
+
+
+def _began(one: Run | Compilation | PoolMember) -> datetime | None:
+    return one.joined_at if isinstance(one, PoolMember) else one.started_at
 
 
 def _used() -> dict[str, UseDict]:

@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 from django.contrib.staticfiles import finders
+from django.db.models.functions import Now
 from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
 from tests.world import (
     TARGET,
     claimed,
+    make_machine,
     make_run,
     make_tasks,
     make_user,
@@ -23,7 +25,7 @@ from tests.world import (
     write_record_files,
 )
 from tuning.engines.wire.protocol import Plateaued, TasksExtracted
-from tuning.models import Run
+from tuning.models import PoolMember, Run
 from tuning.work.recorder import Recorder
 
 pytestmark = pytest.mark.django_db
@@ -264,3 +266,28 @@ def test_it_offers_no_records_of_a_synthetic_run(operator: Client) -> None:
     page = operator.get(f"/runs/{measured_run(synthetic=True).pk}/")
     assert [name for name, ready in links(page) if ready] == ["trials.csv", "trials.parquet"]
     assertContains(page, "A synthetic run has no records.")
+
+
+def test_it_shows_the_machines_of_a_pool(operator: Client) -> None:
+    run = measured_run(machines_wanted=3)
+    lab, slow = make_machine("lab-1"), make_machine("lab-2")
+    for machine, values in (
+        (lab, {"state": "measuring", "trials": 2, "failed": 1}),
+        (slow, {"state": "left_out", "reason": "It is 8.0% slower than lab-1.", "differs": 0.08, "trials": 0}),
+    ):
+        PoolMember.objects.create(run=run, machine=machine, device="cpu", pool="1.a", joined_at=Now(), **values)
+    PoolMember.objects.create(run=run, machine=make_machine("lab-3"), device="cpu", pool="1.a")
+    page = operator.get(f"/runs/{run.pk}/")
+    assert [row["machine"] for row in page.context["members"]] == ["lab-1", "lab-2"], "without who is only invited"
+    assertContains(page, "100.0\u00a0%")
+    assertContains(page, "left out")
+    assertContains(page, "It is 8.0% slower than lab-1.")
+    assertContains(page, "+8.0\u00a0%")
+    assertNotContains(operator.get(f"/runs/{measured_run(device='cuda:0').pk}/"), 'data-role="machines"')
+
+
+def test_a_machine_that_was_twice_in_a_pool_is_shown_once_with_all_its_trials() -> None:
+    run, lab = measured_run(machines_wanted=2), make_machine("lab-1")
+    for state, trials in (("lost", 3), ("measuring", 4)):
+        PoolMember.objects.create(run=run, machine=lab, device="cpu", pool="1.a", state=state, trials=trials)
+    assert [(one["state"], one["trials"]) for one in run.members()] == [("measuring", 7)]

@@ -149,3 +149,39 @@ def test_a_queued_run_gets_another_priority() -> None:
     assert run.claim()
     with pytest.raises(Conflict, match="The run is running"):
         runs.prioritize(run, "normal", None)
+
+
+def test_a_run_is_measured_on_as_many_equal_machines_as_there_are() -> None:
+    two()
+    assert launched().machines_wanted == 1
+    assert launched(machines=2).machines_wanted == 2
+    assert launched(machines="2").machines_wanted == 2
+    run = launched(machines="all")
+    assert (run.machines_wanted, run.has_pool) == (0, True)
+    assert run.to_dict(tasks=[])["machines_wanted"] is None
+    assert AuditEntry.objects.latest("pk").details["machines"] == "all"
+
+
+@pytest.mark.parametrize("asked", [3, "all"])
+def test_more_machines_than_are_equal_are_refused_with_those_that_there_are(asked: int | str) -> None:
+    two(cores=4)
+    said = refused(machines=asked, target=ZEN)["machines"]
+    wanted = 3 if asked == 3 else 2
+    assert said == (
+        f"There are no {wanted} machines with the same CPU, cores and versions that can run it. "
+        "Machines: lab-1 (znver4, 2 cores); lab-2 (znver4, 4 cores)."
+    )
+
+
+@pytest.mark.parametrize("asked", [0, -1, 1001, "some", True, 1.5])
+def test_a_number_of_machines_that_makes_no_sense_is_refused(asked: object) -> None:
+    two()
+    assert "from 1 to 1000" in refused(machines=asked)["machines"]
+
+
+def test_the_equal_ones_of_a_chosen_machine_count() -> None:
+    make_machine("lab-1", key=identity.key())
+    make_machine("lab-2")
+    make_machine("big", cores=16)
+    said = refused(machines=2, machine="big", target=ZEN)["machines"]
+    assert "beside big" in said

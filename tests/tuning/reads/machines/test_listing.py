@@ -13,7 +13,7 @@ from django.utils import timezone
 from tests.world import make_compilation, make_machine, make_run, make_tasks, make_user, on, record_trials
 from tuning.actions import members, projects
 from tuning.host.machine import identity
-from tuning.models import LOST, Machine, Needs, Project
+from tuning.models import LOST, Machine, Needs, PoolMember, Project
 from tuning.reads.device_status import ELSEWHERE
 from tuning.reads.machines.listing import MachineDict, machines
 
@@ -116,3 +116,16 @@ def test_a_machines_work_and_use_are_read_once_for_all() -> None:
     with CaptureQueriesContext(connection) as many:
         machines(None)
     assert len(many) == len(few)
+
+
+def test_it_shows_what_a_machine_measures_for_a_run_of_another_one() -> None:
+    home, other = make_machine("lab-1"), make_machine("lab-2")
+    run = on(home, name="ours", machines_wanted=2)
+    for machine in (home, other):
+        member = PoolMember.objects.create(run=run, machine=machine, device="cpu", pool="1.a")
+        assert member.join()
+    for name in ("lab-1", "lab-2"):
+        one = shown(name)
+        assert (one["state"], [work["id"] for work in one["work"]]) == ("tuning", [run.pk])
+    assert shown("lab-2")["since"]
+    assert shown("lab-2", make_user("viewer", "stranger"))["work"][0]["name"] == "ours"

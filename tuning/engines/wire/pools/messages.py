@@ -1,8 +1,8 @@
 """The messages between a measuring process and its supervisor: JSON lines, as in `wire.protocol`.
 
 `python -m tuning.engines.pool --events-fd FD` builds and measures candidates of one run on one machine of its pool. It reads
-one `PoolStart` on stdin, then any number of `Candidate` and `Probe`, and answers each. It ends when stdin closes. After
-`Failed` it exits with status 1.
+one `PoolStart` on stdin, then any number of `Candidate` and `Probe`, and answers each. While a `Hold` says so it begins to measure
+nothing. It ends when stdin closes. After `Failed` it exits with status 1.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union
 import msgspec
 from msgspec import Meta
 
-from tuning.engines.wire.protocol import Candidate, ErrorKind, Failed, Hello, Measured
+from tuning.engines.wire.protocol import Candidate, ErrorKind, Failed, Hello, Hold, Measured
 
 
 class FakeDevice(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class Probed(msgspec.Struct, tag="probed", frozen=True, kw_only=True):
 
 
 PoolEvent = Union[Hello, Ready, Measured, Probed, Failed]
-PoolControl = Union[PoolStart, Candidate, Probe]
+PoolControl = Union[PoolStart, Candidate, Hold, Probe]
 
 _events = msgspec.json.Decoder(PoolEvent)
 _controls = msgspec.json.Decoder(PoolControl)

@@ -1,0 +1,35 @@
+// The machines of a run's pool.
+import { copyOf, put, role } from "../common/dom.js";
+import * as units from "../common/units.js";
+
+/** Shows the run's machines; other runs have no such part. */
+export function show(machines) {
+  const list = role("machines-list");
+  if (!list) return;
+  role("machines-empty").hidden = machines.length > 0;
+  const total = machines.reduce((sum, machine) => sum + machine.trials, 0);
+  machines.forEach((machine, place) => fill(list.children[place] ?? added(list), machine, total));
+  while (list.children.length > machines.length) list.lastElementChild.remove();
+}
+
+function added(list) {
+  list.append(copyOf("machine-template"));
+  return list.lastElementChild;
+}
+
+function fill(row, machine, total) {
+  row.dataset.machine = machine.machine;
+  row.dataset.state = machine.state;
+  put(row, "machine", machine.machine);
+  put(row, "state", machine.state.replace("_", " "));
+  put(row, "reason", machine.reason);
+  put(row, "trials", units.count(machine.trials));
+  put(row, "share", units.percent(total ? machine.trials / total : null));
+  put(row, "failed", units.count(machine.failed));
+  put(row, "differs", signed(machine.differs));
+}
+
+function signed(share) {
+  if (share === null) return units.UNKNOWN;
+  return `${share < 0 ? "−" : "+"}${units.percent(Math.abs(share))}`;
+}

@@ -1,0 +1,169 @@
+"""A run on several machines: real members as processes and jobs, here all on this machine, with devices that sleep.
+
+The engine is a fake one, too, so what is tested is what is between: nothing is lost, and nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import psutil
+import pytest
+import redis
+from django import conf
+from django.db import connection
+
+from tests.engine_fixtures import Play
+from tests.world import extracted, make_machine, make_run
+from tuning.actions import runs
+from tuning.actions.machines import steering
+from tuning.engines.wire.pools.messages import FakeDevice
+from tuning.engines.wire.protocol import VERSION, Finished, Hello
+from tuning.host.machine import identity
+from tuning.models import Machine, PoolMember, Run
+from tuning.queue import jobs
+from tuning.work.pool import dispatcher, pooling
+from tuning.work.supervisor import supervise
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HELLO = Hello(version=VERSION, engine="fake", pid=1, versions={})
+BY_POOL = (HELLO, extracted(1), {"do": "pool"}, Finished("budget"))
+
+
+@pytest.fixture
+def here() -> Machine:
+    return make_machine("lab-1", key=identity.key())
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices that answer soon and make up nearly equal latencies."""
+    monkeypatch.setattr(pooling, "FAKE", FakeDevice(takes_s=0.05, noise=0.005, wants=2))
+    monkeypatch.setattr(pooling, "TEND_S", 0.3)
+    monkeypatch.setattr("tuning.work.pool.taking_part.RENEW_S", 0.5)
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[threading.Thread]]:
+    """Who is invited comes at once: a thread for each of the other machines' workers."""
+    started: list[threading.Thread] = []
+
+    def invite(member: PoolMember) -> None:
+        started.append(threading.Thread(target=work, args=(member.pk,)))
+        started[-1].start()
+
+    def work(key: int) -> None:
+        try:
+            jobs.take_part.run(key)
+        finally:
+            connection.close()
+
+    monkeypatch.setattr(jobs, "invite", invite)
+    yield started
+    for thread in started:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in started)
+
+
+def tuned(run: Run, here: Machine, shutdown: threading.Event | None = None) -> Run:
+    run.taker = here
+    assert run.claim()
+    supervise(run, shutdown or threading.Event(), jobs.invite)
+    return Run.objects.get(pk=run.pk)
+
+
+def when_measuring(run: Run, name: str, trials: int, act: Callable[[psutil.Process], object]) -> list[psutil.Process]:
+    """Do something to the member's process once it has measured so much; the process is in the list then."""
+    done: list[psutil.Process] = []
+
+    def wait() -> None:
+        try:
+            while not (member := run.pool_members.filter(machine__name=name, trials__gte=trials).first()):
+                time.sleep(0.05)
+            done.append(next(one for one in processes() if one.cmdline()[-1] == str(member.pk)))
+            act(done[0])
+        finally:
+            connection.close()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return done
+
+
+def processes() -> Iterator[psutil.Process]:
+    """Of the members on this machine."""
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):  # It may just have ended.
+            if "tuning.work.pool.member" in child.cmdline():
+                yield child
+
+
+def left_in_redis() -> list[bytes]:
+    """What pools have left there for good; last words to or from members expire."""
+    client: Any = redis.Redis.from_url(conf.settings.REDIS_URL)
+    return [key for key in client.keys("*pool.*") if client.ttl(key) == -1]
+
+
+def test_every_machine_measures_and_every_trial_counts_once(
+    here: Machine, workers: list[threading.Thread], play: Play
+) -> None:
+    others = [make_machine(f"lab-{number}") for number in (2, 3)]
+    play(*BY_POOL)
+    run = tuned(make_run(synthetic=True, machines_wanted=3, trials_budget=200), here)
+    assert (run.status, run.trials_done, run.error) == ("finished", 200, None), run.error
+    for thread in workers:
+        thread.join(30)
+    members = {member.machine: member for member in run.pool_members.all()}
+    assert members.keys() == {here, *others}
+    assert sum(member.trials for member in members.values()) == 200
+    assert all(member.trials > 20 for member in members.values()), members
+    assert {member.state for member in members.values()} == {"left"}
+    assert not left_in_redis()
+    console = run.console_log.read_text()
+    assert "Pool: lab-2 joins" in console
+    assert "Pool: lab-3 measures" in console
+
+
+def test_whatever_happens_to_members_every_trial_counts_once(
+    here: Machine, workers: list[threading.Thread], play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "LOST_S", 4.0)
+    drained = [make_machine(f"lab-{number}") for number in (2, 3, 4)][-1]
+    play(*BY_POOL)
+    run = make_run(synthetic=True, machines_wanted=0, trials_budget=400)
+    when_measuring(run, "lab-2", 10, lambda process: process.kill())
+    cut_off = when_measuring(run, "lab-3", 10, lambda process: process.suspend())
+    when_measuring(run, "lab-4", 10, lambda _: steering.drain(drained))
+    run = tuned(run, here)
+    cut_off[0].resume()
+    assert (run.status, run.trials_done) == ("finished", 400), run.error
+    found = {}
+    for member in run.pool_members.order_by("-pk"):
+        found[member.machine.name] = (member.state, member.reason)
+    assert found == {
+        "lab-1": ("left", ""),
+        "lab-2": ("left", "Its process ended with status -9."),
+        "lab-3": ("lost", "Nothing was heard of it for 4 s."),
+        "lab-4": ("left", "It is being drained."),
+    }
+    assert sum(member.trials for member in run.pool_members.all()) == 400
+    assert "Pool: lab-4 has left: It is being drained." in run.console_log.read_text()
+
+
+def test_a_stopped_run_stops_its_members_and_a_resumed_one_makes_a_new_pool(
+    here: Machine, workers: list[threading.Thread], play: Play
+) -> None:
+    make_machine("lab-2")
+    play(*BY_POOL)
+    run = make_run(synthetic=True, machines_wanted=2, trials_budget=200)
+    when_measuring(run, "lab-2", 20, lambda _: runs.stop(run))
+    stopped = tuned(run, here)
+    assert stopped.status == "stopped"
+    assert stopped.trials_done < 200
+    assert run.requeue("stopped")
+    done = tuned(run, here)
+    assert (done.status, done.trials_done) == ("finished", 200), done.error
+    assert len(set(run.pool_members.values_list("pool", flat=True))) == 2
