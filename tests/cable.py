@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import suppress
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any, TypeVar
 
 from typing_extensions import Self
+
+T = TypeVar("T")
 
 
 class Cable:
@@ -22,14 +25,16 @@ class Cable:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        server = self._do(asyncio.start_server(self._serve, "127.0.0.1", 0))
-        self.port = server.sockets[0].getsockname()[1]
+        self._server = self._do(asyncio.start_server(self._serve, "127.0.0.1", 0))
+        self.port = self._server.sockets[0].getsockname()[1]
         self.mend()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._do(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
+        self._loop.close()
 
     def cut(self) -> None:
         self._loop.call_soon_threadsafe(self._whole.clear)
@@ -37,18 +42,27 @@ class Cable:
     def mend(self) -> None:
         self._loop.call_soon_threadsafe(self._whole.set)
 
-    def _do(self, work: object) -> asyncio.Server:
-        found: asyncio.Server = asyncio.run_coroutine_threadsafe(work, self._loop).result(10)  # type: ignore[arg-type]
-        return found
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+
+    async def _close(self) -> None:
+        self._server.close()
+        passing = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in passing:
+            task.cancel()
+        await asyncio.gather(*passing, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_unix_connection(str(self._socket))
         await asyncio.gather(self._pass(reader, back), self._pass(there, writer))
 
     async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
+        try:
             while data := await source.read(1 << 16):
                 await self._whole.wait()
                 sink.write(data)
                 await sink.drain()
-        sink.close()
+        except OSError:
+            pass  # One end is gone, as on a real network.
+        finally:
+            sink.close()
