@@ -14,6 +14,7 @@ from django.db import connection
 
 from tuning.host.reachable import DATABASE_OUTAGE
 from tuning.models import Machine, PoolMember, Run, deciding
+from tuning.notify.announce import announce_status
 
 from .member import Part
 
@@ -57,6 +58,8 @@ def take_part(membership: PoolMember, shutdown: threading.Event, why: str = "Its
             process.kill()
     membership.move(*PoolMember.ACTIVE, to=PoolMember.State.LEFT, reason=reason)
     membership.refresh_from_db(fields=("state",))
+    if ended := Run.objects.filter(pk=membership.run_id, status__in=Run.ENDED).first():
+        announce_status(ended)  # Its supervisor, which tells of members, is gone.
     return membership.state
 
 
