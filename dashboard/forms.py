@@ -76,10 +76,10 @@ class LaunchForm(forms.Form):
         self.options = launching.tuning_options(self.tunes_with)
         self.fields["network"].initial = self.networks[0]["name"]
         self.fields["device"] = self._device_field()
-        self.machines = list(Machine.objects.values_list("name", flat=True))
-        if len(self.machines) > 1:
+        self.machine_names = list(Machine.objects.values_list("name", flat=True))
+        if len(self.machine_names) > 1:
             self.fields |= {"machine": self._machine_field(), "priority": _priority_field()}
-            self.fields["machines"] = _machines_field(len(self.machines))
+            self.fields["machines"] = _machines_field(len(self.machine_names))
         for option in (*launching.budget_options(), *self.options):
             self.fields[option["name"]] = _field(option)
         for network in self.networks:
@@ -193,7 +193,9 @@ class LaunchForm(forms.Form):
             label="Machine",
             required=False,
             initial=placing.ANY,
-            widget=forms.Select(choices=[(placing.ANY, "any that fits"), *((name, name) for name in self.machines)]),
+            widget=forms.Select(
+                choices=[(placing.ANY, "any that fits"), *((name, name) for name in self.machine_names)]
+            ),
             help_text="Any that fits: the first to be free of those that have the target’s CPU features and cores. "
             "<code>this</code> needs a machine if they aren’t equal.",
         )

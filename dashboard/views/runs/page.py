@@ -149,4 +149,4 @@ def remaining(run: Run, speed: float | None) -> float | None:
 
 
 def _run(request: HttpRequest, pk: int, permission: str = "") -> Run:
-    return find(request, Run.objects.select_related("network", "project", "created_by"), permission, pk=pk)
+    return find(request, Run.objects.select_related("network", "project", "created_by", "machine"), permission, pk=pk)

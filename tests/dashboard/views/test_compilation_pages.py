@@ -216,7 +216,7 @@ def test_the_whole_log_can_be_downloaded(viewer: Client) -> None:
 
 def test_a_missing_library_is_reported(viewer: Client) -> None:
     shown = page(viewer, make_compilation())
-    assertContains(shown, "files aren&#x27;t on this machine")
+    assertContains(shown, "files are missing")
     assertNotContains(shown, "/artifact")
 
 
