@@ -22,7 +22,7 @@ from dashboard.management.working import (
     ignore_signals,
     let_signals_interrupt,
 )
-from tuning.actions.machines.registering import NameTaken, Presence, describe, register
+from tuning.actions.machines.registering import NameTaken, Presence, describe, register, register_in_time
 from tuning.host import schema, valkey
 from tuning.host.reachable import broker_trouble, database_trouble, one_line, wait_for
 from tuning.models import Beat, Machine, described
@@ -90,7 +90,7 @@ class Command(BaseCommand):
 
     def _register(self) -> None:
         try:
-            register()
+            register_in_time(self._say)
         except ProgrammingError as error:
             user = connection.settings_dict["USER"] or "this user"
             raise CommandError(f"{user} may not use the site's tables: {one_line(error)}") from error
@@ -146,8 +146,13 @@ def _schema_trouble() -> str | None:
         return f"The site's database can't be used: {one_line(error)}"
     if not any(app == "tuning" for app, _ in done):
         return "The site was never started: its database has no tables. Start it with `up`."
-    if schema.unknown(done) or schema.known() - done:
-        return f"The site runs {_site_version()}, and this is another version: install the site's here."
+    if schema.unknown(done):
+        return f"The site runs {_site_version()}, and this is an earlier version: install the site's here."
+    if schema.known() - done:
+        return (
+            "The site's tables are being made or upgraded. If that takes long, "
+            f"the site runs {_site_version()}, an earlier version: install it here."
+        )
     return None
 
 

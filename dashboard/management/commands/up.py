@@ -26,7 +26,7 @@ from dashboard.management.working import (
     let_signals_interrupt,
 )
 from tuning.actions import runs
-from tuning.actions.machines.registering import NameTaken, Presence, register
+from tuning.actions.machines.registering import NameTaken, Presence, register_in_time
 from tuning.actions.sweeper import Sweeper
 from tuning.host import valkey
 from tuning.host.processes import Child, stop
@@ -114,7 +114,7 @@ class Command(BaseCommand):
         self.check()
         migrate(self._say, backup=self._back_up)
         try:
-            register()
+            register_in_time(self._say)
         except NameTaken as error:
             raise CommandError(str(error)) from error
         if trouble := checking.trouble():

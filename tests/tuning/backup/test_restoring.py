@@ -31,8 +31,9 @@ SMALL = {"network": "matmul", "network_options": {"n": 64}, "trials_per_batch": 
 AGE = """
 from datetime import timedelta
 from django.db.models import F
-from tuning.models import Run
+from tuning.models import Machine, Run
 Run.objects.update(heartbeat_at=F("heartbeat_at") - timedelta(minutes=1))
+Machine.objects.update(heartbeat_at=F("heartbeat_at") - timedelta(minutes=1))
 """
 FILL = """
 from django.contrib.auth.models import User
@@ -392,7 +393,7 @@ def test_a_site_that_tunes_is_backed_up_destroyed_and_restored_and_reaches_its_b
     restored.manage("restore", str(path))
     lines = len(records(restored, pk))
     assert backed_up["trials"] <= lines < 48, "no trial of the database lacks its line"
-    run_code(restored, AGE)  # Otherwise the lease of the run's last worker would have to run out first.
+    run_code(restored, AGE)  # Otherwise the run's lease and its machine's would have to run out first.
     restored.start()
     restored.wait_for(lambda: status(restored, pk, token) == "interrupted", 90)
     assert restored.api("POST", f"/runs/{pk}/resume", token=token)[0] == 200

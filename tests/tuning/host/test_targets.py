@@ -24,7 +24,7 @@ def test_this_machine_names_its_processor_and_cores() -> None:
     assert resolved["target"]["mcpu"]
     assert resolved["target"]["num-cores"] >= 1
     assert resolved["label"].startswith(f"llvm · {resolved['target']['mcpu']} · ")
-    assert set(resolved) == {"target", "device", "label", "float16", "warning"}
+    assert set(resolved) == {"target", "device", "label", "float16", "warning", "needs"}
 
 
 @pytest.mark.tvm

@@ -14,11 +14,13 @@ from tuning.host import targets
 from tuning.host.machine import identity
 from tuning.host.machine.load import Sampler
 from tuning.host.reachable import one_line
-from tuning.models import Machine
+from tuning.models import LOST, Machine
 from tuning.validation import Busy, Invalid
 
 EVERY_S = 5.0
 """How often the heartbeat is renewed. A machine is lost after six that didn't come."""
+LOOK_S = 1.0
+"""How often it is looked whether a machine of the same name is gone."""
 
 
 class NameTaken(Exception):
@@ -36,6 +38,16 @@ def register() -> Machine:
     except IntegrityError as error:
         raise NameTaken(_taken(name)) from error
     return here()
+
+
+def register_in_time(say: Callable[[str], None]) -> Machine:
+    """As `register`, but a machine of the same name that was heard of lately may be gone, as after a restore: wait and see."""
+    try:
+        return register()
+    except NameTaken:
+        if not _falls_silent(settings.MACHINE, say):
+            raise
+    return register()
 
 
 def here() -> Machine:
@@ -124,6 +136,17 @@ def _took_over(key: str, name: str, now: dict[str, Any]) -> bool:
     """Whether this machine takes over the entry of one of its name that is gone: its data folder was lost."""
     gone = Machine.everything.filter(name=name)
     return bool(gone.exclude(pk__in=Machine.objects.alive().values("pk")).update(key=key, **now))
+
+
+def _falls_silent(name: str, say: Callable[[str], None]) -> bool:
+    """Wait until the machine of this name is lost; False as soon as it is heard of again, or if it was lost before."""
+    other = Machine.objects.alive().filter(name=name)
+    if (heard_at := other.values_list("heartbeat_at", flat=True).first()) is None:
+        return False
+    say(f"A machine called {name} was heard of less than {LOST.seconds} s ago. Waiting to see whether it is gone.")
+    while (latest := other.values_list("heartbeat_at", flat=True).first()) == heard_at:
+        time.sleep(LOOK_S)
+    return latest is None
 
 
 def _taken(name: str) -> str:

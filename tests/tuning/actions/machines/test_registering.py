@@ -79,6 +79,36 @@ def test_a_lost_machines_name_is_taken_over_by_one_with_a_new_folder(
     assert (again.pk, again.key) == (first.pk, identity.key())
 
 
+def test_a_machine_that_was_heard_of_lately_may_turn_out_to_be_gone(
+    settings: Any, elsewhere: Callable[[str], None]
+) -> None:
+    settings.MACHINE = "lab-1"
+    first = register()
+    elsewhere("new disk")
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        lose(first)
+
+    again = registering.register_in_time(say)
+    assert (again.pk, again.key) == (first.pk, identity.key())
+    assert said == ["A machine called lab-1 was heard of less than 30 s ago. Waiting to see whether it is gone."]
+
+
+def test_a_machine_that_is_heard_of_again_keeps_its_name(settings: Any, elsewhere: Callable[[str], None]) -> None:
+    settings.MACHINE = "lab-1"
+    first = register()
+    elsewhere("other")
+
+    def beat(_: str) -> None:
+        Machine.objects.update(heartbeat_at=first.heartbeat_at + timedelta(seconds=1))
+
+    with pytest.raises(NameTaken, match="it is alive"):
+        registering.register_in_time(beat)
+    assert Machine.objects.get().key == first.key
+
+
 def test_a_machine_doesnt_take_a_second_entry_over(settings: Any, elsewhere: Callable[[str], None]) -> None:
     settings.MACHINE = "lab-1"
     lose(register())
