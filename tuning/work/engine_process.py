@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import selectors
 import signal
@@ -143,6 +144,7 @@ def _started(ways: Sequence[Way], console: int) -> tuple[Process, int]:
     """Start an engine; return it and the pipe of its events. Raises `OSError`."""
     for start in ways:
         reader, writer = os.pipe()
+        _widen(reader)
         try:
             process = start(console, writer)
         except OSError:
@@ -154,6 +156,12 @@ def _started(ways: Sequence[Way], console: int) -> tuple[Process, int]:
             return process, reader
         os.close(reader)
     raise AssertionError("a cold start gives a process or raises")
+
+
+def _widen(pipe: int) -> None:
+    """Have it hold what one `read` takes: it is read ten times a second, and 64 KiB are 15 candidates of a run on many machines."""
+    with contextlib.suppress(AttributeError, OSError):  # Only Linux can, and a user may have only so much of it.
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, READ_BYTES)
 
 
 def _cold(module: str, console: int, events: int) -> Process:
