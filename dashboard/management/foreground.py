@@ -64,7 +64,7 @@ def follow(
     """Do the job in a thread, and `show` how far it is meanwhile; on Ctrl-C, `stop` it. `goes_on`: somebody else does it."""
     worker = threading.Thread(target=_closing, args=(job,), name="job")
     worker.start()
-    while worker.is_alive() or goes_on():
+    while worker.is_alive() or _said(goes_on):
         try:
             interrupts.handle(stop)
             show()
@@ -74,6 +74,15 @@ def follow(
             worker.join(POLL_S)
         else:
             time.sleep(POLL_S)
+
+
+def _said(goes_on: Callable[[], bool]) -> bool:
+    """While the database can't be reached, nobody knows better."""
+    try:
+        return goes_on()
+    except DATABASE_OUTAGE:
+        connection.close()
+        return True
 
 
 def give_up(row: Queued, stop: Callable[[], object]) -> None:

@@ -162,7 +162,7 @@ def _benchmark(benchmark: BenchmarkDict) -> Table:
 
 def _detail(run: Run) -> str:
     if run.status == Run.Status.QUEUED:
-        return f"waiting for {run.device}: {run.place} ahead"
+        return f"queued: {run.waits}"
     task = "" if run.phase_task is None else f" task {run.phase_task}"
     failed = f" {run.trials_failed:,} failed" if run.trials_failed else ""
     return f"{(run.phase or '').replace('_', ' ')}{task}{failed}"

@@ -470,6 +470,12 @@ class Run(Leased):
         found = self._place()
         return found.ahead if found else None
 
+    @property
+    def waits(self) -> str | None:
+        """What it waits for, in words; None unless it is queued."""
+        found = self._place()
+        return found.waits if found else None
+
     def _place(self) -> Place | None:
         if self.status != self.Status.QUEUED or not self.device:
             return None

@@ -18,15 +18,17 @@ from dashboard.presentation.terminal import RunProgress, summary
 from tuning.actions import advice, launching, runs
 from tuning.actions.machines import placing
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
+from tuning.host.reachable import broker_trouble
 from tuning.management.migrated import MigratedCommand
-from tuning.models import Run
+from tuning.models import Machine, Run
+from tuning.queue import jobs
 from tuning.reads import network_list
 from tuning.validation import Invalid, OptionDict
 from tuning.work.supervisor import supervise
 
 NETWORK = "network_"
 """Prefix of a network's own options in argparse's namespace."""
-CHOICES = ("project", "engine", "interpreter", "network", "target", "device", "name")
+CHOICES = ("project", "engine", "interpreter", "network", "target", "device", "machines", "priority", "name")
 
 
 class Command(MigratedCommand):
@@ -51,6 +53,25 @@ class Command(MigratedCommand):
         parser.add_argument(
             "--device", default="", help="where to measure: `this machine` (default) or rpc:TRACKER/KEY"
         )
+        parser.add_argument(
+            "--machine",
+            default="",
+            metavar="NAME",
+            help=f"the site's machine that tunes, or `{placing.ANY}` that fits. One of its workers takes the run, and this command "
+            "follows it (default: this machine, in the foreground)",
+        )
+        parser.add_argument(
+            "--machines",
+            default="1",
+            metavar=f"N|{placing.ALL}",
+            help="how many equal machines build and measure the candidates (default: 1)",
+        )
+        parser.add_argument(
+            "--priority",
+            default="normal",
+            metavar="|".join(placing.PRIORITIES),
+            help="whether it comes before or after other queued runs (default: normal)",
+        )
         parser.add_argument("--project", default="", help="the project that it belongs to (default: the first one)")
         parser.add_argument("--name", default="", help="the run's name (default: the network's name and options)")
         for name, owners in _network_options().items():
@@ -72,8 +93,9 @@ class Command(MigratedCommand):
         console = foreground.console(sys.stderr if options["json"] else sys.stdout)
         # Without `up` there may be no broker, and nobody is watching.
         logging.getLogger("tuning.notify.announce").setLevel(logging.ERROR)
-        run = self._launch(options)
-        status = _tune(run, Interrupts(), console)
+        in_front = _is_here(options["machine"])
+        run = self._launch(options, in_front=in_front)
+        status = _follow(run, Interrupts(), console, in_front=in_front)
         shown = Run.objects.select_related("network", "project", "created_by").get(pk=run.pk).to_full_dict()
         if options["json"]:
             self.stdout.write(json.dumps(shown))
@@ -82,55 +104,72 @@ class Command(MigratedCommand):
         if status in (Run.Status.FAILED, Run.Status.INTERRUPTED):
             raise CommandError(f"Run {run.pk} {status}: {shown['error'] or 'no reason recorded'}", returncode=1)
 
-    def _launch(self, options: dict[str, Any]) -> Run:
+    def _launch(self, options: dict[str, Any], *, in_front: bool) -> Run:
         data = {name: options[name] for name in CHOICES}
         data |= {option["name"]: given for option, _ in _tuning_options() if (given := options[option["name"]]) != ""}
         given = {name: options[NETWORK + name] for name in _network_options() if options[NETWORK + name]}
         data["network_options"] = given | _pairs(options["option"])
-        data["machine"] = _chosen_machine()
-        for name, message in advice.check(data, None)["warnings"].items():
-            self.stderr.write(f"{name}: {message}")
         try:
-            return runs.launch(data, None, enqueue=False)
+            data["machine"] = _here() if in_front else options["machine"]
+            for name, message in advice.check(data, None)["warnings"].items():
+                self.stderr.write(f"{name}: {message}")
+            _check_broker(data["machines"], in_front=in_front)
+            return runs.launch(data, None, enqueue=not in_front)
         except Invalid as error:
             lines = (f"{name}: {message}" for name, message in error.fields.items())
             raise CommandError("\n".join(lines), returncode=2) from error
 
 
-def _chosen_machine() -> str:
-    """What is tuned in the foreground is tuned on this machine, also where there are others."""
+def _is_here(machine: str) -> bool:
+    """Whether this command tunes, rather than a worker of the site."""
     here = foreground.this_machine()
+    return not machine or (here is not None and machine == here.name)
+
+
+def _here() -> str:
+    """What is tuned in the foreground is tuned on this machine, also where there are others. Raises `Invalid`."""
+    here = foreground.this_machine()
+    if here is None and Machine.objects.exists():
+        raise Invalid({"machine": "This machine isn't one of the site's: join it, or choose one with --machine."})
     return here.name if here and placing.is_fleet(here) else placing.ANY
 
 
-def _tune(run: Run, interrupts: Interrupts, console: Console) -> str:
-    """Supervise the run and show the progress; returns the final status."""
+def _check_broker(machines: str, *, in_front: bool) -> None:
+    """Machines of a pool speak with each other by the broker, without which they would wait forever. Raises `Invalid`."""
+    if in_front and machines != "1" and (trouble := broker_trouble()):
+        raise Invalid({"machines": f"Other machines can't be asked to measure. {trouble} Is REDIS_URL the site's?"})
+
+
+def _follow(run: Run, interrupts: Interrupts, console: Console, *, in_front: bool) -> str:
+    """Tune, unless a worker does, and show the progress; returns the final status."""
+
+    def job() -> None:
+        if in_front:
+            _claim_and_supervise(run.pk, interrupts.shutdown)
 
     def stop() -> object:
         return runs.stop(run)
 
     def elsewhere() -> bool:
-        return _goes_on_elsewhere(run, interrupts)
+        return not interrupts.shutdown.is_set() and _goes_on(run, queued=not in_front)
 
     with RunProgress(console, run) as progress:
-        foreground.follow(
-            lambda: _claim_and_supervise(run.pk, interrupts.shutdown), interrupts, stop, progress.update, elsewhere
-        )
+        foreground.follow(job, interrupts, stop, progress.update, elsewhere)
     foreground.give_up(run, stop)  # It ended while it waited.
     return run.status
 
 
-def _goes_on_elsewhere(run: Run, interrupts: Interrupts) -> bool:
-    """Whether a worker has taken the run, which this command then only follows."""
+def _goes_on(run: Run, *, queued: bool) -> bool:
+    """Whether a worker has the run, or if `queued` is going to."""
     run.refresh_from_db(fields=("status",))
-    return run.is_live and not interrupts.shutdown.is_set()
+    return run.is_live or (queued and run.status == Run.Status.QUEUED)
 
 
 def _claim_and_supervise(key: int, shutdown: threading.Event) -> None:
     run = Run.objects.select_related("network").get(pk=key)
     run.taker = foreground.this_machine()
     if run.wait_and_claim(shutdown):
-        supervise(run, shutdown)
+        supervise(run, shutdown, jobs.invite)
 
 
 def _flag(option: OptionDict) -> str:

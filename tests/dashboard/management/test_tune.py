@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,18 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError
 
+from dashboard.management.commands import tune
 from dashboard.presentation.terminal import RunProgress
 from tests import older_tvm
 from tests.engine_fixtures import Play
 from tests.threads import when
-from tests.world import claimed, extracted, make_run, trial
+from tests.world import claimed, extracted, make_machine, make_run, trial
 from tuning.engines.wire.protocol import VERSION, Failed, Finished, Hello, Plateaued, WarmStarted
 from tuning.host import targets
+from tuning.host.machine import identity
 from tuning.models import Run
+from tuning.queue import jobs
+from tuning.work.supervisor import supervise
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HELLO = Hello(version=VERSION, engine="fake", pid=1, versions={})
@@ -30,7 +35,8 @@ BEGINNING = (HELLO, extracted(), trial(0, 2e-3), trial(1, 3e-3))
 def quick(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Resolves targets without TVM and restores this process's signal handlers."""
     here: targets.TargetDict = {"target": {"kind": "llvm"}, "device": "cpu", "label": "llvm"}
-    monkeypatch.setattr(targets, "resolve", lambda target: here)
+    for resolve in ("resolve", "resolve_elsewhere"):
+        monkeypatch.setattr(targets, resolve, lambda target: here)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in before.items():
@@ -104,9 +110,15 @@ def test_it_exits_with_1_when_the_engine_failed(play: Play) -> None:
         (["mlp", "--trials-per-batch", "x"], "trials_per_batch: Must be"),
         (["matmul", "--option", "n"], "write NAME=VALUE"),
         (["matmul", "--option", "n=-1"], "network_options.n: Must be"),
+        (["mlp", "--machine", "lab-9"], "machine: There is no machine 'lab-9'. Write 'any', or one of: none yet."),
+        (["mlp", "--machines", "some"], "machines: Must be a number from 1 to 1000, or 'all' for all equal ones."),
+        (["mlp", "--priority", "urgent"], "priority: Must be one of: low, normal, high."),
     ],
 )
-def test_it_exits_with_2_and_names_the_option_at_fault(arguments: list[str], says: str) -> None:
+def test_it_exits_with_2_and_names_the_option_at_fault(
+    arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboard.management.commands.tune.broker_trouble", lambda: None)
     with pytest.raises(CommandError) as refused:
         call_command("tune", *arguments)
     assert says in str(refused.value)
@@ -200,3 +212,83 @@ def test_it_names_an_option_that_the_engine_has_not(settings: Any, monkeypatch: 
     older_tvm.name(settings, monkeypatch)
     with pytest.raises(CommandError, match="trials_per_batch: There is no such option"):
         call_command("tune", "mlp", "--engine", "autotvm", "--trials-per-batch", "4", "--target", "llvm")
+
+
+def test_its_place_in_the_queue_can_be_chosen(play: Play) -> None:
+    play(*BEGINNING, Finished("budget"))
+    call_command("tune", "mlp", "--trials", "2", "--priority", "high")
+    assert Run.objects.get().priority == Run.Priority.HIGH
+
+
+@pytest.fixture
+def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The runs that workers were told of."""
+    told: list[int] = []
+    monkeypatch.setattr("tuning.queue.jobs.enqueue", lambda run: told.append(run.pk))
+    return told
+
+
+def test_a_run_for_another_machine_is_followed(
+    enqueued: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_machine("lab-1", key=identity.key())
+    other = make_machine("lab-2")
+    seen: list[str | None] = []
+    monkeypatch.setattr(RunProgress, "update", lambda self: seen.append(Run.objects.get().waits))
+    waits = Run.objects.filter(status="queued")
+    tuned = when(lambda: bool(seen) and waits.exists(), lambda: waits.update(status="finished", machine=other))
+    call_command("tune", "mlp", "--machine", "lab-2", "--json")
+    tuned.join(60)
+    run = Run.objects.get()
+    assert (run.chosen_machine, enqueued, seen[0]) == (other, [run.pk], "next on lab-2")
+    assert json.loads(capsys.readouterr().out)["machine"] == "lab-2"
+
+
+def test_this_machine_by_its_name_tunes_in_the_foreground(play: Play, enqueued: list[int]) -> None:
+    here = make_machine("lab-1", key=identity.key())
+    make_machine("lab-2")
+    play(*BEGINNING, Finished("budget"))
+    call_command("tune", "mlp", "--trials", "2", "--machine", "lab-1")
+    assert (Run.objects.get().machine, enqueued) == (here, [])
+
+
+def test_ctrl_c_stops_a_run_that_waits_for_another_machine(enqueued: list[int]) -> None:
+    make_machine("lab-1", key=identity.key())
+    make_machine("lab-2")
+    sender = when(lambda: bool(enqueued), lambda: os.kill(os.getpid(), signal.SIGINT))
+    call_command("tune", "mlp", "--machine", "any")
+    sender.join(60)
+    assert Run.objects.get().status == "stopped"
+
+
+def test_other_machines_are_asked_to_measure_what_is_tuned_here(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_machine("lab-1", key=identity.key())
+    make_machine("lab-2")
+    play(*BEGINNING, Finished("budget"))
+    invited: list[Any] = []
+
+    def alone(run: Run, shutdown: threading.Event, invite: Any) -> str:
+        invited.append(invite)
+        return supervise(run, shutdown)
+
+    monkeypatch.setattr(tune, "broker_trouble", lambda: None)
+    monkeypatch.setattr(tune, "supervise", alone)
+    call_command("tune", "mlp", "--trials", "2", "--machines", "2")
+    assert (Run.objects.get().machines_wanted, invited) == (2, [jobs.invite])
+
+
+def test_no_pool_is_begun_without_the_sites_broker(settings: Any) -> None:
+    make_machine("lab-1", key=identity.key())
+    make_machine("lab-2")
+    settings.REDIS_URL = "redis://:secret@127.0.0.1:1/0"
+    with pytest.raises(CommandError, match=r"^machines: Other machines can't be asked") as refused:
+        call_command("tune", "mlp", "--machines", "all")
+    assert "secret" not in str(refused.value)
+    assert not Run.objects.exists()
+
+
+def test_a_machine_that_isnt_the_sites_tunes_nothing_in_its_name() -> None:
+    make_machine("lab-2")
+    with pytest.raises(CommandError, match=r"^machine: This machine isn't one of the site's"):
+        call_command("tune", "mlp")
+    assert not Run.objects.exists()
