@@ -172,7 +172,7 @@ def _venv_works() -> bool:
 
 
 def _install(wanted: Sequence[str], lock: int) -> None:
-    _say(f"Installing what {' and '.join(wanted)} pin into {VENV}: only once, about 2 GB, a few minutes.")
+    _say(f"Installing the packages of {' and '.join(wanted)} into {VENV}: only once, about 2 GB, a few minutes.")
     log = VENV / "install.log"
     try:
         log.unlink(missing_ok=True)

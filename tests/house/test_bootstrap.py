@@ -144,7 +144,7 @@ def test_two_calls_at_once_install_once(project: Project) -> None:
     ended = [(call.communicate(), call.returncode) for call in calls]
     assert [status for _, status in ended] == [0, 0]
     assert [out for (out, _), _ in ended] == ["runs up\n"] * 2
-    assert sorted("Installing what" in err for (_, err), _ in ended) == [False, True]
+    assert sorted("Installing the packages" in err for (_, err), _ in ended) == [False, True]
 
 
 def test_it_says_that_the_network_is_missing(project: Project) -> None:

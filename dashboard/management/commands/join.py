@@ -147,11 +147,11 @@ def _schema_trouble() -> str | None:
     if not any(app == "tuning" for app, _ in done):
         return "The site was never started: its database has no tables. Start it with `up`."
     if schema.unknown(done):
-        return f"The site runs {_site_version()}, and this is an earlier version: install the site's here."
+        return f"The site's tables are those of a later version than this one: install {_site_version()} here."
     if schema.known() - done:
         return (
-            "The site's tables are being made or upgraded. If that takes long, "
-            f"the site runs {_site_version()}, an earlier version: install it here."
+            "The site's tables are being made or upgraded. If that takes long, this version is later than the site's: "
+            f"install {_site_version()} here."
         )
     return None
 
@@ -166,7 +166,7 @@ def _site_version() -> str:
     return (
         f"Tuneboard {versions['tuneboard']} (schema {versions.get('schema')})"
         if versions.get("tuneboard")
-        else "another Tuneboard"
+        else "the site's"
     )
 
 

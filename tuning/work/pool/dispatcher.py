@@ -20,6 +20,8 @@ PROBES = 4
 """How many candidates machines are compared by."""
 ROUNDS = 5
 """How often each of them is measured on each machine."""
+CHECKS = 3
+"""How often a machine is compared before it is left out: what differs once may be other people's load."""
 
 
 class Outside(Protocol):
@@ -56,6 +58,8 @@ class Member:
     """Of each probe that it measured."""
     answered: set[str] = field(default_factory=set)
     """The probes that it answered, with times or an error."""
+    checks: int = 0
+    """How often it was compared."""
     differs: float | None = None
     noise: float | None = None
 
@@ -173,7 +177,7 @@ class Dispatcher:
         self._admit(member)
 
     def _admit(self, member: Member) -> None:
-        member.state = "measuring"
+        member.state, member.reason = "measuring", ""
         self._outside.tell(member.key, Go())
         self._count_slots()
 
@@ -258,15 +262,34 @@ class Dispatcher:
             )
             return
         verdict = equality.compare({reference.name: reference.rounds, member.name: member.rounds}, reference.name)
+        member.checks += 1
         member.differs, member.noise = verdict.differences[member.name], verdict.noise[member.name]
         reference.noise = verdict.noise[reference.name]
-        if member.name in verdict.left_out:
-            self._leave(member, "left_out", told(member.differs, reference.name))
-        else:
+        if member.name not in verdict.left_out:
             self._admit(member)
+        elif member.checks < CHECKS and (present := self._present(reference)):
+            self._check_again(member, present)
+        else:
+            self._leave(
+                member, "left_out", f"{told(member.differs, reference.name)}; at most {equality.LIMIT:.0%} would do."
+            )
+
+    def _present(self, reference: Member) -> Member | None:
+        """The reference, or if it has left, another machine that was found equal to it."""
+        measuring = (one for one in self.members.values() if one.state == "measuring")
+        return reference if reference.is_in else next(measuring, None)
+
+    def _check_again(self, member: Member, reference: Member) -> None:
+        """Have both measure the candidates at the same time."""
+        assert member.differs is not None
+        member.reason = f"{told(member.differs, reference.name)}. Both are measured again."
+        self._reference = reference
+        for each in (member, reference):
+            each.rounds.clear()
+            each.answered.clear()
+            self._outside.tell(each.key, *self._probes)
 
 
 def told(differs: float, reference: str) -> str:
-    """Why a machine was left out."""
-    how = "slower" if differs > 0 else "faster"
-    return f"It is {abs(differs):.1%} {how} than {reference}; at most {equality.LIMIT:.0%} would do."
+    """How a machine differs from the one that it is compared with."""
+    return f"It is {differs:.1%} slower than {reference}" if differs > 0 else f"{reference} is {-differs:.1%} slower"

@@ -103,8 +103,8 @@ class RunPool:
         self._closed = threading.Event()
         self._home: threading.Thread | None = None
         self._rows: dict[int, PoolMember] = {}
-        self._shown: dict[int, str] = {}
-        """By membership, its state as the console has told it."""
+        self._shown: dict[int, tuple[str, str]] = {}
+        """By membership, its state and the reason as the console has told them."""
         self._tended = self._measured_at = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -297,8 +297,8 @@ class RunPool:
             if row.state in (PoolMember.State.LEFT, PoolMember.State.LOST):
                 with self._lock:
                     dispatcher.gone(row.pk, row.state)
-            if row.joined_at and self._shown.get(row.pk) != row.state:
-                self._shown[row.pk] = row.state
+            if row.joined_at and self._shown.get(row.pk) != (row.state, row.reason):
+                self._shown[row.pk] = (row.state, row.reason)
                 self._print(row)
                 changed = True
         return changed or bool(counted)
@@ -308,6 +308,8 @@ class RunPool:
         row = self._rows[member.key]
         if member.state in ("measuring", "left_out", "lost") and row.state != member.state:
             row.move(*PoolMember.ACTIVE, to=member.state, reason=member.reason)
+        elif member.state == "checking" and row.reason != member.reason:
+            row.move(PoolMember.State.CHECKING, to=PoolMember.State.CHECKING, reason=member.reason)
         elif member.state == "left" and member.reason and row.reason != member.reason:
             row.move(*PoolMember.ACTIVE, PoolMember.State.LEFT, to=PoolMember.State.LEFT, reason=member.reason)
         now = (member.trials, member.failed, member.differs, member.noise)

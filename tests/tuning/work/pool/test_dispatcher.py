@@ -11,7 +11,7 @@ import pytest
 from tuning.engines.wire.pools.messages import Probe, Probed
 from tuning.engines.wire.protocol import Candidate, Hold, Measured
 from tuning.work.pool.channel import Alive, Answer, End, Go, Joined, Left, Taken
-from tuning.work.pool.dispatcher import LOST_S, MISSED_S, PROBES, ROUNDS, Dispatcher
+from tuning.work.pool.dispatcher import CHECKS, LOST_S, MISSED_S, PROBES, ROUNDS, Dispatcher
 
 
 class World:
@@ -110,11 +110,46 @@ def test_the_first_machine_measures_at_once_and_is_what_others_are_compared_with
 def test_a_machine_that_differs_is_left_out_and_it_is_said_by_how_much(world: World) -> None:
     world.checked(1, 2)
     world.join(3)
+    for _ in range(CHECKS - 1):
+        world.probe(3, [1.08e-3] * ROUNDS)
+        assert world.state(3) == "checking"
+        world.probe(1, [1e-3] * ROUNDS)
     world.probe(3, [1.08e-3] * ROUNDS)
     member = world.pool.members[3]
     assert (member.state, member.reason) == ("left_out", "It is 8.0% slower than lab-1; at most 5% would do.")
     assert world.told[3][-1] == End()
     assert world.wanted[-1] == 6
+
+
+def test_a_machine_that_differed_for_a_moment_is_compared_again_by_new_measurements_of_both(world: World) -> None:
+    world.checked(1, 2)
+    world.join(3)
+    world.probe(3, [0.5e-3] * ROUNDS)
+    assert world.pool.members[3].reason == "lab-1 is 100.0% slower. Both are measured again."
+    assert world.told[1][-PROBES:] == world.told[3][-PROBES:]
+    world.probe(1, [0.5e-3] * ROUNDS)
+    world.probe(3, [0.5e-3] * ROUNDS)
+    member = world.pool.members[3]
+    assert (member.state, member.reason, member.differs) == ("measuring", "", 0.0)
+
+
+def test_if_the_first_machine_has_left_one_that_was_equal_is_measured_again_in_its_place(world: World) -> None:
+    world.checked(1, 2)
+    world.pool.heard(Left(1, ""))
+    world.join(3)
+    world.probe(3, [0.5e-3] * ROUNDS)
+    world.probe(3, [0.5e-3] * ROUNDS)
+    assert world.state(3) == "checking"
+    world.probe(2, [0.5e-3] * ROUNDS)
+    assert world.state(3) == "measuring"
+
+
+def test_a_machine_cannot_measure_again_with_nobody(world: World) -> None:
+    world.checked(1)
+    world.pool.heard(Left(1, ""))
+    world.join(3)
+    world.probe(3, [1.08e-3] * ROUNDS)
+    assert world.state(3) == "left_out"
 
 
 def test_a_machine_that_cannot_measure_what_the_first_one_measured_is_left_out(world: World) -> None:
