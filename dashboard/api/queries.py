@@ -98,6 +98,9 @@ class TrialQuery(Query):
     )
     min: float | None = Field(None, ge=0, allow_inf_nan=False, description="Minimum latency in seconds.")
     max: float | None = Field(None, ge=0, allow_inf_nan=False, description="Maximum latency in seconds.")
+    machine: str = Field(
+        "", max_length=63, pattern=NO_NUL, description="Only trials that the machine of this name measured."
+    )
     order: TrialOrder = Field(
         "number",
         description="`latency_s` leaves out failed trials; `task` sorts the trials of each task by number.",

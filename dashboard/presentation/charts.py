@@ -156,7 +156,8 @@ def scatter_figure(tasks: Sequence[Task]) -> FigureDict:
             **_trace(_legend(task.index, task.name), [], {"task": task.index}),
             "mode": "markers",
             "marker": {"size": 5, "opacity": 0.75, "symbol": SYMBOLS[task.index // SERIES % len(SYMBOLS)]},
-            "hovertemplate": _hover("latency"),
+            "hovertemplate": _hover("latency").replace("<extra>", "%{text}<extra>"),
+            "text": [],
         }
         for task in tasks
     ]

@@ -47,14 +47,22 @@ class TrackerSample(models.Model):
 
 class TallyQuerySet(models.QuerySet["Tally"]):
     def add(self, device: str, amounts: Mapping[str, float], machine: str = "") -> None:
-        """Add the amounts, by what they count, to this minute and to the total.
+        """Add the amounts, by what they count, to this minute and to the total."""
+        self.add_each(device, {machine: amounts})
+
+    def add_each(self, device: str, amounts: Mapping[str, Mapping[str, float]]) -> None:
+        """Likewise for several machines, by name.
 
         One statement, since the recorder does this with each batch; the ORM can't add to rows that may not exist yet.
         """
         connection = connections[self.db]
         now = timezone.now().replace(second=0, microsecond=0)
         ever, minute = (connection.ops.adapt_datetimefield_value(time) for time in (EVER, now))
-        counted = [(machine, device, str(what), float(amount)) for what, amount in amounts.items()]
+        counted = [
+            (machine, device, str(what), float(amount))
+            for machine, each in amounts.items()
+            for what, amount in each.items()
+        ]
         # A machine's clock may be wrong, the database's counts. With SQLite there is one machine.
         this_minute = "COALESCE(date_trunc('minute', now()), %s)" if connection.vendor == "postgresql" else "%s"
         places = ",".join([f"(%s,%s,%s,%s,%s),({this_minute},%s,%s,%s,%s)"] * len(counted))

@@ -25,6 +25,7 @@ from .fleet import (
     NEXT,
     SHARED,
     Machine,
+    MachineQuerySet,
     MemberDict,
     Needs,
     Place,
@@ -275,6 +276,8 @@ class Run(Leased):
     """The device that the run occupies while it measures; empty for a run that somebody else tunes, since no log names it."""
     machine = models.ForeignKey(Machine, on_delete=models.PROTECT, null=True, related_name="runs")
     """Whose worker tunes it, or did so last; null before one has taken it, and for what an earlier version tuned."""
+    measured_by = models.ManyToManyField(Machine, related_name="measured")
+    """The machines that measured trials of it, as far as that is recorded."""
     chosen_machine = models.ForeignKey(Machine, on_delete=models.PROTECT, null=True, related_name="chosen_by")
     """The only one that may take it; null for any that fits."""
     machines_wanted = models.PositiveSmallIntegerField(default=1, db_default=1)
@@ -452,6 +455,10 @@ class Run(Leased):
     def members(self) -> list[MemberDict]:
         """The machines of its pools so far; none unless it is measured on many."""
         return shown(self.pool_members.select_related("machine")) if self.has_pool else []
+
+    def measurers(self) -> MachineQuerySet:
+        """The machines that measured trials of it, by name: forgotten ones as well."""
+        return Machine.everything.filter(measured=self).order_by("name")
 
     @property
     def network_options(self) -> dict[str, Any]:

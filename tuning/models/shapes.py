@@ -183,7 +183,7 @@ class TrialColumns(TypedDict):
     `error` is the kind of error. `short` marks trials that were measured in a few short laps only, because they were clearly
     slower than their task's best. `nth` counts the trials of the same task. `improved` marks trials that were their task's best
     when they were measured, `noisy` those that were measured while others' processes used more than a quarter of the machine.
-    `at_s` is null where it isn't recorded.
+    `at_s` is null where it isn't recorded, and so is `machine`, the name of the machine that measured the trial.
     """
 
     number: list[int]
@@ -195,6 +195,7 @@ class TrialColumns(TypedDict):
     nth: list[int]
     improved: list[bool]
     noisy: list[bool]
+    machine: list[str | None]
     last: int
 
 

@@ -11,6 +11,7 @@ import msgspec
 from django.db import connections, models
 from django.db.models import BigIntegerField, ExpressionWrapper, F, Max, Min, Q
 
+from .fleet import Machine
 from .run import Run
 from .shapes import RunErrorDict, TrialColumns
 from .task import Task
@@ -96,6 +97,7 @@ class TrialRow(NamedTuple):
     lod: int
     improved: bool
     noisy: bool = False
+    machine_id: int | None = None
 
 
 class TrialQuerySet(models.QuerySet["Trial"]):
@@ -211,6 +213,10 @@ class Trial(models.Model):
     """Measured briefly, because it was clearly slower than its task's best."""
     noisy = models.BooleanField(default=False, db_default=False)
     """Measured while others' processes used too much of the machine (`fleet.machine.DISTURBED`)."""
+    machine = models.ForeignKey(
+        Machine, on_delete=models.PROTECT, null=True, related_name="+", db_index=False, db_constraint=False
+    )
+    """Which one measured it; null if that isn't recorded. Unlike a constraint, this costs nothing for each trial, and rows of machines stay."""
     at_s = models.FloatField(null=True)
     """Null if it isn't recorded."""
     lod = models.PositiveSmallIntegerField()
@@ -267,8 +273,13 @@ def _between(column: str, least: float | None, most: float | None) -> dict[str, 
     return {condition: end for condition, end in ends.items() if end is not None}
 
 
-def trial_columns(trials: Iterable[TrialRow], index_of: Mapping[int, int], after: int) -> TrialColumns:
-    """The trials as columns. `index_of` maps a task's key to its index; `after` becomes `last` if there are no trials."""
+def trial_columns(
+    trials: Iterable[TrialRow], index_of: Mapping[int, int], machine_of: Mapping[int | None, str], after: int
+) -> TrialColumns:
+    """The trials as columns. `index_of` maps a task's key to its index, and `machine_of` a machine's key to its name.
+
+    `after` becomes `last` if there are no trials.
+    """
     rows = list(trials)
     return {
         "number": [row.number for row in rows],
@@ -280,6 +291,7 @@ def trial_columns(trials: Iterable[TrialRow], index_of: Mapping[int, int], after
         "nth": [row.nth for row in rows],
         "improved": [row.improved for row in rows],
         "noisy": [row.noisy for row in rows],
+        "machine": [machine_of.get(row.machine_id) for row in rows],
         "last": max((row.number for row in rows), default=after),
     }
 

@@ -73,7 +73,7 @@ def announce_status(run: Run) -> None:
             "type": "delta",
             "after": last,
             "last": last,
-            "trials": trial_columns([], {}, last),
+            "trials": trial_columns([], {}, {}, last),
             "run": run.to_dict(tasks=run.tasks.all()),
             "tasks": [],
         },

@@ -26,6 +26,8 @@ class TrialFilter:
     improved: bool | None = None
     min: float | None = None
     max: float | None = None
+    machine: str = ""
+    """The name of one of the run's machines; empty for any."""
 
     @property
     def column(self) -> str:
@@ -65,6 +67,12 @@ class TrialFilter:
 def trials(run: Run, wanted: TrialFilter) -> TrialQuerySet:
     """The matching trials, not sorted yet. Raises `Invalid` that names the parameter at fault."""
     wanted.check()
+    found = _indexed(run, wanted)
+    # Without an index, which each trial of each run would pay for. To find the few trials of a machine among a million takes a second.
+    return found.filter(machine=_machine_key(run, wanted.machine)) if wanted.machine else found
+
+
+def _indexed(run: Run, wanted: TrialFilter) -> TrialQuerySet:
     found = run.trials.all() if wanted.task is None else run.trials.filter(task=_task_key(run, wanted.task))
     if wanted.after:
         found = found.filter(number__gt=wanted.after)
@@ -88,7 +96,15 @@ def _others(found: TrialQuerySet, wanted: TrialFilter) -> TrialQuerySet:
 
 def columns(run: Run, rows: Iterable[TrialRow], after: int) -> TrialColumns:
     """The rows as columns; without rows `last` is `after`."""
-    return trial_columns(rows, dict(run.tasks.values_list("pk", "index")), after)
+    machines: dict[int | None, str] = dict(run.measurers().values_list("pk", "name"))
+    return trial_columns(rows, dict(run.tasks.values_list("pk", "index")), machines, after)
+
+
+def _machine_key(run: Run, name: str) -> int:
+    known = dict(run.measurers().values_list("name", "pk"))
+    if name not in known:
+        raise Invalid({"machine": f"No trial of the run is known to be measured by a machine {name}."})
+    return known[name]
 
 
 def _task_key(run: Run, index: int) -> int:

@@ -58,6 +58,7 @@ class ScatterDict(TypedDict):
 
     `last` is the run's last trial. The window has `total` trials; if that isn't `exact`, it was estimated from a sample.
     `shown` of them are here: the improvements of each task, or else its fastest trial, failed ones, and one in `step` of the rest.
+    `machine` is empty unless several machines measured the run.
     """
 
     run: int
@@ -71,6 +72,7 @@ class ScatterDict(TypedDict):
     latency_s: list[float | None]
     error: list[str | None]
     at_s: list[float | None]
+    machine: list[str | None]
 
 
 class Row(NamedTuple):
@@ -81,6 +83,7 @@ class Row(NamedTuple):
     latency_s: float | None
     error_kind: str | None
     at_s: float | None
+    machine_id: int | None
 
 
 class Found(NamedTuple):
@@ -102,6 +105,7 @@ def scatter(run: Run, window: Window, points: int = POINTS) -> ScatterDict:
     found = {row.number: row for row in (*view.sample.rows, *view.failures.rows, *view.bests())}
     rows = [found[number] for number in sorted(found)]
     total, exact = view.total()
+    machines: dict[int | None, str] = dict(run.measurers().values_list("pk", "name"))
     return {
         "run": run.pk,
         "last": run.trials_done,
@@ -114,6 +118,7 @@ def scatter(run: Run, window: Window, points: int = POINTS) -> ScatterDict:
         "latency_s": [None if row.latency_s is None else float(f"{row.latency_s:.5g}") for row in rows],
         "error": [row.error_kind for row in rows],
         "at_s": [None if row.at_s is None else round(row.at_s, 3) for row in rows],
+        "machine": [machines.get(row.machine_id) for row in rows] if len(machines) > 1 else [],
     }
 
 

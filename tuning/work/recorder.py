@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -25,12 +25,14 @@ from tuning.engines.wire.protocol import (
 )
 from tuning.models import (
     KEEP_BEST,
+    Machine,
     Record,
     Run,
     RunDelta,
     Tally,
     Task,
     Trial,
+    TrialColumns,
     TrialError,
     TrialRow,
     estimated_latency,
@@ -38,6 +40,7 @@ from tuning.models import (
     level_of_detail,
     trial_columns,
 )
+from tuning.models.fleet import is_shared
 
 from .copies import RecordCopy
 from .estimating import grown
@@ -119,6 +122,9 @@ class Recorder:
         self.kept: dict[int, list[Record]] = {index: [] for index in self.tasks}
         for record in Record.objects.filter(task__run=self._pk).select_related("task"):
             self.kept[record.task.index].append(record)
+        self.machine_of: dict[int | None, str] = dict(self.run.measurers().values_list("pk", "name"))
+        """Names of the machines that measured trials of the run, by key."""
+        self.key_of: dict[str, int | None] = {name: key for key, name in self.machine_of.items()}
         self.saved = self._values()
         self._stale = False
 
@@ -155,10 +161,14 @@ class _Batch:
             "type": "delta",
             "after": self.after,
             "last": self.run.trials_done,
-            "trials": trial_columns(self.trials, {task.pk: index for index, task in self.tasks.items()}, self.after),
+            "trials": self._columns(),
             "run": self.run.to_dict(tasks=self.recorder.tasks.values()),
             "tasks": [task.to_dict() for task in self.tasks.values()],
         }
+
+    def _columns(self) -> TrialColumns:
+        index_of = {task.pk: index for index, task in self.tasks.items()}
+        return trial_columns(self.trials, index_of, self.recorder.machine_of, self.after)
 
     def _take(self, event: Event | TasksTold) -> None:
         if isinstance(event, TrialMeasured):
@@ -220,6 +230,7 @@ class _Batch:
         if event.at_s is not None:
             self.run.elapsed_s = max(self.run.elapsed_s or 0.0, event.at_s)
         task.trials += 1
+        machine = self._measurer(event)
         trial = TrialRow(
             run_id=self.run.pk,
             task_id=task.pk,
@@ -232,7 +243,8 @@ class _Batch:
             at_s=event.at_s,
             lod=level_of_detail(self.run.trials_done),
             improved=not event.short and self._improves(task, event.latency_s),
-            noisy=self._is_noisy(event),
+            noisy=machine in self.recorder.disturbed and event.latency_s is not None,
+            machine_id=self._key_of(machine),
         )
         self.trials.append(trial)
         if trial.improved and (estimate_s := estimated_latency(self.recorder.tasks.values())) is not None:
@@ -242,10 +254,22 @@ class _Batch:
         elif event.record is not None and not event.short:
             self._keep(task, trial.number, event.latency_s, event.record)
 
-    def _is_noisy(self, event: TrialMeasured) -> bool:
-        """How busy a machine was when a recovered trial was measured isn't known."""
-        machine = event.machine or self.run.machine_name
-        return machine in self.recorder.disturbed and event.latency_s is not None and not event.recovered
+    def _measurer(self, event: TrialMeasured) -> str:
+        """The name of the machine that measured the trial; empty if nobody knows.
+
+        A recovered one was measured before this machine took the run, somebody else's elsewhere, and a shared device is at no machine.
+        """
+        if event.recovered or not self.run.is_ours or is_shared(self.run.device):
+            return ""
+        return event.machine or self.run.machine_name
+
+    def _key_of(self, machine: str) -> int | None:
+        """The key of the machine that has measured, which thereby becomes one of the run's."""
+        known = self.recorder
+        if machine and machine not in known.key_of and (found := Machine.everything.filter(name=machine).first()):
+            self.run.measured_by.add(found)
+            known.key_of[machine], known.machine_of[found.pk] = found.pk, machine
+        return known.key_of.get(machine)
 
     def _improves(self, task: Task, latency_s: float | None) -> bool:
         if latency_s is None or (task.best_latency_s is not None and latency_s >= task.best_latency_s):
@@ -294,11 +318,19 @@ class _Batch:
             Record.objects.filter(pk__in=stored).delete()
 
     def _count(self) -> None:
-        """Count the trials for the metrics. Of a synthetic run nothing was measured, of somebody else's nothing here."""
-        if self.trials and self.run.can_tune:
-            counts = Counter(Tally.failed_as(trial.error_kind) for trial in self.trials if trial.error_kind)
-            counts[Tally.What.TRIALS] = len(self.trials)
-            Tally.objects.add(self.run.device, counts, self.run.machine_name)
+        """Count the trials for the metrics, for the machine that measured them, or else for the one that tunes.
+
+        Of a synthetic run nothing was measured, of somebody else's nothing here.
+        """
+        if not self.trials or not self.run.can_tune:
+            return
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for trial in self.trials:
+            counted = counts[self.recorder.machine_of.get(trial.machine_id, self.run.machine_name)]
+            counted[Tally.What.TRIALS] += 1
+            if trial.error_kind:
+                counted[Tally.failed_as(trial.error_kind)] += 1
+        Tally.objects.add_each(self.run.device, counts)
 
     def _save_run(self) -> None:
         run = self.run

@@ -26,7 +26,7 @@ from tuning.engines.wire.protocol import (
 )
 from tuning.host import devices, interpreters
 from tuning.host.reachable import DATABASE_OUTAGE
-from tuning.models import Machine, Run, Tally
+from tuning.models import Machine, PoolMember, Run, Tally
 from tuning.notify.announce import announce, announce_status
 from tuning.storage import Moved, store
 from tuning.wording import internal_error
@@ -221,8 +221,16 @@ class _Supervision:
         amounts: dict[str, float] = {Tally.What.TUNED_S: now - self.counted}
         if self.lags:
             amounts |= {Tally.What.LAG_S: sum(self.lags), Tally.What.LAGS: len(self.lags)}
-        Tally.objects.add(self.run.device, amounts, self.recorder.run.machine_name)
+        members = self._members() if self.run.has_pool else set()
+        tuned = {str(Tally.What.TUNED_S): now - self.counted}
+        Tally.objects.add_each(
+            self.run.device, dict.fromkeys(members, tuned) | {self.recorder.run.machine_name: amounts}
+        )
         self.counted, self.lags = now, []
+
+    def _members(self) -> set[str]:
+        """Names of the machines that take part in the run's pool."""
+        return set(PoolMember.objects.active().filter(run=self.run).values_list("machine__name", flat=True))
 
     def _wanted(self) -> tuple[int, float | None]:
         return self._budget, self.run.time_limit_s

@@ -36,6 +36,7 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
     tasks = {task.pk: task for task in run.tasks.defer("tensorir").order_by("index")}
     plotted = [task for task in tasks.values() if request.GET.get("task", "") in ("", str(task.index))]
     errors = {error.pk: error for error in run.errors.all()}
+    machines: dict[int | None, str] = dict(run.measurers().values_list("pk", "name"))
     wrong: dict[str, str] = {}
     rows: list[Any] = []
     following, order = None, "number"
@@ -49,8 +50,9 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "run": run,
         "tasks": tasks.values(),
-        "rows": [(row, tasks[row.task_id], errors.get(row.error_id)) for row in rows],
+        "rows": [(row, tasks[row.task_id], errors.get(row.error_id), machines.get(row.machine_id)) for row in rows],
         "asked": request.GET,
+        "machines": [*machines.values()] if len(machines) > 1 else [],
         "only": [(value, title) for value, (title, _) in ONLY.items()],
         "heads": [_head(order, column, _title(run, title)) for column, title in COLUMNS],
         "wrong": wrong,
@@ -80,6 +82,7 @@ def _wanted(request: HttpRequest) -> TrialFilter:
         order=cast("TrialOrder", order),
         after=max(0, (start or 1) - 1),
         task=_number(request, "task"),
+        machine=asked.get("machine", ""),
         min=_seconds(request, "min"),
         max=_seconds(request, "max"),
         **ONLY[only][1],
@@ -115,7 +118,7 @@ def _detail(request: HttpRequest, run: Run) -> dict[str, Any] | None:
         return None
     if not re.fullmatch(r"[0-9]{1,10}", text):
         raise Http404
-    trial = get_object_or_404(run.trials.select_related("task", "error"), number=min(int(text), MAX_NUMBER))
+    trial = get_object_or_404(run.trials.select_related("task", "error", "machine"), number=min(int(text), MAX_NUMBER))
     best = trial.task.best_latency_s
     return {
         "trial": trial,

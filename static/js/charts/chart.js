@@ -8,9 +8,10 @@ const TICKS = 7;
 const DOUBLE_CLICK_MS = 320;
 
 /** Adds a point of a trace to `more`, the argument of `Chart.extend`. */
-export function gather(more, trace, number, at, y) {
-  if (!more.has(trace)) more.set(trace, { number: [], at_s: [], y: [] });
+export function gather(more, trace, number, at, y, text = "") {
+  if (!more.has(trace)) more.set(trace, { number: [], at_s: [], y: [], text: [] });
   const points = more.get(trace);
+  points.text.push(text);
   points.number.push(number);
   points.at_s.push(at);
   points.y.push(y);
@@ -96,7 +97,7 @@ export class Chart {
 
   /**
    * Appends points, and extends the last value of step lines up to `end`.
-   * `more` maps a trace's index to {number, at_s, y}; `end` is [number, at_s].
+   * `more` maps a trace's index to {number, at_s, y, text}, of which charts without texts ignore the last; `end` is [number, at_s].
    */
   async extend(more, end) {
     const { figure } = this;
@@ -104,6 +105,7 @@ export class Chart {
     // A figure drawn meanwhile has these points already.
     if (!this.drawn || figure !== this.figure) return;
     const update = { x: [], y: [], customdata: [] };
+    if (this.figure.data.some(({ text }) => text)) update.text = [];
     const indices = [];
     this.figure.data.forEach((trace, index) => {
       const points = this.#after(trace, more.get(index), end);
@@ -113,6 +115,7 @@ export class Chart {
       update.x.push(x);
       update.y.push(points.y);
       update.customdata.push(customdata);
+      update.text?.push(points.text);
     });
     if (!indices.length) return;
     this.#ticks(this.element.layout, end[1]);
@@ -129,8 +132,8 @@ export class Chart {
     await Plotly.restyle(this.element, { opacity: of((trace) => trace.opacity), "line.color": of((trace) => trace.line.color), "line.width": of((trace) => trace.line.width) });
   }
 
-  #after(trace, points = { number: [], at_s: [], y: [] }, end) {
-    const more = { number: [...points.number], at_s: [...points.at_s], y: [...points.y] };
+  #after(trace, points = { number: [], at_s: [], y: [], text: [] }, end) {
+    const more = { number: [...points.number], at_s: [...points.at_s], y: [...points.y], text: points.text };
     if (!trace.meta.steps) return more;
     if (trace.meta.held) for (const column of [trace.x, trace.y, trace.customdata]) column.pop();
     const value = more.y.length ? more.y.at(-1) : trace.y.at(-1);

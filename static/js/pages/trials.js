@@ -119,8 +119,8 @@ async function show(view, columns) {
   [waiting, fresh] = [new Map(), 0];
   end = [last, Math.max(end[1], columns.at_s.at(-1) ?? 0)];
   // A trace without a point would disappear from the legend.
-  const data = figure.data.map((trace) => ({ ...trace, x: [null], y: [null], customdata: [null] }));
-  for (const [index, points] of sorted(columns)) Object.assign(data[index], { x: points.number, y: points.y, customdata: points.at_s });
+  const data = figure.data.map((trace) => ({ ...trace, x: [null], y: [null], customdata: [null], text: [""] }));
+  for (const [index, points] of sorted(columns)) Object.assign(data[index], { x: points.number, y: points.y, customdata: points.at_s, text: points.text });
   Object.assign(data.at(PICKED), picked());
   drawnTrial = pickedTrial();
   await chart.draw({ data, layout: figure.layout });
@@ -133,9 +133,14 @@ function sorted(columns, wanted = () => true, into = new Map()) {
     const latency = columns.latency_s[row];
     const index = traceOf.get(latency === null ? "failed" : columns.task[row]);
     if (index === undefined || !wanted(row)) return;
-    gather(into, index, number, columns.at_s[row], latency ?? failedHeight);
+    gather(into, index, number, columns.at_s[row], latency ?? failedHeight, told(columns, row));
   });
   return into;
+}
+
+/** What else the hover of a trial says. */
+function told(columns, row) {
+  return "several" in article.dataset ? `<br>by ${columns.machine[row] ?? "a machine that isn’t recorded"}` : "";
 }
 
 /** Collects new trials of a live run: those in the window, thinned like the others. */

@@ -15,7 +15,7 @@ from django.db.models import F
 from django.test import Client
 from pydantic import TypeAdapter
 
-from tests.world import make_run, make_user, measured_run, record_trials, share_first_project
+from tests.world import make_machine, make_run, make_user, measured_run, record_trials, share_first_project
 from tuning.engines.wire.showing import Decision
 from tuning.models import Record, Run, TrialError
 from tuning.reads import network_list, showing
@@ -231,6 +231,7 @@ def test_it_returns_trials_as_columns(client: Client) -> None:
         "nth": [1, 1, 2],
         "improved": [True, False, True],
         "noisy": [False, False, False],
+        "machine": [None, None, None],
         "last": 3,
         "next": None,
     }
@@ -258,11 +259,26 @@ def test_it_returns_the_scatter_of_a_window(client: Client) -> None:
     path = f"runs/{run.pk}/scatter"
     columns = get(client, f"runs/{run.pk}/trials")
     same = {name: columns[name] for name in ("number", "task", "latency_s", "error", "at_s", "last")}
-    assert get(client, path) == same | {"run": run.pk, "shown": 5, "total": 5, "exact": True, "step": 1}
+    counted = {"run": run.pk, "shown": 5, "total": 5, "exact": True, "step": 1}
+    assert get(client, path) == {**same, **counted, "machine": []}
     assert get(client, path, **{"from": 2, "to": 4})["number"] == [2, 3, 4]
     assert get(client, path, max=2e-3)["number"] == [1, 2, 3]
     assert get(client, path, task=[1])["number"] == [2, 4]
     assert get(client, path, task=[0, 1], min=3e-3)["number"] == [2, 4, 5]
+
+
+def test_it_tells_which_machine_measured(client: Client) -> None:
+    run = measured_run(latencies=[(0, 2e-3), (1, None), (0, 1e-3)])
+    for number, name in enumerate(("lab-1", "lab-2"), 1):
+        run.measured_by.add(machine := make_machine(name))
+        run.trials.filter(number=number).update(machine=machine)
+    path = f"runs/{run.pk}"
+    assert get(client, f"{path}/trials")["machine"] == ["lab-1", "lab-2", None]
+    assert get(client, f"{path}/scatter")["machine"] == ["lab-1", "lab-2", None]
+    assert get(client, f"{path}/trials", machine="lab-2")["number"] == [2]
+    refused = client.get(f"/api/v1/{path}/trials", {"machine": "lab-3"})
+    assert refused.status_code == 422
+    assert "lab-3" in refused.json()["error"]["fields"]["machine"]
 
 
 def test_it_refuses_a_trial_cursor_of_another_order(client: Client) -> None:

@@ -13,7 +13,16 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from tests.world import TARGET, claimed, make_run, make_tasks, measured_run, record_trials, write_record_files
+from tests.world import (
+    TARGET,
+    claimed,
+    make_machine,
+    make_run,
+    make_tasks,
+    measured_run,
+    record_trials,
+    write_record_files,
+)
 from tuning.logs.meta_schedule import LOST, RECORDS, WORKLOADS
 from tuning.models import Run, Trial
 from tuning.reads import downloads
@@ -129,6 +138,16 @@ def test_csv_has_units_in_its_headers(run: Run) -> None:
     assert table["error"] == ["", "", "run", "", ""]
     assert table["improved"] == [True, True, False, True, False]
     assert table["task_name"] == [f"fused_matmul{task}" for task in table["task"]]
+
+
+def test_tables_say_which_machine_measured(run: Run) -> None:
+    machine = make_machine("-lab")
+    run.measured_by.add(machine)
+    run.trials.filter(number__gt=1).update(machine=machine)
+    table = pyarrow.csv.read_csv(io.BytesIO(content(downloads.trial_file(run, "csv"))))
+    assert table["machine"].to_pylist() == ["", *["'-lab"] * 4]
+    table = pyarrow.parquet.read_table(io.BytesIO(content(downloads.trial_file(run, "parquet"))))
+    assert table["machine"].to_pylist() == [None, *["-lab"] * 4]
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@a", "\tb"])
@@ -254,7 +273,7 @@ def test_a_table_is_sent_while_it_is_read(
 ) -> None:
     monkeypatch.setattr(tables, "PIECE_ROWS", 1000)
     pieces = downloads.trial_file(large, form).pieces
-    with django_assert_num_queries(2):  # The network's name, and the first 1000 trials.
+    with django_assert_num_queries(3):  # The network's name, the machines, and the first 1000 trials.
         first = next(pieces)
     with django_assert_num_queries(TRIALS // 1000):
         rest = b"".join(pieces)

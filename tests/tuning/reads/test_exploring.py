@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from tests.world import make_run, measured_run, task_infos
+from tests.world import make_machine, make_run, measured_run, task_infos
 from tuning.models import Run, Task, Trial, TrialRow, level_of_detail, trial
 from tuning.reads import exploring
 from tuning.reads.exploring import TrialFilter
@@ -138,6 +138,32 @@ def test_a_range_with_many_trials_is_read_by_number(monkeypatch: pytest.MonkeyPa
 
 def test_a_run_without_tasks_has_no_trial_by_task() -> None:
     assert numbers(make_run(), order="task") == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({}, [1, 2, 3, 4, 5]),
+        ({"order": "-latency_s"}, [1, 4, 3]),
+        ({"order": "task"}, [1, 3, 5, 2, 4]),
+        ({"failed": True}, [2, 5]),
+        ({"improved": True, "task": 1}, [4]),
+        ({"min": 4e-3}, [1, 4]),
+        ({"failed": False, "after": 1}, [3, 4]),
+    ],
+    ids=str,
+)
+def test_it_finds_the_trials_of_a_machine(run: Run, wanted: dict[str, Any], found: list[int]) -> None:
+    Task.objects.filter(run=run, index=0).get().trial_set.filter(number=5).update(latency_s=None, error_kind="run")
+    for name, those in (("lab-1", run.trials.filter(number__lte=5)), ("lab-2", run.trials.filter(number=6))):
+        machine = make_machine(name)
+        run.measured_by.add(machine)
+        those.update(machine=machine)
+    assert numbers(run, machine="lab-1", **wanted) == found
+    assert numbers(run, machine="lab-2") == [6]
+    with pytest.raises(Invalid) as refused:
+        numbers(run, machine="lab-3")
+    assert refused.value.fields.keys() == {"machine"}
 
 
 def test_the_order_by_task_ignores_other_runs() -> None:

@@ -6,11 +6,23 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection
+from django.db.models.functions import Now
 from django.db.models.query import QuerySet
 
-from tests.world import claimed, extracted, make_machine, make_run, measured_run, record_trials, task_infos, trial
+from tests.world import (
+    claimed,
+    extracted,
+    make_machine,
+    make_run,
+    make_tasks,
+    measured_run,
+    on,
+    record_trials,
+    task_infos,
+    trial,
+)
 from tuning.engines.wire.protocol import Event, Phase, TasksExtracted
-from tuning.models import KEEP_BEST, Record, Run, Trial, TrialError, level_of_detail
+from tuning.models import KEEP_BEST, Machine, Record, Run, Trial, TrialError, level_of_detail
 from tuning.work.recorder import EngineMisbehaved, LeaseLost, Recorder, error_digest
 
 pytestmark = pytest.mark.django_db
@@ -59,6 +71,47 @@ def test_trials_of_a_machine_that_others_disturb_are_noisy_and_count_like_others
     assert recorder.record([trial(1, 5e-3, machine="lab-2"), trial(0, 5e-3)])["trials"]["noisy"] == [True, False]
 
 
+def test_it_stores_which_machine_measured_each_trial() -> None:
+    home, other = make_machine("lab-1"), make_machine("lab-2")
+    run = on(home)
+    make_tasks(run)
+    events = [trial(0), trial(0, machine="lab-2"), trial(1, None, machine="lab-2"), trial(1, recovered=True)]
+    assert Recorder(run).record(events)["trials"]["machine"] == ["lab-1", "lab-2", "lab-2", None]
+    Machine.objects.filter(pk=other.pk).update(forgotten_at=Now())
+    assert list(run.trials.values_list("machine__name", flat=True)) == ["lab-1", "lab-2", "lab-2", None]
+    assert list(run.measurers()) == [home, other]
+    assert Recorder(run).record([trial(0, machine="lab-2")])["trials"]["machine"] == ["lab-2"]
+
+
+@pytest.mark.parametrize("values", [{"origin": "watched"}, {"device": "rpc:lab/pi"}], ids=str)
+def test_it_stores_no_machine_that_did_not_measure(values: dict[str, Any]) -> None:
+    run = on(make_machine("lab-1"), **values)
+    make_tasks(run)
+    record_trials(run, [(0, 1e-3)])
+    assert list(run.trials.values_list("machine", flat=True)) == [None]
+    assert not run.measurers().exists()
+
+
+def test_a_machine_whose_first_trials_could_not_be_stored_is_stored_with_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = on(make_machine("lab-1"))
+    make_tasks(run)
+    recorder = Recorder(run)
+    with monkeypatch.context() as patch:
+        patch.setattr(Record.objects.__class__, "bulk_create", raises)
+        with pytest.raises(DatabaseError):
+            recorder.record([trial(0)])
+    assert not run.measurers().exists()
+    recorder.record([trial(0)])
+    assert [machine.name for machine in run.measurers()] == ["lab-1"]
+    assert list(run.trials.values_list("machine__name", flat=True)) == ["lab-1"]
+
+
+def raises(*_: object, **__: object) -> None:
+    raise DatabaseError("the disk is full")
+
+
 def test_its_delta_says_what_changed() -> None:
     run = measured_run([(0, 2e-3)])
     delta = record_trials(run, [(1, 4e-3), (1, None)])
@@ -73,6 +126,7 @@ def test_its_delta_says_what_changed() -> None:
         "nth": [1, 2],
         "improved": [True, False],
         "noisy": [False, False],
+        "machine": [None, None],
         "last": 3,
     }
     assert [task["index"] for task in delta["tasks"]] == [1]

@@ -29,7 +29,7 @@ def trial_file(run: Run, form: TableFormat, *, task: int | None = None) -> File:
     return File(name, kind, f"{name} {run.trials_done}", _table(run, tasks, form))
 
 
-COLUMNS = ("number", "task", "task_name", "latency_s", "error", "short", "at_s", "nth", "improved", "noisy")
+COLUMNS = ("number", "task", "task_name", "latency_s", "error", "short", "at_s", "nth", "improved", "noisy", "machine")
 """Columns of the tables, named as in the API; `task_name` exists only here."""
 
 
@@ -44,8 +44,10 @@ def _table(run: Run, tasks: list[Task], form: TableFormat) -> Pieces:
     writer: Callable[..., Any] = CSVWriter if form == "csv" else ParquetWriter
     sink = _Sink()
     with writer(pa.PythonFile(sink, mode="w"), schema) as table:
-        names = {task.pk: cell(task.name) if form == "csv" else task.name for task in tasks}
-        for batch in _batches(run, tasks, schema, names):
+        shown = cell if form == "csv" else str
+        names = {task.pk: shown(task.name) for task in tasks}
+        machines = {key: shown(name) for key, name in run.measurers().values_list("pk", "name")}
+        for batch in _batches(run, tasks, schema, names, machines):
             table.write_batch(batch)
             yield sink.taken()
     yield sink.taken()
@@ -55,22 +57,30 @@ def _schema() -> pa.Schema:
     import pyarrow as pa
 
     number, seconds, text, flag = pa.int64(), pa.float64(), pa.string(), pa.bool_()
-    kinds = (number, number, text, seconds, text, flag, seconds, number, flag, flag)
+    kinds = (number, number, text, seconds, text, flag, seconds, number, flag, flag, text)
     return pa.schema(list(zip(COLUMNS, kinds, strict=True)))
 
 
-def _batches(run: Run, tasks: list[Task], schema: pa.Schema, names: dict[int, str]) -> Iterator[pa.RecordBatch]:
+def _batches(
+    run: Run, tasks: list[Task], schema: pa.Schema, names: dict[int, str], machines: dict[int, str]
+) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     task_of = {task.pk: task for task in tasks}
     trials = run.trials.filter(number__lte=run.trials_done)
     if len(tasks) == 1:
         trials = trials.filter(task=tasks[0])
-    columns = ("task_id", "latency_s", "error_kind", "short", "at_s", "nth", "improved", "noisy")
+    columns = ("task_id", "latency_s", "error_kind", "short", "at_s", "nth", "improved", "noisy", "machine_id")
     for rows in trials.piecewise(*columns, size=PIECE_ROWS):
-        number, keys, *rest = zip(*rows, strict=True)
+        number, keys, *rest, measurers = zip(*rows, strict=True)
         of = [task_of[key] for key in keys]
-        values = (number, [task.index for task in of], [names[task.pk] for task in of], *rest)
+        values = (
+            number,
+            [task.index for task in of],
+            [names[task.pk] for task in of],
+            *rest,
+            map(machines.get, measurers),
+        )
         yield pa.record_batch([list(column) for column in values], schema=schema)
 
 

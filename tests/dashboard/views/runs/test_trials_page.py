@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
 from dashboard.views.runs import trials
-from tests.world import make_run, make_user, measured_run
+from tests.world import make_machine, make_run, make_user, measured_run
 from tuning.models import Run
 from tuning.reads.exploring import TrialOrder
 from tuning.work.synthetic import seed_run
@@ -130,7 +130,7 @@ def test_a_run_without_trials_says_so(viewer: Client) -> None:
 def test_it_needs_few_queries(viewer: Client, django_assert_max_num_queries: Any) -> None:
     run = measured_run([(n % 2, None if n % 5 == 0 else 1e-3) for n in range(60)])
     Run.objects.update(status="finished")
-    with django_assert_max_num_queries(10):
+    with django_assert_max_num_queries(11):
         viewer.get(f"/runs/{run.pk}/trials/")
 
 
@@ -158,6 +158,39 @@ def test_its_links_keep_the_view_of_the_scatter(viewer: Client) -> None:
     page = viewer.get(f"/runs/{measured_run(LATENCIES).pk}/trials/", {"zoom": "2,4,,", "x": "time"})
     assertContains(page, 'href="?zoom=2%2C4%2C%2C&amp;x=time&amp;order=task"')
     assertContains(page, "?zoom=2%2C4%2C%2C&amp;x=time&amp;trial=3#trial")
+
+
+def measured_by(run: Run, *names: str) -> None:
+    """Trial n was measured by the n-th machine; what is left, by nobody knows which."""
+    for number, name in enumerate(names, 1):
+        machine = make_machine(name)
+        run.measured_by.add(machine)
+        run.trials.filter(number=number).update(machine=machine)
+
+
+def test_it_says_which_of_several_machines_measured(viewer: Client) -> None:
+    run = measured_run(LATENCIES[:3])
+    measured_by(run, "lab-1", "lab-2")
+    page = viewer.get(f"/runs/{run.pk}/trials/?order=-number&trial=3")
+    shown = re.findall(r'data-label="Machine">([^<]*)<', page.content.decode())
+    assert shown == ["not recorded", "lab-2", "lab-1"]
+    assertContains(page, '<dt>Measured by</dt><dd class="mono">not recorded</dd>')
+    page = viewer.get(f"/runs/{run.pk}/trials/?machine=lab-2")
+    assert numbers(page) == [2]
+    assertContains(page, "<option selected>lab-2</option>")
+    page = viewer.get(f"/runs/{run.pk}/trials/?machine=lab-3%00")
+    assert page.status_code == 422
+    assertContains(page, "<strong>machine</strong>: No trial", status_code=422)
+
+
+def test_a_run_of_one_machine_has_no_column_for_it(viewer: Client) -> None:
+    run = measured_run(LATENCIES[:3])
+    measured_by(run, "lab-1")
+    page = viewer.get(f"/runs/{run.pk}/trials/?trial=1")
+    assertNotContains(page, 'data-label="Machine"')
+    assertNotContains(page, 'name="machine"')
+    assertContains(page, '<dt>Measured by</dt><dd class="mono">lab-1</dd>')
+    assertNotContains(viewer.get(f"/runs/{run.pk}/trials/?trial=2"), "Measured by")
 
 
 def test_it_says_which_trials_are_noisy(viewer: Client) -> None:

@@ -10,12 +10,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tests.world import make_compilation, make_machine, make_run, make_tasks, make_user, on, record_trials
+from tests.world import make_compilation, make_machine, make_run, make_tasks, make_user, on, record_trials, trial
 from tuning.actions import members, projects
 from tuning.host.machine import identity
 from tuning.models import LOST, Machine, Needs, PoolMember, Project
 from tuning.reads.device_status import ELSEWHERE
 from tuning.reads.machines.listing import MachineDict, machines
+from tuning.work.recorder import Recorder
 
 pytestmark = pytest.mark.django_db
 
@@ -99,11 +100,14 @@ def test_its_queue_has_the_runs_that_it_may_take() -> None:
 
 def test_its_last_hour_is_what_was_counted_there() -> None:
     run = on(make_machine("lab-1"))
-    make_machine("lab-2")
+    for name in ("lab-2", "lab-3"):
+        make_machine(name)
     make_tasks(run)
     record_trials(run, [(0, 1e-3), (1, None), (0, 2e-3)])
-    assert shown("lab-1")["last_hour"] == {"trials": 3, "failed": 1, "tuned_s": 0}
-    assert shown("lab-2")["last_hour"] == {"trials": 0, "failed": 0, "tuned_s": 0}
+    Recorder(run).record([trial(0), trial(0, machine="lab-2"), trial(1, None, machine="lab-2")])
+    assert shown("lab-1")["last_hour"] == {"trials": 4, "failed": 1, "tuned_s": 0}
+    assert shown("lab-2")["last_hour"] == {"trials": 2, "failed": 1, "tuned_s": 0}
+    assert shown("lab-3")["last_hour"] == {"trials": 0, "failed": 0, "tuned_s": 0}
 
 
 def test_a_machines_work_and_use_are_read_once_for_all() -> None:

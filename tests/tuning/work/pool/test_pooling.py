@@ -120,6 +120,8 @@ def test_every_machine_measures_and_every_trial_counts_once(
     assert members.keys() == {here, *others}
     assert sum(member.trials for member in members.values()) == 200
     assert all(member.trials > 20 for member in members.values()), members
+    measured = {name: run.trials.filter(machine__name=name).count() for name in ("lab-1", "lab-2", "lab-3")}
+    assert measured == {machine.name: member.trials for machine, member in members.items()}
     assert {member.state for member in members.values()} == {"left"}
     assert not left_in_redis()
     console = run.console_log.read_text()
