@@ -8,8 +8,10 @@ to `live_site`).
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,14 @@ from typing import Any
 import hypothesis
 import pytest
 from django.conf import settings
+from django.core.management.commands import flush
 from django.db import connection
 
 from tests.benchmarks.web import chromium
 from tests.live import LiveSite, environment
 from tests.sites import SiteMaker
 from tuning import audit
+from tuning.apps import make_first_project
 from tuning.audit.refusals import Refusals
 from tuning.engines.wire.lifeline import die_with
 from tuning.host import valkey
@@ -39,6 +43,10 @@ pytest_plugins = [
 DATABASE_FIXTURES = {"db", "transactional_db", "live_site"}
 SLOW_FIXTURES = {"site_maker", "browser"}
 SLOW_MARKS = ("tvm", "browser", "rare")
+PAGES = ("tests/dashboard/views/", "tests/dashboard/management/")
+"""What pages and commands show and do is what `tuning.reads` and `tuning.actions` give them, which are tested on both databases, as the API is."""
+LASTING = {"django_migrations", "django_content_type", "auth_permission", "auth_group", "auth_group_permissions"}
+"""Tables that only migrations fill."""
 # With a debugger, V8 looks up the place of each exception that Plotly throws and catches. Here it needn't read the bundle again for
 # that, which takes a third of a chart's page.
 CHROMIUM = ("--js-flags=--no-enable-lazy-source-positions", "--disable-software-rasterizer")
@@ -50,7 +58,7 @@ hypothesis.settings.load_profile("tuneboard")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--everyday", metavar="FILE", type=Path, help="leave out rare tests, and write to FILE how many were left out"
+        "--everyday", metavar="FILE", type=Path, help="leave out rare tests, and write to FILE which were left out"
     )
 
 
@@ -65,16 +73,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     report: Path | None = config.getoption("--everyday")
     if report:
         left_out = _keep(config, items, is_everyday)
-        report.write_text(str(left_out))
+        report.write_text("".join(f"{count} {name}\n" for name, count in _named(left_out, items).items()))
     items.sort(key=lambda item: not is_slow(item))
 
 
-def _keep(config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pytest.Item], bool]) -> int:
-    """Deselects the tests that aren't wanted; returns how many."""
+def pytest_collection_finish() -> None:
+    """Thousands of tests are hundreds of thousands of objects, which no collection of garbage needs to look at again."""
+    gc.collect()
+    gc.freeze()
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pytest.Item], bool]) -> list[pytest.Item]:
+    """Deselects the tests that aren't wanted, and returns them."""
     deselected = [item for item in items if not wanted(item)]
     config.hook.pytest_deselected(items=deselected)
     items[:] = filter(wanted, items)
-    return len(deselected)
+    return deselected
+
+
+def _named(left_out: Sequence[pytest.Item], kept: Sequence[pytest.Item]) -> Counter[str]:
+    """How many tests were left out: of each file that has no others, and else of each function."""
+    some = {item.location[0] for item in kept}
+    return Counter(item.nodeid.partition("[")[0] if item.location[0] in some else item.location[0] for item in left_out)
 
 
 def _refuse_browser_tests_with_a_database(items: Sequence[pytest.Item]) -> None:
@@ -96,15 +116,18 @@ def _fixtures(item: pytest.Item) -> set[str]:
 
 
 def uses_database(item: pytest.Item) -> bool:
-    marked = _has(item, "django_db") or _has(item, "both_databases")
+    marked = any(_has(item, mark) for mark in ("django_db", "both_databases", "one_database"))
     return marked or bool(_fixtures(item) & DATABASE_FIXTURES)
 
 
 def is_everyday(item: pytest.Item) -> bool:
     """Whether it runs without `--all`: browsers and TVM behave alike on both databases, so few such tests run on both."""
-    if _on_postgresql():
-        return _has(item, "both_databases") or not any(_has(item, mark) for mark in (*SLOW_MARKS, "one_database"))
-    return not _has(item, "rare")
+    if _has(item, "rare"):
+        return False
+    if not _on_postgresql() or _has(item, "one_database"):
+        return not _on_postgresql()
+    alike = any(_has(item, mark) for mark in SLOW_MARKS) or item.nodeid.startswith(PAGES)
+    return not alike or _has(item, "both_databases")
 
 
 def is_slow(item: pytest.Item) -> bool:
@@ -126,6 +149,20 @@ def embedded_valkey() -> Iterator[None]:
         yield
         server.terminate()
     valkey.clean_up(settings.VAR)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_flush() -> Iterator[None]:
+    """After a test that commits, rows are deleted. Django truncates every table, and has each permission and role made again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flush, "sql_flush", lambda _style, database, **_: _deletions(database))
+        patch.setattr(flush, "emit_post_migrate_signal", lambda *_: make_first_project(connection.alias))
+        yield
+
+
+def _deletions(database: Any) -> list[str]:
+    tables = set(database.introspection.django_table_names(only_existing=True, include_views=False)) - LASTING
+    return [f"DELETE FROM {database.ops.quote_name(table)}" for table in sorted(tables)]
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ from tuning.reads.machines.listing import machines
 from tuning.work import inspection
 from tuning.work.warm_start import warm_start
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 VEILED, OWN = 1, 7
 """The number in the path of what the other project has, and of what the stranger has."""
 HASH = f"{0:016x}"

@@ -187,7 +187,6 @@ def test_a_machine_joins_tunes_and_leaves(joined: Fleet, tmp_path: Path) -> None
     assert machine.said().splitlines()[-2:] == ["Stopping.", "Stopped."]
 
 
-@pytest.mark.rare
 @pytest.mark.tvm
 @pytest.mark.both_databases
 def test_a_killed_machines_run_is_interrupted_and_goes_on_when_it_is_back(joined: Fleet) -> None:

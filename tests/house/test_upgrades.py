@@ -78,16 +78,19 @@ def test_up_backs_up_and_upgrades_and_says_so(earlier: LiveSite, site_maker: Sit
     assert backups(earlier) == [path], "there was nothing left to upgrade"
 
 
+@pytest.mark.one_database
 def test_a_new_database_needs_no_backup(empty_site: LiveSite) -> None:
     assert empty_site.manage("create_token", "ann")
     assert backups(empty_site) == []
 
 
+@pytest.mark.one_database
 def test_other_commands_back_up_too_and_print_only_their_result(earlier: LiveSite) -> None:
     assert earlier.manage("create_token", "grace").startswith("tb_")
     assert len(backups(earlier)) == 1
 
 
+@pytest.mark.one_database
 def test_the_last_few_backups_are_kept(earlier: LiveSite) -> None:
     folder = earlier.var / "backups"
     folder.mkdir()
@@ -100,6 +103,7 @@ def test_the_last_few_backups_are_kept(earlier: LiveSite) -> None:
     assert (len(names), names[-1]) == (4, "mine.tar.zst")
 
 
+@pytest.mark.one_database
 def test_without_a_backup_nothing_is_changed_unless_asked(earlier: LiveSite) -> None:
     (earlier.var / "backups").touch()  # A file is in the way of the folder.
     before = rows_of(earlier)
@@ -181,6 +185,7 @@ def test_a_later_database_can_still_be_backed_up_but_not_restored_here(
     assert "which doesn't have tuning.9999_later. Restore it with that version." in said
 
 
+@pytest.mark.one_database
 def test_migrations_of_apps_that_this_version_does_not_have_are_ignored(new_site: LiveSite) -> None:
     run_code(new_site, SQL.format(LATER.replace("tuning", "gone")))
     assert new_site.manage("create_token", "ann")

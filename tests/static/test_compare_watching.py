@@ -17,6 +17,7 @@ SMALL = {
     "network_options": {"n": 64},
     "target": "this",
     "trials_per_batch": 8,
+    "strategy": "replay-trace",
     "min_repeat_ms": 10,
 }
 

@@ -28,7 +28,6 @@ def row(page: Page, key: int) -> Any:
     return page.locator(f"tr[data-run='{key}']")
 
 
-@pytest.mark.both_databases
 def test_a_search_keeps_the_focus_and_is_in_the_address(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/")
@@ -72,7 +71,6 @@ def test_selected_runs_are_tagged_deleted_and_restored(live_site: LiveSite, sign
     assert page.url == f"{live_site.url}/runs/"
 
 
-@pytest.mark.both_databases
 def test_enter_adds_the_tag_even_with_an_undo_button(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page, (first, second, _) = signed_in, runs
     page.goto(f"{live_site.url}/runs/")

@@ -7,9 +7,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -37,11 +38,12 @@ class Round:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
-    left_out: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    """How many tests of these files or functions only `--all` runs."""
 
     def __str__(self) -> str:
         counts = f"{self.database}: {self.passed} passed, {self.failed} failed, {self.skipped} skipped"
-        return f"{counts}, {self.left_out} left to --all" if self.left_out else counts
+        return f"{counts}, {self.left_out.total()} left to --all" if self.left_out else counts
 
 
 class Command(BaseCommand):
@@ -64,6 +66,9 @@ class Command(BaseCommand):
         options, given = self.create_parser(argv[0], argv[1]).parse_known_args(argv[2:])
         everyday = not (given or options.all)
         rounds = [_round(name, given or IN_PARALLEL, everyday=everyday) for name in options.database or DATABASES]
+        for each in rounds:
+            for name, count in each.left_out.items():
+                self.stdout.write(f"{each.database}: left to --all: {name} ({count})")
         for each in rounds:
             self.stdout.write(f"{each.database}: {each.seconds:.0f} s")
         self.stdout.write("\n".join(str(each) for each in rounds))
@@ -88,7 +93,9 @@ def _round(database: str, pytest_args: Sequence[str], *, everyday: bool) -> Roun
         started = time.monotonic()
         done = subprocess.run(command, cwd=settings.BASE_DIR, env=env, check=False)
         result = _counted(Round(database, done.returncode, time.monotonic() - started), report)
-        result.left_out = int(left_out.read_text()) if left_out.exists() else 0
+        for line in left_out.read_text().splitlines() if left_out.exists() else []:
+            count, _, name = line.partition(" ")
+            result.left_out[name] = int(count)
         return result
 
 

@@ -1,4 +1,4 @@
-"""The callback under real TVMs with MetaSchedule: today's, and an old one."""
+"""The callback under real TVMs with MetaSchedule: today's, and an old one, under which `test_old_tvm.py` runs it every day."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ print(json.dumps([run.status, numbers, tasks]))
 """
 
 
-@pytest.fixture(params=["today's", "0.9"])
+@pytest.fixture(params=["today's", pytest.param("0.9", marks=pytest.mark.rare)])
 def python(request: pytest.FixtureRequest) -> str:
     return sys.executable if request.param == "today's" else str(request.getfixturevalue("legacy_python"))
 

@@ -11,7 +11,7 @@ from websockets.typing import Origin
 
 from tests.live import LiveSite
 
-pytestmark = [pytest.mark.tvm, pytest.mark.both_databases]
+pytestmark = [pytest.mark.tvm, pytest.mark.one_database]
 TUNE_S = 300
 
 

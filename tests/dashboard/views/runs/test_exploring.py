@@ -78,7 +78,6 @@ def refined(page: Page) -> Iterator[None]:
     )
 
 
-@pytest.mark.both_databases
 def test_zooming_in_shows_more_and_a_double_click_shows_all(explored: Page) -> None:
     page = explored
     whole = numbers(page)
@@ -100,7 +99,6 @@ def test_zooming_in_shows_more_and_a_double_click_shows_all(explored: Page) -> N
     assert numbers(page) == whole
 
 
-@pytest.mark.both_databases
 def test_zooming_latencies_keeps_failed_trials_at_the_edge(explored: Page) -> None:
     page = explored
     with refined(page):
@@ -215,7 +213,6 @@ def test_filters_and_a_jump_select_the_rows(explored: Page) -> None:
     assert rows(page) == list(range(12345, 12395))
 
 
-@pytest.mark.both_databases
 def test_sorting_and_paging_do_not_reload_the_page(explored: Page) -> None:
     page = explored
     page.evaluate("window.same = true")
@@ -249,7 +246,6 @@ def test_a_trial_is_opened_and_closed_by_keyboard(explored: Page) -> None:
     expect(role(page, "trial")).to_have_count(0)
 
 
-@pytest.mark.both_databases
 def test_new_trials_are_added_to_the_scatter_and_keep_the_zoom(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     with Recording(live_site, trials=6000, batch=40, pause_s=0.05) as live:

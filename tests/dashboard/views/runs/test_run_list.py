@@ -20,7 +20,7 @@ from tests.world import claimed, make_network, make_run, make_user, measured_run
 from tuning.actions.curation import change_tags
 from tuning.models import Run
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]  # Each sorts by itself.
 POLL = {"HX-Request": "true"}
 
 

@@ -16,7 +16,7 @@ from tuning.models import Run
 from tuning.reads.exploring import TrialOrder
 from tuning.work.synthetic import seed_run
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]  # Each sorts by itself.
 
 LATENCIES = [(0, 5e-3), (1, None), (0, 3e-3), (1, 4e-6), (0, 6e-3), (0, None)]
 

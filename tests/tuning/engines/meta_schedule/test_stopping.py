@@ -50,7 +50,14 @@ def test_it_stops_while_it_loads(tmp_path: Path) -> None:
         assert not engine.trials
 
 
-@pytest.mark.parametrize("end", ["kill -9", "stdin closed", "events closed", "finished"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "kill -9",
+        "events closed",
+        *(pytest.param(rare, marks=pytest.mark.rare) for rare in ("stdin closed", "finished")),
+    ],
+)
 def test_it_leaves_no_process_behind(end: str, tmp_path: Path) -> None:
     slow = options(min_repeat_ms=1000 if end != "finished" else 10)
     with Engine(start(tmp_path / "work", options=slow, trials_budget=3), tmp_path / "console") as engine:

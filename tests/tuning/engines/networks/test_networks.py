@@ -135,25 +135,33 @@ def test_a_deeper_video_network_has_torchvisions_layers(depth: int, blocks: tupl
 
 LAST, FIRST = {"layout": "NHWC"}, {"layout": "NCHW"}
 NUMERIC: list[tuple[str, dict[str, Any]]] = [
-    *((name, layout) for name in ("resnet-50", "mobilenet") for layout in (LAST, FIRST)),
-    ("inception_v3", LAST),
+    ("resnet-50", FIRST),
+    *(("mobilenet", layout) for layout in (LAST, FIRST)),
     ("squeezenet_v1.1", LAST | {"batch": 2}),
     ("squeezenet_v1.1", FIRST),
     ("resnet3d-18", {"layout": "NDHWC"}),  # The same blocks as resnet-18 and resnet-34.
-    ("resnet3d-18", {"layout": "NCDHW"}),
     ("mlp", {"batch": 3}),
     ("matmul", {"n": 96}),
 ]
+LARGE: list[tuple[str, dict[str, Any]]] = [
+    ("resnet-50", LAST),
+    ("inception_v3", LAST),
+    ("inception_v3", FIRST),
+    ("resnet3d-18", {"layout": "NCDHW"}),
+]
+"""What takes numpy up to ten seconds of a core each."""
 
 
-@pytest.mark.parametrize(("name", "options"), [*NUMERIC, pytest.param("inception_v3", FIRST, marks=pytest.mark.rare)])
+@pytest.mark.parametrize(
+    ("name", "options"), [*NUMERIC, *(pytest.param(*large, marks=pytest.mark.rare) for large in LARGE)]
+)
 def test_it_computes_what_numpy_does(name: str, options: dict[str, Any]) -> None:
     computed, expected = computed_and_expected(name, **options)
     assert computed.dtype == "float32"
     assert_close(computed, expected, 1e-3)
 
 
-@pytest.mark.parametrize("name", ["mlp", "matmul", "resnet-18", "mobilenet"])
+@pytest.mark.parametrize("name", ["mlp", "matmul", pytest.param("resnet-18", marks=pytest.mark.rare), "mobilenet"])
 def test_float16_computes_the_same_except_for_rounding(name: str) -> None:
     computed, expected = computed_and_expected(name, dtype="float16")
     assert computed.dtype == "float16"

@@ -27,7 +27,8 @@ FAST: dict[str, dict[str, Any]] = {
 EVERYDAY = pytest.mark.parametrize(
     "legacy", ["autotvm", pytest.param("auto_scheduler", marks=pytest.mark.rare)], indirect=True
 )
-"""For what `tests/tuning/work/test_legacy_runs.py` tests every day with both engines, from the supervisor's side."""
+"""For what `tests/tuning/work/test_legacy_runs.py` tests every day with both engines, from the supervisor's side, and for what doesn't
+depend on the engine."""
 TWO = [1, 3]
 """Two tasks, which both engines find in the MLP."""
 

@@ -8,7 +8,7 @@ import pytest
 from tuning.engines.old_tvm.trials import Outcome, text_of
 from tuning.engines.wire.protocol import Failed, Finished
 
-from .legacy_running import Legacy
+from .legacy_running import EVERYDAY, Legacy
 
 pytestmark = pytest.mark.tvm
 
@@ -22,6 +22,7 @@ def test_a_failed_build_is_a_trial_with_its_reason(legacy: Legacy) -> None:
     assert [trial.latency_s for trial in engine.trials] == legacy.latencies() == [None, None]
 
 
+@EVERYDAY
 def test_a_failed_measurement_is_a_trial_with_its_reason(legacy: Legacy, tmp_path: Path) -> None:
     """Without a C compiler, TVM can't load what it built."""
     (tmp_path / "bin").mkdir()
@@ -34,6 +35,7 @@ def test_a_failed_measurement_is_a_trial_with_its_reason(legacy: Legacy, tmp_pat
     assert "load_module" in str(trial.error), "the traceback begins there"
 
 
+@EVERYDAY
 def test_a_measurement_that_takes_too_long_is_a_trial(legacy: Legacy) -> None:
     slow = {"min_repeat_ms": 60_000, "run_timeout_s": 1}
     with legacy.run(legacy.start(slow, trials_budget=1)) as engine:

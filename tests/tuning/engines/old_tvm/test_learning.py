@@ -4,7 +4,7 @@ import pytest
 
 from tuning.engines.wire.protocol import Finished, KnownRecord, Plateaued, WarmStart, WarmStarted, encode
 
-from .legacy_running import EVERYDAY, TWO, Legacy
+from .legacy_running import TWO, Legacy
 
 pytestmark = pytest.mark.tvm
 LEARNING: dict[str, dict[str, object]] = {
@@ -13,6 +13,7 @@ LEARNING: dict[str, dict[str, object]] = {
 }
 
 
+@pytest.mark.parametrize("legacy", [pytest.param("autotvm", marks=pytest.mark.rare), "auto_scheduler"], indirect=True)
 def test_it_learns_from_its_trials(legacy: Legacy) -> None:
     with legacy.run(legacy.start(LEARNING[legacy.engine], trials_budget=6)) as engine:
         assert engine.to_the_end() == Finished("budget")
@@ -20,7 +21,7 @@ def test_it_learns_from_its_trials(legacy: Legacy) -> None:
     assert "Traceback" not in legacy.console()
 
 
-@EVERYDAY
+@pytest.mark.rare
 def test_a_warm_start_measures_the_best_known_record_again(legacy: Legacy) -> None:
     with legacy.run(legacy.start()) as earlier:
         earlier.to_the_end()

@@ -9,11 +9,12 @@ from tests.tuning.engines.trackers import KEY, RpcDevices
 from tuning.engines.wire.protocol import Failed, Finished, Remote
 from tuning.engines.wire.tracker import Address
 
-from .legacy_running import Legacy
+from .legacy_running import EVERYDAY, Legacy
 
 pytestmark = pytest.mark.tvm
 
 
+@EVERYDAY
 def test_it_measures_on_a_trackers_device(legacy: Legacy, tmp_path: Path) -> None:
     with RpcDevices(tmp_path, legacy.python) as devices:
         devices.add()

@@ -16,7 +16,7 @@ def _tasks(engine: Engine) -> list[object]:
     return [event.tasks for event in engine.seen if isinstance(event, TasksExtracted)]
 
 
-@EVERYDAY
+@pytest.mark.rare
 def test_no_trial_is_lost_or_doubled_by_kill_9(legacy: Legacy) -> None:
     with legacy.run(legacy.start(trials_budget=6)) as first:
         first.until(TrialMeasured, nth=3)
@@ -61,6 +61,7 @@ def test_no_tuner_tries_a_candidate_twice(tuner: str, budget: int, reason: Any, 
     assert f"{tried} of 28 candidates tried" in autotvm.console()
 
 
+@EVERYDAY
 def test_trial_numbers_stay_aligned_when_the_file_lost_records(legacy: Legacy) -> None:
     with legacy.run(legacy.start(trials_budget=2)) as first:
         first.to_the_end()

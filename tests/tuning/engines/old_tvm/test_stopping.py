@@ -9,7 +9,7 @@ import pytest
 from tests.tuning.engines.running import Engine
 from tuning.engines.wire.protocol import Finished, Phase, TrialMeasured
 
-from .legacy_running import Legacy
+from .legacy_running import EVERYDAY, Legacy
 
 pytestmark = pytest.mark.tvm
 
@@ -33,6 +33,7 @@ def test_it_stops_during_a_search(by_signal: bool, auto_scheduler: Legacy) -> No
         assert "building" not in [event.name for event in engine.seen if isinstance(event, Phase)]
 
 
+@EVERYDAY
 def test_it_finishes_the_running_measurement_when_stopped(legacy: Legacy) -> None:
     with legacy.run(legacy.start({"min_repeat_ms": 1200}, trials_budget=8)) as engine:
         engine.until(TrialMeasured)

@@ -5,7 +5,7 @@ import pytest
 from tuning.engines.wire.protocol import VERSION, Extend, Finished, Hello, TasksExtracted, TrialMeasured, encode
 from tuning.logs.lines import LineParser
 
-from .legacy_running import EVERYDAY, TWO, Legacy
+from .legacy_running import TWO, Legacy
 
 pytestmark = pytest.mark.tvm
 
@@ -61,7 +61,7 @@ def _check_tasks(legacy: Legacy, extracted: TasksExtracted) -> None:
         assert all(task.space and task.space > 10 for task in tasks)
 
 
-@EVERYDAY
+@pytest.mark.rare
 def test_it_goes_on_when_it_is_extended(legacy: Legacy) -> None:
     with legacy.run(legacy.start(trials_budget=3)) as engine:
         engine.until(TrialMeasured)

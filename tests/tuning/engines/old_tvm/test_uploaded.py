@@ -9,7 +9,7 @@ import pytest
 from tests import models
 from tuning.engines.wire.protocol import Finished, ModelFile, NetworkSpec, TasksExtracted
 
-from .legacy_running import Legacy
+from .legacy_running import EVERYDAY, Legacy
 
 pytestmark = pytest.mark.tvm
 
@@ -22,6 +22,7 @@ def convnet(tmp_path: Path) -> NetworkSpec:
     return NetworkSpec("convnet", file=ModelFile("onnx", str(path), {"N": 2}))
 
 
+@EVERYDAY
 def test_an_onnx_file_is_tuned_with_the_extents_that_were_given(legacy: Legacy, convnet: NetworkSpec) -> None:
     if subprocess.run([legacy.python, "-c", "import onnx"], check=False).returncode:
         pytest.skip("this interpreter has no onnx")
