@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from tuning.actions import launching, projects
 from tuning.actions.machines import placing
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
-from tuning.models import Machine
+from tuning.models import Machine, described
 from tuning.reads import device_status, network_list
 from tuning.reads.network_list import NetworkDict
 from tuning.validation import OptionDict, Type
@@ -76,10 +76,10 @@ class LaunchForm(forms.Form):
         self.options = launching.tuning_options(self.tunes_with)
         self.fields["network"].initial = self.networks[0]["name"]
         self.fields["device"] = self._device_field()
-        self.machine_names = list(Machine.objects.values_list("name", flat=True))
-        if len(self.machine_names) > 1:
-            self.fields |= {"machine": self._machine_field(), "priority": _priority_field()}
-            self.fields["machines"] = _machines_field(len(self.machine_names))
+        self.fleet = list(Machine.objects.all())
+        if len(self.fleet) > 1:
+            self.fields |= {"machine": _machine_field(self.fleet), "priority": _priority_field()}
+            self.fields["machines"] = _machines_field(len(self.fleet))
         for option in (*launching.budget_options(), *self.options):
             self.fields[option["name"]] = _field(option)
         for network in self.networks:
@@ -187,18 +187,13 @@ class LaunchForm(forms.Form):
             help_text="A device elsewhere wants its own target: a tag or JSON.",
         )
 
-    def _machine_field(self) -> forms.Field:
-        """For sites with several."""
-        return forms.CharField(
-            label="Machine",
-            required=False,
-            initial=placing.ANY,
-            widget=forms.Select(
-                choices=[(placing.ANY, "any that fits"), *((name, name) for name in self.machine_names)]
-            ),
-            help_text="Any that fits: the first to be free of those that have the target’s CPU features and cores. "
-            "<code>this</code> needs a machine if they aren’t equal.",
-        )
+    def machine_choices(self) -> list[tuple[str, str]]:
+        """Names of more machines than a menu can hold, with what each is."""
+        return [_of_machine(machine) for machine in self.fleet] if len(self.fleet) > MENU else []
+
+    def numbers_of_machines(self) -> list[str]:
+        """Examples of how many machines may measure a run, likewise."""
+        return [*(str(2**power) for power in range(1, len(self.fleet).bit_length())), placing.ALL]
 
     def _choice(self, network: NetworkDict) -> NetworkChoice:
         fields = [self[field] for _, field in self._option_fields(network["name"])]
@@ -209,13 +204,39 @@ class LaunchForm(forms.Form):
         return [(option["name"], OPTION.format(network=network, option=option["name"])) for option in options]
 
 
+MENU = 20
+"""With more machines than this, one types a part of a name and chooses from what has it."""
+
+
+def _machine_field(machines: Sequence[Machine]) -> forms.Field:
+    """For sites with several."""
+    menu = forms.Select(choices=[(placing.ANY, "any that fits"), *map(_of_machine, machines)])
+    search = forms.TextInput(attrs={"list": "machine-names", "placeholder": "any that fits"})
+    few = len(machines) <= MENU
+    return forms.CharField(
+        label="Machine",
+        required=False,
+        initial=placing.ANY if few else "",
+        widget=menu if few else search,
+        help_text="Any that fits: the first to be free of those that have the target’s CPU features and cores. "
+        "<code>this</code> needs a machine if they aren’t equal.",
+    )
+
+
+def _of_machine(machine: Machine) -> tuple[str, str]:
+    return machine.name, described(machine)
+
+
 def _machines_field(machines: int) -> forms.Field:
     numbers = [(str(number), str(number)) for number in range(1, machines + 1)]
+    menu = forms.Select(choices=[*numbers, (placing.ALL, "all equal ones")])
+    search = forms.TextInput(attrs={"list": "machine-numbers", "placeholder": "1"})
+    few = machines <= MENU
     return forms.CharField(
         label="Machines",
         required=False,
-        initial="1",
-        widget=forms.Select(choices=[*numbers, (placing.ALL, "all equal ones")]),
+        initial="1" if few else "",
+        widget=menu if few else search,
         help_text="How many build and measure its candidates. They must have the same CPU, cores and versions.",
     )
 

@@ -20,6 +20,7 @@ from .fleet import (
     PoolMember,
     Served,
     Waiting,
+    all_described,
     described,
     in_fair_order,
 )
@@ -126,6 +127,7 @@ __all__ = (
     "Waiting",
     "Watch",
     "WrittenDict",
+    "all_described",
     "deciding",
     "described",
     "ended",

@@ -1,16 +1,17 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils.html import escape
-from pytest_django.asserts import assertContains, assertRedirects
+from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
-from dashboard.forms import LaunchForm
+from dashboard.forms import MENU, LaunchForm
 from tests import older_tvm
-from tests.world import TARGET, make_run, make_user
+from tests.world import TARGET, make_machine, make_run, make_user
 from tuning.actions import launching
 from tuning.host import targets
 from tuning.models import Run
@@ -196,3 +197,30 @@ def test_errors_of_an_older_engine_are_shown_at_their_fields(
     assert answer.status_code == 422
     assertContains(answer, "Must be one of xgb", status_code=422)
     assertContains(answer, "finds no such device", status_code=422)
+
+
+def test_of_many_machines_one_is_found_by_its_name(operator: Client) -> None:
+    for number in range(MENU + 1):
+        make_machine(f"lab-{number}")
+    page = operator.get("/runs/new/")
+    assertContains(page, '<option value="lab-7">lab-7 (znver4, 2 cores)</option>', html=True)
+    assertContains(page, '<option value="16"></option><option value="all"></option>', html=True)
+    assertNotContains(page, '<select name="machine')
+    assert not page.context["form"]["machine"].value(), "what is written there would hide other names"
+    fields = filled(target=json.dumps(TARGET))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(targets, "resolve_elsewhere", targets.resolve)
+        assert operator.post("/runs/new/", fields).status_code == 302
+        again = operator.post("/runs/new/", fields | {"machine": "lab-99"})
+    assertContains(again, 'value="lab-99"', status_code=422)
+    assertContains(again, "There is no machine &#x27;lab-99&#x27;.", status_code=422)
+    run = Run.objects.get()
+    assert (run.chosen_machine, run.machines_wanted) == (None, 1)
+
+
+def test_a_few_machines_are_a_menu(operator: Client) -> None:
+    for number in range(2):
+        make_machine(f"lab-{number}")
+    page = operator.get("/runs/new/")
+    assertContains(page, '<option value="lab-1">lab-1 (znver4, 2 cores)</option>', html=True)
+    assertNotContains(page, "machine-names")

@@ -152,7 +152,7 @@ def test_a_run_says_that_nobody_can_take_it() -> None:
     make_machine("lab-2", cpu="", cores=0, features=[])
     run = queued(1, needs=Needs.objects.of(["aarch64", "sve"], 64))
     assert places()[run.pk][1] == (
-        "no machine that joined can run its target: there are lab-1 (znver4, 2 cores); lab-2 (CPU not known yet)"
+        "no machine that joined can run its target: there are lab-1 (znver4, 2 cores), lab-2 (CPU not known yet)"
     )
 
 

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from tuning.host import targets
 from tuning.host.machine import identity
 from tuning.host.targets import TargetDict
-from tuning.models import Machine, Needs, Project, Run, described
+from tuning.models import Machine, Needs, Project, Run, all_described
 from tuning.models.fleet import is_shared
 from tuning.validation import Invalid
 from tuning.wording import target_label
@@ -43,9 +43,9 @@ def chosen(name: Any) -> Machine | None:
     return found
 
 
-def priority(given: Any, user: User | None, project: Project | None) -> int:
+def priority(given: Any, user: User | None, project: Project | None, default: str | None = "normal") -> int:
     """Of a launch or a queued run. Raises `Invalid` if the user may not give it; None as user is the site itself."""
-    name = "normal" if given in (None, "") else given
+    name = default if given in (None, "") else given
     if not isinstance(name, str) or name not in PRIORITIES:
         raise Invalid({"priority": f"Must be one of: {', '.join(PRIORITIES)}."})
     if PRIORITIES[name] > Run.Priority.NORMAL and not (user is None or user.has_perm(MANAGE, project)):
@@ -64,11 +64,10 @@ def several(given: Any, device: str, machine: Machine | None, needs: Needs | Non
         raise Invalid({"machines": "Engines of older TVMs tune on one machine."})
     group = _equal_ones(device, machine, needs)
     if len(group) < max(2, wanted):
-        there_are = "; ".join(map(described, Machine.objects.all())) or "none"
         raise Invalid(
             {
                 "machines": f"There are no {max(2, wanted)} machines with the same CPU, cores and versions that can run it"
-                f"{f' beside {machine}' if machine else ''}. Machines: {there_are}."
+                f"{f' beside {machine}' if machine else ''}. Machines: {all_described(Machine.objects.all())}."
             }
         )
     return wanted
@@ -152,7 +151,9 @@ def _in_full(asked: str | dict[str, Any], machines: Sequence[Machine]) -> str | 
         cores = {one.cores for one in machines if one.cores}
         if len(cores) != 1:
             raise Invalid(
-                {"target": f'Say for how many cores ("num-cores"), or choose a machine: there are {_all(machines)}.'}
+                {
+                    "target": f'Say for how many cores ("num-cores"), or choose a machine: there are {all_described(machines)}.'
+                }
             )
         return checked | {"num-cores": cores.pop()}
     return checked
@@ -163,11 +164,15 @@ def _this(machines: Sequence[Machine]) -> dict[str, Any]:
     known = {json.dumps(one.target, sort_keys=True): one.target for one in machines if one.target}
     if len(known) > 1:
         raise Invalid(
-            {"machine": f"`this` differs between the machines: {_all(machines)}. Choose one, or give a target."}
+            {
+                "machine": f"`this` differs between the machines: {all_described(machines)}. Choose one, or give a target."
+            }
         )
     found = next(iter(known.values()), None)
     if found is None:
-        raise Invalid({"target": f"It isn't known yet what `this` is there: {_all(machines)}. Try again in a moment."})
+        raise Invalid(
+            {"target": f"It isn't known yet what `this` is there: {all_described(machines)}. Try again in a moment."}
+        )
     return dict(found)
 
 
@@ -177,8 +182,13 @@ def _fits(machine: Machine, resolved: TargetDict, needs: Needs | None) -> bool:
 
 def _no_machine(resolved: TargetDict, needs: Needs | None, machines: Sequence[Machine]) -> str:
     label = target_label(resolved["target"])
-    lacking = "; ".join(f"{described(one)} lacks {_lacking(one, resolved, needs)}" for one in machines)
-    return f"No machine that joined can run {label}: {lacking}."
+    groups: dict[str, list[Machine]] = {}
+    for one in machines:
+        groups.setdefault(_lacking(one, resolved, needs), []).append(one)
+    told = (
+        f"{all_described(ones)} {'lacks' if len(ones) == 1 else 'lack'} {lacking}" for lacking, ones in groups.items()
+    )
+    return f"No machine that joined can run {label}: {'; '.join(told)}."
 
 
 def _lacking(machine: Machine, resolved: TargetDict, needs: Needs | None) -> str:
@@ -193,7 +203,3 @@ def _lacking(machine: Machine, resolved: TargetDict, needs: Needs | None) -> str
 
 SHOWN = 4
 """Instructions that a message names."""
-
-
-def _all(machines: Sequence[Machine]) -> str:
-    return ", ".join(map(described, machines))

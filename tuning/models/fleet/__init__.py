@@ -3,7 +3,7 @@
 from .machine import LOST, Machine, MachineQuerySet
 from .needs import Needs
 from .order import Kind, Served, Waiting, in_fair_order
-from .places import NEXT, SHARED, Fleet, Place, described, is_shared, places
+from .places import NEXT, SHARED, Fleet, Place, all_described, described, is_shared, places
 from .pool_member import MemberDict, PoolMember, shown
 
 __all__ = (
@@ -20,6 +20,7 @@ __all__ = (
     "PoolMember",
     "Served",
     "Waiting",
+    "all_described",
     "described",
     "in_fair_order",
     "is_shared",

@@ -130,8 +130,7 @@ def _trouble(fleet: Fleet, candidates: frozenset[int]) -> str | None:
     if candidates & fleet.able or not fleet.machines:
         return None
     if not candidates:
-        there_are = "; ".join(described(row) for row in fleet.machines.values())
-        return f"no machine that joined can run its target: there are {there_are}"
+        return f"no machine that joined can run its target: there are {all_described(fleet.machines.values())}"
     reasons = [_reason(fleet.machines[key]) for key in candidates]
     return "waits until " + ", or until ".join(sorted(reasons)[:3])
 
@@ -145,8 +144,28 @@ def _reason(row: Any) -> str:
     return f"{row.name} takes work again: it is being drained"
 
 
+NAMED = 3
+"""As many machines of a kind are named; of more, the first and how many there are."""
+
+
 def described(machine: Machine) -> str:
-    """A machine in a few words: `lab-1 (znver4, 16 cores, cpu)`."""
+    """A machine in a few words: `lab-1 (znver4, 16 cores, cuda:0)`."""
+    return f"{machine.name} ({_kind(machine)})"
+
+
+def all_described(machines: Iterable[Machine]) -> str:
+    """Machines in few words, even if there are hundreds: `lab-1 and 63 more (znver4, 16 cores), lab-65 (znver4, 8 cores)`."""
+    kinds: dict[str, list[str]] = {}
+    for machine in machines:
+        kinds.setdefault(_kind(machine), []).append(machine.name)
+    return ", ".join(f"{_several(names)} ({kind})" for kind, names in kinds.items()) or "none"
+
+
+def _several(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= NAMED else f"{names[0]} and {len(names) - 1} more"
+
+
+def _kind(machine: Machine) -> str:
     cores = f"{machine.cores} {'core' if machine.cores == 1 else 'cores'}"
     known = (machine.cpu, cores) if machine.cores else ("CPU not known yet",)
-    return f"{machine.name} ({', '.join((*known, *(name for name in machine.devices if name != 'cpu')))})"
+    return ", ".join((*known, *(name for name in machine.devices if name != "cpu")))

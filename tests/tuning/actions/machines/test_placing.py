@@ -99,7 +99,7 @@ def test_a_target_that_no_machine_fits_is_refused_with_what_each_lacks() -> None
         "lab-2 (skylake-avx512, 16 cores) lacks 32 cores."
     )
     assert "lacks avx512f" in refused(target={**wide, "num-cores": 1}, machine="lab-1")["machine"]
-    assert "lacks the device cuda:0" in refused(target={"kind": "cuda", "arch": "sm_80"})["target"]
+    assert "lack the device cuda:0" in refused(target={"kind": "cuda", "arch": "sm_80"})["target"]
 
 
 def test_a_target_without_cores_gets_those_of_its_machine() -> None:
@@ -146,6 +146,8 @@ def test_a_queued_run_gets_another_priority() -> None:
     assert runs.prioritize(run, "low", make_user("operator")).priority == Run.Priority.LOW
     entry = AuditEntry.objects.get(action="run.prioritize")
     assert entry.details == {"priority": {"from": "normal", "to": "low"}}
+    with pytest.raises(Invalid, match="Must be one of"):
+        runs.prioritize(run, None, None)
     assert run.claim()
     with pytest.raises(Conflict, match="The run is running"):
         runs.prioritize(run, "normal", None)
@@ -169,7 +171,7 @@ def test_more_machines_than_are_equal_are_refused_with_those_that_there_are(aske
     wanted = 3 if asked == 3 else 2
     assert said == (
         f"There are no {wanted} machines with the same CPU, cores and versions that can run it. "
-        "Machines: lab-1 (znver4, 2 cores); lab-2 (znver4, 4 cores)."
+        "Machines: lab-1 (znver4, 2 cores), lab-2 (znver4, 4 cores)."
     )
 
 
@@ -185,3 +187,15 @@ def test_the_equal_ones_of_a_chosen_machine_count() -> None:
     make_machine("big", cores=16)
     said = refused(machines=2, machine="big", target=ZEN)["machines"]
     assert "beside big" in said
+
+
+def test_of_hundreds_of_machines_kinds_are_told() -> None:
+    for number in range(200):
+        make_machine(
+            f"lab-{number:03}", cpu="znver4" if number % 2 else "cortex-a72", target=ZEN if number % 2 else ARM
+        )
+    said = "lab-000 and 99 more (cortex-a72, 2 cores), lab-001 and 99 more (znver4, 2 cores)"
+    assert refused()["machine"] == f"`this` differs between the machines: {said}. Choose one, or give a target."
+    wide = {"kind": "llvm", "mcpu": "skylake-avx512", "num-cores": 32}
+    assert refused(target=wide)["target"].endswith(f": {said} lack avx512f, 32 cores.")
+    assert f"Machines: {said}." in refused(target=ZEN, machines=101)["machines"]
