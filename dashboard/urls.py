@@ -45,6 +45,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:pk>/notes/", notes.run_notes, name="run_notes"),
     path("runs/<int:pk>/stop/", page.run_stop, name="run_stop"),
     path("runs/<int:pk>/resume/", page.run_resume, name="run_resume"),
+    path("runs/<int:pk>/priority/", page.run_prioritize, name="run_prioritize"),
     path("runs/<int:pk>/extend/", page.run_extend, name="run_extend"),
     path("runs/<int:pk>/compile/", compilations.compile_run, name="run_compile"),
     path("imports/new/", imports.import_new, name="import_new"),

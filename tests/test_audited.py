@@ -181,6 +181,7 @@ PAGES: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "/runs/1/stop/": (lambda: make_run().pk, {}, "run.stop"),
     "/runs/1/resume/": (lambda: ended().pk, {}, "run.resume"),
     "/runs/1/extend/": (lambda: ended().pk, {"trials": 8}, "run.extend"),
+    "/runs/1/priority/": (lambda: make_run().pk, {"priority": "low"}, "run.prioritize"),
     "/runs/1/compile/": (lambda: ended().pk, {"source": "run"}, "run.compile"),
     "/imports/1/cancel/": (queued_import, {}, "import.cancel"),
     "/networks/script/watch/": (lambda: 0, watchable, "run.watch"),

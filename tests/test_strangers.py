@@ -56,7 +56,7 @@ HASH = f"{0:016x}"
 
 OF_PROJECT = {
     *(f"GET /runs/1/{part}" for part in ("", "figures/", "trials/", "console/", "notes/")),
-    *(f"POST /runs/1/{part}/" for part in ("marks", "stop", "resume", "extend", "compile")),
+    *(f"POST /runs/1/{part}/" for part in ("marks", "stop", "resume", "extend", "priority", "compile")),
     "GET /runs/1/tasks/1/",
     "GET /runs/1/tasks/1/figures/",
     "GET /compilations/1/",

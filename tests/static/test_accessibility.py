@@ -39,7 +39,7 @@ from dashboard.people import managing
 from tests.heartbeats import keep_alive
 from tuning.actions import members, projects
 from tests.world import *
-from tuning.models import AuditEntry, BadLine, Benchmark, Delivery, Import, Record, Run, TrackerSample
+from tuning.models import AuditEntry, BadLine, Benchmark, Delivery, Import, PoolMember, Record, Run, TrackerSample
 from tuning.reads.showing import Decision, Shown, _keep, _key
 from tuning.work.synthetic import seed_run
 trials = [(0, 2e-3), (1, 3e-3), (0, None), (0, 1e-3), (1, 2.5e-3)] + [(0, None)] * 16
@@ -59,7 +59,7 @@ notes = "# Why\\n\\nSee [run 1](/runs/1/).\\n\\n```python\\nx = T.float32(1.5)\\
 Run.objects.filter(pk=first.pk).update(notes=notes)
 Run.objects.filter(pk__in=(first.pk, second.pk)).update(status="finished", finished_at=timezone.now(), finish_reason="budget")
 make_run(status="failed", name="a run that failed", error="All trials failed.\\nRuntimeError: boom")
-make_run(name="one that waits", device="elsewhere")
+pooled = make_run(name="one that waits", device="elsewhere", machines_wanted=0)
 synthetic = seed_run(3000, 40)
 made = make_compilation(first)
 publish(made)
@@ -94,6 +94,11 @@ make_machine("a" * 63, load=load, heartbeat_at=far, versions={"tuneboard": "0.0.
 busy = make_machine("lab-2", load=load, heartbeat_at=far, cpu="cortex-a72", devices=["cpu", "cuda:0"])
 Run.objects.filter(pk=live.pk).update(machine=busy)
 make_machine("lab-3", load=load, heartbeat_at=timezone.now() - datetime.timedelta(hours=1))
+states = {"left_out": "It differs by 12.0 %.", "lost": "Nothing was heard of it.", "checking": "", "measuring": ""}
+for number in range(24):
+    state, reason = list(states.items())[number % 4]
+    member = make_machine(f"pool-{number}", heartbeat_at=far)
+    PoolMember.objects.create(run=pooled, machine=member, device=f"cuda:{number}", pool="p", state=state, reason=reason, trials=3, differs=0.02)
 default = {"project": vision, "files": [{"name": "a/rather/long/name/of/a/log/file.json", "size": 5, "sha256": "0"}], "bytes_total": 5}
 imported = Import.objects.create(**default, status="finished", lines=4, records=3, bad_lines=1, results=[
     {"log": "a/rather/long/name/of/a/log/file.json", "engine": "autotvm", "run": second.pk, "known": True}],
@@ -108,13 +113,13 @@ Run.objects.filter(pk=foreign.pk).update(status="finished", elapsed_s=None, sess
 best = [record.trial for record in first.tasks.get(index=0).records.all()]
 print(json.dumps({"live": live.pk, "run": first.pk, "other": second.pk, "synthetic": synthetic.pk, "compilation": made.pk,
     "building": building.pk, "broken": broken.pk, "network": network.pk, "lost": lost.pk, "best": best[0], "next": best[1],
-    "imported": imported.pk, "importing": importing.pk, "foreign": foreign.pk,
+    "imported": imported.pk, "importing": importing.pk, "foreign": foreign.pk, "pooled": pooled.pk,
     "project": vision.pk, "person": User.objects.get(username="grace").pk}))
 """
 PAGES = {
     "run_list": ["/runs/", "/runs/?q=nowhere"],
     "launch": ["/runs/new/"],
-    "run_page": ["/runs/{live}/", "/runs/{run}/", "/runs/{synthetic}/", "/runs/{foreign}/"],
+    "run_page": ["/runs/{live}/", "/runs/{run}/", "/runs/{synthetic}/", "/runs/{foreign}/", "/runs/{pooled}/"],
     "run_trials": [
         "/runs/{live}/trials/",
         "/runs/{synthetic}/trials/?order=-latency_s",
@@ -171,6 +176,7 @@ NO_PAGES = {
     "webhook_again": "an action",
     "run_resume": "an action",
     "run_extend": "an action",
+    "run_prioritize": "an action",
     "run_compile": "an action",
     "compilation_figures": "JSON for charts",
     "compilation_cancel": "an action",

@@ -123,7 +123,7 @@ def extend(run: Run, data: Mapping[str, Any]) -> Run:
 
 def prioritize(run: Run, given: Any, user: User | None) -> Run:
     """Give a queued run another priority. Raises `Invalid` or `Conflict`."""
-    priority = placing.priority(given, user, run.project)
+    priority = placing.priority(given, user, run.project, default=None)
     was = run.Priority(run.priority).name.lower()
     with audit.act("run.prioritize", run, priority={"from": was, "to": given}):
         if not Run.objects.filter(pk=run.pk, status=Run.Status.QUEUED).update(priority=priority):

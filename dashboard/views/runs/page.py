@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from django.contrib import messages
@@ -21,6 +22,7 @@ from dashboard.views.compilations import compilations_of
 from tuning.actions import launching, runs
 from tuning.actions.editing import NOTES_BYTES
 from tuning.actions.launching import NAME_LENGTH
+from tuning.actions.machines import placing
 from tuning.models import MemberDict, Project, Run, Task
 from tuning.reads import console
 from tuning.reads.comparing import MOST
@@ -44,6 +46,9 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "words": shown["words"],
         "alerts": shown["alerts"],
         "members": member_rows(shown["machines"]),
+        "members_counted": members_counted(shown["machines"]),
+        "priorities": placing.PRIORITIES,
+        "most_urgent": Run.Priority.HIGH,
         "rows": task_rows(run, tasks),
         "speed": (speed := charts.run_speed(run)),
         "average": run.average_speed,
@@ -107,6 +112,20 @@ def run_extend(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect("run_page", pk=pk)
 
 
+@require_POST
+@may_change
+def run_prioritize(request: HttpRequest, pk: int) -> HttpResponse:
+    """Puts the queued run before or after others and shows it."""
+    run = _run(request, pk, CHANGE)
+    try:
+        return act(
+            request, lambda: runs.prioritize(run, request.POST.get("priority"), person(request)), "run_page", pk=pk
+        )
+    except Invalid as invalid:
+        messages.error(request, " ".join(invalid.fields.values()))
+        return redirect("run_page", pk=pk)
+
+
 def task_rows(run: Run, tasks: list[Task]) -> list[dict[str, Any]]:
     """The rows of the task table. `share` is of the estimate, if known; `bar` is relative to the largest share."""
     total = run.estimated_latency_s
@@ -136,6 +155,12 @@ def member_rows(members: list[MemberDict]) -> list[dict[str, Any]]:
         }
         for member in members
     ]
+
+
+def members_counted(members: list[MemberDict]) -> str:
+    """How many are in each state: `12 measuring, 1 left out`."""
+    states = Counter(member["state"].replace("_", " ") for member in members)
+    return ", ".join(f"{count} {state}" for state, count in states.items())
 
 
 def remaining(run: Run, speed: float | None) -> float | None:

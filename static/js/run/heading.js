@@ -69,11 +69,19 @@ function remaining(run, speed) {
 
 function showActions(run) {
   downloads.enable({ best: run.tasks_measured > 0 && !run.synthetic, all: run.trials_done > 0 && !run.synthetic, trials: run.trials_done > 0 });
+  showPriority(run);
   if (role("stop")) offer("stop", statuses.stoppable.includes(run.status));
   if (!role("extend")) return;
   const ours = run.origin === "launched" && !run.synthetic;
   offer("extend", statuses.extendable.includes(run.status) && ours);
   role("resume-form").hidden = !(statuses.resumable.includes(run.status) && run.trials_done < run.trials_budget && ours);
+}
+
+function showPriority(run) {
+  const form = role("priority");
+  if (!form) return;
+  form.hidden = run.status !== "queued";
+  for (const button of form.querySelectorAll("[name=priority]")) button.setAttribute("aria-pressed", String(button.value === run.priority));
 }
 
 /** Shows or hides a button; its dialog closes when the action becomes impossible. */

@@ -134,3 +134,29 @@ def test_a_live_run_is_not_deleted_and_the_page_says_why(operator: Client) -> No
     response = operator.post(f"/runs/{run.pk}/marks/", {"action": "delete"})
     assert response.headers["Location"] == f"/runs/{run.pk}/"
     assertContains(operator.get(f"/runs/{run.pk}/"), "stop it before you delete it")
+
+
+def test_a_queued_runs_priority_is_chosen_on_its_page(operator: Client) -> None:
+    run = make_run()
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, 'value="high" aria-pressed="false" disabled')
+    page = operator.post(f"/runs/{run.pk}/priority/", {"priority": "low"}, follow=True)
+    assertContains(page, 'value="low" aria-pressed="true"')
+    assertContains(operator.get("/runs/"), "next, low priority")
+    refused = operator.post(f"/runs/{run.pk}/priority/", {"priority": "high"}, follow=True)
+    assertContains(refused, "Only the project&#x27;s admins may put a run before all others")
+    run.refresh_from_db()
+    assert run.priority == Run.Priority.LOW
+    operator.force_login(make_user("admin"))
+    operator.post(f"/runs/{run.pk}/priority/", {"priority": "high"})
+    run.refresh_from_db()
+    assert run.priority == Run.Priority.HIGH
+
+
+def test_who_may_only_look_is_offered_no_priority(client: Client) -> None:
+    client.force_login(make_user("viewer"))
+    run = make_run(priority=Run.Priority.LOW)
+    page = client.get(f"/runs/{run.pk}/")
+    assertNotContains(page, 'data-role="priority"')
+    assertContains(page, "<dt>Priority</dt><dd>low</dd>", html=True)
+    assert client.post(f"/runs/{run.pk}/priority/", {"priority": "normal"}).status_code == 403
