@@ -26,7 +26,7 @@ from prometheus_client.registry import Collector
 from tuning.engines.wire.versions import installed
 from tuning.host.reachable import broker_trouble
 from tuning.reads import metrics
-from tuning.reads.metrics import Device, State, Waiting
+from tuning.reads.metrics import Device, Place, Queue, State, Waiting
 from tuning.version import VERSION
 
 logger = logging.getLogger(__name__)
@@ -123,7 +123,9 @@ def _site(state: State) -> Iterator[Metric]:
         state.deliveries,
     )
     yield from _queues(state.queues)
-    yield from _devices(state.devices)
+    # A machine that was forgotten is told of no more, so that those which come and go don't add up.
+    there_are = {"", *state.silences}
+    yield from _devices({place: one for place, one in state.devices.items() if place.machine in there_are})
     yield _gauges(
         "tuneboard_machines", "Machines by state; one is lost if it wasn't heard of for 30 s.", "state", state.machines
     )
@@ -141,61 +143,60 @@ def _site(state: State) -> Iterator[Metric]:
         )
 
 
-def _queues(queues: Mapping[str, Waiting]) -> Iterator[Metric]:
-    lengths = {name: waiting.length for name, waiting in queues.items()}
-    ages = {
-        name: 0.0 if not waiting.length else age_s(waiting.since)
-        for name, waiting in queues.items()
-        if waiting.since or not waiting.length
-    }
-    yield _gauges(
+def _queues(queues: Mapping[Queue, Waiting]) -> Iterator[Metric]:
+    lengths = GaugeMetricFamily(
         "tuneboard_queue_length",
-        "What waits: for a device, runs to tune and libraries to verify; compile, extract and webhook are jobs without a device.",
-        "queue",
-        lengths,
+        "What waits: for a device, runs to tune and libraries to verify; compile, extract, webhook and watch are jobs without a "
+        "device. The machine is the only one that may take it; empty: any that fits.",
+        labels=["queue", "machine"],
     )
-    yield _gauges(
+    ages = GaugeMetricFamily(
         "tuneboard_queue_oldest_seconds",
         "How long the oldest in the queue has been waiting; 0 if nothing waits. Extractions don't record it.",
-        "queue",
-        ages,
+        labels=["queue", "machine"],
     )
+    for queue, waiting in queues.items():
+        lengths.add_metric(queue, waiting.length)
+        if waiting.since or not waiting.length:
+            ages.add_metric(queue, age_s(waiting.since))
+    yield from (lengths, ages)
 
 
-def _devices(devices: Mapping[str, Device]) -> Iterator[Metric]:
-    yield _gauges(
+def _devices(devices: Mapping[Place, Device]) -> Iterator[Metric]:
+    labels = list(Place._fields)
+    busy = GaugeMetricFamily(
         "tuneboard_device_busy",
-        "Whether the device tunes a run or verifies a library: 1 or 0.",
-        "device",
-        {name: one.busy for name, one in devices.items()},
+        "Whether the machine's device tunes a run, measures for one, or verifies a library: 1 or 0.",
+        labels=labels,
     )
     trials = CounterMetricFamily(
         "tuneboard_trials",
-        "Trials recorded, failed ones included, by device. Deleting a run doesn't lower it.",
-        labels=["device"],
+        "Trials recorded, failed ones included, by the machine and device that measured. Deleting a run doesn't lower it.",
+        labels=labels,
     )
     failed = CounterMetricFamily(
         "tuneboard_trials_failed",
-        "Trials that failed, by device and by kind of error: while building or running, or by a time limit.",
-        labels=["device", "kind"],
+        "Trials that failed, by machine, device and kind of error: while building or running, or by a time limit.",
+        labels=[*labels, "kind"],
     )
     tuned = CounterMetricFamily(
         "tuneboard_tuning_seconds",
-        "Time in which runs were being tuned, loading and search included.",
-        labels=["device"],
+        "Time in which runs were being tuned, loading and search included, or the machine took part in one.",
+        labels=labels,
     )
     lag = SummaryMetricFamily(
         "tuneboard_recorder_lag_seconds",
         "Time from the end of a trial until it was stored and watchers were told of it.",
-        labels=["device"],
+        labels=labels,
     )
-    for name, one in devices.items():
-        trials.add_metric([name], one.trials)
-        tuned.add_metric([name], one.tuned_s)
-        lag.add_metric([name], count_value=int(one.lags), sum_value=one.lag_s)
+    for place, one in devices.items():
+        busy.add_metric(place, one.busy)
+        trials.add_metric(place, one.trials)
+        tuned.add_metric(place, one.tuned_s)
+        lag.add_metric(place, count_value=int(one.lags), sum_value=one.lag_s)
         for kind, count in one.failed.items():
-            failed.add_metric([name, kind], count)
-    yield from (trials, failed, tuned, lag)
+            failed.add_metric([*place, kind], count)
+    yield from (busy, trials, failed, tuned, lag)
 
 
 def age_s(moment: datetime | None) -> float:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any, NamedTuple, get_args
 
 from django.conf import settings
-from django.db.models import Count, Min, QuerySet
+from django.db.models import Count, Min, QuerySet, Value
 from django.utils import timezone
 
 from tuning.engines.wire.protocol import ErrorKind
-from tuning.models import Beat, Compilation, Delivery, Extraction, Run, Tally, measures_on
+from tuning.models import Beat, Compilation, Delivery, Extraction, Machine, PoolMember, Run, Tally, measures_on
+from tuning.models.fleet import is_shared
 
 from .machines import listing
 
 KINDS: tuple[str, ...] = get_args(ErrorKind)
 """All kinds of errors that a trial can fail with."""
-COMPILE, EXTRACT, WEBHOOK = "compile", "extract", "webhook"
+COMPILE, EXTRACT, WEBHOOK, WATCH = "compile", "extract", "webhook", "watch"
 """The queues that don't belong to a device."""
 STEP = timedelta(minutes=10)
 """Between two points of a chart of how a device was used: tuned seconds are counted every few seconds."""
@@ -28,11 +30,28 @@ LEAST = timedelta(hours=1)
 """As little time as a chart shows."""
 
 
+class Queue(NamedTuple):
+    """What waits for a device, or under one of the names above. `machine` is the only one that may take it; empty if any that fits may."""
+
+    name: str
+    machine: str = ""
+
+
+class Place(NamedTuple):
+    """A device of a machine. `machine` is empty for a tracker's devices, and for what was done before machines were known."""
+
+    machine: str
+    device: str
+
+
 class Waiting(NamedTuple):
     """What waits in a queue, and since when the oldest has; None if nothing waits, or if that isn't recorded."""
 
     length: int
     since: datetime | None
+
+
+NOTHING = Waiting(0, None)
 
 
 class Device(NamedTuple):
@@ -52,8 +71,9 @@ class State(NamedTuple):
     runs: dict[str, int]
     compilations: dict[str, int]
     deliveries: dict[str, int]
-    queues: dict[str, Waiting]
-    devices: dict[str, Device]
+    queues: dict[Queue, Waiting]
+    devices: dict[Place, Device]
+    """With those of machines that were forgotten."""
     swept_at: datetime | None
     """None if the sweep was never done."""
     machines: dict[str, int]
@@ -70,18 +90,19 @@ class Timeline(NamedTuple):
     failed: dict[str, list[float]]
     steps: list[datetime]
     tuned: dict[str, list[float]]
-    """By device: the share of each `STEP` in which it tuned, from 0 to 1."""
+    """By device: the share of each `STEP` in which it tuned, from 0 to 1; the mean over all machines that did in this time."""
 
 
 def state() -> State:
     """Read the state in about fifteen short queries."""
-    queues, busy = _queues(), _busy()
+    machines = dict(Machine.objects.values_list("name", "devices"))
+    queues = _queues(machines)
     return State(
         runs=_runs(),
         compilations=_by_status(Compilation.objects.kept(), Compilation.Status.values),
         deliveries=_by_status(Delivery.objects.all(), Delivery.Status.values),
         queues=queues,
-        devices=_devices(busy, queues),
+        devices=_devices(machines, queues),
         swept_at=Beat.objects.filter(name=Beat.SWEEP).values_list("at", flat=True).first(),
         machines=listing.states(),
         silences=listing.silences(),
@@ -96,7 +117,9 @@ def timeline(span: timedelta = timedelta(hours=24)) -> Timeline:
     minutes = [began + timedelta(minutes=index) for index in range(int((now - began) / timedelta(minutes=1)) + 1)]
     steps = minutes[:: int(STEP / timedelta(minutes=1))]
     found = Timeline(minutes, {}, {}, steps, {})
-    for minute, device, what, amount in Tally.objects.since(began).values_list("minute", "device", "what", "amount"):
+    tuned: dict[Place, list[float]] = {}
+    counted = Tally.objects.since(began).values_list("minute", "machine", "device", "what", "amount")
+    for minute, machine, device, what, amount in counted:
         place = int((minute - began) / timedelta(minutes=1))
         kind = Tally(what=what).error_kind
         if kind:
@@ -104,10 +127,13 @@ def timeline(span: timedelta = timedelta(hours=24)) -> Timeline:
         elif what == Tally.What.TRIALS:
             found.trials.setdefault(device, [0.0] * len(minutes))[place] += amount
         elif what == Tally.What.TUNED_S:
-            found.tuned.setdefault(device, [0.0] * len(steps))[int((minute - began) / STEP)] += amount
-    for shares in found.tuned.values():
+            tuned.setdefault(Place(machine, device), [0.0] * len(steps))[int((minute - began) / STEP)] += amount
+    for shares in tuned.values():
         # A step may get some seconds of the one before.
         shares[:] = [min(1.0, amount / _seconds(start, now)) for start, amount in zip(steps, shares, strict=True)]
+    for device in sorted({place.device for place in tuned}):
+        of_machines = [shares for place, shares in tuned.items() if place.device == device]
+        found.tuned[device] = [sum(step) / len(step) for step in zip(*of_machines, strict=True)]
     return found
 
 
@@ -132,46 +158,74 @@ def _by_status(rows: QuerySet[Any], statuses: list[str]) -> dict[str, int]:
     return {status: found.get(status, 0) for status in statuses}
 
 
-def _queues() -> dict[str, Waiting]:
-    """A queue for each device of this machine and each other that something waits for, and those without a device."""
-    runs = Run.objects.filter(status=Run.Status.QUEUED)
+def _queues(machines: Mapping[str, Sequence[str]]) -> dict[Queue, Waiting]:
+    """A queue for each device that is there or waited for, for each machine that can be chosen, and those without a device."""
     unfinished = Compilation.objects.kept().filter(status=Compilation.Status.QUEUED)
-    builds = unfinished.filter(stage=Compilation.Stage.BUILD).aggregate(count=Count("pk"), since=Min("queued_at"))
     due = Delivery.objects.filter(status=Delivery.Status.WAITING, due_at__lte=timezone.now())
-    messages = due.aggregate(count=Count("pk"), since=Min("due_at"))
-    waiting: dict[str, list[tuple[int, datetime]]] = defaultdict(list)
-    proofs = Compilation.objects.proving().annotate(on=measures_on("run__")).filter(status=Compilation.Status.QUEUED)
-    for rows, device in ((runs, "device"), (proofs, "on")):
-        for name, count, since in rows.order_by().values_list(device).annotate(Count("pk"), Min("queued_at")):
-            waiting[name].append((count, since))
-    names = [*settings.DEVICES, *sorted(waiting.keys() - set(settings.DEVICES))]
+    watched = Run.objects.filter(status=Run.Status.QUEUED, origin=Run.Origin.WATCHED)
+    waiting = {Queue(device): NOTHING for device in sorted({*settings.DEVICES, *chain(*machines.values())})}
+    if len(machines) > 1:
+        waiting |= {Queue(device, name): NOTHING for name, devices in machines.items() for device in devices}
     return {
-        **{name: _merged(waiting[name]) for name in names},
-        COMPILE: Waiting(builds["count"], builds["since"]),
+        **_waiting_for_devices(waiting),
+        Queue(COMPILE): _waiting(unfinished.filter(stage=Compilation.Stage.BUILD), "queued_at"),
         # An extraction that is tried again doesn't record since when it waits.
-        EXTRACT: Waiting(Extraction.objects.filter(status=Extraction.Status.QUEUED).count(), None),
-        WEBHOOK: Waiting(messages["count"], messages["since"]),
+        Queue(EXTRACT): Waiting(Extraction.objects.filter(status=Extraction.Status.QUEUED).count(), None),
+        Queue(WEBHOOK): _waiting(due, "due_at"),
+        Queue(WATCH): _waiting(watched, "queued_at"),
     }
 
 
-def _merged(waiting: list[tuple[int, datetime]]) -> Waiting:
-    return Waiting(sum(count for count, _ in waiting), min((since for _, since in waiting), default=None))
+def _waiting_for_devices(found: dict[Queue, Waiting]) -> dict[Queue, Waiting]:
+    runs = Run.objects.filter(status=Run.Status.QUEUED).exclude(device="").order_by()
+    proofs = Compilation.objects.proving().filter(status=Compilation.Status.QUEUED).order_by()
+    rows: Sequence[QuerySet[Any]] = (
+        runs.values_list("device", "chosen_machine__name"),
+        proofs.annotate(on=measures_on("run__"), chosen=Value("")).values_list("on", "chosen"),
+    )
+    for each in rows:
+        for device, machine, count, since in each.annotate(Count("pk"), Min("queued_at")):
+            queue = Queue(device, machine or "")
+            found[queue] = merged([found.get(queue, NOTHING), Waiting(count, since)])
+    return found
 
 
-def _busy() -> set[str]:
-    """Devices that tune a run or verify a library."""
+def _waiting(rows: QuerySet[Any], since: str) -> Waiting:
+    found = rows.order_by().aggregate(count=Count("pk"), since=Min(since))
+    return Waiting(found["count"], found["since"])
+
+
+def merged(waiting: Iterable[Waiting]) -> Waiting:
+    """What waits in all of these."""
+    several = list(waiting)
+    oldest = min((one.since for one in several if one.since), default=None)
+    return Waiting(sum(one.length for one in several), oldest)
+
+
+def _busy() -> set[Place]:
+    """Devices that tune a run, measure for a pool, or verify a library."""
+    runs = Run.objects.live().exclude(device="").values_list("machine__name", "device")
+    members = PoolMember.objects.active().values_list("machine__name", "device")
     live = Compilation.objects.proving().annotate(on=measures_on("run__")).filter(status__in=Compilation.LIVE)
-    proofs = live.values_list("on", flat=True)
-    return {*Run.objects.live().values_list("device", flat=True), *proofs}
+    proofs = live.values_list("machine__name", "on")
+    return {_place(machine, device) for rows in (runs, members, proofs) for machine, device in rows}
 
 
-def _devices(busy: set[str], queues: Mapping[str, Waiting]) -> dict[str, Device]:
-    """Those of this machine, and others that are used, waited for, or were ever counted."""
-    counted: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for device, what, amount in Tally.objects.totals().values_list("device", "what", "amount"):
-        counted[device][what] += amount
-    others = (counted.keys() | busy | queues.keys()) - {COMPILE, EXTRACT, WEBHOOK, *settings.DEVICES}
-    return {name: _device(counted[name], busy=name in busy) for name in (*settings.DEVICES, *sorted(others))}
+def _place(machine: str | None, device: str) -> Place:
+    return Place("" if is_shared(device) else machine or "", device)
+
+
+def _devices(machines: Mapping[str, Sequence[str]], queues: Mapping[Queue, Waiting]) -> dict[Place, Device]:
+    """Those of the machines, and others that are used, waited for, or were ever counted."""
+    counted: dict[Place, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for machine, device, what, amount in Tally.objects.totals().values_list("machine", "device", "what", "amount"):
+        counted[_place(machine, device)][what] += amount
+    busy = _busy()
+    there_are = {Place(name, device) for name, devices in machines.items() for device in devices}
+    served = {place.device for place in there_are}
+    elsewhere = {*settings.DEVICES, *(queue.name for queue in queues)} - {COMPILE, EXTRACT, WEBHOOK, WATCH} - served
+    places = there_are | counted.keys() | busy | {Place("", device) for device in elsewhere}
+    return {place: _device(counted[place], busy=place in busy) for place in sorted(places)}
 
 
 def _device(counted: Mapping[str, float], *, busy: bool) -> Device:

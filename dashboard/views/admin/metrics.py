@@ -18,11 +18,10 @@ from dashboard.presentation.metrics import figures
 from dashboard.views.queries import wants_part
 from tuning.host.reachable import broker_trouble
 from tuning.reads import metrics
-from tuning.reads.metrics import Device, State, Waiting
+from tuning.reads.metrics import State, merged
 
 SHOWN = 20
 """Routes."""
-NOTHING = Waiting(0, None)
 
 may_see = permission_required(SEE_METRICS, raise_exception=True)
 
@@ -49,14 +48,22 @@ def metrics_page(request: HttpRequest) -> HttpResponse:
 
 
 def _rows(state: State) -> list[dict[str, Any]]:
-    """A row for each device with its queue, and for each queue without a device."""
-    names = dict.fromkeys([*state.devices, *state.queues])
-    return [_row(name, state.devices.get(name), state.queues.get(name, NOTHING)) for name in names]
+    """A row for each device, of all machines, with its queue, and for each queue without a device."""
+    names = dict.fromkeys([*(place.device for place in state.devices), *(queue.name for queue in state.queues)])
+    return [_row(state, name) for name in names]
 
 
-def _row(name: str, device: Device | None, waiting: Waiting) -> dict[str, Any]:
-    counted = {"trials": int(device.trials), "failed": int(sum(device.failed.values()))} if device else {}
-    return {"name": name, "device": device, "waiting": waiting, **counted}
+def _row(state: State, name: str) -> dict[str, Any]:
+    devices = [one for place, one in state.devices.items() if place.device == name]
+    return {
+        "name": name,
+        "is_device": bool(devices),
+        "busy": sum(one.busy for one in devices),
+        "waiting": merged(waiting for queue, waiting in state.queues.items() if queue.name == name),
+        "trials": int(sum(one.trials for one in devices)),
+        "failed": int(sum(sum(one.failed.values()) for one in devices)),
+        "tuned_s": sum(one.tuned_s for one in devices),
+    }
 
 
 def _lag_s(state: State) -> float | None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection
 from django.db.backends.utils import CursorWrapper
+from django.db.models.functions import Now
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -28,10 +29,11 @@ from tests.world import (
     make_run,
     make_tasks,
     make_user,
+    on,
     record_trials,
 )
 from tuning.actions import curation, sweeping
-from tuning.models import Delivery, Run, Tally
+from tuning.models import Delivery, PoolMember, Run, Tally
 from tuning.work import synthetic
 
 pytestmark = pytest.mark.django_db
@@ -63,10 +65,10 @@ def test_an_empty_site_has_a_zero_for_each_status_and_device() -> None:
     found = scraped()
     runs = {dict(labels)["status"]: count for (name, labels), count in found.items() if name == "tuneboard_runs"}
     assert runs == dict.fromkeys(Run.Status.values, 0.0)
-    assert value("device_busy", device="cpu") == 0
-    assert value("trials_total", device="cpu") == 0
-    assert value("trials_failed_total", device="cpu", kind="build_timeout") == 0
-    assert value("queue_oldest_seconds", queue="cpu") == 0
+    assert value("device_busy", machine="", device="cpu") == 0
+    assert value("trials_total", machine="", device="cpu") == 0
+    assert value("trials_failed_total", machine="", device="cpu", kind="build_timeout") == 0
+    assert value("queue_oldest_seconds", queue="cpu", machine="") == 0
     assert value("sweep_age_seconds") is None, "it was never done, so it has no age"
 
 
@@ -106,19 +108,52 @@ def test_it_knows_the_length_and_age_of_each_queue() -> None:
     for due in (ago(40), timezone.now() + timedelta(hours=1)):
         Delivery.objects.create(url="https://chat.example/x", kind="test", message={}, due_at=due)
     lengths = {"cpu": 3, "rpc:lab/pi": 1, "compile": 1, "extract": 1, "webhook": 1}
-    assert {name: value("queue_length", queue=name) for name in lengths} == lengths
+    assert {name: value("queue_length", queue=name, machine="") for name in lengths} == lengths
     ages = {"cpu": 90, "rpc:lab/pi": 70, "compile": 30, "webhook": 40}
     for name, age in ages.items():
-        assert age <= (value("queue_oldest_seconds", queue=name) or 0) < age + 60, name
-    assert value("queue_oldest_seconds", queue="extract") is None, "not recorded"
-    assert value("device_busy", device="cpu") == 1
-    assert value("device_busy", device="rpc:lab/pi") == 0
+        assert age <= (value("queue_oldest_seconds", queue=name, machine="") or 0) < age + 60, name
+    assert value("queue_oldest_seconds", queue="extract", machine="") is None, "not recorded"
+    assert value("device_busy", machine="", device="cpu") == 1
+    assert value("device_busy", machine="", device="rpc:lab/pi") == 0
+
+
+def test_a_machine_has_figures_of_its_own() -> None:
+    one, two = make_machine("lab-1"), make_machine("lab-2", devices=["cpu", "cuda:0"])
+    run = on(one)
+    make_run(chosen_machine=two, queued_at=ago(50))
+    make_run(queued_at=ago(20))
+    PoolMember.objects.create(run=run, machine=two, device="cuda:0", pool="p", state="measuring", heartbeat_at=Now())
+    Tally.objects.add("cpu", {Tally.What.TRIALS: 3, Tally.failed_as("run"): 1}, "lab-1")
+    Tally.objects.add("rpc:lab/pi", {Tally.What.TRIALS: 2}, "lab-2")
+    Tally.objects.add("cpu", {Tally.What.TRIALS: 9}, "a machine that was forgotten")
+    found = scraped()
+
+    def read(name: str, **labels: str) -> float:
+        return found[f"tuneboard_{name}", frozenset(labels.items())]
+
+    lengths = {machine: read("queue_length", queue="cpu", machine=machine) for machine in ("", "lab-1", "lab-2")}
+    assert lengths == {"": 1, "lab-1": 0, "lab-2": 1}
+    assert 50 <= read("queue_oldest_seconds", queue="cpu", machine="lab-2") < 110
+    busy = [read("device_busy", machine=name, device=device) for name, device in (("lab-1", "cpu"), ("lab-2", "cpu"))]
+    assert (busy, read("device_busy", machine="lab-2", device="cuda:0")) == ([1, 0], 1)
+    assert read("trials_total", machine="lab-1", device="cpu") == 3
+    assert read("trials_failed_total", machine="lab-1", device="cpu", kind="run") == 1
+    assert read("trials_total", machine="", device="rpc:lab/pi") == 2, "it belongs to the whole site"
+    assert {dict(labels).get("machine") for _, labels in found} == {None, "", "lab-1", "lab-2"}
+
+
+def test_files_to_watch_wait_in_a_queue_of_their_own() -> None:
+    make_run(device="", origin="watched", trials_budget=None)
+    claimed(make_run(device="", origin="watched", trials_budget=None))
+    assert value("queue_length", queue="watch", machine="") == 1
+    empty = [labels for _, labels in scraped() if {("queue", ""), ("device", "")} & labels]
+    assert empty == []
 
 
 def test_verifying_a_library_keeps_a_device_busy() -> None:
     make_compilation(make_run(status="finished", device="cuda:0"), stage="prove", status="running")
-    assert value("device_busy", device="cuda:0") == 1
-    assert value("device_busy", device="cpu") == 0
+    assert value("device_busy", machine="", device="cuda:0") == 1
+    assert value("device_busy", machine="", device="cpu") == 0
 
 
 def test_trials_and_failures_are_counters_that_deleting_a_run_doesnt_lower() -> None:
@@ -127,13 +162,19 @@ def test_trials_and_failures_are_counters_that_deleting_a_run_doesnt_lower() -> 
     record_trials(run, [(0, 1e-3), (1, None), (0, None)])
     record_trials(run, [(0, 2e-3)])
     run.move("running", to="finished")
-    before = [value("trials_total", device="cpu"), value("trials_failed_total", device="cpu", kind="run")]
+    before = [
+        value("trials_total", machine="", device="cpu"),
+        value("trials_failed_total", machine="", device="cpu", kind="run"),
+    ]
     assert before == [4, 2]
     curation.delete(run)
     Run.everything.update(deleted_at=ago(90 * 86_400))
     sweeping.sweep()
     assert not Run.everything.exists()
-    assert [value("trials_total", device="cpu"), value("trials_failed_total", device="cpu", kind="run")] == before
+    assert [
+        value("trials_total", machine="", device="cpu"),
+        value("trials_failed_total", machine="", device="cpu", kind="run"),
+    ] == before
 
 
 def test_synthetic_trials_are_not_counted() -> None:
@@ -148,13 +189,16 @@ def test_totals_outlive_the_counts_of_minutes() -> None:
     Tally.objects.add("cpu", {Tally.What.TRIALS: 2})
     sweeping.sweep()
     assert Tally.objects.count() == 3, "two totals, and this minute's trials"
-    assert (value("trials_total", device="cpu"), value("tuning_seconds_total", device="cpu")) == (5, 2.5)
+    assert (
+        value("trials_total", machine="", device="cpu"),
+        value("tuning_seconds_total", machine="", device="cpu"),
+    ) == (5, 2.5)
 
 
 def test_recording_has_a_mean() -> None:
     Tally.objects.add("cpu", {Tally.What.LAG_S: 0.5, Tally.What.LAGS: 4})
-    assert value("recorder_lag_seconds_count", device="cpu") == 4
-    assert value("recorder_lag_seconds_sum", device="cpu") == 0.5
+    assert value("recorder_lag_seconds_count", machine="", device="cpu") == 4
+    assert value("recorder_lag_seconds_sum", machine="", device="cpu") == 0.5
 
 
 def test_it_knows_when_the_sweep_was_last_done() -> None:
