@@ -110,6 +110,23 @@ print(json.dumps({user.username: role_of(user) for user in User.objects.all()}))
 """
 
 
+TWO_MACHINES = """
+import json
+from django.conf import settings
+from tuning.actions.machines.registering import register
+from tuning.models import Run
+settings.DEVICES, settings.MACHINE = ["cpu", "cuda:0"], "lab-1"
+first = register()
+def next_of(machine):
+    run = Run.objects.next_for("cuda:0", machine)
+    return run and run.name
+alone = next_of(first)
+settings.VAR, settings.MACHINE = settings.VAR / "other", "lab-2"
+settings.VAR.mkdir()
+print(json.dumps([alone, next_of(register()), next_of(first)]))
+"""
+
+
 def run_code(site: LiveSite, code: str) -> str:
     return site.manage("shell", "-v", "0", "--no-imports", "-c", code)
 
@@ -153,6 +170,8 @@ def test_no_row_is_lost_and_pages_and_api_show_them(filled: LiveSite) -> None:
     }
     assert {table for table in before if kept[table] != before[table]} <= {*GROUPS}
     assert_shown(filled)
+    what = "what was queued is taken by the machine that it was queued on, and by no other, which may lack instructions"
+    assert json.loads(run_code(filled, TWO_MACHINES)) == ["queued", None, "queued"], what
 
 
 def test_everything_goes_into_one_project_where_everybody_may_do_what_they_could(filled: LiveSite) -> None:

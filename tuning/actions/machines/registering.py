@@ -8,13 +8,15 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error, IntegrityError, connection, transaction
-from django.db.models.functions import Now
+from django.db.models import Value
+from django.db.models.functions import Coalesce, Now
 
 from tuning.host import targets
 from tuning.host.machine import identity
 from tuning.host.machine.load import Sampler
 from tuning.host.reachable import one_line
-from tuning.models import LOST, Machine
+from tuning.models import LOST, Machine, Run
+from tuning.models.fleet import SHARED
 from tuning.validation import Busy, Invalid
 
 EVERY_S = 5.0
@@ -35,9 +37,23 @@ def register() -> Machine:
         with transaction.atomic():
             if not (Machine.everything.filter(key=key).update(**now) or _took_over(key, name, now)):
                 Machine.everything.create(key=key, **now)
+            _keep_runs_where_they_were()
     except IntegrityError as error:
         raise NameTaken(_taken(name)) from error
     return here()
+
+
+def _keep_runs_where_they_were() -> None:
+    """As soon as there is another machine, bind runs to theirs that were launched when there was none: nobody knows what they need.
+
+    Such runs are those of a version without several machines, and those of engines that only one machine has.
+    """
+    first = Machine.objects.order_by("joined_at", "pk").first()
+    if first is None or Machine.objects.count() == 1:
+        return
+    unbound = Run.everything.filter(origin=Run.Origin.LAUNCHED, needs=None, chosen_machine=None).exclude(device="")
+    local = unbound.exclude(device__startswith=SHARED)
+    local.update(chosen_machine=Coalesce("machine", Value(first.pk)))
 
 
 def register_in_time(say: Callable[[str], None]) -> Machine:

@@ -11,13 +11,13 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from tests.world import make_machine, on
+from tests.world import make_machine, make_run, on
 from tuning.actions import sweeping
 from tuning.actions.machines import registering
 from tuning.actions.machines.registering import NameTaken, Presence, describe, here, judge, register
 from tuning.host import targets
 from tuning.host.machine import identity
-from tuning.models import LOST, Beat, Machine
+from tuning.models import LOST, Beat, Machine, Needs, Run
 from tuning.validation import Invalid
 from tuning.version import VERSION
 
@@ -119,6 +119,28 @@ def test_a_machine_doesnt_take_a_second_entry_over(settings: Any, elsewhere: Cal
     with pytest.raises(NameTaken, match="it was lost"):
         register()
     assert set(Machine.objects.values_list("name", flat=True)) == {"lab-1", "lab-2"}
+
+
+def test_what_was_launched_before_there_was_another_machine_stays(
+    settings: Any, elsewhere: Callable[[str], None]
+) -> None:
+    settings.MACHINE = "lab-1"
+    first = register()
+    old, ended = make_run(), make_run(status="interrupted")
+    known, remote, streamed = (
+        make_run(needs=Needs.objects.of(["x86_64"], 2)),
+        make_run(device="rpc:lab/pi"),
+        make_run(device="", origin="streamed"),
+    )
+    register()
+    assert not Run.objects.filter(chosen_machine__isnull=False).exists(), "one machine alone is no choice"
+    settings.MACHINE = "lab-2"
+    elsewhere("other")
+    second = register()
+    assert {run.pk for run in Run.objects.filter(chosen_machine=first)} == {old.pk, ended.pk}
+    assert {run.pk for run in Run.objects.filter(chosen_machine=None)} == {known.pk, remote.pk, streamed.pk}
+    assert old not in Run.objects.waiting_for("cpu", second)
+    assert old in Run.objects.waiting_for("cpu", first)
 
 
 def test_the_heartbeat_keeps_it_alive_and_tells_its_load() -> None:
