@@ -63,6 +63,10 @@ class LocalStore(FileSystemStorage, Store):
     def prepare(self, path: Path) -> Prepared:  # noqa: ARG002
         return _Renamed()
 
+    def holds(self, path: Path) -> bool:  # noqa: ARG002
+        """It is where it is stored."""
+        return True
+
     def fetch(self, path: Path) -> None:
         """It is there."""
 

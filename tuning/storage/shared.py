@@ -52,6 +52,16 @@ class SharedStore(Store):
     def stored(self, path: Path) -> int:
         return StoredFile.objects.filter(pk=name_of(path)).values_list("size", flat=True).first() or 0
 
+    def holds(self, path: Path) -> bool:
+        file = StoredFile.objects.filter(pk=name_of(path)).first()
+        size = path.stat().st_size
+        if file is None or size > file.size:
+            return size == 0
+        if size == file.size:
+            return is_prefix(file, path)
+        with reading.opened(file) as stored:
+            return all(stored.read(len(piece)) == piece for piece in pieces_of(path))
+
     def append(self, path: Path, start: int, data: bytes) -> None:
         """What is appended settles later."""
         name = name_of(path)

@@ -55,6 +55,10 @@ class Store(Storage):
         """How many bytes of it are where every reader finds them."""
         raise NotImplementedError
 
+    def holds(self, path: Path) -> bool:
+        """Whether every byte of the local file is stored, perhaps with more after it. Raises `OSError`."""
+        raise NotImplementedError
+
     def append(self, path: Path, start: int, data: bytes) -> None:
         """Write at this byte, and drop what was there from it on. Only one process may append to a file at a time.
 

@@ -5,15 +5,19 @@ The folder is the working copy of the machine that tunes. Where the store is tha
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+from django.conf import settings
 
 from tuning.logs.meta_schedule import WORKLOADS
 from tuning.models import Run
 from tuning.storage import store
 from tuning.storage.local import remove_here
 
+logger = logging.getLogger(__name__)
 PIECE_BYTES = 4 << 20
 SOME_LINES = 1000
 
@@ -145,6 +149,30 @@ def release(run: Run) -> None:
     """Remove the run's folder if everything in it is stored: the copy would outlive a run that another machine removes."""
     if all(store().stored(path) == (path.stat().st_size if path.exists() else 0) for path in _files(run)):
         remove_here(run.work_dir)
+
+
+def release_left() -> None:
+    """Remove what a crash has left here of runs that have ended: copies of files that are stored. Call it while nothing is tuned here.
+
+    What is ahead of the store, or differs, stays: nobody else has it.
+    """
+    if not store().is_shared:
+        return
+    folders = {path.name: path for path in (settings.VAR / "runs").glob("*") if path.is_dir() and not path.is_symlink()}
+    keys = {int(name.partition("-")[0]) for name in folders if name.partition("-")[0].isdecimal()}
+    for run in Run.everything.filter(pk__in=keys, status__in=Run.ENDED):
+        if run.work_dir.name in folders and _is_stored(run):
+            remove_here(run.work_dir)
+
+
+def _is_stored(run: Run) -> bool:
+    """Whether all that the run's folder has is stored; not if that can't be told now, since an object store is away."""
+    there = [path for path in _files(run) if path.exists()]
+    try:
+        return bool(there) and all(map(store().holds, there))
+    except OSError as error:
+        logger.warning("The copies of run %s stay here: %s", run.pk, error)
+        return False
 
 
 def _files(run: Run) -> tuple[Path, ...]:

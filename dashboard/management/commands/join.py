@@ -27,6 +27,7 @@ from tuning.host import schema, valkey
 from tuning.host.reachable import broker_trouble, database_trouble, one_line, wait_for
 from tuning.models import Beat, Machine, described
 from tuning.storage import checking
+from tuning.work import copies
 
 LOOK_S = 5.0
 """How often it is looked whether this machine still fits the site."""
@@ -98,6 +99,7 @@ class Command(BaseCommand):
     def _describe(self) -> None:
         if trouble := describe():
             raise CommandError(trouble)
+        copies.release_left()
 
     def _work(self, workers: Workers) -> None:
         presence, said, looked, misfit = Presence(self._say), "", 0.0, None

@@ -35,6 +35,7 @@ from tuning.management.migrated import migrate
 from tuning.models import Run
 from tuning.storage import checking
 from tuning.validation import Invalid
+from tuning.work import copies
 
 DEMO = {"name": "Demo: a small MLP", "network": "mlp", "trials": 64}
 START_S = 120.0
@@ -121,6 +122,7 @@ class Command(BaseCommand):
             raise CommandError(trouble)
         if advice := checking.advice():
             self._say(advice)
+        copies.release_left()
         collect()
 
     def _start(self, web: Child, address: Address) -> None:

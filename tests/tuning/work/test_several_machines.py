@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from django.db import OperationalError
 
 from tests.engine_fixtures import Play
-from tests.storage_fixtures import On
+from tests.storage_fixtures import On, use
 from tests.world import claimed, extracted, make_run, record_line, trial
 from tuning.actions.runs import resume
 from tuning.engines.wire.protocol import VERSION, Finished, Hello
@@ -225,3 +226,52 @@ def test_all_records_are_downloaded_from_any_machine(shared: Store, machine: On)
     text = b"".join(record_file(run, "jsonl", "all").pieces).decode()
     assert text.count('"record"') == 5
     assert '"workload":["12","module"]' in text
+
+
+@pytest.fixture
+def left(interrupted: Run, shared: Store) -> Run:
+    """As `interrupted`, but this machine crashed before it removed its copies."""
+    copies.bring(interrupted)
+    assert sorted(path.name for path in interrupted.work_dir.iterdir()) == ["console.log", interrupted.record_file.name]
+    return interrupted
+
+
+@pytest.mark.parametrize(
+    ("content", "stays"),
+    [
+        (lambda stored: stored, False),
+        (lambda stored: stored[:-9], False),
+        (lambda stored: stored + b"[0,", True),
+        (lambda stored: stored[:-9] + b"x" * 9, True),
+        (lambda stored: b"x" + stored[1:-9], True),
+    ],
+    ids=["as stored", "behind", "ahead", "another", "another and behind"],
+)
+def test_what_a_crash_has_left_is_removed_if_it_is_stored(left: Run, content: Any, stays: bool) -> None:
+    left.record_file.write_bytes(content(left.record_file.read_bytes()))
+    copies.release_left()
+    assert left.work_dir.exists() == stays
+    assert len(expected(*LATENCIES[:3])) == left.trials_done
+
+
+def test_copies_that_may_be_needed_stay(
+    left: Run, shared: Store, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unknown = left.work_dir.with_name("999-20260101T000000.000000")
+    shutil.copytree(left.work_dir, unknown)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(shared), "holds", lambda *_: (_ for _ in ()).throw(Away("the object store is away")))
+        copies.release_left()
+    assert left.work_dir.exists()
+    Run.objects.filter(pk=left.pk).update(status="running")
+    copies.release_left()
+    assert left.work_dir.exists()
+    Run.objects.filter(pk=left.pk).update(status="failed")
+    use(settings, None)
+    copies.release_left()
+    assert left.work_dir.exists(), "with TUNEBOARD_STORAGE=files these are the only ones"
+    use(settings, "")
+    StoredFile.objects.all().delete()
+    copies.release_left()
+    assert left.work_dir.exists(), "they were never moved to the store"
+    assert unknown.exists(), "of a run that the database doesn't know"
