@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from random import Random
 
 import pytest
 from django.contrib.auth.models import User
@@ -90,6 +91,35 @@ def test_a_machine_takes_only_what_fits_it() -> None:
     fit_big = set(Run.objects.waiting_for("cpu", big).values_list("pk", flat=True))
     assert fit_big == {run.pk for run in (wide, many_cores, any_will_do, unknown)}
     assert order(small) == [run.pk for run in (any_will_do, for_small, unknown)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_who_compete_for_a_machine_and_come_first_are_ahead(seed: int) -> None:
+    random, people = Random(seed), [make_user(name=name) for name in ("ada", "grace", "mary")]
+    machines = [make_machine(f"lab-{number}", cores=number) for number in range(1, 6)]
+    needs = [Needs.objects.of(["x86_64"], cores) for cores in (1, 3, 5, 9)]
+    for second in range(60):
+        queued(
+            second,
+            random.choice(people),
+            needs=random.choice(needs),
+            chosen_machine=random.choice([None, None, *machines]),
+            device=random.choice(["cpu", "cpu", "rpc:lab/pi"]),
+        )
+    waiting = in_fair_order(Run.objects.as_waiting(), Served({}, {}))
+    by_key: dict[int | None, Needs] = {one.pk: one for one in needs}
+    may = {
+        one.pk: {
+            each.pk for each in machines if one.chosen_machine in (None, each.pk) and by_key[one.needs].met_by(each)
+        }
+        for one in waiting
+    }
+    found = places()
+    for place, one in enumerate(waiting):
+        before = [other for other in waiting[:place] if other.device == one.device]
+        if one.device == "cpu":
+            before = [other for other in before if may[other.pk] & may[one.pk] or not (may[other.pk] | may[one.pk])]
+        assert found[one.pk][0] == len(before)
 
 
 def test_the_only_machine_takes_what_an_earlier_version_queued() -> None:

@@ -77,23 +77,39 @@ def places(
         kind: sum(_holds(device, machine, kind, candidates[kind]) for device, machine, _ in live) for kind in kinds
     }
     words = {kind: _Words(fleet, kind, candidates[kind]) for kind in kinds}
-    rivals = {kind: [other for other in kinds if _meet(kind, other, candidates)] for kind in kinds}
+    heavier = _heavier(Counter(one.kind for one in waiting), candidates)
+    placed: Counter[Kind] = Counter()
     found: dict[int, Place] = {}
     # In the order of all: that of each machine may differ a little, where it takes only some of what waits.
     for one in in_fair_order(waiting, Served(Counter(person for *_, person in live), last)):
         kind = one.kind
-        found[one.pk] = Place(ahead[kind], words[kind].of(ahead[kind]))
-        for rival in rivals[kind]:
-            ahead[rival] += 1
+        before = ahead[kind] + sum(placed[other] for other in heavier[kind])
+        found[one.pk] = Place(before, words[kind].of(before))
+        placed[kind] += 1
+        for other in (kind, *heavier[kind]):
+            ahead[other] += 1
     return found
 
 
+def _heavier(waiting: Mapping[Kind, int], candidates: Mapping[Kind, frozenset[int]]) -> dict[Kind, list[Kind]]:
+    """By kind, those of which more runs wait and that compete with it.
+
+    Of two kinds, only the runs of the lighter one look at the other. Else each of thousands that may go anywhere would look at all
+    the kinds that may go to one machine only.
+    """
+    ordered = sorted(waiting, key=lambda kind: waiting[kind])
+    return {
+        kind: [other for other in ordered[place + 1 :] if _meet(kind, other, candidates)]
+        for place, kind in enumerate(ordered)
+    }
+
+
 def _meet(one: Kind, other: Kind, candidates: Mapping[Kind, frozenset[int]]) -> bool:
-    """Whether runs of both kinds wait for the same device of some machine."""
+    """Whether runs of two kinds wait for the same device of some machine."""
     if one.device != other.device:
         return False
     mine, theirs = candidates[one], candidates[other]
-    return is_shared(one.device) or one == other or bool(mine & theirs) or not (mine or theirs)
+    return is_shared(one.device) or bool(mine & theirs) or not (mine or theirs)
 
 
 def _holds(device: str, machine: int | None, kind: Kind, candidates: frozenset[int]) -> bool:
