@@ -34,6 +34,7 @@ from tuning.work.pool import pooling, taking_part
 from tuning.work.pool.dispatcher import Dispatcher, Member
 
 from .stamps import Stamps
+from .web import web
 
 BUDGET = 1_000_000
 """More trials than any of these runs gets."""
@@ -41,11 +42,13 @@ START_S, START_EACH_S = 60.0, 3.0
 """By then all machines have joined and were compared."""
 LOOK_S = 0.25
 KILL_AFTER_S = 3.0
+WATCHERS = 10
 ELSEWHERE_S = 60.0
 ROLES = {
     "tests.benchmarks.fleet.member": "members",
     "tuning.engines.pool": "devices",
     "tests.benchmarks.fleet.machines": "workers",
+    "tests.benchmarks.fleet.web": "web",
     "tests.benchmarks.fleet.stand_in": "engine",
     "tuning.engines.meta_schedule": "engine",
 }
@@ -344,15 +347,19 @@ def _queued(plan: Plan) -> Run:
 
 @contextmanager
 def _watched(run: Run) -> Iterator[None]:
-    process = _child("watching", str(run.pk))
-    assert process.stdout
-    if not process.stdout.readline():
-        raise Broken("The watcher ended early.")
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait()
+    with web() as (serving, _):
+        process = _child("watching", str(run.pk), str(WATCHERS))
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(msgspec.json.encode(serving).decode() + "\n")
+        process.stdin.flush()
+        if not process.stdout.readline():
+            raise Broken("The watchers ended early.")
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait()
 
 
 @contextmanager

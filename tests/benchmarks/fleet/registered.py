@@ -9,17 +9,23 @@ import gzip
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.request import Request, urlopen
 
 import django
 import msgspec
+import psutil
+
+from .web import Serving, web
 
 TIMES = 7
 """How often each is done, after once to warm up."""
 PEOPLE = 40
+REQUESTS, AT_ONCE = 30, 4
 LOAD = {"average": [0.5, 0.4, 0.3], "memory_free": 2**33, "disk_free": 2**38, "disk_total": 2**39, "cpus": 32}
 CPUS = ("znver4", "skylake-avx512", "neoverse-v1")
 
@@ -32,6 +38,14 @@ class Page(msgspec.Struct, frozen=True):
     size: int
     """Of the HTML in bytes."""
     compressed: int
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Of a process, in bytes; shared pages are counted in parts (PSS)."""
+
+    at_first: int
+    after_pages: int
+    """After many requests for both pages, some of them at the same time."""
 
 
 class Registered(msgspec.Struct, frozen=True):
@@ -48,11 +62,13 @@ class Registered(msgspec.Struct, frozen=True):
     """Places of all queued runs, as the list needs them."""
     next_s: list[float]
     """A worker's choice of what it takes next."""
+    web: Memory
+    """Of the web process."""
 
 
 def measure(machines: int, runs: int) -> Registered:
     """Fill the database, and measure."""
-    from django.conf import settings
+    from django.core.management import call_command
     from django.db.models.functions import Now
     from django.test.utils import override_settings
 
@@ -62,9 +78,8 @@ def measure(machines: int, runs: int) -> Registered:
     busy = _fill(machines, runs)
     idle = Machine.objects.exclude(runs__status__in=Run.LIVE)[0]
     admin = make_user("admin")
-    # Pages needn't name collected files to be timed.
-    stores = settings.STORAGES | {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
-    with override_settings(ALLOWED_HOSTS=["testserver"], STORAGES=stores):
+    call_command("collectstatic", verbosity=0, interactive=False)
+    with override_settings(ALLOWED_HOSTS=["testserver"]):
 
         def page(path: str) -> Page:
             Machine.objects.update(heartbeat_at=Now())
@@ -78,6 +93,7 @@ def measure(machines: int, runs: int) -> Registered:
             list_page=page("/runs/"),
             places_s=_seconds(Run.objects.places),
             next_s=_seconds(lambda: Run.objects.next_for("cpu", idle)),
+            web=_memory(),
         )
 
 
@@ -133,6 +149,22 @@ def _page(path: str, user: Any) -> Page:
         body = ask()
     queries = len(captured)  # Now: the next request forgets them.
     return Page(_seconds(ask), queries, len(body), len(gzip.compress(body, 6)))
+
+
+def _memory() -> Memory:
+    with web() as (serving, pid), ThreadPoolExecutor(AT_ONCE) as people:
+        process = psutil.Process(pid)
+        _get(serving, "/healthz")
+        at_first = int(process.memory_full_info().pss)
+        for _ in people.map(lambda path: _get(serving, path), ("/machines/", "/runs/") * REQUESTS):
+            pass
+        return Memory(at_first, int(process.memory_full_info().pss))
+
+
+def _get(serving: Serving, path: str) -> None:
+    asked = Request(f"http://127.0.0.1:{serving.port}{path}", headers={"Cookie": serving.cookie})
+    with urlopen(asked) as answer:
+        answer.read()
 
 
 def _seconds(work: Callable[[], Any]) -> list[float]:

@@ -34,7 +34,7 @@ class Goal(NamedTuple):
 
 RATIO = Goal(f"Trials a second with {MOST} machines against 1", 14, "{:.1f}", is_least=True)
 IDLE = Goal("Idle share of a machine with {}, the idlest", 0.1, "{:.1%}")
-ANNOUNCED = Goal("Result measured → announced to watchers with {}, p99 (ms)", 500, "{:.0f}")
+ANNOUNCED = Goal("Result measured → at a browser's WebSocket with {}, p99 (ms)", 500, "{:.0f}")
 DISPATCHED = Goal("Dispatcher, trials a second in all", 300, "{:.0f}", is_least=True)
 ELSEWHERE = Goal("Machine killed → its candidates measured elsewhere, the last (s)", 15, "{:.1f}")
 
@@ -87,7 +87,7 @@ def by_machines(found: Sequence[Finding], cores: int) -> list[list[str]]:
         ("Candidates out", lambda one: f"{one.in_flight:,.1f}"),
         ("Candidate at the supervisor → a member has it, with its wait for one: p50, p99 (ms)", _shown("until_taken")),
         ("… without that wait", _shown("to_free_place")),
-        ("Result measured → announced to watchers: p50, p99 (ms)", _shown("until_announced")),
+        ("Result measured → at a browser's WebSocket: p50, p99 (ms)", _shown("until_announced")),
         ("Redis commands a trial", lambda one: f"{one.redis_commands:.1f}"),
         ("… and bytes (kB)", lambda one: f"{one.redis_bytes / 1e3:.1f}"),
         ("Statements of the supervisor a trial", lambda one: f"{one.statements:.1f}"),
@@ -95,7 +95,7 @@ def by_machines(found: Sequence[Finding], cores: int) -> list[list[str]]:
         ("CPU a trial (ms)", lambda one: f"{1e3 * sum(one.cpu_s.values()):.1f}"),
         ("… by process", _cpu),
         ("CPU used of all cores", lambda one: f"{sum(one.cpu_s.values()) * one.trials_a_second / cores:.0%}"),
-        ("Memory of the supervisor, of a member, of its measuring process (MB)", _memory),
+        ("Memory of the supervisor, of a member, of its measuring process, of the web process (MB)", _memory),
     ]
     header = ["", *(f"{one.plan.machines} machine{'s' * (one.plan.machines > 1)}" for one in found)]
     return [header, *([title, *map(show, found)] for title, show in rows if found)]
@@ -114,6 +114,12 @@ def many(found: Registered) -> list[list[str]]:
         ["Page of the run list", *_page(found.list_page)],
         ["Places of all queued runs", _slowest(found.places_s), "", ""],
         ["A worker's choice of the next run", _slowest(found.next_s), "", ""],
+        [
+            f"Memory of the web process: {found.web.at_first / 1e6:.0f} MB, then {found.web.after_pages / 1e6:.0f} MB",
+            "",
+            "",
+            "",
+        ],
     ]
 
 
@@ -145,7 +151,7 @@ def _cpu(one: Finding) -> str:
 
 
 def _memory(one: Finding) -> str:
-    sizes = (one.memory.get(role) for role in ("supervisor", "members", "devices"))
+    sizes = (one.memory.get(role) for role in ("supervisor", "members", "devices", "web"))
     return ", ".join(UNKNOWN if size is None else f"{size / 1e6:.0f}" for size in sizes)
 
 
