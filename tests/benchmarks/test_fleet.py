@@ -59,8 +59,10 @@ def test_ratios_are_averaged_geometrically() -> None:
         Comparison(quality.Plan("matmul", seed, 1), [Outcome(1, 1.0, 1), Outcome(8, best_s, 1)])
         for seed, best_s in ((1, 2.0), (2, 0.5))
     )
-    assert geometric_mean([twice, half], 8) == pytest.approx(1)
-    assert geometric_mean([twice], 8) == pytest.approx(2)
+    told = geometric_mean([twice, half], 8)
+    assert told.ratio == pytest.approx(1)
+    assert told.bounds == pytest.approx((2**-12.706, 2**12.706), rel=1e-3), "Student's t with one degree of freedom"
+    assert str(geometric_mean([twice], 8)) == "2.000"
 
 
 def observed(**changes: object) -> Observed:

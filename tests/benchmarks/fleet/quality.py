@@ -1,9 +1,12 @@
 """What late results cost: the same trials with many candidates out at once, and one by one.
 
-`python -m tests.benchmarks.fleet.quality [--slots 8] [--trials 64] [--seeds 3]`. The search is the real one. Machines that
-shared this one would disturb each other, so there is one measuring process: it measures each distinct candidate once, alone and
-while the engine is stopped. The engine learns of it when as many candidates are held as there are slots. At the end the best candidates of both
+`python -m tests.benchmarks.fleet.quality [--slots 8] [--trials 64] [--seeds 1 2 3] [--keep FOLDER | --modelled FOLDER]`. The search is the real one.
+Machines that shared this one would disturb each other, so there is one measuring process: it measures each distinct candidate once, alone and
+while the engine is stopped. The engine learns of it when as many candidates are held as there are slots. At the end the best candidates of all
 runs are measured again in turn, since a best is also the luckiest of many single measurements.
+
+A search's luck makes equal runs differ by half, so it takes dozens of seeds to see what late results cost. With `--modelled`, latencies come from a
+model of the records that a run with `--keep` has left: that costs no measurements, and others may use the machine meanwhile.
 """
 
 from __future__ import annotations
@@ -17,15 +20,16 @@ import signal
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from statistics import fmean
-from typing import Protocol
+from statistics import fmean, stdev
+from typing import NamedTuple, Protocol
 
 import msgspec
+from scipy.stats import t
 
 from tests.benchmarks.engine.plan import WORKLOADS
 from tests.tuning.engines.pooling import Machine, pool_start
@@ -64,6 +68,10 @@ class Plan(msgspec.Struct, frozen=True):
     workload: str
     seed: int
     trials: int
+    synthetic: bool = False
+    """Latencies are made up."""
+    look_ahead: float = Pool(slots=1).look_ahead
+    """With more than one slot."""
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -133,7 +141,7 @@ def tune(plan: Plan, slots: int, table: Latencies, folder: Path) -> list[Candida
         options=Options(trials_per_batch=BATCH, seed=plan.seed),
         trials_budget=plan.trials,
         # One machine looks nowhere ahead, as a run without a pool.
-        pool=Pool(slots=slots) if slots > 1 else Pool(slots=1, look_ahead=1.0),
+        pool=Pool(slots=slots, look_ahead=plan.look_ahead if slots > 1 else 1.0, synthetic=plan.synthetic),
     )
     valid: list[tuple[float, Candidate]] = []
     with Engine(given, folder / "console") as engine:
@@ -188,34 +196,87 @@ def measuring(folder: Path) -> Iterator[Table]:
         yield Table(machine)
 
 
-def geometric_mean(comparisons: Sequence[Comparison], slots: int) -> float:
-    """Of the ratios."""
-    return math.exp(fmean(math.log(each.ratio(slots)) for each in comparisons))
+class Mean(NamedTuple):
+    """The geometric mean of ratios, and the bounds between which it is with 95 % confidence; None for a single one."""
+
+    ratio: float
+    bounds: tuple[float, float] | None
+
+    def __str__(self) -> str:
+        between = " ({:.3f} to {:.3f})".format(*self.bounds) if self.bounds else ""
+        return f"{self.ratio:.3f}{between}"
+
+
+def geometric_mean(comparisons: Sequence[Comparison], slots: int) -> Mean:
+    """Of the ratios, whose logarithms are taken for normally distributed."""
+    logs = [math.log(each.ratio(slots)) for each in comparisons]
+    middle = fmean(logs)
+    if len(logs) < 2:
+        return Mean(math.exp(middle), None)
+    within = float(t.ppf(0.975, len(logs) - 1)) * stdev(logs) / math.sqrt(len(logs))
+    return Mean(math.exp(middle), (math.exp(middle - within), math.exp(middle + within)))
 
 
 def main() -> None:
     """Compare, seed by seed, and print the figures."""
+    given = _arguments()
+    # Engines must end with this program, and none may be left stopped.
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    found: list[Comparison] = []
+    with _folder(given.keep) as folder, _latencies(given, folder) as known:
+        for seed in given.seeds:
+            for workload in given.workloads:
+                plan = Plan(workload, seed, given.trials, bool(given.modelled), given.look_ahead)
+                found.append(compare(plan, given.slots, known[workload], folder))
+                sys.stdout.write(f"{msgspec.json.encode(found[-1]).decode()}\n")
+                sys.stdout.flush()
+    sys.stdout.write(told(found))
+
+
+def told(found: Sequence[Comparison]) -> str:
+    """A line for each workload and number of slots."""
+    lines = ""
+    for workload in sorted({one.plan.workload for one in found}):
+        ours = [one for one in found if one.plan.workload == workload]
+        for slots in (each.slots for each in ours[0].outcomes[1:]):
+            mean = geometric_mean(ours, slots)
+            lines += f"{workload}, {slots} slots: {mean} times the latency with one, {len(ours)} seeds\n"
+    return lines
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.fleet.quality", description=__doc__)
     parser.add_argument("--workloads", nargs="+", choices=["matmul", "conv2d"], default=["matmul", "conv2d"])
     parser.add_argument("--slots", type=int, nargs="+", default=[8], help="candidates that machines hold at once")
     parser.add_argument("--trials", type=int, default=64)
-    parser.add_argument("--seeds", type=int, default=3)
-    given = parser.parse_args()
-    # Engines must end with this program, and none may be left stopped.
-    signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    found: list[Comparison] = []
-    with tempfile.TemporaryDirectory(prefix="quality-") as name, measuring(Path(name)) as table:
-        for seed in range(1, given.seeds + 1):
-            for workload in given.workloads:
-                one = compare(Plan(workload, seed, given.trials), given.slots, table, Path(name))
-                found.append(one)
-                sys.stdout.write(f"{msgspec.json.encode(one).decode()}\n")
-                sys.stdout.flush()
-    for workload in given.workloads:
-        ours = [one for one in found if one.plan.workload == workload]
-        for slots in given.slots:
-            ratio = geometric_mean(ours, slots)
-            sys.stdout.write(f"{workload}, {slots} slots: {ratio:.3f} times the latency with one ({len(ours)} seeds)\n")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--look-ahead", type=float, default=Pool(slots=1).look_ahead, help="with more than one slot")
+    records = parser.add_mutually_exclusive_group()
+    records.add_argument("--keep", type=Path, help="new folder for what the runs write")
+    records.add_argument("--modelled", type=Path, help="folder of an earlier call's --keep, instead of measurements")
+    return parser.parse_args()
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep:
+        keep.mkdir(parents=True)
+        yield keep
+        return
+    with tempfile.TemporaryDirectory(prefix="quality-") as name:
+        yield Path(name)
+
+
+@contextmanager
+def _latencies(given: argparse.Namespace, folder: Path) -> Iterator[Mapping[str, Latencies]]:
+    """By workload."""
+    if given.modelled:
+        from .modelled import Modelled  # It loads TVM.
+
+        yield {each: Modelled(sorted(given.modelled.glob(f"{each}-*/work"))) for each in given.workloads}
+        return
+    with measuring(folder) as table:
+        yield dict.fromkeys(given.workloads, table)
 
 
 if __name__ == "__main__":
