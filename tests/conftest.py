@@ -3,7 +3,7 @@
 Fixtures for other tests: `database_env` (environment of a process that sees the test database; the test must be
 `django_db(transaction=True)`), `live_site` (the whole site, shared by the session), `new_site` (a site that a test
 may break), `empty_site` (one before its very first start), `page` (a page of Chromium), `signed_in` (a page signed in
-to `live_site`).
+to `live_site`), `without_charts` (that page's charts aren't drawn).
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ SLOW_FIXTURES = {"site_maker", "browser"}
 SLOW_MARKS = ("tvm", "browser", "rare")
 PAGES = ("tests/dashboard/views/", "tests/dashboard/management/")
 """What pages and commands show and do is what `tuning.reads` and `tuning.actions` give them, which are tested on both databases, as the API is."""
+WITHOUT_DATABASE = tuple(
+    f"tests/{folder}/" for folder in ("tuning/engines", "tuning/logs", "tuning/schedules", "dashboard/assets")
+)
+"""Folders that needn't be loaded on PostgreSQL: their tests use no database."""
 LASTING = {"django_migrations", "django_content_type", "auth_permission", "auth_group", "auth_group_permissions"}
 """Tables that only migrations fill."""
 # With a debugger, V8 looks up the place of each exception that Plotly throws and catches. Here it needn't read the bundle again for
@@ -62,12 +66,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Loading the tests takes seconds of each process."""
+    path = os.path.relpath(collection_path, config.rootpath)
+    return True if _on_postgresql() and f"{path}/".startswith(WITHOUT_DATABASE) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Selects the tests of this round; on PostgreSQL these are only tests that use the database.
 
     Slow tests come first: if one of them ran last, the other cores would be idle.
     """
     _refuse_browser_tests_with_a_database(items)
+    _refuse_a_database_where_none_is_expected(items)
     if _on_postgresql():
         _keep(config, items, uses_database)
     report: Path | None = config.getoption("--everyday")
@@ -101,6 +112,11 @@ def _refuse_browser_tests_with_a_database(items: Sequence[pytest.Item]) -> None:
     if both := [item.nodeid for item in items if _has(item, "browser") and _has(item, "django_db")]:
         # Under Playwright's event loop, tests and fixtures have different connections, and one is never closed.
         raise pytest.UsageError(f"Browser tests use the site's database, not the test's own: {', '.join(both)}")
+
+
+def _refuse_a_database_where_none_is_expected(items: Sequence[pytest.Item]) -> None:
+    if using := [item.nodeid for item in items if item.nodeid.startswith(WITHOUT_DATABASE) and uses_database(item)]:
+        raise pytest.UsageError(f"They would never run on PostgreSQL; see WITHOUT_DATABASE: {', '.join(using)}")
 
 
 def _on_postgresql() -> bool:
@@ -254,6 +270,21 @@ def page(browser: Any) -> Iterator[Any]:
     yield page
     context.close()
     assert not errors, "\n".join(errors)
+
+
+UNDRAWN = """window.Plotly = {
+    Icons: {}, Plots: { resize() {} },
+    async react(element, data, layout) { Object.assign(element, { data, layout, on() {} }); },
+    async extendTraces() {}, async relayout() {}, async restyle() {},
+};"""
+
+
+@pytest.fixture
+def without_charts(page: Any) -> None:
+    """For tests of anything else on a chart's page: to load Plotly and to draw takes two seconds of a core."""
+    page.context.route(
+        "**/plotly.min*.js", lambda route: route.fulfill(body=UNDRAWN, content_type="text/javascript; charset=utf-8")
+    )
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ HOOK = "http://127.0.0.1:9/hooks/a-channel-with-a-long-name/and-a-key-of-many-ch
 SEED = """
 import datetime, json
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 from dashboard.models import ApiToken
 from dashboard.people import managing
@@ -107,8 +108,9 @@ imported = Import.objects.create(**default, status="finished", lines=4, records=
 BadLine.objects.create(imported_by=imported, file="a/rather/long/name/of/a/log/file.json", line=2, reason="it is torn")
 importing = Import.objects.create(**default, status="running", bytes_read=3, lease="x", heartbeat_at=timezone.now())
 keep_alive(importing)
-foreign = measured_run(trials, device="", origin="imported", network=None, trials_budget=None, bad_lines=3)
-Run.objects.filter(pk=foreign.pk).update(status="finished", elapsed_s=None, sessions=[
+with transaction.atomic():  # The site's sweep deletes what an import has left unfinished.
+    foreign = measured_run(trials, device="", origin="imported", network=None, trials_budget=None, bad_lines=3)
+    Run.objects.filter(pk=foreign.pk).update(status="finished", elapsed_s=None, sessions=[
     {"trial": number, "started_at": None, "tvm": None} for number in (1, 4)])
 best = [record.trial for record in first.tasks.get(index=0).records.all()]
 print(json.dumps({"live": live.pk, "run": first.pk, "other": second.pk, "synthetic": synthetic.pk, "compilation": made.pk,

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.live import LiveSite
 from tests.world import record_text
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("without_charts")]
 SEED = """
 import json
 from tests.world import make_run, measured_run

@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.live import LiveSite
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("without_charts")]
 PREPARE = """
 import json
 from dashboard.accounts import one_time_login_url

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.live import LiveSite
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("without_charts")]
 LONG_MS = 60_000
 SEED = """
 import json

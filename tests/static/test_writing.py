@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.live import LiveSite
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("without_charts")]
 LONG_MS = 60_000
 EVIL = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> [link](javascript:window.hacked=1)"
 

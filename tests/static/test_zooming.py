@@ -53,7 +53,7 @@ def test_a_zoom_survives_thousands_of_trials_and_reloaded_figures(live_site: Liv
     page = signed_in
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/figures/" in request.url else None)
-    with Recording(live_site, trials=9000, batch=50, pause_s=0.05) as live:
+    with Recording(live_site, trials=9000, batch=100, pause_s=0.1) as live:
         page.goto(f"{live_site.url}/runs/{live.run}/")
         live.go()
         wait_for_trial(page, 300)
@@ -79,7 +79,7 @@ def test_a_zoom_survives_thousands_of_trials_and_reloaded_figures(live_site: Liv
 
 def test_a_zoom_survives_a_lost_connection_and_a_hidden_tab(live_site: LiveSite, signed_in: Page) -> None:
     site, page = live_site, signed_in
-    with Recording(site, trials=3000, batch=10, pause_s=0.05) as live:
+    with Recording(site, trials=3000, batch=20, pause_s=0.1) as live:
         page.goto(f"{site.url}/runs/{live.run}/")
         live.go()
         wait_for_trial(page, 200)
@@ -139,7 +139,7 @@ def horizontal_range(page: Page) -> list[float]:
 
 def test_new_trials_do_not_disturb_dragging_a_zoom_box(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
-    with Recording(live_site, trials=2000, batch=20, pause_s=0.05) as live:
+    with Recording(live_site, trials=2000, batch=40, pause_s=0.1) as live:
         page.goto(f"{live_site.url}/runs/{live.run}/")
         live.go()
         wait_for_trial(page, 200)

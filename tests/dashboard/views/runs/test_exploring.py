@@ -195,7 +195,6 @@ def rows(page: Page) -> list[int]:
     return [int(number) for number in found]
 
 
-@pytest.mark.both_databases
 def test_filters_and_a_jump_select_the_rows(explored: Page) -> None:
     page = explored
     page.get_by_label("Task", exact=True).select_option("2")
@@ -248,7 +247,7 @@ def test_a_trial_is_opened_and_closed_by_keyboard(explored: Page) -> None:
 
 def test_new_trials_are_added_to_the_scatter_and_keep_the_zoom(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
-    with Recording(live_site, trials=6000, batch=40, pause_s=0.05) as live:
+    with Recording(live_site, trials=6000, batch=80, pause_s=0.1) as live:
         page.goto(f"{live_site.url}/runs/{live.run}/trials/")
         expect(role(page, "empty-scatter")).to_have_text("No trial yet.")
         live.go()
