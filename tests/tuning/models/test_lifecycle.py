@@ -13,7 +13,7 @@ import pytest
 from django.db import DatabaseError
 from django.utils import timezone
 
-from tests.world import make_compilation, make_extraction, make_network, make_run, measured_run
+from tests.world import make_compilation, make_extraction, make_machine, make_network, make_run, measured_run
 from tuning.models import Compilation, Delivery, Extraction, Leased, Queued, Run, ended
 from tuning.models.lifecycle import LEASE, TELL_AGAIN
 
@@ -132,6 +132,15 @@ def test_a_row_whose_lease_ran_out_is_abandoned_unless_it_is_renewed(make: Calla
     assert again(row).end_abandoned()
     assert not row.renew()
     assert "worker stopped responding" in again(row).error
+
+
+def test_a_run_says_whose_worker_stopped_responding() -> None:
+    run = make_run()
+    run.taker = make_machine("lab-2")
+    assert run.claim()
+    rows(run).update(heartbeat_at=timezone.now() - LEASE - timedelta(seconds=1))
+    assert again(run).end_abandoned()
+    assert again(run).error.startswith("The worker on lab-2 stopped responding.")
 
 
 @each_leased_kind

@@ -8,6 +8,7 @@ import pytest
 from django.db.models.functions import Now
 
 from tests.world import claimed, make_machine, make_run
+from tuning.actions import sweeping
 from tuning.models import Machine, PoolMember, Run
 from tuning.models.fleet.pool_member import ANSWER, HELD, REST
 from tuning.work.pool.taking_part import claim
@@ -99,3 +100,14 @@ def test_who_does_not_answer_or_has_just_left_is_not_asked_again_for_a_while() -
     assert PoolMember.objects.not_to_be_asked().get() == member
     passed(member, REST + timedelta(seconds=1))
     assert not PoolMember.objects.not_to_be_asked().exists()
+
+
+def test_members_of_a_pool_that_nobody_looks_after_are_lost_in_the_end() -> None:
+    member = invited(make_machine("lab-1"))
+    assert claim(member)
+    assert PoolMember.objects.lose() == 0
+    passed(member, HELD + timedelta(seconds=1))
+    sweeping.sweep()
+    member.refresh_from_db()
+    assert (member.state, member.reason) == ("lost", "Nothing was heard of it.")
+    assert member.left_at

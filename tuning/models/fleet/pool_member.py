@@ -53,6 +53,11 @@ class PoolMemberQuerySet(models.QuerySet["PoolMember"]):
         """Those whose machine has died without a word."""
         return self.filter(state__in=PoolMember.ACTIVE, heartbeat_at__lt=Now() - HELD)
 
+    def lose(self) -> int:
+        """Those that have expired are lost: nobody else may be left to say so. Returns how many."""
+        lost = {"state": PoolMember.State.LOST, "left_at": Now(), "reason": "Nothing was heard of it."}
+        return self.expired().update(**lost)
+
     def unanswered(self) -> PoolMemberQuerySet:
         """Invitations that nobody accepted in time."""
         return self.filter(state=PoolMember.State.INVITED, invited_at__lt=Now() - ANSWER)
@@ -133,9 +138,7 @@ class PoolMember(models.Model):
 
     def join(self) -> bool:
         """Take the device. Call it within `deciding`, after making sure that it is free."""
-        PoolMember.objects.expired().filter(machine=self.machine, device=self.device).update(
-            state=self.State.LOST, left_at=Now(), reason="Nothing was heard of it."
-        )
+        PoolMember.objects.filter(machine=self.machine, device=self.device).lose()
         fresh = {"lease": uuid.uuid4().hex, "heartbeat_at": Now(), "joined_at": Now()}
         return self.move(self.State.INVITED, to=self.State.CHECKING, **fresh)
 

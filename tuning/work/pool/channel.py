@@ -35,9 +35,17 @@ class Joined(msgspec.Struct, tag="joined", frozen=True):
 
 
 class Alive(msgspec.Struct, tag="alive", frozen=True):
-    """The member is alive."""
+    """The member is alive, and so it stands there. Whatever else was said may be lost, if Redis is: this is how it shows."""
 
     member: int
+    joined: Joined | None = None
+    """What it said when it could measure; None before. The following holds from then on."""
+    takes: bool = False
+    """Whether it was told to take candidates."""
+    held: bool = False
+    """Whether it was told to begin nothing."""
+    in_hand: list[str] = []
+    """The candidates and probes that it has and hasn't answered."""
 
 
 class Taken(msgspec.Struct, tag="taken", frozen=True):

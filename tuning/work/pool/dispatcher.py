@@ -60,6 +60,8 @@ class Member:
     """The probes that it answered, with times or an error."""
     checks: int = 0
     """How often it was compared."""
+    missing: set[str] = field(default_factory=set)
+    """The candidates and probes that it should have and didn't know of when it last told."""
     differs: float | None = None
     noise: float | None = None
 
@@ -117,6 +119,8 @@ class Dispatcher:
         if isinstance(said, Joined):
             self._joined(said)
             return
+        if isinstance(said, Alive) and said.joined and said.member not in self.members:
+            self._joined(said.joined)
         member = self.members.get(said.member)
         if isinstance(said, Answer) and isinstance(said.of, Measured):
             self._measured(member, said.of)  # It counts, whoever comes first.
@@ -127,7 +131,9 @@ class Dispatcher:
             self._outside.tell(member.key, End())
 
     def _heard_from(self, member: Member, said: Said) -> None:
-        if isinstance(said, Taken):
+        if isinstance(said, Alive) and said.joined:
+            self._repeat(member, said)
+        elif isinstance(said, Taken):
             self._taken(member, said.id)
         elif isinstance(said, Answer) and isinstance(said.of, Probed):
             self._probed(member, said.of)
@@ -165,8 +171,8 @@ class Dispatcher:
             self._outside.tell(member.key, Hold(held=True))
         if self._reference is None:
             self._admit_first(member)
-        elif self._probes:
-            self._outside.tell(member.key, *self._probes)
+        elif probes := self._asked_of(member):
+            self._outside.tell(member.key, *probes)
 
     def _admit_first(self, member: Member) -> None:
         """There is nobody to compare it with."""
@@ -199,6 +205,28 @@ class Dispatcher:
         if wanted != self._slots:
             self._slots = wanted
             self._outside.slots(wanted)
+
+    def _repeat(self, member: Member, said: Alive) -> None:
+        """Say and send again what was lost on the way."""
+        if member.state == "measuring" and not said.takes:
+            self._outside.tell(member.key, Go())
+        if member.key == self.home and said.held != self._held:
+            self._outside.tell(member.key, Hold(self._held))
+        asked = {
+            probe.candidate.id: probe for probe in self._asked_of(member) if probe.candidate.id not in member.answered
+        }
+        missing = (member.holds | asked.keys()) - set(said.in_hand)
+        lost = missing & member.missing  # What is missing for the first time may just be on its way.
+        member.missing = missing - lost
+        member.holds -= lost
+        self._send_again([self._out[one] for one in lost if one in self._out])
+        if again := [probe for one, probe in asked.items() if one in lost]:
+            self._outside.tell(member.key, *again)
+
+    def _asked_of(self, member: Member) -> Sequence[Probe]:
+        """The probes that it was to measure."""
+        is_compared = member is self._reference or member.state == "checking"
+        return self._probes if is_compared and len(self._probes) == PROBES else ()
 
     # --- candidates
 

@@ -208,7 +208,7 @@ class RunPool:
             except RedisError as error:
                 if not cut_off:
                     logger.warning("Pool %s waits for Redis: %s", self._pool, error)
-                cut_off = True
+                cut_off, opened = True, -ALIVE_S  # Redis may come back empty.
                 self._closed.wait(RETRY_S)
                 continue
             with self._lock:

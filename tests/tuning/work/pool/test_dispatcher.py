@@ -256,3 +256,46 @@ def test_the_machine_of_the_search_waits_while_it_searches(world: World) -> None
     world.pool.searching(on=False)
     assert [told for told in world.told[1] if isinstance(told, Hold)] == [Hold(held=True), Hold(held=False)]
     assert 2 not in world.told
+
+
+def stands(world: World, member: int, *, takes: bool = True, held: bool = False, in_hand: Sequence[str] = ()) -> None:
+    """It says twice in a row how it stands."""
+    for _ in range(2):
+        world.pool.heard(Alive(member, Joined(member, f"lab-{member}", 3), takes, held, list(in_hand)))
+
+
+def test_an_answer_that_got_lost_is_missed_and_its_candidate_sent_again(world: World) -> None:
+    world.checked(1)
+    kept, lost = world.hand_out(2)
+    assert [world.take(1), world.take(1)] == [kept, lost]
+    stands(world, 1, in_hand=[kept])
+    assert world.queue == [lost]
+    stands(world, 1, in_hand=[kept])
+    assert world.queue == [lost], "it is missed once"
+    assert world.take(1) == lost
+    world.measure(1, lost)
+    assert world.answers[-1] == lost
+
+
+def test_what_a_machine_was_told_in_vain_is_told_again(world: World) -> None:
+    world.pool.home = 1
+    world.checked(1, 2)
+    world.pool.searching(on=True)
+    world.join(3)
+    for told in world.told.values():
+        del told[:]
+    stands(world, 1, takes=False)
+    assert world.told[1] == [Go(), Hold(held=True)] * 2
+    stands(world, 3, takes=False)
+    assert [probe.candidate.id for probe in world.told[3]] == world.answers[:PROBES]
+    world.told[3].clear()
+    stands(world, 3, takes=False, in_hand=world.answers[:PROBES])
+    assert world.told[3] == [], "it has them now"
+
+
+def test_a_machine_whose_first_word_got_lost_is_a_member_all_the_same(world: World) -> None:
+    world.pool.heard(Alive(1))
+    assert world.pool.members == {}, "it can't measure yet"
+    stands(world, 1, takes=False)
+    assert world.state(1) == "measuring"
+    assert world.wanted == [3]
