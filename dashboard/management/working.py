@@ -49,12 +49,12 @@ class Workers:
         """Restart those that crashed, and say so; have those work that the machine's state allows.
 
         While it is drained, only the devices' workers go on, with what they have in hand: they take nothing by themselves.
-        While something about it doesn't fit, none does.
+        So it is while its disk is full. While something about it doesn't fit, none does.
         """
         wanted = {**self._tuning, **self._helping}
-        if machine is not None and machine.trouble:
+        if machine is not None and machine.trouble and not machine.is_full:
             wanted = {}
-        elif machine is not None and machine.is_draining:
+        elif machine is not None and (machine.is_draining or machine.is_full):
             wanted = self._tuning
         self._end(self._working - wanted.keys())
         self._run({name: child for name, child in wanted.items() if name not in self._working})

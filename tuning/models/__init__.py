@@ -9,6 +9,7 @@ from .delivery import Delivery
 from .elsewhere import Stream, StreamDict, StreamSession, Watch
 from .extraction import ExtractedTask, Extraction
 from .fleet import (
+    FULL,
     LOST,
     Fleet,
     Kind,
@@ -56,6 +57,7 @@ from .trial import MAX_NUMBER, Trial, TrialError, TrialQuerySet, TrialRow, level
 
 __all__ = (
     "EVER",
+    "FULL",
     "KEEP_BEST",
     "LEASE",
     "LONGEST_NAME",

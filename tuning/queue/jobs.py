@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from django.conf import settings
 from django.db.models import QuerySet
 from kombu.exceptions import OperationalError as BrokerError
 from redis.exceptions import RedisError
 
 from tuning.host.devices import is_remote
 from tuning.host.machine import identity
+from tuning.host.machine.load import disk_free
 from tuning.host.reachable import DATABASE_OUTAGE
-from tuning.models import Compilation, Delivery, Extraction, Import, Machine, PoolMember, Queued, Run
+from tuning.models import FULL, Compilation, Delivery, Extraction, Import, Machine, PoolMember, Queued, Run
 from tuning.notify import webhooks
 from tuning.notify.announce import announce_status
 from tuning.work import importing
@@ -45,7 +47,8 @@ def take_part(member_id: int) -> None:
     """Measure for a run that has invited this machine, unless something else has come between."""
     with _quietly("PoolMember", member_id):
         found = PoolMember.objects.select_related("machine").filter(pk=member_id, state=PoolMember.State.INVITED)
-        if (member := found.first()) is not None and taking_part.claim(member):
+        member = found.first()
+        if member is not None and _may_take(member.machine) and taking_part.claim(member):
             logger.info("%s: %s.", member, taking_part.take_part(member, shutdown))
             serve(member.device)
 
@@ -183,7 +186,7 @@ def _next(device: str) -> tuple[Run | Compilation | None, bool]:
 
 def _waiting(device: str, machine: Machine | None) -> Run | Compilation | None:
     """Whose turn it is: a proof, which takes a minute or two, if it was queued before the run whose turn it is."""
-    if machine is not None and (machine.is_draining or machine.trouble):
+    if machine is not None and not _may_take(machine):
         return None
     run = Run.objects.next_for(device, machine)
     proofs = Compilation.objects.shown().waiting_for(device, machine)
@@ -191,6 +194,11 @@ def _waiting(device: str, machine: Machine | None) -> Run | Compilation | None:
     if run is None or proof is None:
         return run or proof
     return proof if proof.queued_at < run.queued_at else run
+
+
+def _may_take(machine: Machine) -> bool:
+    """The site learns of a full disk seconds later, and until then one run after the other would fail here."""
+    return not (machine.is_draining or machine.trouble or disk_free(settings.VAR) < FULL)
 
 
 def _this_machine() -> Machine | None:

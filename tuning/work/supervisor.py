@@ -25,7 +25,7 @@ from tuning.engines.wire.protocol import (
     TrialMeasured,
 )
 from tuning.host import devices, interpreters
-from tuning.host.reachable import DATABASE_OUTAGE
+from tuning.host.reachable import DATABASE_OUTAGE, is_disk_full
 from tuning.models import Machine, PoolMember, Run, Tally
 from tuning.notify.announce import announce, announce_status
 from tuning.storage import Moved, store
@@ -130,7 +130,8 @@ class _Supervision:
                 exit_status = None if trouble or self._overdue() else engine.wait(STOP_GRACE_S)
             self._store_console(last=True)
         except OSError as error:
-            return Run.Status.FAILED, f"The engine could not be started: {error}."
+            what = "The disk is full" if is_disk_full(error) else "The engine could not be started"
+            return Run.Status.FAILED, f"{what}: {error}."
         except (devices.NotAllowed, interpreters.NoInterpreter) as error:
             return Run.Status.FAILED, str(error)
         return (Run.Status.FAILED, trouble) if trouble else self._verdict(exit_status)
@@ -320,10 +321,16 @@ class _Supervision:
             return Run.Status.INTERRUPTED, "The worker was shut down. Resume the run to continue where it stopped."
         return Run.Status.FAILED, death_notice(run, exit_status)
 
+    def _has_peers(self) -> bool:
+        """Whether it matters which machine tuned."""
+        return self.run.machine_id is not None and Machine.objects.exclude(pk=self.run.machine_id).exists()
+
     def _end(self, status: str, error: str | None) -> str | None:
         """Store the end; return the status, or None if the run was extended at the last moment and goes on."""
         reason = self.last.reason if isinstance(self.last, Finished) else None
         told = dict(zip(("trials_budget", "time_limit_s"), self.told, strict=True)) if reason else {}
+        if status == Run.Status.FAILED and self._patiently(self._has_peers):
+            error = f"On {self.recorder.run.machine_name}: {error}"
         values = {"error": error, "finish_reason": reason, "elapsed_s": self._elapsed_s()}
         ended = self._patiently(lambda: self.run.finish(to=status, where=told, **values))
         if not ended and self._patiently(self._was_extended):

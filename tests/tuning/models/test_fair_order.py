@@ -173,6 +173,8 @@ def test_a_run_says_what_it_waits_for() -> None:
     assert said[for_gone.pk].startswith("waits until lab-1 is back: it was lost 5\u00a0min")
     assert said[for_drained.pk] == "waits until lab-2 takes work again: it is being drained"
     assert said[for_misfit.pk] == "waits until lab-3 fits the site: It has tuneboard 0.1, and the site has 0.2."
+    Machine.objects.filter(pk=misfit.pk).update(trouble="Its disk is full.", load={"disk_free": 0})
+    assert places()[for_misfit.pk][1] == "waits until lab-3 has space again: Its disk is full."
     run = Run.objects.get(pk=for_drained.pk)
     assert run.to_dict(tasks=[])["words"]["phase"] == f"queued: {said[run.pk]}"
 

@@ -15,7 +15,7 @@ from tests.world import claimed, extracted, make_compilation, make_machine, make
 from tuning.actions.machines import steering
 from tuning.engines.wire.protocol import VERSION, Finished, Hello
 from tuning.host.machine import identity
-from tuning.models import LEASE, Machine, Needs, Run
+from tuning.models import FULL, LEASE, Machine, Needs, PoolMember, Run
 from tuning.queue import jobs
 from tuning.queue.celery import full_name, queue_of
 from tuning.work.recorder import Recorder
@@ -110,6 +110,17 @@ def test_a_machine_that_may_not_takes_nothing(here: Machine, why: dict[str, str]
     jobs.tune(run.pk)
     run.refresh_from_db()
     assert run.status == "queued"
+
+
+def test_a_machine_with_a_full_disk_takes_nothing(here: Machine, monkeypatch: pytest.MonkeyPatch, play: Play) -> None:
+    play(*ONE_TRIAL)
+    monkeypatch.setattr(jobs, "disk_free", lambda _: FULL - 1)
+    run, member = make_run(trials_budget=1), PoolMember.objects.create(run=make_run(), machine=here, device="cpu")
+    jobs.tune(run.pk)
+    jobs.take_part(member.pk)
+    run.refresh_from_db()
+    member.refresh_from_db()
+    assert (run.status, member.state) == ("queued", "invited")
 
 
 def drained_while_tuning(here: Machine, run: Run, play: Play, monkeypatch: pytest.MonkeyPatch) -> Run:

@@ -15,7 +15,7 @@ from tuning.host import targets
 from tuning.host.machine import identity
 from tuning.host.machine.load import Sampler
 from tuning.host.reachable import one_line
-from tuning.models import LOST, Machine, Run
+from tuning.models import FULL, LOST, Machine, Run
 from tuning.models.fleet import SHARED
 from tuning.validation import Busy, Invalid
 
@@ -125,9 +125,9 @@ class Presence:
 
 
 def judge(ours: dict[str, str]) -> None:
-    """Let machines wait whose versions aren't the site's, and go on when they are."""
+    """Let machines wait whose versions aren't the site's or whose disk is full, and go on when that is over."""
     for machine in Machine.objects.all():
-        trouble = differing(ours, machine.versions)
+        trouble = differing(ours, machine.versions) or _crowded(machine)
         if trouble != machine.trouble:
             Machine.objects.filter(pk=machine.pk).update(trouble=trouble)
 
@@ -145,6 +145,16 @@ def differing(ours: dict[str, str], theirs: dict[str, str]) -> str:
     ]
     return (
         f"It has {'; '.join(wrong)}. Install the site's version of Tuneboard there, with what it pins." if wrong else ""
+    )
+
+
+def _crowded(machine: Machine) -> str:
+    """What a machine must do that has no space left; empty if it has."""
+    if not machine.is_full:
+        return ""
+    free = machine.load["disk_free"] >> 20
+    return (
+        f"Its disk is full: {free} MiB are free in its TUNEBOARD_VAR, and it needs {FULL >> 20}. Free some space there."
     )
 
 

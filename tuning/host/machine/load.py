@@ -63,6 +63,11 @@ class Sampler:
         return round(ours / (now - last[0]), 2), round(others / (now - last[0]), 2)
 
 
+def disk_free(folder: Path) -> int:
+    """Bytes that may be written there."""
+    return int(psutil.disk_usage(str(folder)).free)
+
+
 def _worked() -> float:
     """CPU seconds that all cores together have worked."""
     times = psutil.cpu_times()

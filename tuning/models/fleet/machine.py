@@ -20,6 +20,10 @@ DISTURBED = 0.25
 """The share of a machine's processors that others' processes may use before what is measured there isn't trusted any more."""
 
 
+FULL = 64 << 20
+"""A machine with fewer bytes free in its data folder takes nothing: its runs would fail, one after the other."""
+
+
 class MachineQuerySet(models.QuerySet["Machine"]):
     def disturbed(self) -> frozenset[str]:
         """Names of the machines that were heard of lately and that others' processes use too much for measurements."""
@@ -117,6 +121,11 @@ class Machine(models.Model):
         return self.draining_at is not None
 
     @property
+    def is_full(self) -> bool:
+        """Whether its disk is, by its load."""
+        return is_full(self.load)
+
+    @property
     def is_busy(self) -> bool:
         """Whether a run is tuned or measured there, or a library is proven."""
         if self.busy is None:
@@ -159,6 +168,12 @@ def disturbs(load: Mapping[str, Any]) -> bool:
     """Whether, by its load, others' processes use so much of a machine that what is measured there is noisy."""
     others, cpus = load.get("others_cores"), load.get("cpus")
     return others is not None and cpus is not None and bool(others > DISTURBED * cpus)
+
+
+def is_full(load: Mapping[str, Any]) -> bool:
+    """Whether, by its load, there is too little space on a machine's disk."""
+    free = load.get("disk_free")
+    return free is not None and bool(free < FULL)
 
 
 def tuned_by(versions: dict[str, str]) -> dict[str, str]:

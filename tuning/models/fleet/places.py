@@ -153,6 +153,8 @@ def _trouble(fleet: Fleet, candidates: frozenset[int]) -> str | None:
 
 def _reason(row: Any) -> str:
     """What must happen so that the machine takes work again."""
+    if row.trouble and row.is_full and row.silent <= LOST:
+        return f"{row.name} has space again: {row.trouble}"
     if row.trouble and row.silent <= LOST:
         return f"{row.name} fits the site: {row.trouble}"
     if row.silent > LOST:

@@ -17,7 +17,7 @@ from tuning.actions.machines import registering
 from tuning.actions.machines.registering import NameTaken, Presence, describe, here, judge, register
 from tuning.host import targets
 from tuning.host.machine import identity
-from tuning.models import LOST, Beat, Machine, Needs, Run
+from tuning.models import FULL, LOST, Beat, Machine, Needs, Run
 from tuning.validation import Invalid
 from tuning.version import VERSION
 
@@ -236,6 +236,20 @@ def test_another_python_fits() -> None:
     machine.refresh_from_db()
     assert machine.trouble == ""
     assert "apache-tvm is missing, and the site has 0.27.0" in registering.differing(SITE, {"tuneboard": "0.2.0"})
+
+
+def test_a_machine_with_a_full_disk_waits_until_there_is_space() -> None:
+    machine = make_machine("lab-1", versions=SITE, load={"disk_free": FULL - 1})
+    judge(SITE)
+    machine.refresh_from_db()
+    assert machine.state == "waiting"
+    assert machine.trouble == (
+        "Its disk is full: 63 MiB are free in its TUNEBOARD_VAR, and it needs 64. Free some space there."
+    )
+    assert not Machine.objects.taking_work().exists()
+    Machine.objects.filter(pk=machine.pk).update(load={"disk_free": FULL})
+    judge(SITE)
+    assert list(Machine.objects.taking_work()) == [machine]
 
 
 def test_a_busy_machine_is_tuning() -> None:
