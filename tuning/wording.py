@@ -15,8 +15,13 @@ MOST_FIELDS, LONGEST_FIELD = 3, 40
 
 def numbered(keys: Sequence[int]) -> str:
     """`run 3`, or `runs 1, 2 and 3`; at least one."""
-    *others, last = map(str, keys)
-    return f"runs {', '.join(others)} and {last}" if others else f"run {last}"
+    return f"runs {listed(keys)}" if len(keys) > 1 else f"run {keys[0]}"
+
+
+def listed(things: Sequence[object]) -> str:
+    """`1`, or `1, 2 and 3`; at least one."""
+    *others, last = map(str, things)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 ERROR_KINDS = {

@@ -98,6 +98,10 @@ class TrialQuery(Query):
     )
     min: float | None = Field(None, ge=0, allow_inf_nan=False, description="Minimum latency in seconds.")
     max: float | None = Field(None, ge=0, allow_inf_nan=False, description="Maximum latency in seconds.")
+    noisy: bool | None = Field(
+        None,
+        description="Only trials that were measured while others' processes used more than a quarter of the machine, or only the others.",
+    )
     machine: str = Field(
         "", max_length=63, pattern=NO_NUL, description="Only trials that the machine of this name measured."
     )

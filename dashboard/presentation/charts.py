@@ -34,6 +34,9 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 FAILED_HEIGHT = 0.02
 """Height of failed trials in the plot, from 0 to 1; the same in task.js and trials.js."""
 
+NOISE = "<br>noisy: others used the machine"
+"""What the hover of a noisy trial says besides."""
+
 LATENCY = "Latency"
 """Title of an axis."""
 BETWEEN_DECADES = {
@@ -44,9 +47,9 @@ BETWEEN_DECADES = {
 }
 """Labels of a logarithmic axis. Plotly's own lack the suffix and are crowded."""
 
-TrialRow = tuple[int, float | None, float | None, bool, bool]
-"""A trial's number, seconds since the run began (None if not recorded), latency in seconds, whether it was measured only shortly, and whether it
-was its task's best when measured. If trials are thinned, improvements are still complete."""
+TrialRow = tuple[int, float | None, float | None, bool, bool, bool]
+"""A trial's number, seconds since the run began (None if not recorded), latency in seconds, whether it was measured only shortly, whether it
+was its task's best when measured, and whether it is noisy. If trials are thinned, improvements are still complete."""
 
 Point = tuple[int, float | None]
 """A trial's number and its seconds since the run began; None if they aren't recorded."""
@@ -131,19 +134,26 @@ def told(run: Run, figure: FigureDict) -> FigureDict:
 def task_figure(task: Task, rows: Iterable[TrialRow], end: Point) -> FigureDict:
     """One task's trials, short measurements, failures, and best so far; `rows` sorted by number."""
     rows = list(rows)
-    valid = [(number, at, latency, short) for number, at, latency, short, _ in rows if latency is not None]
+    valid = [(number, at, latency, short) for number, at, latency, short, *_ in rows if latency is not None]
     full, brief = ([row[:3] for row in valid if row[3] is short] for short in (False, True))
-    failed = [(number, at, FAILED_HEIGHT) for number, at, latency, _, _ in rows if latency is None]
-    best = [(number, at, latency) for number, at, latency, _, improved in rows if improved and latency is not None]
-    dots = {"mode": "markers", "marker": {"size": 5}, "hovertemplate": _hover("latency")}
+    failed = [(number, at, FAILED_HEIGHT) for number, at, latency, *_ in rows if latency is None]
+    best = [(number, at, latency) for number, at, latency, _, improved, _ in rows if improved and latency is not None]
+    noisy = [(number, at, latency) for number, at, latency, *_, is_noisy in rows if is_noisy and latency is not None]
+    dots = {"mode": "markers", "marker": {"size": 5}, "hovertemplate": _hover("latency", more=True)}
     rings = {"mode": "markers", "marker": {"size": 5, "symbol": "circle-open"}}
-    rings["hovertemplate"] = _hover("latency, of a short measurement")
+    rings["hovertemplate"] = _hover("latency, of a short measurement", more=True)
+    texts = {number: NOISE for number, *_ in noisy}
     return {
         "data": [
-            {**_trace("trials", full, {"role": "trials"}), **dots},
-            {**_trace("cut short", brief, {"role": "short"}), **rings},
-            _failed(failed),
-            {**steps("best so far", best, end, {"task": task.index}), "hovertemplate": _hover("best")},
+            {**_trace("trials", full, {"role": "trials"}), **dots, "text": [texts.get(row[0], "") for row in full]},
+            {
+                **_trace("cut short", brief, {"role": "short"}),
+                **rings,
+                "text": [texts.get(row[0], "") for row in brief],
+            },
+            {**_failed(failed), "text": []},
+            {**_noisy(noisy), "text": []},
+            {**steps("best so far", best, end, {"task": task.index}), "hovertemplate": _hover("best"), "text": []},
         ],
         "layout": _trials_layout(),
     }
@@ -156,7 +166,7 @@ def scatter_figure(tasks: Sequence[Task]) -> FigureDict:
             **_trace(_legend(task.index, task.name), [], {"task": task.index}),
             "mode": "markers",
             "marker": {"size": 5, "opacity": 0.75, "symbol": SYMBOLS[task.index // SERIES % len(SYMBOLS)]},
-            "hovertemplate": _hover("latency").replace("<extra>", "%{text}<extra>"),
+            "hovertemplate": _hover("latency", more=True),
             "text": [],
         }
         for task in tasks
@@ -164,7 +174,7 @@ def scatter_figure(tasks: Sequence[Task]) -> FigureDict:
     ring: dict[str, Any] = {"mode": "markers", "hoverinfo": "skip", "hovertemplate": _hover("latency")}
     ring["marker"] = {"size": 14, "symbol": "circle-open"}
     picked = {**_trace("looked at", [], {"role": "picked"}), **ring}
-    return {"data": [*dots, _failed([]), picked], "layout": _trials_layout()}
+    return {"data": [*dots, _failed([]), _noisy([]), picked], "layout": _trials_layout()}
 
 
 def foremost(tasks: Sequence[Task]) -> list[int] | None:
@@ -180,6 +190,12 @@ def _failed(points: Sequence[Value]) -> dict[str, Any]:
     crosses = {"mode": "markers", "yaxis": "y2", "marker": {"size": 6, "symbol": "x-thin"}}
     crosses["hovertemplate"] = "failed<br>trial %{x} · %{customdata:.1f} s<extra></extra>"
     return {**_trace("failed", points, {"role": "failed"}), **crosses}
+
+
+def _noisy(points: Sequence[Value]) -> dict[str, Any]:
+    """Rings around the points of noisy trials."""
+    rings = {"mode": "markers", "marker": {"size": 10, "symbol": "circle-open", "opacity": 0.6}, "hoverinfo": "skip"}
+    return {**_trace("noisy", points, {"role": "noisy"}), **rings, "hovertemplate": _hover("latency")}
 
 
 def _trials_layout() -> dict[str, Any]:
@@ -328,8 +344,10 @@ def _legend(index: int, name: str) -> str:
     return f"{index} {short}"
 
 
-def _hover(what: str) -> str:
-    return f"{what} %{{y:.4s}}s<br>trial %{{x}} · %{{customdata:.1f}} s<extra>%{{fullData.name}}</extra>"
+def _hover(what: str, *, more: bool = False) -> str:
+    """`more`: each point has a text of its own, which may be empty."""
+    text = "%{text}" if more else ""
+    return f"{what} %{{y:.4s}}s<br>trial %{{x}} · %{{customdata:.1f}} s{text}<extra>%{{fullData.name}}</extra>"
 
 
 def layout_of(title: str, values: str, *, log: bool, kind: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ CONSTANTS = {
     "colors": charts.SERIES,
     "recentTrials": charts.RECENT,
     "failedHeight": charts.FAILED_HEIGHT,
+    "noise": charts.NOISE,
 }
 
 

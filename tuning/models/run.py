@@ -41,7 +41,7 @@ from .imported import Import
 from .lifecycle import LEASE, Leased, LeasedQuerySet, deciding, drawn_lease, not_within
 from .network import Network, fingerprint
 from .project import Project, seen_by
-from .sentences import EARLY, words
+from .sentences import EARLY, disturbance, words
 from .shapes import Alert, RunDict, RunFacts, WrittenDict, iso, username
 
 KEPT = Q(deleted_at__isnull=True)
@@ -293,6 +293,10 @@ class Run(Leased):
     """Seconds of tuning after which the run ends. Like the budget, it can be extended."""
     trials_done = models.PositiveIntegerField(default=0)
     trials_failed = models.PositiveIntegerField(default=0)
+    trials_noisy = models.PositiveIntegerField(default=0, db_default=0)
+    """Trials that were measured while others used too much of the machine."""
+    disturbed = models.JSONField(default=list, db_default=Value([], models.JSONField()))
+    """Names of the machines that measure it and of which others use too much at the moment, while it is live."""
     tasks_total = models.PositiveIntegerField(default=0)
     tasks_chosen = models.PositiveIntegerField(default=0)
     """How many of the tasks are tuned; the estimate covers these."""
@@ -536,11 +540,11 @@ class Run(Leased):
             yield Run.objects.device_is_free(self.device, self.taker)
 
     def _on_claim(self) -> dict[str, Any]:
-        fresh = {"finished_at": None, "finish_reason": None, "phase": "loading", "phase_task": None}
+        fresh: dict[str, Any] = {"finished_at": None, "finish_reason": None, "phase": "loading", "phase_task": None}
         return {**super()._on_claim(), "started_at": self.started_at or Now(), "machine": self.taker, **fresh}
 
     def _on_end(self) -> dict[str, Any]:
-        return {**super()._on_end(), "phase": None, "phase_task": None}
+        return {**super()._on_end(), "phase": None, "phase_task": None, "disturbed": []}
 
     def _on_requeue(self) -> dict[str, Any]:
         return {**super()._on_requeue(), "queued_at": Now(), "finish_reason": None}
@@ -565,12 +569,15 @@ class Run(Leased):
         return self.move(*self.ENDED, to=self.Status.STOPPING if stopping else self.Status.RUNNING, **fresh)
 
     def alerts(self, tasks: Iterable[TunedTask]) -> list[Alert]:
-        """What users should know of the run's tasks now."""
+        """What users should know now of the run's machines and tasks."""
         tasks = list(tasks)
         everyone_had_a_turn = all(task.trials for task in tasks if task.chosen)
         again = self.is_ours and self.status not in self.ENDED
         told = (task.alert(everyone_had_a_turn=everyone_had_a_turn, tried_again=again) for task in tasks)
-        return [alert for alert in told if alert]
+        found = [alert for alert in told if alert]
+        if self.is_live and self.disturbed:
+            found.insert(0, {"kind": "disturbed", "task": None, "message": disturbance(self.disturbed)})
+        return found
 
     @property
     def early(self) -> str:
@@ -604,6 +611,7 @@ class Run(Leased):
             "time_limit_s": self.time_limit_s,
             "trials_done": self.trials_done,
             "trials_failed": self.trials_failed,
+            "trials_noisy": self.trials_noisy,
             "tasks_total": self.tasks_total,
             "tasks_chosen": self.tasks_chosen,
             "tasks_measured": self.tasks_measured,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tuning import wording
 
 from .shapes import RunFacts, RunWords
@@ -25,12 +27,23 @@ STOPPING = {
     "watched": "no longer watched",
     "streamed": "stopping after the batch that its script measures",
 }
+MOST_NAMED = 6
+"""Most machines that an alert names."""
 READING = {"imported": "reading its log", "watched": "reading its file"}
 
 
 def words(run: RunFacts) -> RunWords:
     """What pages say about the run."""
-    return {"phase": _phase(run), "coverage": _coverage(run), "warm_start": _warm_start(run)}
+    return {"phase": _phase(run), "coverage": _coverage(run), "warm_start": _warm_start(run), "noisy": _noisy(run)}
+
+
+def disturbance(machines: Sequence[str]) -> str:
+    """An alert that others use too much of these machines, one at least."""
+    whose = f"{len(machines):,} machines" if len(machines) > MOST_NAMED else wording.listed(machines)
+    return (
+        f"Other processes use more than a quarter of the processors of {whose}. What is measured there now is noisy: end them, "
+        "or drain the machine until they have ended."
+    )
 
 
 def _phase(run: RunFacts) -> str:
@@ -75,6 +88,13 @@ def _coverage(run: RunFacts) -> str:
         return f"{measured:,} of {total:,} tasks measured" + ("; their weights aren't recorded" if unknown else "")
     rest = "" if measured == chosen else f", {measured:,} measured"
     return f"estimate of the chosen {chosen:,} of {total:,} tasks{rest}"
+
+
+def _noisy(run: RunFacts) -> str:
+    """Of a run on many machines, others need have used only the one that measured the trial."""
+    count = run["trials_noisy"]
+    was = "trial was" if count == 1 else "trials were"
+    return f"{count:,} {was} measured while others used the machine" if count else ""
 
 
 def _warm_start(run: RunFacts) -> str:

@@ -112,6 +112,8 @@ class RunFacts(TypedDict):
     time_limit_s: float | None
     trials_done: int
     trials_failed: int
+    trials_noisy: int
+    """Those that were measured while others' processes used more than a quarter of the machine."""
     tasks_total: int
     tasks_chosen: int
     tasks_measured: int
@@ -141,12 +143,13 @@ class RunFacts(TypedDict):
 class RunWords(TypedDict):
     """What pages say about a run, as plain text; empty where there is nothing to say.
 
-    What it is doing or why it ended, which tasks its estimate covers, and which records it began with.
+    What it is doing or why it ended, which tasks its estimate covers, which records it began with, and how many trials are noisy.
     """
 
     phase: str
     coverage: str
     warm_start: str
+    noisy: str
 
 
 class RunDict(RunFacts):

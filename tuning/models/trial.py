@@ -146,6 +146,12 @@ class TrialQuerySet(models.QuerySet["Trial"]):
             return None
         return self.filter(number__in=found.order_by().values("number"))
 
+    def among_noisy(self, run: Run) -> TrialQuerySet:
+        """Those of the run's noisy trials, which are found by number and then sorted in any order if they are few."""
+        if run.trials_noisy > FEW:
+            return self.filter(noisy=True)
+        return self.filter(number__in=run.trials.filter(noisy=True).order_by().values("number"))
+
     def passing(self, least: float | None, most: float | None) -> TrialQuerySet:
         """Valid trials in this range, checked one by one while reading in another order.
 
@@ -253,6 +259,7 @@ class Trial(models.Model):
             models.Index(fields=("run", "number"), condition=FAILED, name="trial_failures"),
             models.Index(fields=("task", "number"), condition=FAILED, name="trial_failures_of_task"),
             models.Index(fields=("run", "latency_s"), condition=Q(improved=True), name="trial_improved_latencies"),
+            models.Index(fields=("run", "number"), condition=Q(noisy=True), name="trial_noisy"),
             models.Index(fields=("error",), condition=Q(error__isnull=False), name="trial_errors"),
         )
 

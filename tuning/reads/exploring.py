@@ -24,6 +24,7 @@ class TrialFilter:
     task: int | None = None
     failed: bool | None = None
     improved: bool | None = None
+    noisy: bool | None = None
     min: float | None = None
     max: float | None = None
     machine: str = ""
@@ -56,6 +57,8 @@ class TrialFilter:
             raise Invalid({"failed": NO_LATENCY + " Leave out min and max, and order by number."})
         if self.failed and self.improved:
             raise Invalid({"improved": "A failed trial is never an improvement."})
+        if self.failed and self.noisy:
+            raise Invalid({"noisy": "A failed trial is never noisy."})
         if self.min is not None and self.max is not None and self.min > self.max:
             raise Invalid({"max": "Must be at least min."})
         if self.after and (self.by_latency or self.by_task):
@@ -68,6 +71,8 @@ def trials(run: Run, wanted: TrialFilter) -> TrialQuerySet:
     """The matching trials, not sorted yet. Raises `Invalid` that names the parameter at fault."""
     wanted.check()
     found = _indexed(run, wanted)
+    if wanted.noisy is not None:
+        found = found.among_noisy(run) if wanted.noisy else found.filter(noisy=False)
     # Without an index, which each trial of each run would pay for. To find the few trials of a machine among a million takes a second.
     return found.filter(machine=_machine_key(run, wanted.machine)) if wanted.machine else found
 

@@ -58,7 +58,7 @@ class ScatterDict(TypedDict):
 
     `last` is the run's last trial. The window has `total` trials; if that isn't `exact`, it was estimated from a sample.
     `shown` of them are here: the improvements of each task, or else its fastest trial, failed ones, and one in `step` of the rest.
-    `machine` is empty unless several machines measured the run.
+    `machine` is empty unless several machines measured the run, `noisy` unless some of its trials are noisy.
     """
 
     run: int
@@ -73,6 +73,7 @@ class ScatterDict(TypedDict):
     error: list[str | None]
     at_s: list[float | None]
     machine: list[str | None]
+    noisy: list[bool]
 
 
 class Row(NamedTuple):
@@ -84,6 +85,7 @@ class Row(NamedTuple):
     error_kind: str | None
     at_s: float | None
     machine_id: int | None
+    noisy: bool
 
 
 class Found(NamedTuple):
@@ -119,6 +121,7 @@ def scatter(run: Run, window: Window, points: int = POINTS) -> ScatterDict:
         "error": [row.error_kind for row in rows],
         "at_s": [None if row.at_s is None else round(row.at_s, 3) for row in rows],
         "machine": [machines.get(row.machine_id) for row in rows] if len(machines) > 1 else [],
+        "noisy": [row.noisy for row in rows] if run.trials_noisy else [],
     }
 
 

@@ -50,6 +50,8 @@ logger = logging.getLogger(__name__)
 RUN_FIELDS = (
     "trials_done",
     "trials_failed",
+    "trials_noisy",
+    "disturbed",
     "tasks_total",
     "tasks_chosen",
     "tasks_measured",
@@ -247,6 +249,7 @@ class _Batch:
             machine_id=self._key_of(machine),
         )
         self.trials.append(trial)
+        self.run.trials_noisy += trial.noisy
         if trial.improved and (estimate_s := estimated_latency(self.recorder.tasks.values())) is not None:
             self.estimates.append((trial.number, estimate_s))
         if event.latency_s is None:

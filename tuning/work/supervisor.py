@@ -181,8 +181,7 @@ class _Supervision:
                 )
             if isinstance(event, (Finished, Failed)):
                 self.last = event
-        if events:
-            self._look(events)
+        if self._look(events) or events:
             delta = self._patiently(lambda: self.recorder.record(events))
             self.paced = time.monotonic()
             announce(self.run.pk, delta)
@@ -190,13 +189,18 @@ class _Supervision:
             sent = [event.sent_at for event in events if isinstance(event, TrialMeasured)]
             self.lags += [now - each for each in sent if each is not None]
 
-    def _look(self, events: Sequence[Event]) -> None:
-        """See whether others disturb the machines that measure."""
+    def _look(self, events: Sequence[Event]) -> bool:
+        """See whether others disturb the machines that measure; return whether that has changed."""
         members = {event.machine for event in events if isinstance(event, TrialMeasured) and event.machine}
         if members <= self.measuring and time.monotonic() < self.looked + LOOK_S:
-            return
+            return False
         self.looked, self.measuring = time.monotonic(), self.measuring | members
-        self.recorder.disturbed = self._patiently(Machine.objects.filter(name__in=self.measuring).disturbed)
+        found = self.recorder.disturbed = self._patiently(Machine.objects.filter(name__in=self.measuring).disturbed)
+        if found and self.run.has_pool:
+            found &= self._patiently(self._members)
+        run, before = self.recorder.run, self.recorder.run.disturbed
+        run.disturbed = sorted(found)
+        return bool(run.disturbed != before)
 
     def _answer(self, engine: EngineProcess, events: Sequence[Event]) -> None:
         for event in events:

@@ -59,7 +59,7 @@ def task_figures(request: HttpRequest, pk: int, index: int) -> JsonResponse:
 
 def _trials(task: Task) -> list[charts.TrialRow]:
     """About POINTS trials, including all improvements, by number."""
-    columns = ("number", "at_s", "latency_s", "short", "improved")
+    columns = ("number", "at_s", "latency_s", "short", "improved", "noisy")
     trials = task.run.trials.filter(task=task, number__lte=task.run.trials_done)
     level = max(0, (-(-task.trials // POINTS) - 1).bit_length()) if task.trials else 0
     rows = chain(trials.thinned(level).values_list(*columns), trials.improvements().values_list(*columns))

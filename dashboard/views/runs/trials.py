@@ -24,6 +24,7 @@ ONLY: dict[str, tuple[str, dict[str, bool]]] = {
     "valid": ("Valid", {"failed": False}),
     "improved": ("Improved the best", {"improved": True}),
     "failed": ("Failed", {"failed": True}),
+    "noisy": ("Noisy", {"noisy": True}),
 }
 UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 COLUMNS = (("number", "Trial"), ("task", "Task"), ("latency_s", "Latency"), ("at_s", "Time"))

@@ -356,7 +356,7 @@ function paint(data, { foremost, task: pointed = null }) {
     const grey = place < 0 && task !== pointed;
     const own = color(task === undefined ? `--chart-${role}` : grey ? "--chart-other" : `--series-${(place < 0 ? task : place) % colors}`);
     trace.opacity = pointed === null || task === pointed ? 1 : 0.12;
-    trace.showlegend = !(place < 0) && role !== "picked";
+    trace.showlegend = !(place < 0) && role !== "picked" && (role !== "noisy" || Number.isFinite(trace.y.at(-1)));
     trace.zorder = place < 0 ? 0 : 1;
     if (trace.line) Object.assign(trace.line, { color: own, dash: foremost ? "solid" : dash, width: grey ? 1 : 2 });
     if (trace.marker) trace.marker = { ...trace.marker, color: own, line: { color: own, width: /open|thin/u.test(trace.marker.symbol) ? 1.5 : 0 } };

@@ -1,3 +1,3 @@
 // Constants of the server, from dashboard/templatetags/constants.py.
 
-export const { statuses, errorKinds, colors, recentTrials, failedHeight } = JSON.parse(document.getElementById("constants").textContent);
+export const { statuses, errorKinds, colors, recentTrials, failedHeight, noise } = JSON.parse(document.getElementById("constants").textContent);

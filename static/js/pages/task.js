@@ -1,6 +1,6 @@
 // A task's page: its curve, which grows with the run, and its best records.
 import { Chart, gather } from "../charts/chart.js";
-import { failedHeight } from "../common/constants.js";
+import { failedHeight, noise } from "../common/constants.js";
 import * as downloads from "../run/downloads.js";
 import { LiveRun } from "../live/sockets.js";
 import { role, text } from "../common/dom.js";
@@ -38,7 +38,8 @@ function collect(columns) {
     end = [number, at];
     if (columns.task[row] !== task) return;
     const kind = latency === null ? "failed" : columns.short[row] ? "short" : "trials";
-    gather(waiting, traceOf.get(kind), number, at, latency ?? failedHeight);
+    gather(waiting, traceOf.get(kind), number, at, latency ?? failedHeight, columns.noisy[row] ? noise : "");
+    if (columns.noisy[row]) gather(waiting, traceOf.get("noisy"), number, at, latency);
     if (columns.improved[row]) gather(waiting, traceOf.get("best"), number, at, latency);
     // Deltas leave records out, since traces are long: the server renders their table.
     if (latency !== null) records.ask();

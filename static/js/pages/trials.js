@@ -1,6 +1,6 @@
 // The page of a run's trials: a scatter that shows more detail when zoomed in, and links that refresh table and detail in place.
 import { Chart, gather } from "../charts/chart.js";
-import { failedHeight } from "../common/constants.js";
+import { failedHeight, noise } from "../common/constants.js";
 import { LiveRun } from "../live/sockets.js";
 import { role, text } from "../common/dom.js";
 import { isOngoing } from "../common/status.js";
@@ -134,13 +134,15 @@ function sorted(columns, wanted = () => true, into = new Map()) {
     const index = traceOf.get(latency === null ? "failed" : columns.task[row]);
     if (index === undefined || !wanted(row)) return;
     gather(into, index, number, columns.at_s[row], latency ?? failedHeight, told(columns, row));
+    if (columns.noisy[row]) gather(into, traceOf.get("noisy"), number, columns.at_s[row], latency);
   });
   return into;
 }
 
 /** What else the hover of a trial says. */
 function told(columns, row) {
-  return "several" in article.dataset ? `<br>by ${columns.machine[row] ?? "a machine that isn’t recorded"}` : "";
+  const measurer = "several" in article.dataset ? `<br>by ${columns.machine[row] ?? "a machine that isn’t recorded"}` : "";
+  return columns.noisy[row] ? `${measurer}${noise}` : measurer;
 }
 
 /** Collects new trials of a live run: those in the window, thinned like the others. */

@@ -10,6 +10,7 @@ export function show(run, speed) {
   text("estimate", units.latency(run.estimated_latency_s));
   text("coverage", run.words.coverage);
   text("warm-start", run.words.warm_start);
+  text("noisy", run.words.noisy);
   text("elapsed-of", run.elapsed_s === null ? "not recorded" : run.time_limit_s === null ? "of tuning" : `of at most ${units.duration(run.time_limit_s)}`);
   text("trials-done", units.count(run.trials_done));
   text("trials-budget", units.count(run.trials_budget));

@@ -260,7 +260,7 @@ def test_it_returns_the_scatter_of_a_window(client: Client) -> None:
     columns = get(client, f"runs/{run.pk}/trials")
     same = {name: columns[name] for name in ("number", "task", "latency_s", "error", "at_s", "last")}
     counted = {"run": run.pk, "shown": 5, "total": 5, "exact": True, "step": 1}
-    assert get(client, path) == {**same, **counted, "machine": []}
+    assert get(client, path) == {**same, **counted, "machine": [], "noisy": []}
     assert get(client, path, **{"from": 2, "to": 4})["number"] == [2, 3, 4]
     assert get(client, path, max=2e-3)["number"] == [1, 2, 3]
     assert get(client, path, task=[1])["number"] == [2, 4]
@@ -279,6 +279,19 @@ def test_it_tells_which_machine_measured(client: Client) -> None:
     refused = client.get(f"/api/v1/{path}/trials", {"machine": "lab-3"})
     assert refused.status_code == 422
     assert "lab-3" in refused.json()["error"]["fields"]["machine"]
+
+
+def test_it_tells_noisy_trials(client: Client) -> None:
+    run = measured_run(latencies=[(0, 2e-3), (1, None), (0, 1e-3)])
+    run.trials.filter(number=3).update(noisy=True)
+    Run.objects.update(trials_noisy=1)
+    path = f"runs/{run.pk}"
+    assert get(client, path)["trials_noisy"] == 1
+    assert get(client, f"{path}/trials", noisy="true")["number"] == [3]
+    assert get(client, f"{path}/trials", noisy="false")["number"] == [1, 2]
+    assert get(client, f"{path}/scatter")["noisy"] == [False, False, True]
+    refused = client.get(f"/api/v1/{path}/trials", {"noisy": "true", "failed": "true"})
+    assert refused.json()["error"]["fields"] == {"noisy": "A failed trial is never noisy."}
 
 
 def test_it_refuses_a_trial_cursor_of_another_order(client: Client) -> None:

@@ -89,8 +89,8 @@ def test_a_live_run_has_a_speed() -> None:
 
 def test_it_keeps_failed_trials_apart_from_measured_ones() -> None:
     run = measured_run([(0, 2e-3), (0, None), (0, 3e-3), (1, 1e-3)])
-    rows = run.trials.filter(task__index=0).values_list("number", "at_s", "latency_s", "short", "improved")
-    trials, _, failed, best = charts.task_figure(run.tasks.get(index=0), rows, (4, 4.0))["data"]
+    rows = run.trials.filter(task__index=0).values_list("number", "at_s", "latency_s", "short", "improved", "noisy")
+    trials, _, failed, _, best = charts.task_figure(run.tasks.get(index=0), rows, (4, 4.0))["data"]
     assert (trials["x"], trials["y"]) == ([1, 3], [2e-3, 3e-3])
     assert failed["x"] == [2]
     assert columns(best) == ([1, 4], [1.0, 4.0], [2e-3, 2e-3])
@@ -99,8 +99,11 @@ def test_it_keeps_failed_trials_apart_from_measured_ones() -> None:
 def test_it_keeps_short_measurements_apart_from_full_ones() -> None:
     run = measured_run([(0, 2e-3)])
     Recorder(run).record([trial(0, 5e-3, short=True, at_s=2.0)])
-    rows = run.trials.values_list("number", "at_s", "latency_s", "short", "improved")
-    trials, short, failed, best = charts.task_figure(run.tasks.get(index=0), rows, (2, 2.0))["data"]
+    run.trials.filter(number=2).update(noisy=True)
+    rows = run.trials.values_list("number", "at_s", "latency_s", "short", "improved", "noisy")
+    trials, short, failed, noisy, best = charts.task_figure(run.tasks.get(index=0), rows, (2, 2.0))["data"]
+    assert (trials["text"], short["text"]) == ([""], [charts.NOISE])
+    assert columns(noisy) == ([2], [2.0], [5e-3])
     assert (trials["x"], short["x"], failed["x"]) == ([1], [2], [])
     assert short["y"] == [5e-3]
     assert short["marker"]["symbol"] == "circle-open"
@@ -113,7 +116,7 @@ def test_the_scatter_starts_empty_and_tasks_of_one_color_have_different_symbols(
     data = charts.scatter_figure(tasks)["data"]
     assert all(trace["x"] == trace["y"] == trace["customdata"] == [] for trace in data)
     assert data[0]["marker"]["symbol"] != data[charts.SERIES]["marker"]["symbol"]
-    assert [trace.get("yaxis") for trace in data[-2:]] == ["y2", None]
+    assert [trace.get("yaxis") for trace in data[-3:]] == ["y2", None, None]
 
 
 def test_it_highlights_the_tasks_with_the_largest_share_of_the_estimate() -> None:

@@ -166,6 +166,24 @@ def test_it_finds_the_trials_of_a_machine(run: Run, wanted: dict[str, Any], foun
     assert refused.value.fields.keys() == {"machine"}
 
 
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({}, [3, 4, 8]),
+        ({"order": "-latency_s"}, [4, 3, 8]),
+        ({"order": "task"}, [3, 8, 4]),
+        ({"improved": True, "min": 2e-3}, [3, 4]),
+        ({"after": 3, "task": 0}, [8]),
+        ({"noisy": False, "failed": False}, [1, 5, 7]),
+    ],
+    ids=str,
+)
+def test_it_finds_noisy_trials(run: Run, wanted: dict[str, Any], found: list[int]) -> None:
+    run.trials.filter(number__in=(3, 4, 8)).update(noisy=True)
+    run.trials_noisy = 3
+    assert numbers(run, **({"noisy": True} | wanted)) == found
+
+
 def test_the_order_by_task_ignores_other_runs() -> None:
     """The keys of the tasks of two runs interleave."""
     first, second = make_run(), make_run(device="elsewhere")

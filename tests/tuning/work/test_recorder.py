@@ -67,6 +67,7 @@ def test_trials_of_a_machine_that_others_disturb_are_noisy_and_count_like_others
     assert recorder.record(events)["trials"]["noisy"] == [True, False, False, False]
     assert list(run.trials.values_list("noisy", flat=True)) == [False, True, False, False, False]
     assert run.tasks.get(index=0).best_trial == 2
+    assert recorder.run.trials_noisy == Run.objects.get(pk=run.pk).trials_noisy == 1
     recorder.disturbed = frozenset({"lab-2"})
     assert recorder.record([trial(1, 5e-3, machine="lab-2"), trial(0, 5e-3)])["trials"]["noisy"] == [True, False]
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import logging
 import threading
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import pytest
 from django.db import OperationalError
+from django.db.models.functions import Now
 
 from tests.engine_fixtures import Play
 from tests.family import descendants
-from tests.world import claimed, extracted, make_machine, make_run, trial
+from tests.world import claimed, extracted, make_machine, make_run, on, trial
 from tuning.actions.runs import resume, stop
 from tuning.engines.wire.protocol import VERSION, Failed, Finished, Hello, Phase
 from tuning.host import processes
-from tuning.models import Run
+from tuning.models import Machine, PoolMember, Run, RunDelta
 from tuning.work import supervisor
 from tuning.work.recorder import Recorder
-from tuning.work.supervisor import supervise
+from tuning.work.supervisor import _Supervision, supervise
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HELLO = Hello(version=VERSION, engine="fake", pid=1, versions={"apache-tvm": "0.27"})
@@ -46,7 +47,11 @@ def test_it_finishes_when_the_budget_is_spent(play: Play) -> None:
 
 
 @pytest.mark.parametrize(("others", "noisy"), [(2.5, True), (0.4, False), (None, False)])
-def test_it_notices_that_others_disturb_the_machine(play: Play, others: float | None, *, noisy: bool) -> None:
+def test_it_notices_that_others_disturb_the_machine(
+    play: Play, monkeypatch: pytest.MonkeyPatch, others: float | None, *, noisy: bool
+) -> None:
+    told: list[list[str]] = []
+    monkeypatch.setattr(supervisor, "announce", lambda _, delta: told.append(kinds(delta)))
     machine = make_machine("lab-1", load={"cpus": 8, "others_cores": others})
     play(*BEGINNING[:3], Finished("budget"))
     run = make_run(trials_budget=1)
@@ -54,6 +59,44 @@ def test_it_notices_that_others_disturb_the_machine(play: Play, others: float | 
     run = tune(run)
     assert run.machine == machine
     assert list(run.trials.values_list("noisy", flat=True)) == [noisy]
+    assert told[-1] == (["disturbed"] if noisy else [])
+    assert (run.trials_noisy, run.disturbed, run.alerts([])) == (int(noisy), [], [])
+
+
+def kinds(delta: RunDelta) -> list[str]:
+    """Of the alerts, without those about tasks."""
+    return [alert["kind"] for alert in delta["run"]["alerts"] if alert["task"] is None]
+
+
+def test_watchers_are_told_of_disturbance_although_no_trial_ends(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = make_machine("lab-1", load={"cpus": 8, "others_cores": 2.5})
+    told: list[list[str]] = []
+
+    def quiet_later(_: int, delta: RunDelta) -> None:
+        told.append(kinds(delta))
+        Machine.objects.update(load={"cpus": 8, "others_cores": 0.1})
+
+    monkeypatch.setattr(supervisor, "announce", quiet_later)
+    monkeypatch.setattr(supervisor, "LOOK_S", 0.1)
+    play(*BEGINNING[:2], {"do": "sleep", "seconds": 2}, trial(0, 2e-3), Finished("budget"))
+    run = make_run(trials_budget=1)
+    run.taker = machine
+    tune(run)
+    assert [kind for kind, _ in groupby(told)] == [["disturbed"], []]
+
+
+def test_of_a_pool_only_machines_that_take_part_are_told_of() -> None:
+    for name in ("lab-1", "lab-2", "lab-3"):
+        make_machine(name, load={"cpus": 8, "others_cores": 8.0})
+    home, there, gone = Machine.objects.all()
+    run = on(home, machines_wanted=3)
+    for machine, state in ((home, "measuring"), (there, "checking"), (gone, "left")):
+        PoolMember.objects.create(run=run, machine=machine, device="cpu", state=state, heartbeat_at=Now())
+    supervision = _Supervision(run, threading.Event())
+    assert supervision._look([trial(machine=name) for name in ("lab-2", "lab-3")])
+    assert supervision.recorder.disturbed == {"lab-1", "lab-2", "lab-3"}
+    (alert,) = supervision.recorder.run.alerts([])
+    assert "of the processors of lab-1 and lab-2." in alert["message"]
 
 
 def test_it_fails_when_no_trial_was_ever_valid(play: Play) -> None:

@@ -212,6 +212,22 @@ def test_it_says_what_a_warm_start_used(operator: Client) -> None:
         assertContains(operator.get(f"/runs/{run.pk}/"), f"2 of 2 tasks start from records of {words}")
 
 
+def test_it_says_how_many_trials_are_noisy_and_alerts_while_it_goes_on(operator: Client) -> None:
+    run = measured_run()
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, 'data-role="noisy"></a>')
+    assertNotContains(page, 'data-kind="disturbed"')
+    run.move("running", to="running", trials_noisy=1, disturbed=["lab-1", "lab-2", "lab-3"])
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, ">1 trial was measured while others used the machine</a>")
+    assertContains(page, 'data-kind="disturbed"', 1)
+    assertContains(page, "a quarter of the processors of lab-1, lab-2 and lab-3.")
+    run.move("running", to="finished", trials_noisy=1200)
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, f'/runs/{run.pk}/trials/?only=noisy" data-role="noisy">1,200 trials were measured')
+    assertNotContains(page, 'data-kind="disturbed"')
+
+
 def test_the_estimate_of_chosen_tasks_is_labeled(operator: Client) -> None:
     run = claimed(make_run(options={"tasks": [1]}))
     first, second = task_infos(2)

@@ -61,7 +61,7 @@ def test_it_says_so_when_nothing_was_measured(viewer: Client) -> None:
 def test_it_draws_only_the_tasks_trials(viewer: Client) -> None:
     run = measured_run([(0, 2e-3), (1, 5e-3), (0, None), (0, 1e-3)])
     answer = viewer.get(f"/runs/{run.pk}/tasks/0/figures/").json()
-    trials, _, failed, best = answer["curve"]["data"]
+    trials, _, failed, _, best = answer["curve"]["data"]
     assert answer["last"] == 4
     assert (trials["x"], failed["x"], best["x"]) == ([1, 4], [3], [1, 4])
 
@@ -71,11 +71,11 @@ def test_it_thins_trials_but_keeps_improvements(viewer: Client, monkeypatch: pyt
     run = claimed(make_run())
     make_tasks(run, 1)
     record_trials(run, [(0, 1.0 / number) for number in range(1, 33)])
-    trials, _, _, best = viewer.get(f"/runs/{run.pk}/tasks/0/figures/").json()["curve"]["data"]
+    trials, _, _, _, best = viewer.get(f"/runs/{run.pk}/tasks/0/figures/").json()["curve"]["data"]
     assert best["x"] == list(range(1, 33))
     assert trials["x"] == list(range(1, 33))
     record_trials(run, [(0, 2.0)] * 32)
-    trials, _, _, best = viewer.get(f"/runs/{run.pk}/tasks/0/figures/").json()["curve"]["data"]
+    trials, _, _, _, best = viewer.get(f"/runs/{run.pk}/tasks/0/figures/").json()["curve"]["data"]
     assert trials["x"] == [*range(1, 33), 48, 64]
 
 

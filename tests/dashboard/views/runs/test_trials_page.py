@@ -147,11 +147,12 @@ def test_the_scatter_has_a_trace_per_task(viewer: Client) -> None:
         {"task": 0},
         {"task": 1},
         {"role": "failed"},
+        {"role": "noisy"},
         {"role": "picked"},
     ]
     assert shown["foremost"] is None
     of_one = plotted(viewer.get(f"/runs/{run.pk}/trials/", {"task": "1"}))
-    assert [trace["meta"].get("task") for trace in of_one["figure"]["data"]] == [1, None, None]
+    assert [trace["meta"].get("task") for trace in of_one["figure"]["data"]] == [1, None, None, None]
 
 
 def test_its_links_keep_the_view_of_the_scatter(viewer: Client) -> None:
@@ -197,5 +198,6 @@ def test_it_says_which_trials_are_noisy(viewer: Client) -> None:
     run = measured_run(LATENCIES)
     run.trials.filter(number=3).update(noisy=True)
     assertContains(viewer.get(f"/runs/{run.pk}/trials/"), ">noisy</span>", 1)
+    assert numbers(viewer.get(f"/runs/{run.pk}/trials/?only=noisy")) == [3]
     assertContains(viewer.get(f"/runs/{run.pk}/trials/?trial=3&only=failed"), ">noisy</span>", 1)
     assertNotContains(viewer.get(f"/runs/{run.pk}/trials/?trial=1&only=failed"), ">noisy</span>")
