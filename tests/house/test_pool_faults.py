@@ -38,7 +38,7 @@ NAMES = ("lab-1", "lab-2", "lab-3")
 
 def finished(machines: Lab, run: int, trials: int) -> None:
     """It ends with its budget, and each trial was measured by one machine."""
-    machines.until(lambda: machines.run(run)["status"] != "running", 300)
+    machines.until(lambda: machines.run(run)["status"] not in ("queued", "running"), 300)
     told = machines.run(run)
     assert (told["status"], told["trials_done"], told["error"]) == ("finished", trials, None)
     assert sum(one["trials"] for one in told["machines"]) == trials
