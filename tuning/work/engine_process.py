@@ -22,6 +22,7 @@ import psutil
 from typing_extensions import Self
 
 from tuning.engines.wire.engines import ENGINES as KNOWN
+from tuning.engines.wire.engines import META_SCHEDULE
 from tuning.engines.wire.legacy import LegacyStart
 from tuning.engines.wire.protocol import Control, Event, Start, Stop, decode_event, encode
 from tuning.engines.wire.question import Reach
@@ -132,6 +133,12 @@ def keep_warm(kind: str) -> None:
         if not KNOWN[name].legacy:
             WARM[module] = WarmParent(module, kind)
             WARM[module].start()
+
+
+def forked(module: str, console: int, events: int) -> ForkedEngine | None:
+    """A process of another module, from the warm parent of the engine that loads what it needs; None if there is none."""
+    parent = WARM.get(ENGINES[META_SCHEDULE])
+    return parent.fork(console, events, module) if parent else None
 
 
 def _ways(module: str) -> list[Way]:

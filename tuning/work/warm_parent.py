@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-from typing import IO
 
 from typing_extensions import Self
 
@@ -24,11 +23,21 @@ WAIT_S = 12.0
 class ForkedEngine:
     """An engine that a warm parent forked, with the part of the interface of `subprocess.Popen` that a supervisor needs."""
 
-    def __init__(self, pid: int, stdin: IO[bytes], status: socket.socket) -> None:
+    def __init__(self, pid: int, stdin: int, status: int) -> None:
+        """With the file descriptors of its stdin and of the socket that tells its status."""
         self.pid = pid
-        self.stdin = stdin
-        self._status = status
+        self.stdin = os.fdopen(stdin, "wb")
+        self._status = socket.socket(fileno=status)
         self._line = b""
+
+    def file_descriptors(self) -> tuple[int, int]:
+        """Of its stdin and status, for another process to take it over by."""
+        return self.stdin.fileno(), self._status.fileno()
+
+    def let_go(self) -> None:
+        """Leave it to whoever took it over; if nobody did, it ends."""
+        self._status.close()
+        self.stdin.close()
 
     def wait(self, timeout: float | None = None) -> int | None:
         """The exit status (negative: the signal that killed it); None if the process that reports it was killed.
@@ -54,6 +63,7 @@ class WarmParent:
     """Keeps a process that has an engine's module loaded, for targets of one kind. It ends with this process (Linux)."""
 
     def __init__(self, module: str, kind: str) -> None:
+        self._module = module
         self._command = [sys.executable, "-m", "tuning.engines.forking.parent", module, "--kind", kind]
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -70,8 +80,8 @@ class WarmParent:
         with self._lock:
             self._start()
 
-    def fork(self, console: int, events: int) -> ForkedEngine | None:
-        """An engine; None if the parent can't provide one, and the engine has to be started afresh. File descriptors stay open.
+    def fork(self, console: int, events: int, module: str = "") -> ForkedEngine | None:
+        """An engine, or another `module` that needs what this one has loaded; None if the parent can't provide one, and the engine has to be started afresh. File descriptors stay open.
 
         A parent that is gone, or that ends because it is out of date, is replaced first. One that is still loading, slower than
         usual, may continue; one that hangs is ended.
@@ -80,7 +90,7 @@ class WarmParent:
             try:
                 for _ in range(2):
                     self._start()
-                    if self._loaded() and (engine := self._ask(console, events)):
+                    if self._loaded() and (engine := self._ask(module or self._module, console, events)):
                         return engine
                     self._end()
                 said = "can't be started"
@@ -119,20 +129,20 @@ class WarmParent:
             self._ready = self._ready or self._requests.recv(16) == READY
         return self._ready
 
-    def _ask(self, console: int, events: int) -> ForkedEngine | None:
+    def _ask(self, module: str, console: int, events: int) -> ForkedEngine | None:
         """None if the parent ended. Raises `TimeoutError`."""
         assert self._requests
         stdin, ours = os.pipe()
         status, theirs = socket.socketpair()
         with contextlib.ExitStack() as undo:
-            writer = undo.enter_context(os.fdopen(ours, "wb"))  # Closing it ends an engine that nobody waits for.
+            undo.callback(os.close, ours)  # This ends an engine that nobody waits for.
             undo.enter_context(status)
             with theirs, os.fdopen(stdin, "rb"), contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                socket.send_fds(self._requests, [b"engine"], [stdin, console, events, theirs.fileno()])
+                socket.send_fds(self._requests, [module.encode()], [stdin, console, events, theirs.fileno()])
             if not (pid := _line(status, WAIT_S)):
                 return None
             undo.pop_all()
-        return ForkedEngine(int(pid), writer, status)
+        return ForkedEngine(int(pid), ours, status.detach())
 
     def _end(self) -> None:
         if self._process:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import shutil
 import signal
 import subprocess
@@ -24,15 +25,30 @@ from tests.live import LiveSite
 from tests.threads import when
 from tests.world import claimed, extracted, make_run, trial
 from tuning.actions import runs
+from tuning.engines.wire.pools.messages import FakeDevice, PoolStart, Ready
 from tuning.engines.wire.protocol import VERSION, Finished, Hello, NetworkSpec, Options, Start
 from tuning.models import Run
 from tuning.work import engine_process
+from tuning.work.pool import measuring
+from tuning.work.pool.measuring import Forked, Measuring
 from tuning.work.supervisor import supervise
 from tuning.work.warm_parent import WarmParent
 
 HELLO = Hello(version=VERSION, engine="fake", pid=1, versions={})
 BEGINNING = (HELLO, extracted(1), trial(0))
 FAKE = "tests.fake_engine"
+POOL = PoolStart(
+    machine="lab-1",
+    target={"kind": "llvm"},
+    number=1,
+    repeat=1,
+    min_repeat_ms=0,
+    build_timeout_s=30,
+    run_timeout_s=10,
+    build_workers=None,
+    overlap="auto",
+    fake=FakeDevice(),
+)
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.one_database,
@@ -89,6 +105,32 @@ def test_each_run_finds_the_process_as_the_first_one_did(warm: WarmParent, play:
     assert len(told[0].pop("fds")) == 5
     default = str(signal.SIG_DFL)
     assert told[0] == {"session": True, "handlers": [default, default], "threads": 1, "seen": None}
+
+
+def test_a_machine_of_a_pool_gets_its_measuring_process_from_it(warm: WarmParent) -> None:
+    heard: queue.Queue[Any] = queue.Queue()
+    with measuring.forked() as process:
+        assert process
+        inherited = Forked(process.pid, *map(os.dup, process.file_descriptors()))
+    mine = Measuring(POOL, heard.put, inherited)
+    assert [type(heard.get(timeout=60)) for _ in range(2)] == [Hello, Ready]
+    mine.close()
+    assert heard.get(timeout=60) is None
+    assert ended(below(warm))
+
+
+def test_a_measuring_process_that_nobody_takes_over_ends(warm: WarmParent) -> None:
+    with measuring.forked() as process:
+        assert process
+        assert psutil.pid_exists(process.pid)
+    assert ended(below(warm))
+
+
+def test_without_a_parent_none_is_passed_on() -> None:
+    before = psutil.Process().num_fds()
+    with measuring.forked() as process:
+        assert process is None
+    assert psutil.Process().num_fds() == before
 
 
 def test_the_parent_keeps_nothing_of_a_run(warm: WarmParent, play: Play) -> None:

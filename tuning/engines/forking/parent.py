@@ -3,7 +3,8 @@
 It loads the engine's MODULE, and TVM for targets of this KIND, runs nothing itself, and forks an engine for each
 request. So a run starts without any import, and without anything left over from earlier runs.
 
-FD is a Unix socket of packets. The parent sends `READY` when it has loaded. A request is any packet with four file
+FD is a Unix socket of packets. The parent sends `READY` when it has loaded. A request is a packet with the module to run, MODULE
+or another one that shares most of what it loads, and four file
 descriptors: the engine's stdin, its console log, its events, and a stream socket. On that socket the parent's child
 sends one line with the engine's pid and, when the engine has ended, another with its exit status (or the negative
 number of the signal that killed it). The parent ends when the socket is closed, or when the installed packages or
@@ -35,6 +36,7 @@ from . import fork_server
 _MADV_DONTNEED = 4
 ENGINES = Path(__file__).parent.parent
 """The folder with the engines' sources."""
+LONGEST_NAME = 200
 Main = Callable[[Sequence[str]], None]
 
 
@@ -53,7 +55,7 @@ def main() -> None:
     gc.freeze()
     _unmap_clean_pages()
     with socket.socket(fileno=args.requests_fd) as requests:
-        _serve(requests, engine.main, loaded)
+        _serve(requests, loaded)
 
 
 def _unmap_clean_pages() -> None:
@@ -66,16 +68,16 @@ def _unmap_clean_pages() -> None:
             libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_DONTNEED)
 
 
-def _serve(requests: socket.socket, engine: Main, loaded: object) -> None:
+def _serve(requests: socket.socket, loaded: object) -> None:
     requests.send(READY)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # The kernel reaps minders as they end.
     while True:
-        request, fds, _, _ = socket.recv_fds(requests, 64, 4)
+        request, fds, _, _ = socket.recv_fds(requests, LONGEST_NAME, 4)
         if not request or _installed() != loaded:
             return
         if os.fork() == 0:
             requests.close()
-            _mind(engine, *fds)
+            _mind(request.decode(), *fds)
         for fd in fds:
             os.close(fd)
 
@@ -86,12 +88,12 @@ def _installed() -> object:
     return versions.in_use(), [(str(path), path.stat().st_mtime_ns) for path in sources]
 
 
-def _mind(main: Main, stdin: int, console: int, events: int, status: int) -> NoReturn:
+def _mind(module: str, stdin: int, console: int, events: int, status: int) -> NoReturn:
     """Fork the engine and report how it ends. This is a separate process, so that the run can outlive the parent."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     engine = os.fork()
     if engine == 0:
-        _become_engine(main, stdin, console, events)
+        _become_engine(module, stdin, console, events)
     try:
         for fd in (stdin, console, events):
             os.close(fd)
@@ -107,7 +109,7 @@ def _mind(main: Main, stdin: int, console: int, events: int, status: int) -> NoR
         os._exit(0)
 
 
-def _become_engine(main: Main, stdin: int, console: int, events: int) -> NoReturn:
+def _become_engine(module: str, stdin: int, console: int, events: int) -> NoReturn:
     os.setsid()
     for fd, standard in ((stdin, 0), (console, 1), (console, 2)):
         os.dup2(fd, standard)
@@ -116,6 +118,7 @@ def _become_engine(main: Main, stdin: int, console: int, events: int) -> NoRetur
         numpy.random.seed()  # Python reseeds its own generator after a fork.
     status = 1
     try:
+        main: Main = importlib.import_module(f"{module}.engine").main
         main(["--events-fd", str(events)])
         status = 0
     except SystemExit as ending:

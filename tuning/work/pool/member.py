@@ -27,7 +27,7 @@ from tuning.engines.wire.protocol import Candidate, Failed, Hold, Measured
 
 from . import channel
 from .channel import ALIVE_S, EXPIRE_S, Alive, Answer, Channel, End, Go, Joined, Left, Said, Taken
-from .measuring import Measuring
+from .measuring import Forked, Measuring
 
 logger = logging.getLogger("tuneboard.member")
 PATIENCE_S = float(EXPIRE_S)
@@ -63,6 +63,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     pool: str
     broker: str
     redis: str
+    measuring: Forked | None = None
+    """Its measuring process; without it, the member starts one."""
 
 
 class Member:
@@ -96,7 +98,8 @@ class Member:
             return
         signal.signal(signal.SIGTERM, lambda *_: self._end())
         threading.Thread(target=self._say, name="say", daemon=True).start()
-        self._measuring = Measuring(msgspec.structs.replace(start, machine=self._part.name), self._heard)
+        mine = msgspec.structs.replace(start, machine=self._part.name)
+        self._measuring = Measuring(mine, self._heard, self._part.measuring)
         for work in (self._listen, self._be_alive, self._watch_stdin):
             threading.Thread(target=work, name=work.__name__, daemon=True).start()
         while not self._may_take.wait(0.2) and not self._ending.is_set():

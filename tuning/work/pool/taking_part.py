@@ -16,6 +16,7 @@ from tuning.host.reachable import DATABASE_OUTAGE
 from tuning.models import Machine, PoolMember, Run, deciding
 from tuning.notify.announce import announce_status
 
+from .measuring import forked
 from .member import Part
 
 logger = logging.getLogger(__name__)
@@ -41,15 +42,19 @@ def claim(membership: PoolMember) -> bool:
 
 def take_part(membership: PoolMember, shutdown: threading.Event, why: str = "Its worker was shut down.") -> str:
     """Take part in the pool with a claimed membership until the end. Returns its state then. `why` it leaves at shutdown."""
-    part = Part(
-        member=membership.pk,
-        name=membership.machine.name,
-        pool=membership.pool,
-        broker=settings.CELERY_BROKER_URL,
-        redis=settings.REDIS_URL,
-    )
-    command = [sys.executable, "-m", MODULE, str(membership.pk)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, cwd=settings.BASE_DIR) as process:
+    with forked() as measuring:
+        part = Part(
+            member=membership.pk,
+            name=membership.machine.name,
+            pool=membership.pool,
+            broker=settings.CELERY_BROKER_URL,
+            redis=settings.REDIS_URL,
+            measuring=measuring,
+        )
+        command = [sys.executable, "-m", MODULE, str(membership.pk)]
+        inherited = measuring.file_descriptors() if measuring else ()
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=settings.BASE_DIR, pass_fds=inherited)
+    with process:
         assert process.stdin
         try:
             process.stdin.write(msgspec.json.encode(part) + b"\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import pytest
 from django.db import connection
@@ -13,13 +14,33 @@ from tuning.host import targets
 from tuning.host.machine import identity
 from tuning.models import PoolMember, Run
 from tuning.queue import jobs
+from tuning.work import engine_process
 from tuning.work.pool import dispatcher
 from tuning.work.supervisor import supervise
+from tuning.work.warm_parent import ForkedEngine, WarmParent
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.tvm]
 
 
-def test_a_matmul_is_tuned_by_two_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def warm(monkeypatch: pytest.MonkeyPatch) -> Iterator[WarmParent]:
+    """As in a worker."""
+    monkeypatch.setattr("tuning.work.warm_parent.WAIT_S", 100.0)  # A busy machine loads TVM slowly.
+    engine_process.keep_warm("llvm")
+    yield engine_process.WARM["tuning.engines.meta_schedule"]
+    engine_process.WARM.pop("tuning.engines.meta_schedule").stop()
+
+
+def test_a_matmul_is_tuned_by_two_machines(monkeypatch: pytest.MonkeyPatch, warm: WarmParent) -> None:
+    forked: list[int] = []
+    fork = WarmParent.fork
+
+    def counted(parent: WarmParent, console: int, events: int, module: str = "") -> ForkedEngine | None:
+        process = fork(parent, console, events, module)
+        forked.extend([process.pid] if process and module == "tuning.engines.pool" else [])
+        return process
+
+    monkeypatch.setattr(WarmParent, "fork", counted)
     # They share this machine's cores, so they may well differ.
     monkeypatch.setattr("tuning.engines.wire.pools.equality.LIMIT", 1e9)
     monkeypatch.setattr(dispatcher, "PROBES", 2)
@@ -48,8 +69,10 @@ def test_a_matmul_is_tuned_by_two_machines(monkeypatch: pytest.MonkeyPatch) -> N
         worker.join(60)
     run = Run.objects.get(pk=run.pk)
     assert (run.status, run.trials_done, run.error) == ("finished", 16, None)
+    assert len(forked) >= 2, "nobody has loaded TVM again"
     members = run.to_full_dict()["machines"]
     assert {member["machine"] for member in members} == {"lab-1", "lab-2"}
     assert sum(member["trials"] for member in members) == 16
+    assert {member["reason"] for member in members} == {""}, "each has ended as it should"
     assert any(member["differs"] is not None for member in members), "they were compared"
     assert len(run.record_file.read_text().splitlines()) == 16
