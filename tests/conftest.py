@@ -183,14 +183,14 @@ def _deletions(database: Any) -> list[str]:
 
 @pytest.fixture
 def database_env(transactional_db: None) -> dict[str, str]:
-    """The environment of a process that uses this test's database and broker."""
+    """The environment of a process that uses this test's database, broker and store of files."""
     name = connection.settings_dict["NAME"]
     url = (
         f"sqlite:///{name}"
         if connection.vendor == "sqlite"
         else url_of(os.environ["TUNEBOARD_TEST_DATABASE_URL"], str(name))
     )
-    return environment(settings.VAR, url) | {"REDIS_URL": settings.REDIS_URL}
+    return environment(settings.VAR, url) | {"REDIS_URL": settings.REDIS_URL, "TUNEBOARD_STORAGE": settings.STORAGE}
 
 
 @pytest.fixture(autouse=True)

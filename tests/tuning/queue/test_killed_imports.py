@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django import conf
@@ -20,6 +21,7 @@ from tuning.engines.wire.lifeline import die_with
 from tuning.models import Import, Run, Trial
 from tuning.models.imported import imports_dir
 from tuning.queue.celery import EXTRACT_QUEUE, app
+from tuning.storage import store
 
 pytestmark = pytest.mark.django_db(transaction=True)
 RECORDS = 40_000
@@ -56,6 +58,11 @@ def upload(log: bytes) -> Import:
     return imports.start([("log.json", SimpleUploadedFile("log.json", log))], {}, None)
 
 
+def stored(folder: Path) -> list[Path]:
+    """What is in the folder, here or where the site keeps its files."""
+    return store().old(folder, timedelta(0))
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 120
     while not condition():
@@ -76,8 +83,8 @@ def test_nothing_is_left_and_the_files_can_be_imported_again(
     killed.refresh_from_db()
     assert 0 < half.trials_done < RECORDS
     assert (half.status, killed.status) == ("running", "running")
-    assert half.work_dir.exists()
-    assert killed.uploads.exists()
+    assert stored(half.work_dir)
+    assert stored(killed.uploads)
 
     with monkeypatch.context() as patch:
         patch.setattr("tuning.models.lifecycle.LEASE", timedelta(seconds=-5))
@@ -86,8 +93,8 @@ def test_nothing_is_left_and_the_files_can_be_imported_again(
     assert (killed.status, killed.error) == ("failed", "The worker stopped responding. Import the files again.")
     assert not Run.everything.exists()
     assert not Trial.objects.exists()
-    assert not half.work_dir.exists()
-    assert not list(imports_dir().iterdir())
+    assert not stored(half.work_dir)
+    assert not stored(imports_dir())
 
     again = upload(log)
     worker()
