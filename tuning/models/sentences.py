@@ -40,9 +40,10 @@ def words(run: RunFacts) -> RunWords:
 def disturbance(machines: Sequence[str]) -> str:
     """An alert that others use too much of these machines, one at least."""
     whose = f"{len(machines):,} machines" if len(machines) > MOST_NAMED else wording.listed(machines)
+    drain = "the machine" if len(machines) == 1 else "the machines"
     return (
         f"Other processes use more than a quarter of the processors of {whose}. What is measured there now is noisy: end them, "
-        "or drain the machine until they have ended."
+        f"or drain {drain} until they have ended."
     )
 
 

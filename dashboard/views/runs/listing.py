@@ -29,6 +29,8 @@ from tuning.wording import numbered
 from .page import may_change
 
 PAGE = 30
+MANY = 1000
+"""With more queued and live runs than this, the list refreshes less often."""
 HEAVY = ("options", "versions", "warm_start")
 """Large columns that the list doesn't need."""
 COLUMNS = (
@@ -132,17 +134,25 @@ def _shown(request: HttpRequest, asked: QueryDict) -> HttpResponse:
         context["wrong"] = invalid.fields
     seen = Run.objects.seen_by(person(request))
     statuses = list(seen.filter(status__in=(Run.Status.QUEUED, *Run.LIVE)).values_list("status", flat=True))
+    any_run = bool(context["rows"]) or Run.everything.seen_by(person(request)).exists()
     context |= {
         "narrowed": wanted.filters() or wanted.q or wanted.status or context["wrong"],
-        "any_run": bool(context["rows"]) or Run.everything.seen_by(person(request)).exists(),
+        "any_run": any_run,
         "running": sum(status in Run.LIVE for status in statuses),
-        "waiting": bool(statuses),
+        "every_s": _every_s(len(statuses), any_run=any_run),
         "several_projects": projects > 1,
         "heads": [_head(wanted.order, *column) for column in COLUMNS],
         **({} if part else _choices(person(request))),
     }
     template, status = "runs/_list.html" if part else "runs/list.html", 422 if context["wrong"] else 200
     return render(request, template, context, status=status)
+
+
+def _every_s(unfinished: int, *, any_run: bool) -> int:
+    """How often the list refreshes. The places of thousands of queued runs take a good part of a second."""
+    if unfinished > MANY:
+        return 10
+    return 2 if unfinished else 30 if any_run else 5
 
 
 def _found(request: HttpRequest, wanted: RunFilter, asked: QueryDict, projects: int) -> dict[str, Any]:
@@ -153,6 +163,7 @@ def _found(request: HttpRequest, wanted: RunFilter, asked: QueryDict, projects: 
     places = Run.objects.places() if any(run.status == Run.Status.QUEUED for run in rows) else {}
     return {
         "rows": [(run, place.ahead if (place := places.get(run.pk)) else None) for run in rows],
+        "several_machines": len({run.machine_id for run in rows if run.machine_id}) > 1,
         "next": following,
         "statuses": statuses,
         "total": sum(number for _, number in statuses),

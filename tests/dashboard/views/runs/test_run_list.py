@@ -16,7 +16,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone as clock
 from pytest_django.asserts import assertContains, assertNotContains
 
-from tests.world import claimed, make_network, make_run, make_user, measured_run
+from dashboard.views.runs import listing
+from tests.world import claimed, make_machine, make_network, make_run, make_user, measured_run, on
 from tuning.actions.curation import change_tags
 from tuning.models import Run
 
@@ -221,7 +222,24 @@ def test_it_polls_fast_only_while_any_run_is_ongoing(operator: Client) -> None:
     assertContains(operator.get("/runs/"), 'hx-trigger="every 2s"')
     assertContains(operator.get("/runs/", {"q": "nowhere"}), 'hx-trigger="every 2s"')
     run.move(Run.Status.QUEUED, to=Run.Status.STOPPED)
-    assertNotContains(operator.get("/runs/"), 'hx-trigger="every 2s"')
+    assertContains(operator.get("/runs/"), 'hx-trigger="every 30s"')
+
+
+def test_a_long_queue_is_asked_for_less_often(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MANY", 1)
+    make_run()
+    assertContains(operator.get("/runs/"), 'hx-trigger="every 2s"')
+    make_run()
+    assertContains(operator.get("/runs/"), 'hx-trigger="every 10s"')
+
+
+def test_it_names_machines_if_the_runs_were_tuned_on_several(operator: Client) -> None:
+    on(make_machine("lab-1"))
+    assertNotContains(operator.get("/runs/"), "lab-1")
+    on(make_machine("lab-2"))
+    page = operator.get("/runs/")
+    assertContains(page, "· lab-1")
+    assertContains(page, "· lab-2")
 
 
 def test_it_gives_htmx_the_list_alone(operator: Client) -> None:
