@@ -41,13 +41,14 @@ def delete(url: str) -> None:
 
 def trouble(place: str) -> str | None:
     """Why objects can't be written, read and deleted there, in one line; None if they can."""
-    url = f"{place}/check-{uuid.uuid4().hex}"
+    name = uuid.uuid4().hex
+    url = f"{place}/check-{name}"
     try:
         put(url, b"Tuneboard writes, reads and deletes this to see whether it can.")
         get(url)
         delete(url)
     except OSError as error:
-        return str(error)
+        return str(error).replace(name, "…")  # What stays the same is said once.
     return None
 
 

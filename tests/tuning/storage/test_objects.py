@@ -186,6 +186,13 @@ def test_an_object_that_is_gone_is_named(s3: Store, bucket: Any, log: Path) -> N
         content(log)
 
 
+def test_the_check_says_the_same_again(s3: Store, away: None) -> None:
+    """It would be printed every few seconds otherwise."""
+    said = checking.trouble()
+    assert said
+    assert checking.trouble() == said
+
+
 def test_the_check_says_whether_the_store_can_be_used(s3: Store, bucket: Any, settings: Any) -> None:
     assert (checking.trouble(), keys(bucket)) == (None, set())
     use(settings, "s3://no-such-bucket")

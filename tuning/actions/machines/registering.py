@@ -25,6 +25,10 @@ LOOK_S = 1.0
 """How often it is looked whether a machine of the same name is gone."""
 
 
+FILES = "files"
+"""The TUNEBOARD_STORAGE that no other machine reads."""
+
+
 class NameTaken(Exception):
     """Another machine of the site has the name; the message says what to do."""
 
@@ -125,9 +129,9 @@ class Presence:
 
 
 def judge(ours: dict[str, str]) -> None:
-    """Let machines wait whose versions aren't the site's or whose disk is full, and go on when that is over."""
+    """Let machines wait that don't fit to the site, or whose disk is full, and go on when that is over."""
     for machine in Machine.objects.all():
-        trouble = differing(ours, machine.versions) or _crowded(machine)
+        trouble = differing(ours, machine.versions) or _apart(machine) or _crowded(machine)
         if trouble != machine.trouble:
             Machine.objects.filter(pk=machine.pk).update(trouble=trouble)
 
@@ -146,6 +150,20 @@ def differing(ours: dict[str, str], theirs: dict[str, str]) -> str:
     return (
         f"It has {'; '.join(wrong)}. Install the site's version of Tuneboard there, with what it pins." if wrong else ""
     )
+
+
+def _apart(machine: Machine) -> str:
+    """What must be set for a machine whose files the site wouldn't find; empty if it finds them."""
+    if not machine.storage or machine.key == identity.key():
+        return ""
+    if settings.STORAGE == FILES:
+        return (
+            "The site keeps its files on its own machine (TUNEBOARD_STORAGE=files). "
+            "Have both keep them in the database or an object store (docs/storage.md)."
+        )
+    if machine.storage != settings.STORAGE:
+        return f"Its TUNEBOARD_STORAGE is {machine.storage}, and the site's is {settings.STORAGE}. Set it there, too."
+    return ""
 
 
 def _crowded(machine: Machine) -> str:

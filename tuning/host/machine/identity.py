@@ -27,4 +27,9 @@ def versions() -> dict[str, str]:
 
 def facts() -> dict[str, Any]:
     """What can be told without TVM; columns of `Machine`."""
-    return {"memory": psutil.virtual_memory().total, "devices": list(settings.DEVICES), "versions": versions()}
+    return {
+        "memory": psutil.virtual_memory().total,
+        "devices": list(settings.DEVICES),
+        "versions": versions(),
+        "storage": settings.STORAGE,
+    }

@@ -87,6 +87,8 @@ class Machine(models.Model):
     load = models.JSONField(default=dict)
     """Its last `Load`; see `tuning.host.machine.load`."""
     joined_at = models.DateTimeField(db_default=Now())
+    storage = models.CharField(max_length=1200, default="")
+    """Its TUNEBOARD_STORAGE; empty if an earlier version didn't tell."""
     heartbeat_at = models.DateTimeField(db_default=Now())
     draining_at = models.DateTimeField(null=True)
     """Since when it takes nothing more, at the wish of an admin."""

@@ -238,6 +238,42 @@ def test_another_python_fits() -> None:
     assert "apache-tvm is missing, and the site has 0.27.0" in registering.differing(SITE, {"tuneboard": "0.2.0"})
 
 
+@pytest.mark.parametrize(
+    ("site", "machine", "said"),
+    [
+        ("database", "files", "Its TUNEBOARD_STORAGE is files, and the site's is database. Set it there, too."),
+        (
+            "s3://lab/a",
+            "s3://lab/b",
+            "Its TUNEBOARD_STORAGE is s3://lab/b, and the site's is s3://lab/a. Set it there, too.",
+        ),
+        ("files", "database", "The site keeps its files on its own machine (TUNEBOARD_STORAGE=files)."),
+        ("files", "files", "The site keeps its files on its own machine (TUNEBOARD_STORAGE=files)."),
+    ],
+)
+def test_a_machine_waits_whose_files_the_site_would_not_find(site: str, machine: str, said: str, settings: Any) -> None:
+    settings.STORAGE = site
+    register()
+    other = make_machine("lab-2", versions=SITE, storage=machine)
+    judge(SITE)
+    other.refresh_from_db()
+    assert other.state == "waiting"
+    assert other.trouble.startswith(said)
+    Machine.objects.filter(pk=other.pk).update(storage="s3://lab/a")
+    settings.STORAGE = "s3://lab/a"
+    judge(SITE)
+    other.refresh_from_db()
+    assert other.trouble == ""
+
+
+def test_the_sites_own_machine_finds_its_files(settings: Any) -> None:
+    settings.STORAGE = "files"
+    mine = register()
+    judge(identity.versions())
+    mine.refresh_from_db()
+    assert (mine.storage, mine.trouble) == ("files", "")
+
+
 def test_a_machine_with_a_full_disk_waits_until_there_is_space() -> None:
     machine = make_machine("lab-1", versions=SITE, load={"disk_free": FULL - 1})
     judge(SITE)
