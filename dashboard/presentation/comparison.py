@@ -23,7 +23,7 @@ BARS = 24
 SOLID = 4
 """Runs whose curves are solid and whose bars are plain."""
 NAMED = 8
-"""Most tasks whose names fit below their bars; with more, they are numbered as in the table."""
+"""Most tasks whose names fit below their bars; with more, there is only room for their numbers."""
 LONGEST = 30
 
 Values = list[Value]
@@ -110,6 +110,17 @@ def ordered(comparison: ComparisonDict, view: View) -> list[ComparedTaskDict]:
     if view.sort == "total":
         return comparison["tasks"]
     return sorted(comparison["tasks"], key=_largest_difference, reverse=True)
+
+
+def number(comparison: ComparisonDict, task: ComparedTaskDict) -> str:
+    """A task's number in the baseline, or in the first run that has it: `3 of #7`, since the baseline's 3 is another task."""
+    keys = [run["run"]["id"] for run in comparison["runs"]]
+    numbers = {key: cell["task"] for key, cell in zip(keys, task["cells"], strict=True) if cell}
+    base = comparison["baseline"]
+    if base in numbers:
+        return str(numbers[base])
+    key, first = next(iter(numbers.items()))
+    return f"{first} of #{key}"
 
 
 def _largest_difference(task: ComparedTaskDict) -> float:
@@ -224,7 +235,8 @@ def _bars(  # noqa: PLR0913 - what the two charts of bars differ in
 ) -> FigureDict:
     """A group of bars for each task, with one bar per run; `also` is the field shown on hovering."""
     named = len(tasks) <= NAMED
-    labels = [_label(task, number) if named else str(number) for number, task in enumerate(tasks, 1)]
+    numbers = [number(comparison, task) for task in tasks]
+    labels = [_label(task, told) if named else told for task, told in zip(tasks, numbers, strict=True)]
     traces = []
     for place, run in enumerate(comparison["runs"]):
         cells = [(task["cells"][place], task, label) for task, label in zip(tasks, labels, strict=True)]
@@ -248,7 +260,7 @@ def _bars(  # noqa: PLR0913 - what the two charts of bars differ in
             }
         )
     layout["xaxis"] = {
-        "title": {"text": "" if named else "Task, by its number in the table below"},
+        "title": {"text": "" if named else f"Task of run {comparison['baseline']}"},
         "type": "category",
         "categoryorder": "array",
         "categoryarray": labels,
@@ -257,9 +269,9 @@ def _bars(  # noqa: PLR0913 - what the two charts of bars differ in
     return {"data": traces, "layout": {**layout, "bargap": 0.25}}
 
 
-def _label(task: ComparedTaskDict, number: int) -> str:
+def _label(task: ComparedTaskDict, told: str) -> str:
     name = task["name"]
-    return f"{number} {name if len(name) <= LONGEST else f'{name[: LONGEST - 1]}…'}"
+    return f"{told} {name if len(name) <= LONGEST else f'{name[: LONGEST - 1]}…'}"
 
 
 def _speeds(comparison: ComparisonDict) -> FigureDict:

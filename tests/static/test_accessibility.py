@@ -62,7 +62,7 @@ Run.objects.filter(pk__in=(first.pk, second.pk)).update(status="finished", finis
 make_run(status="failed", name="a run that failed", error="All trials failed.\\nRuntimeError: boom")
 pooled = make_run(name="one that waits", device="elsewhere", machines_wanted=0)
 synthetic = seed_run(3000, 40)
-made = make_compilation(first)
+made = make_compilation(first, estimate_s=None)
 publish(made)
 Benchmark.objects.create(compilation=made, rounds={"tuned": [4e-3], "untuned": [80e-3]}, onnxruntime="1.23.2", without_onnxruntime="")
 built = dict.fromkeys(("verified", "max_abs_error", "max_rel_error", "tolerance", "finished_at", "sha256", "size"))
@@ -256,6 +256,10 @@ TOO_WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] : [.
     .filter((one) => one.getBoundingClientRect().right > innerWidth + 0.5 && !one.closest(".table-wrap, pre, .tabs, .plot, .code"))
     .map((one) => `${Math.round(one.getBoundingClientRect().right)} px: ${one.outerHTML.slice(0, 140)}`)"""
 
+SPILLED = """() => [...document.querySelectorAll(".stat small, .stat dd > span")].filter((one) => one.checkVisibility()
+    && one.getBoundingClientRect().right > one.closest(".stat").getBoundingClientRect().right + 0.5).map((one) => one.textContent)"""
+"""Texts that reach into the next figure."""
+
 
 @pytest.fixture(scope="module")
 def site(site_maker: SiteMaker) -> Iterator[LiveSite]:
@@ -322,6 +326,7 @@ def test_it_passes_the_audit_and_fits_a_phone_with_controls_large_enough_to_tap(
 ) -> None:
     visit(admin, site, path.format(**world))
     audit_in_both_themes(admin, path)
+    assert admin.evaluate(SPILLED) == []
     admin.set_viewport_size(PHONE)
     admin.wait_for_function(READY, timeout=LONG_MS)
     wide: list[str] = admin.evaluate(TOO_WIDE)

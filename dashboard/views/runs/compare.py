@@ -17,6 +17,7 @@ from dashboard.presentation.units import count
 from tuning.reads.comparing import (
     FEWEST,
     ComparedRunDict,
+    ComparedTaskDict,
     ComparisonDict,
     DifferentOptionDict,
     baseline_of,
@@ -90,8 +91,8 @@ def _context(comparison: ComparisonDict, view: View) -> dict[str, Any]:
             for place, run in enumerate(comparison["runs"])
         ],
         "tasks": [
-            (number, task, _weights(task["cells"]), list(zip(view.runs, task["cells"], strict=True)))
-            for number, task in enumerate(tasks, 1)
+            (shown.number(comparison, task), task, _weights(task["cells"]), _cells(comparison, view, task))
+            for task in tasks
         ],
         "options": options,
         "most_bars": shown.BARS,
@@ -145,6 +146,13 @@ def _option_text(name: str, value: Any) -> str:
     if value is None:
         return "not set"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _cells(comparison: ComparisonDict, view: View, task: ComparedTaskDict) -> list[tuple[int, Any, bool]]:
+    """The task in each run, and whether it has another number there than the row."""
+    number = shown.number(comparison, task).partition(" ")[0]
+    pairs = zip(view.runs, task["cells"], strict=True)
+    return [(run, cell, cell is not None and str(cell["task"]) != number) for run, cell in pairs]
 
 
 def _weights(cells: Any) -> str:

@@ -23,7 +23,7 @@ from tuning.engines.wire.protocol import Options, Remote
 
 from . import pooled, strategies
 from .measurement import Background, TrialBuilder, TrialRunner
-from .scheduler import NO_LIMIT, Scheduler
+from .scheduler import NO_LIMIT, Scheduler, print_numbers_of_the_run
 from .search import Search, Strategy
 from .trials import ARTIFACTS, Trials
 
@@ -47,10 +47,11 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
     seed = _seed(options, search.trials.done)
     chosen = search.trials.budget.chosen
     strategy = Strategy(strategies.create_strategy(options, search.trials.left // len(chosen)), search)
+    # Of all tasks, because TVM numbers their log files by their positions in this list.
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
-        [extracted[task] for task in chosen], work_dir, strategy=strategy, num_threads=cores(), seed=seed
+        extracted, work_dir, strategy=strategy, num_threads=cores(), seed=seed
     )
-    contexts = dict(zip(chosen, tasks, strict=True))
+    contexts = {task: tasks[task] for task in chosen}
     cost_model = strategies.create_cost_model(options, seed)
     search.prior.train(cost_model, contexts)
     search.trials.report_phase("design_spaces", chosen[0])
@@ -58,9 +59,10 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
         pooled.tune(contexts, cost_model, search, config.out, options.trials_per_batch)
         return
     runner, background = _runner(config, search.trials)
+    print_numbers_of_the_run(chosen)
     ms.tune.tune_tasks(
-        tasks=tasks,
-        task_weights=weights,
+        tasks=list(contexts.values()),
+        task_weights=[weights[task] for task in chosen],
         work_dir=work_dir,
         max_trials_global=NO_LIMIT,
         max_trials_per_task=NO_LIMIT,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import re
+from collections.abc import Sequence
+
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
@@ -11,10 +15,38 @@ NO_TASK = -1
 NO_LIMIT = 2**30
 """For TVM's own limits on trials, which can't grow while it tunes. Our scheduler ends the loop instead."""
 
+TASK = re.compile(r"(?<=\bTask #)\d+")
+ROW = re.compile(r"^ *\d+(?= \|)", re.MULTILINE)
+"""A task's number in TVM's table."""
+
+
+class RunsNumbers(logging.Filter):
+    """Has TVM, which knows only the chosen tasks and counts these, print their numbers in the run."""
+
+    def __init__(self, chosen: Sequence[int]) -> None:
+        super().__init__()
+        self._numbers = {str(position): str(task) for position, task in enumerate(chosen)}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg = TASK.sub(self._number, str(record.msg))
+        if "Weighted Latency (us)" in record.msg:
+            record.msg = ROW.sub(self._number, record.msg)
+        return True
+
+    def _number(self, found: re.Match[str]) -> str:
+        return self._numbers.get(found[0].strip(), found[0]).rjust(len(found[0]))
+
+
+def print_numbers_of_the_run(chosen: Sequence[int]) -> None:
+    """For TVM's task scheduler, and for the log of each task once TVM has opened it."""
+    tasks = [name for name in logging.root.manager.loggerDict if name.startswith(f"{ms.logging.__name__}.task_")]
+    for name in (ms.task_scheduler.task_scheduler.__name__, *tasks):
+        logging.getLogger(name).addFilter(RunsNumbers(chosen))
+
 
 @derived_object
 class Scheduler(ms.task_scheduler.PyTaskScheduler):  # type: ignore[misc]
-    """Numbers tasks as TVM does, by their position among the chosen ones."""
+    """In TVM's methods a task is its position among the chosen ones."""
 
     def __init__(self, trials: Trials) -> None:
         super().__init__()

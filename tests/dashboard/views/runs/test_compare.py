@@ -104,6 +104,26 @@ def test_it_orders_tasks_by_their_difference(viewer: Client) -> None:
         assert page.context["tasks"][0][1]["name"] == first
 
 
+def test_a_task_has_the_number_that_it_has_in_the_baseline(viewer: Client) -> None:
+    one, other, third = measured(), measured(), measured()
+    # Numbered the other way round, and one task of the first run is another one.
+    for index in (7, 0, 1):
+        other.tasks.filter(index={7: 0, 0: 1, 1: 7}[index]).update(index=index)
+    one.tasks.filter(index=0).update(name="fused_conv2d", workload_hash="c")
+    for run, compared in ((one, other), (other, one)):
+        page = viewer.get(address(run, compared))
+        cells = next(row for row in page.context["tasks"] if row[1]["name"] == "fused_matmul1")[3]
+        assert [cell["task"] for _, cell, _ in cells] == [1, 0] if run == one else [0, 1]
+        assertContains(page, f'<small class="muted" title="In this run it is task {cells[1][1]["task"]}">')
+    page = viewer.get(address(one, other, third))
+    assert [row[0] for row in page.context["tasks"]] == ["1", f"1 of #{other.pk}"]
+    assert [bar["x"] for bar in drawn(one, other, third)["tasks"]["data"]] == [
+        ["1 fused_matmul1"],
+        ["1 fused_matmul1", f"1 of #{other.pk} fused_matmul0"],
+        ["1 fused_matmul1", f"1 of #{other.pk} fused_matmul0"],
+    ]
+
+
 @pytest.mark.parametrize("text", ["", "{0}", "{0},{0}", "{0},99999", "{0},x", "1,2,3,4,5,6,7,8,9", "<script>alert(1)"])
 def test_it_reports_an_invalid_choice_of_runs(viewer: Client, text: str) -> None:
     run = measured()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,16 @@ def test_it_tunes_only_the_chosen_tasks(tmp_path: Path) -> None:
     assert [trial.task for trial in engine.trials] == [1] * 5
     (tasks,) = (event.tasks for event in engine.seen if isinstance(event, TasksExtracted))
     assert [task.chosen for task in tasks] == [False, True], "the others are reported too"
+    _assert_numbered(engine.console.read_text(), only=1)
+    (log,) = (log for log in (tmp_path / "work" / "logs").glob("*.task_?_*") if log.stat().st_size)
+    assert ".task_1_" in log.name
+    _assert_numbered(log.read_text(), only=1)
+
+
+def _assert_numbered(printed: str, only: int) -> None:
+    """TVM alone would count the chosen tasks."""
+    assert {int(number) for number in re.findall(r"Task #(\d+)", printed)} == {only}
+    assert {int(number) for number in re.findall(r"^ *(\d+) \| +fused_", printed, re.MULTILINE)} <= {only}
 
 
 def test_it_refuses_unknown_tasks(tmp_path: Path) -> None:
