@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from django.db import models
@@ -24,7 +24,7 @@ class DeliveryQuerySet(QueuedQuerySet["Delivery"]):
         return super().forgotten().filter(due_at__lte=Now())
 
     def outdated(self) -> DeliveryQuerySet:
-        return self.exclude(status=Delivery.Status.WAITING).filter(created_at__lt=timezone.now() - KEPT)
+        return self.exclude(status=Delivery.Status.WAITING).filter(created_at__lt=Now() - KEPT)
 
 
 class Delivery(Queued):
@@ -71,6 +71,11 @@ class Delivery(Queued):
     def key(self) -> str:
         """The message's id, the same for each attempt, so that a receiver can tell duplicates."""
         return f"tuneboard-{self.pk}-{self.created_at:%Y%m%dT%H%M%S%f}"
+
+    @property
+    def tried_at(self) -> datetime:
+        """When the attempt in hand began."""
+        return self.due_at - IN_HAND
 
     @property
     def hold(self) -> dict[str, Any]:

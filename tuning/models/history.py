@@ -8,6 +8,8 @@ from datetime import timezone as zone
 
 from django.db import connections, models
 from django.db.models import Value
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Now
 from django.utils import timezone
 
 KEPT = timedelta(hours=1)
@@ -78,13 +80,13 @@ class TallyQuerySet(models.QuerySet["Tally"]):
     def totals(self) -> TallyQuerySet:
         return self.filter(minute=EVER)
 
-    def since(self, moment: datetime) -> TallyQuerySet:
+    def since(self, moment: datetime | Combinable) -> TallyQuerySet:
         """The counts of single minutes from this time on, oldest first."""
         return self.filter(minute__gte=moment).order_by("minute")
 
     def outdated(self) -> TallyQuerySet:
         """Minutes that no page shows anymore. Totals stay."""
-        return self.filter(minute__gt=EVER, minute__lt=timezone.now() - COUNTED)
+        return self.filter(minute__gt=EVER, minute__lt=Now() - COUNTED)
 
 
 class Tally(models.Model):

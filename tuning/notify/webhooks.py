@@ -7,7 +7,6 @@ import base64
 import hashlib
 import hmac
 import logging
-import time
 from http.client import responses
 from typing import Any
 from urllib.parse import urlsplit
@@ -52,9 +51,12 @@ def _fail(delivery: Delivery, reason: str) -> None:
 
 
 def post(delivery: Delivery) -> str:
-    """Post the message and return the status of the answer, such as `204 No Content`. Raises `NotSent`."""
+    """Post the message of a claimed delivery and return the status of the answer, such as `204 No Content`. Raises `NotSent`.
+
+    Receivers refuse timestamps that are off by minutes, so these are by the database's clock.
+    """
     body = msgspec.json.encode(message(delivery))
-    status = asyncio.run(_post(delivery.url, body, headers(delivery.key, int(time.time()), body)))
+    status = asyncio.run(_post(delivery.url, body, headers(delivery.key, int(delivery.tried_at.timestamp()), body)))
     words = f"{status} {responses.get(status, '')}".strip()
     if not 200 <= status < 300:
         raise NotSent(f"It answered {words}")

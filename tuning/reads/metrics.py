@@ -9,7 +9,8 @@ from itertools import chain
 from typing import Any, NamedTuple, get_args
 
 from django.conf import settings
-from django.db.models import Count, Min, QuerySet, Value
+from django.db.models import Count, Max, Min, QuerySet, Value
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from tuning.engines.wire.protocol import ErrorKind
@@ -111,15 +112,16 @@ def state() -> State:
 
 def timeline(span: timedelta = timedelta(hours=24)) -> Timeline:
     """The counts of this span up to now, or since the first count in it, but of an hour at least. The last minute isn't over."""
-    now = timezone.now()
-    first = Tally.objects.since(now - span).values_list("minute", flat=True).first() or now
-    began = _floor(min(first, now - LEAST), STEP)
+    # Minutes are the database's: one that this machine's clock hasn't reached would have no place.
+    known = Tally.objects.since(Now() - span).aggregate(first=Min("minute"), now=Max(Now()))
+    now = known["now"] or timezone.now()
+    began = _floor(min(known["first"] or now, now - LEAST), STEP)
     minutes = [began + timedelta(minutes=index) for index in range(int((now - began) / timedelta(minutes=1)) + 1)]
     steps = minutes[:: int(STEP / timedelta(minutes=1))]
     found = Timeline(minutes, {}, {}, steps, {})
     tuned: dict[Place, list[float]] = {}
-    counted = Tally.objects.since(began).values_list("minute", "machine", "device", "what", "amount")
-    for minute, machine, device, what, amount in counted:
+    counted = Tally.objects.since(began).filter(minute__lte=now)
+    for minute, machine, device, what, amount in counted.values_list("minute", "machine", "device", "what", "amount"):
         place = int((minute - began) / timedelta(minutes=1))
         kind = Tally(what=what).error_kind
         if kind:
@@ -161,7 +163,7 @@ def _by_status(rows: QuerySet[Any], statuses: list[str]) -> dict[str, int]:
 def _queues(machines: Mapping[str, Sequence[str]]) -> dict[Queue, Waiting]:
     """A queue for each device that is there or waited for, for each machine that can be chosen, and those without a device."""
     unfinished = Compilation.objects.kept().filter(status=Compilation.Status.QUEUED)
-    due = Delivery.objects.filter(status=Delivery.Status.WAITING, due_at__lte=timezone.now())
+    due = Delivery.objects.filter(status=Delivery.Status.WAITING, due_at__lte=Now())
     watched = Run.objects.filter(status=Run.Status.QUEUED, origin=Run.Origin.WATCHED)
     waiting = {Queue(device): NOTHING for device in sorted({*settings.DEVICES, *chain(*machines.values())})}
     if len(machines) > 1:

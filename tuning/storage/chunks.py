@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 
 import zstandard
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from . import objects
 from .tables import Chunk, LooseObject
@@ -29,7 +29,7 @@ def packed(start: int, piece: bytes, place: str = "", *, settled: bool = True) -
     chunk = Chunk(start=start, stop=start + len(piece), digest=digest, settled=settled, packed=len(data))
     if place:
         chunk.url = f"{place}/{digest.hex()}-{uuid.uuid4().hex[:12]}.zst"
-        LooseObject.objects.create(url=chunk.url, at=timezone.now())
+        LooseObject.objects.create(url=chunk.url, at=Now())
         objects.put(chunk.url, data)
     else:
         chunk.data = data
@@ -44,8 +44,7 @@ def needed(chunks: Iterable[Chunk]) -> None:
 
 def dropped(urls: Iterable[str]) -> None:
     """Note that these objects aren't needed any more. Call it in the transaction that deletes their chunks."""
-    now = timezone.now()
-    LooseObject.objects.bulk_create([LooseObject(url=url, at=now) for url in urls if url], ignore_conflicts=True)
+    LooseObject.objects.bulk_create([LooseObject(url=url, at=Now()) for url in urls if url], ignore_conflicts=True)
 
 
 def piece_of(chunk: Chunk) -> bytes:

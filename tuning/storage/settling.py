@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from django.db import transaction
 from django.db.models import Q
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from . import chunks, objects
 from .chunks import CHUNK_BYTES
@@ -63,12 +63,12 @@ def settle_file(name: str, place: str) -> None:
 
 
 def _due() -> Iterator[str]:
-    quiet = Q(loose__gt=0, changed_at__lt=timezone.now() - QUIET)
+    quiet = Q(loose__gt=0, changed_at__lt=Now() - QUIET)
     yield from StoredFile.objects.filter(quiet | Q(loose__gte=MANY)).values_list("pk", flat=True)
 
 
 def _is_quiet(name: str) -> bool:
-    return StoredFile.objects.filter(pk=name, changed_at__lt=timezone.now() - QUIET).exists()
+    return StoredFile.objects.filter(pk=name, changed_at__lt=Now() - QUIET).exists()
 
 
 def _neighbours(name: str) -> Iterator[list[Chunk]]:
@@ -106,7 +106,7 @@ def _join(name: str, several: list[Chunk], place: str, *, settled: bool) -> None
 
 
 def _delete_needless(until: float) -> None:
-    for row in LooseObject.objects.filter(at__lt=timezone.now() - NEEDLESS).order_by("at")[:MANY]:
+    for row in LooseObject.objects.filter(at__lt=Now() - NEEDLESS).order_by("at")[:MANY]:
         if time.monotonic() > until:
             return
         objects.delete(row.url)

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.core.files.base import File
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from . import chunks, reading
 from .chunks import CHUNK_BYTES
@@ -76,7 +76,7 @@ class SharedStore(Store):
             grown = {
                 "size": start + len(data),
                 "loose": F("loose") + sum(not piece.settled for piece in pieces),
-                "changed_at": timezone.now(),
+                "changed_at": Now(),
             }
             if not StoredFile.objects.filter(pk=name, size=start).update(**grown):
                 self._make_room(name, start)
@@ -103,14 +103,10 @@ class SharedStore(Store):
 
     def old(self, folder: Path, age: timedelta) -> list[Path]:
         """Of copies, too: those of other machines are theirs to remove."""
-        changed: dict[str, datetime] = {}
-        prefix = f"{name_of(folder)}/"
-        for name, at in StoredFile.objects.filter(pk__startswith=prefix).values_list("name", "changed_at"):
-            part = name.removeprefix(prefix).partition("/")[0]
-            changed[part] = max(at, changed.get(part, at))
-        stored = [folder / part for part, at in changed.items() if at < timezone.now() - age]
-        local = [path for path in old_here(folder.glob("*"), age) if path.name not in changed]
-        return stored + local
+        files = StoredFile.objects.filter(pk__startswith=f"{name_of(folder)}/")
+        stored, changed = _parts(folder, files), _parts(folder, files.filter(changed_at__gte=Now() - age))
+        local = [path for path in old_here(folder.glob("*"), age) if path.name not in stored]
+        return [folder / part for part in sorted(stored - changed)] + local
 
     def remove(self, path: Path) -> None:
         name = name_of(path)
@@ -156,7 +152,7 @@ class SharedStore(Store):
 
     def _make_room(self, name: str, start: int) -> None:
         """Make the file, or cut it back to `start`."""
-        made = {"changed_at": timezone.now()}
+        made = {"changed_at": Now()}
         file, _ = StoredFile.objects.select_for_update().get_or_create(pk=name, defaults=made)
         if file.size <= start:
             return
@@ -205,14 +201,13 @@ class _Whole:
 def add_whole(name: str, content: Iterable[Chunk]) -> None:
     """Store a complete file under this name, in place of any other."""
     with transaction.atomic():
-        now = timezone.now()
-        StoredFile.objects.select_for_update().get_or_create(pk=name, defaults={"changed_at": now})
+        StoredFile.objects.select_for_update().get_or_create(pk=name, defaults={"changed_at": Now()})
         _delete(Chunk.objects.filter(file=name))
         size = 0
         for chunk in content:
             _insert(name, [chunk])
             size = chunk.stop
-        StoredFile.objects.filter(pk=name).update(size=size, loose=0, changed_at=now)
+        StoredFile.objects.filter(pk=name).update(size=size, loose=0, changed_at=Now())
 
 
 def packed_all(pieces: Iterable[bytes], place: str) -> Iterable[Chunk]:
@@ -227,6 +222,12 @@ def drop(files: QuerySet[StoredFile]) -> None:
         names = list(files.values_list("pk", flat=True))
         _delete(Chunk.objects.filter(file__in=names))
         StoredFile.objects.filter(pk__in=names).delete()
+
+
+def _parts(folder: Path, files: QuerySet[StoredFile]) -> set[str]:
+    """What these files, which are below the folder, are in: names directly below it."""
+    prefix = f"{name_of(folder)}/"
+    return {name.removeprefix(prefix).partition("/")[0] for name in files.values_list("pk", flat=True)}
 
 
 def pieces_of(path: Path) -> Iterator[bytes]:

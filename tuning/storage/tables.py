@@ -1,4 +1,7 @@
-"""The tables of stored files: their names, their content in chunks, and objects that no chunk needs."""
+"""The tables of stored files: their names, their content in chunks, and objects that no chunk needs.
+
+Times are the database's (`Now`), since the clocks of machines may be wrong.
+"""
 
 from __future__ import annotations
 

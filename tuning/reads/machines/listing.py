@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from django.contrib.auth.models import User
 from django.db.models import Count, DurationField, ExpressionWrapper, F, Max, Min, Sum
 from django.db.models.functions import Now
-from django.utils import timezone
 from typing_extensions import TypedDict
 
 from tuning.host.machine import identity
@@ -226,7 +225,7 @@ def _began(one: Run | Compilation | PoolMember) -> datetime | None:
 
 def _used() -> dict[str, UseDict]:
     """By the machine's name."""
-    counted = Tally.objects.since(timezone.now() - HOUR).exclude(machine="").order_by()
+    counted = Tally.objects.since(Now() - HOUR).exclude(machine="").order_by()
     rows = counted.values_list("machine", "what").annotate(Sum("amount"))
     found: dict[str, UseDict] = {}
     for machine, what, amount in rows:

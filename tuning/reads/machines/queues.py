@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import Count, Min, QuerySet
-from django.utils import timezone
+from django.db.models.functions import Now
 from typing_extensions import TypedDict
 
 from tuning.host.devices import REMOTE
@@ -102,7 +102,7 @@ def _imports() -> Waiting:
 
 
 def _messages() -> QuerySet[Delivery]:
-    return Delivery.objects.filter(status=Delivery.Status.WAITING, due_at__lte=timezone.now())
+    return Delivery.objects.filter(status=Delivery.Status.WAITING, due_at__lte=Now())
 
 
 def _watches() -> QuerySet[Run]:

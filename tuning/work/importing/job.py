@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, cast
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from tuning.logs import neutral
 from tuning.logs.meta_schedule import WORKLOADS
@@ -88,8 +88,7 @@ def discard_left() -> None:
 
 
 def _remove(runs: RunQuerySet) -> None:
-    now = timezone.now()
-    runs.live().update(status=Run.Status.INTERRUPTED, deleted_at=now, purging=True, pinned=False)
+    runs.live().update(status=Run.Status.INTERRUPTED, deleted_at=Now(), purging=True, pinned=False)
 
 
 def uploaded(source: Import) -> list[LogFile]:

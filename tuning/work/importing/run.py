@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from tuning.engines.wire.protocol import TrialMeasured
 from tuning.logs import neutral
@@ -154,7 +154,7 @@ def _claimed(about: About) -> Run:
             bad_lines=log.bad,
             records_digest=about.digest,
             created_by=about.source.created_by,
-            queued_at=timezone.now(),
+            queued_at=Now(),
         )
         assert run.claim()
     return run
