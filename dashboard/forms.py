@@ -26,14 +26,12 @@ OPTION = "network_options.{network}.{option}"
 """Field name of a network's option: several networks may have an option of the same name."""
 PLAIN = ("tuner", "trials_per_batch", "seed")
 """Options that most users set; the others are collapsed."""
-CHOSEN_FOR_YOU = ("seed", "build_workers")
-"""Options that get a value even if none is given."""
-
-
 VTA_ENGINE = "autotvm"
+AS_JSON = "or a target as JSON, such as <code>{&quot;kind&quot;: &quot;llvm&quot;, &quot;mcpu&quot;: &quot;znver4&quot;}</code>."
+TARGET = f"<code>this</code> for this machine’s CPU, a tag of TVM such as <code>nvidia/nvidia-a100</code>, {AS_JSON}"
 OLDER_TARGET = (
     "<code>this</code> for this machine’s CPU, text as older TVMs write it, such as <code>llvm -mcpu=core-avx2</code>, "
-    "or a target as JSON."
+    f"{AS_JSON}"
 )
 
 
@@ -54,8 +52,7 @@ class LaunchForm(forms.Form):
         label="Target",
         initial="this",
         required=False,
-        help_text="<code>this</code> for this machine’s CPU, a tag of TVM such as "
-        "<code>nvidia/nvidia-a100</code>, or a target as JSON.",
+        help_text=TARGET,
         widget=forms.TextInput(attrs={"list": "target-tags"}),
     )
 
@@ -92,10 +89,11 @@ class LaunchForm(forms.Form):
         """The input as `runs.launch` takes it."""
         network = self.data.get("network", "")
         options = (*launching.budget_options(), *self.options)
-        choices = ("project", "engine", "interpreter", "name", "target", "device", "machine", "machines", "priority")
+        choices = ("project", "engine", "interpreter", "name", "device", "machine", "machines", "priority")
         names = (*choices, *(option["name"] for option in options))
         return {
             "network": network,
+            "target": self.data.get("target"),
             "network_options": {option: self.data.get(field, "") for option, field in self._option_fields(network)},
             **{name: self.data.get(name, "") for name in names},
         }
@@ -211,15 +209,15 @@ MENU = 20
 def _machine_field(machines: Sequence[Machine]) -> forms.Field:
     """For sites with several."""
     menu = forms.Select(choices=[(placing.ANY, "any that fits"), *map(_of_machine, machines)])
-    search = forms.TextInput(attrs={"list": "machine-names", "placeholder": "any that fits"})
+    search = forms.TextInput(attrs={"list": "machine-names"})
     few = len(machines) <= MENU
     return forms.CharField(
         label="Machine",
         required=False,
         initial=placing.ANY if few else "",
         widget=menu if few else search,
-        help_text="Any that fits: the first to be free of those that have the target’s CPU features and cores. "
-        "<code>this</code> needs a machine if they aren’t equal.",
+        help_text=f"{'Any that fits' if few else 'If empty, any that fits'}: the first to be free of those that have the "
+        "target’s CPU features and cores. <code>this</code> needs a machine if they aren’t equal.",
     )
 
 
@@ -230,14 +228,15 @@ def _of_machine(machine: Machine) -> tuple[str, str]:
 def _machines_field(machines: int) -> forms.Field:
     numbers = [(str(number), str(number)) for number in range(1, machines + 1)]
     menu = forms.Select(choices=[*numbers, (placing.ALL, "all equal ones")])
-    search = forms.TextInput(attrs={"list": "machine-numbers", "placeholder": "1"})
+    search = forms.TextInput(attrs={"list": "machine-numbers"})
     few = machines <= MENU
     return forms.CharField(
         label="Machines",
         required=False,
         initial="1" if few else "",
         widget=menu if few else search,
-        help_text="How many build and measure its candidates. They must have the same CPU, cores and versions.",
+        help_text="How many build and measure its candidates. They must have the same CPU, cores and versions."
+        f"{'' if few else ' If empty: one.'}",
     )
 
 
@@ -258,7 +257,6 @@ class ExtensionForm(forms.Form):
         super().__init__(use_required_attribute=False, label_suffix="")
         for option in launching.extension_options():
             self.fields[option["name"]] = _field(option)
-            self.fields[option["name"]].widget.attrs["placeholder"] = ""
 
 
 class ExtractForm(forms.Form):
@@ -272,7 +270,7 @@ class ExtractForm(forms.Form):
             label="Target",
             initial="this",
             required=False,
-            help_text="<code>this</code> for this machine, a tag of TVM, or a target as JSON. The device needn’t exist here.",
+            help_text=f"{TARGET} The device needn’t exist here.",
         )
         for name, field in self.fields.items():
             field.widget.attrs |= {"autocomplete": "off", "spellcheck": "false", "aria-describedby": f"about_{name}"}
@@ -280,7 +278,7 @@ class ExtractForm(forms.Form):
     def request(self, network: str) -> dict[str, Any]:
         """The input as `networks.extract_tasks` takes it."""
         options = {name: self.data.get(name, "") for name in self.fields if name != "target"}
-        return {"network": network, "network_options": options, "target": self.data.get("target", "")}
+        return {"network": network, "network_options": options, "target": self.data.get("target")}
 
     def refuse(self, wrong: Mapping[str, str]) -> None:
         """Adds the errors of `networks.extract_tasks` to their fields."""
@@ -310,23 +308,21 @@ def _yes_or_no(_option: OptionDict) -> forms.Widget:
 
 
 def _integers(_option: OptionDict) -> forms.Widget:
-    return forms.TextInput(attrs={"placeholder": "all", "inputmode": "numeric"})
+    return forms.TextInput(attrs={"inputmode": "numeric"})
 
 
 def _choices(option: OptionDict) -> forms.Widget:
-    return forms.TextInput(attrs={"placeholder": "all", "title": ", ".join(option["choices"] or ())})
+    return forms.TextInput(attrs={"title": ", ".join(option["choices"] or ())})
 
 
 def _text(_option: OptionDict) -> forms.Widget:
-    return forms.TextInput(attrs={"placeholder": "none"})
+    return forms.TextInput()
 
 
 def _number(option: OptionDict) -> forms.Widget:
     bounds = {"min": option["minimum"], "max": option["maximum"]}
     attributes = {name: f"{bound:.16g}" for name, bound in bounds.items() if bound is not None}
     attributes["step"] = "1" if option["type"] == "integer" else "any"
-    if option["optional"]:
-        attributes["placeholder"] = "automatic" if option["name"] in CHOSEN_FOR_YOU else "none"
     return forms.NumberInput(attrs=attributes)
 
 

@@ -69,7 +69,7 @@ def network_extract(request: HttpRequest, pk: int) -> HttpResponse:
     network = _network(request, pk, UPLOAD)
     form = ExtractForm([], request.POST)
     try:
-        made = networks.extract_tasks_of(network, request.POST.get("target", ""), person(request))
+        made = networks.extract_tasks_of(network, request.POST.get("target"), person(request))
     except Invalid as invalid:
         form.refuse(invalid.fields)
         return _page(request, network, form)

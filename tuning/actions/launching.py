@@ -169,7 +169,7 @@ class Launch:
         if wrong:
             raise Invalid(wrong)
         self.device = remote or self.target["device"]
-        self.target_is_guessed = bool(remote) and data.get("target", "") in ("", "this", None)
+        self.target_is_guessed = bool(remote) and data.get("target") in ("this", None)
         """Whether the device is remote, but the target is this machine's."""
         if self.options.seed is None:
             self.options = msgspec.structs.replace(self.options, seed=secrets.randbelow(SEEDS))

@@ -44,11 +44,13 @@ class TargetDict(TypedDict):
 
 
 def asked(given: Any) -> str | dict[str, Any]:
-    """The target that a request names; `this` if it names none. Raises `Invalid`."""
-    if given in (None, ""):
+    """The target that a request names; `this` if it has none. One that was left empty is refused. Raises `Invalid`."""
+    if given is None:
         return "this"
     if not isinstance(given, (str, dict)):
         raise Invalid({"target": "Must be `this`, a tag, or a target's JSON."})
+    if isinstance(given, str) and not given.strip():
+        raise Invalid({"target": "Enter a target, or `this` for this machine's CPU."})
     return given
 
 

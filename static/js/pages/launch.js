@@ -20,17 +20,21 @@ form.elements.project?.addEventListener("change", ({ target }) => location.assig
 
 // --- target: this machine, a tag of TVM (older ones: text) or JSON, all text of one field
 
-const EXAMPLE = '{"kind": "llvm", "mcpu": "…", "num-cores": 4}';
 const role = (name) => form.querySelector(`[data-role=${name}]`);
 const input = form.elements.target;
 const kinds = role("target-kinds");
 const written = { tag: "", json: "" };
+let chosen = "this";
 
-const kindOf = (value) => (value === "this" || value === "" ? "this" : value.trimStart().startsWith("{") ? "json" : "tag");
+/** An empty field stays what it was chosen to be, since it isn't `this`: launching without a target is refused. */
+function kindOf(value) {
+  if (!value.trim()) return chosen === "json" ? "json" : "tag";
+  return value === "this" ? "this" : value.trimStart().startsWith("{") ? "json" : "tag";
+}
 
 function showKind(kind) {
+  chosen = kind;
   for (const button of kinds.children) button.setAttribute("aria-pressed", String(button.dataset.target === kind));
-  input.placeholder = kind === "json" ? EXAMPLE : form.dataset.tags ? "nvidia/nvidia-a100" : "llvm -mcpu=core-avx2";
   if (kind === "json") input.removeAttribute("list"); else input.setAttribute("list", "target-tags");
   input.classList.toggle("mono", kind === "json");
   if (kind === "tag" && form.dataset.tags) offerTags();
@@ -49,8 +53,7 @@ kinds.hidden = false;
 kinds.addEventListener("click", ({ target }) => {
   const kind = target.dataset.target;
   if (!kind) return;
-  const before = kindOf(input.value);
-  if (before in written) written[before] = input.value;
+  if (chosen in written) written[chosen] = input.value;
   input.value = kind === "this" ? "this" : written[kind];
   showKind(kind);
   if (kind !== "this") input.focus();

@@ -9,10 +9,11 @@ from django.test import Client
 from django.utils.html import escape
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
-from dashboard.forms import MENU, LaunchForm
+from dashboard.forms import MENU, ExtensionForm, ExtractForm, LaunchForm
 from tests import older_tvm
 from tests.world import TARGET, make_machine, make_run, make_user
 from tuning.actions import launching
+from tuning.engines.wire.engines import ENGINES
 from tuning.host import targets
 from tuning.models import Run
 from tuning.reads import network_list
@@ -94,6 +95,29 @@ def test_it_shows_errors_at_their_fields(operator: Client, field: str, value: st
     assertContains(page, "kept as it was", status_code=422)
     assertContains(page, f'aria-describedby="id_{field}_error about_{field}"', int(field != "network"), status_code=422)
     assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize("empty", ["", " \n"])
+def test_an_empty_target_is_refused_by_form_and_api(operator: Client, empty: str) -> None:
+    page = operator.post("/runs/new/", filled(target=empty))
+    assert page.status_code == 422
+    assert list(page.context["form"].errors) == ["target"]
+    answer = operator.post("/api/v1/runs", {"network": "mlp", "target": empty}, content_type="application/json")
+    assert answer.status_code == 422
+    assert list(answer.json()["error"]["fields"]) == ["target"]
+    assert not Run.objects.exists()
+    assert operator.post("/api/v1/runs", {"network": "mlp"}, content_type="application/json").status_code == 201
+
+
+def test_no_field_holds_grey_text_that_could_pass_for_its_value(operator: Client) -> None:
+    """What an empty field means is said below it."""
+    for number in range(MENU + 1):
+        make_machine(f"lab-{number}")
+    fields = [field for form in (LaunchForm(somebody()), ExtensionForm(), ExtractForm([])) for field in form]
+    assert not [field.name for field in fields if "placeholder" in field.field.widget.attrs]
+    for engine in ENGINES:
+        for option in (*launching.budget_options(), *launching.tuning_options(engine)):
+            assert not option["optional"] or "mpty" in option["description"], f"{engine}: {option['name']}"
 
 
 def test_it_expands_advanced_options_with_errors(operator: Client) -> None:

@@ -124,6 +124,13 @@ class TestExtracting:
         assertNotContains(page, "hx-get")
         assert page.headers["HX-Refresh"] == "true"
 
+    def test_an_empty_target_is_refused(self) -> None:
+        client, network = client_of("operator"), make_network()
+        for path in (f"/networks/{network.pk}/extract/", "/networks/builtin/mlp/"):
+            page = client.post(path, {"target": ""})
+            assertContains(page, "Enter a target, or", status_code=422)
+        assert not Extraction.objects.exists()
+
     def test_a_target_error_is_shown_at_its_field(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(_target: Any) -> Any:
             raise Invalid({"target": "There is no such tag."})

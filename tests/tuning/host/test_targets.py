@@ -16,6 +16,14 @@ def nothing_cached() -> None:
     targets.tags.cache_clear()
 
 
+def test_a_target_that_was_left_empty_isnt_this_machine() -> None:
+    assert targets.asked(None) == "this"
+    for empty in ("", "  ", "\n"):
+        with pytest.raises(Invalid) as refused:
+            targets.asked(empty)
+        assert refused.value.fields == {"target": "Enter a target, or `this` for this machine's CPU."}
+
+
 @pytest.mark.tvm
 def test_this_machine_names_its_processor_and_cores() -> None:
     resolved = targets.resolve("this")
