@@ -171,8 +171,8 @@ class Dispatcher:
             self._outside.tell(member.key, Hold(held=True))
         if self._reference is None:
             self._admit_first(member)
-        elif probes := self._asked_of(member):
-            self._outside.tell(member.key, *probes)
+        else:
+            self._compare(member)
 
     def _admit_first(self, member: Member) -> None:
         """There is nobody to compare it with."""
@@ -248,7 +248,8 @@ class Dispatcher:
         if len(self._probes) < PROBES and measured.error_kind is None and not measured.short:
             self._probes.append(Probe(out.candidate, ROUNDS))
             if len(self._probes) == PROBES:
-                self._ask_all()
+                for each in self.members.values():
+                    self._compare(each)
 
     def _send_again(self, ones: Sequence[Out]) -> None:
         for one in ones:
@@ -258,10 +259,10 @@ class Dispatcher:
 
     # --- the check
 
-    def _ask_all(self) -> None:
-        for member in self.members.values():
-            if member is self._reference or member.state == "checking":
-                self._outside.tell(member.key, *self._probes)
+    def _compare(self, member: Member) -> None:
+        """Have it measure the probes that it is to measure, if any."""
+        if probes := self._asked_of(member):
+            self._outside.tell(member.key, *probes)
 
     def _is_complete(self, member: Member) -> bool:
         return len(self._probes) == PROBES and {probe.candidate.id for probe in self._probes} <= member.answered
@@ -315,7 +316,7 @@ class Dispatcher:
         for each in (member, reference):
             each.rounds.clear()
             each.answered.clear()
-            self._outside.tell(each.key, *self._probes)
+            self._compare(each)
 
 
 def told(differs: float, reference: str) -> str:
