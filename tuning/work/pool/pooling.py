@@ -146,8 +146,7 @@ class RunPool:
             return
         for row in PoolMember.objects.unanswered().filter(pool=self._pool):
             row.move(PoolMember.State.INVITED, to=PoolMember.State.LEFT, reason=NO_ANSWER)
-        for row in PoolMember.objects.expired().filter(pool=self._pool):
-            row.move(*PoolMember.ACTIVE, to=PoolMember.State.LOST, reason="Nothing was heard of it.")
+        PoolMember.objects.filter(pool=self._pool).lose()
         if self._store(self._dispatcher):
             self._changed()
         self._invite()
