@@ -141,6 +141,11 @@ def forked(module: str, console: int, events: int) -> ForkedEngine | None:
     return parent.fork(console, events, module) if parent else None
 
 
+def started(module: str, console: int) -> tuple[Process, int]:
+    """A process of another module that has to load what it needs, and the pipe of its events. Raises `OSError`."""
+    return _started([partial(_cold, module)], console)
+
+
 def _ways(module: str) -> list[Way]:
     """To start an engine of this interpreter, the fastest first."""
     warm: list[Way] = [WARM[module].fork] if module in WARM else []

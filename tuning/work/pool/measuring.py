@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -18,8 +17,8 @@ import msgspec
 from tuning.engines.wire.pools import messages
 from tuning.engines.wire.pools.messages import PoolEvent, PoolStart, Probe
 from tuning.engines.wire.protocol import Candidate, Hold, encode
-from tuning.host import surroundings
 from tuning.work import engine_process
+from tuning.work.engine_process import Process
 from tuning.work.warm_parent import ForkedEngine
 
 MODULE = "tuning.engines.pool"
@@ -66,11 +65,11 @@ class Measuring:
         self._scratch = tempfile.TemporaryDirectory(prefix="tuneboard-", ignore_cleanup_errors=True)
         self._lock, self._closing = threading.Lock(), threading.Lock()
         self._closed = False
-        self._process: subprocess.Popen[bytes] | ForkedEngine
+        self._process: Process
         if process:
             self._process, reader = ForkedEngine(process.pid, process.stdin, process.status), process.events
         else:
-            self._process, reader = _started()
+            self._process, reader = engine_process.started(MODULE, STDERR)
         self._events = os.fdopen(reader, "rb")
         threading.Thread(target=self._read, args=(heard,), name="measuring", daemon=True).start()
         self.ask(msgspec.structs.replace(start, scratch=self._scratch.name))
@@ -106,24 +105,3 @@ class Measuring:
             for line in self._events:
                 heard(messages.decode_event(line))
         heard(None)
-
-
-def _started() -> tuple[subprocess.Popen[bytes], int]:
-    """A process that has to load TVM first, and the pipe of its events."""
-    reader, writer = os.pipe()
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", MODULE, "--events-fd", str(writer)],
-            stdin=subprocess.PIPE,
-            stdout=sys.stderr,
-            pass_fds=[writer],
-            cwd=surroundings.folder(),
-            start_new_session=True,
-            env=surroundings.environment(),
-        )
-    except OSError:
-        os.close(reader)
-        raise
-    finally:
-        os.close(writer)
-    return process, reader
