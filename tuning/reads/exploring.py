@@ -101,12 +101,11 @@ def _others(found: TrialQuerySet, wanted: TrialFilter) -> TrialQuerySet:
 
 def columns(run: Run, rows: Iterable[TrialRow], after: int) -> TrialColumns:
     """The rows as columns; without rows `last` is `after`."""
-    machines: dict[int | None, str] = dict(run.measurers().values_list("pk", "name"))
-    return trial_columns(rows, dict(run.tasks.values_list("pk", "index")), machines, after)
+    return trial_columns(rows, dict(run.tasks.values_list("pk", "index")), run.measurers().names(), after)
 
 
 def _machine_key(run: Run, name: str) -> int:
-    known = dict(run.measurers().values_list("name", "pk"))
+    known = dict(run.measurers().values_list("name", "pk"))  # PostgreSQL refuses to look for a name with a NUL.
     if name not in known:
         raise Invalid({"machine": f"No trial of the run is known to be measured by a machine {name}."})
     return known[name]

@@ -107,7 +107,7 @@ def scatter(run: Run, window: Window, points: int = POINTS) -> ScatterDict:
     found = {row.number: row for row in (*view.sample.rows, *view.failures.rows, *view.bests())}
     rows = [found[number] for number in sorted(found)]
     total, exact = view.total()
-    machines: dict[int | None, str] = dict(run.measurers().values_list("pk", "name"))
+    machines = run.measurers().names()
     return {
         "run": run.pk,
         "last": run.trials_done,

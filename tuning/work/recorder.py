@@ -124,7 +124,7 @@ class Recorder:
         self.kept: dict[int, list[Record]] = {index: [] for index in self.tasks}
         for record in Record.objects.filter(task__run=self._pk).select_related("task"):
             self.kept[record.task.index].append(record)
-        self.machine_of: dict[int | None, str] = dict(self.run.measurers().values_list("pk", "name"))
+        self.machine_of = self.run.measurers().names()
         """Names of the machines that measured trials of the run, by key."""
         self.key_of: dict[str, int | None] = {name: key for key, name in self.machine_of.items()}
         self.saved = self._values()

@@ -37,7 +37,7 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
     tasks = {task.pk: task for task in run.tasks.defer("tensorir").order_by("index")}
     plotted = [task for task in tasks.values() if request.GET.get("task", "") in ("", str(task.index))]
     errors = {error.pk: error for error in run.errors.all()}
-    machines: dict[int | None, str] = dict(run.measurers().values_list("pk", "name"))
+    machines = run.measurers().names()
     wrong: dict[str, str] = {}
     rows: list[Any] = []
     following, order = None, "number"

@@ -14,17 +14,17 @@ from django.db.models.functions import Now
 
 LOST = timedelta(seconds=30)
 """A machine whose heartbeat is older is lost: it is off, cut off, or its `up` or `join` was ended."""
-
-
 DISTURBED = 0.25
 """The share of a machine's processors that others' processes may use before what is measured there isn't trusted any more."""
-
-
 FULL = 64 << 20
 """A machine with fewer bytes free in its data folder takes nothing: its runs would fail, one after the other."""
 
 
 class MachineQuerySet(models.QuerySet["Machine"]):
+    def names(self) -> dict[int | None, str]:
+        """By key, so that a row without a machine finds none."""
+        return dict(self.values_list("pk", "name"))
+
     def disturbed(self) -> frozenset[str]:
         """Names of the machines that were heard of lately and that others' processes use too much for measurements."""
         return frozenset(name for name, load in self.alive().values_list("name", "load") if disturbs(load))

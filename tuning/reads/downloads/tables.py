@@ -46,7 +46,7 @@ def _table(run: Run, tasks: list[Task], form: TableFormat) -> Pieces:
     with writer(pa.PythonFile(sink, mode="w"), schema) as table:
         shown = cell if form == "csv" else str
         names = {task.pk: shown(task.name) for task in tasks}
-        machines = {key: shown(name) for key, name in run.measurers().values_list("pk", "name")}
+        machines = {key: shown(name) for key, name in run.measurers().names().items()}
         for batch in _batches(run, tasks, schema, names, machines):
             table.write_batch(batch)
             yield sink.taken()
@@ -62,7 +62,7 @@ def _schema() -> pa.Schema:
 
 
 def _batches(
-    run: Run, tasks: list[Task], schema: pa.Schema, names: dict[int, str], machines: dict[int, str]
+    run: Run, tasks: list[Task], schema: pa.Schema, names: dict[int, str], machines: dict[int | None, str]
 ) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
