@@ -64,7 +64,7 @@ def follow(
     """Do the job in a thread, and `show` how far it is meanwhile; on Ctrl-C, `stop` it. `goes_on`: somebody else does it."""
     worker = threading.Thread(target=_closing, args=(job,), name="job")
     worker.start()
-    while worker.is_alive() or _said(goes_on):
+    while worker.is_alive() or _may_go_on(goes_on):
         try:
             interrupts.handle(stop)
             show()
@@ -76,7 +76,7 @@ def follow(
             time.sleep(POLL_S)
 
 
-def _said(goes_on: Callable[[], bool]) -> bool:
+def _may_go_on(goes_on: Callable[[], bool]) -> bool:
     """While the database can't be reached, nobody knows better."""
     try:
         return goes_on()

@@ -540,7 +540,7 @@ class Run(Leased):
             yield Run.objects.device_is_free(self.device, self.taker)
 
     def _on_claim(self) -> dict[str, Any]:
-        fresh: dict[str, Any] = {"finished_at": None, "finish_reason": None, "phase": "loading", "phase_task": None}
+        fresh = {"finished_at": None, "finish_reason": None, "phase": "loading", "phase_task": None}
         return {**super()._on_claim(), "started_at": self.started_at or Now(), "machine": self.taker, **fresh}
 
     def _on_end(self) -> dict[str, Any]:

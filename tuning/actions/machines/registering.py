@@ -23,8 +23,6 @@ EVERY_S = 5.0
 """How often the heartbeat is renewed. A machine is lost after six that didn't come."""
 LOOK_S = 1.0
 """How often it is looked whether a machine of the same name is gone."""
-
-
 FILES = "files"
 """The TUNEBOARD_STORAGE that no other machine reads."""
 
