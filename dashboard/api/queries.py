@@ -88,16 +88,13 @@ class NetworkQuery(Query):
     )
 
 
-class TrialQuery(Query):
-    after: int = Field(0, ge=0, le=MAX_NUMBER, description="Only trials with a higher number.")
-    limit: int = Field(1000, ge=1, le=10_000)
-    task: int | None = Field(None, ge=0, le=MAX_NUMBER, description="The task's index.")
+class TrialConditions(Query):
+    """By which both a table and a chart choose among a run's trials."""
+
     failed: bool | None = Field(None, description="Only failed trials, or only measured ones.")
     improved: bool | None = Field(
         None, description="Only trials that were their task's best when measured, or only the others."
     )
-    min: float | None = Field(None, ge=0, allow_inf_nan=False, description="Minimum latency in seconds.")
-    max: float | None = Field(None, ge=0, allow_inf_nan=False, description="Maximum latency in seconds.")
     noisy: bool | None = Field(
         None,
         description="Only trials that were measured while others' processes used more than a quarter of the machine, or only the others.",
@@ -105,6 +102,14 @@ class TrialQuery(Query):
     machine: str = Field(
         "", max_length=63, pattern=NO_NUL, description="Only trials that the machine of this name measured."
     )
+
+
+class TrialQuery(TrialConditions):
+    after: int = Field(0, ge=0, le=MAX_NUMBER, description="Only trials with a higher number.")
+    limit: int = Field(1000, ge=1, le=10_000)
+    task: int | None = Field(None, ge=0, le=MAX_NUMBER, description="The task's index.")
+    min: float | None = Field(None, ge=0, allow_inf_nan=False, description="Minimum latency in seconds.")
+    max: float | None = Field(None, ge=0, allow_inf_nan=False, description="Maximum latency in seconds.")
     order: TrialOrder = Field(
         "number",
         description="`latency_s` leaves out failed trials; `task` sorts the trials of each task by number.",
@@ -124,20 +129,24 @@ class CurveQuery(Query):
     )
 
 
-class ScatterQuery(Query):
+class ScatterQuery(TrialConditions):
     first: int = Field(1, alias="from", ge=1, le=MAX_NUMBER, description="Number of the first trial.")
     last: int | None = Field(
         None, alias="to", ge=1, le=MAX_NUMBER, description="Number of the last trial; by default, the run's last."
     )
     min: float | None = Field(None, ge=0, allow_inf_nan=False, description="Minimum latency in seconds.")
     max: float | None = Field(
-        None, ge=0, allow_inf_nan=False, description="Maximum latency in seconds. Failed trials are part of any range."
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="Maximum latency in seconds. Failed trials are part of any range, unless `failed` is false.",
     )
     task: list[int] = Field([], description="Only these tasks, by index; repeat the parameter for each.")
     points: int = Field(POINTS, ge=100, le=20_000, description="Most trials in the answer.")
 
     def window(self) -> Window:
-        return Window(self.first, self.last, self.min, self.max, tuple(self.task))
+        given = self.model_dump(exclude={"task", "points"})
+        return Window(**given, tasks=tuple(self.task))
 
 
 class MergeQuery(Query):

@@ -159,8 +159,11 @@ def task_figure(task: Task, rows: Iterable[TrialRow], end: Point) -> FigureDict:
     }
 
 
-def scatter_figure(tasks: Sequence[Task]) -> FigureDict:
-    """An empty scatter of a run's trials, which the page fills: a trace per task, failed trials, and the selected trial."""
+def scatter_figure(tasks: Sequence[Task], *, only_failed: bool = False) -> FigureDict:
+    """An empty scatter of a run's trials, which the page fills: a trace per task, failed trials, and the selected trial.
+
+    Where there are only failed trials, nothing has a latency, and tasks have no points.
+    """
     dots = [
         {
             **_trace(_legend(task.index, task.name), [], {"task": task.index}),
@@ -174,7 +177,11 @@ def scatter_figure(tasks: Sequence[Task]) -> FigureDict:
     ring: dict[str, Any] = {"mode": "markers", "hoverinfo": "skip", "hovertemplate": _hover("latency")}
     ring["marker"] = {"size": 14, "symbol": "circle-open"}
     picked = {**_trace("looked at", [], {"role": "picked"}), **ring}
-    return {"data": [*dots, _failed([]), _noisy([]), picked], "layout": _trials_layout()}
+    layout = _trials_layout()
+    if only_failed:
+        layout["yaxis"] |= {"showticklabels": False, "showgrid": False}
+        return {"data": [_failed([]), picked], "layout": layout}
+    return {"data": [*dots, _failed([]), _noisy([]), picked], "layout": layout}
 
 
 def foremost(tasks: Sequence[Task]) -> list[int] | None:

@@ -16,12 +16,9 @@ NO_LATENCY = "A failed trial has no latency."
 
 
 @dataclass(frozen=True)
-class TrialFilter:
-    """Conditions that all must hold. `min` and `max` are seconds, inclusive; `task` is an index."""
+class Conditions:
+    """Which trials a table or a chart has; all must hold. `min` and `max` are seconds, inclusive."""
 
-    order: TrialOrder = "number"
-    after: int = 0
-    task: int | None = None
     failed: bool | None = None
     improved: bool | None = None
     noisy: bool | None = None
@@ -31,16 +28,34 @@ class TrialFilter:
     """The name of one of the run's machines; empty for any."""
 
     @property
+    def ranged(self) -> bool:
+        """Whether latencies are limited."""
+        return self.min is not None or self.max is not None
+
+    def check(self) -> None:
+        """Raises `Invalid` for conditions that contradict each other."""
+        if self.failed and self.improved:
+            raise Invalid({"improved": "A failed trial is never an improvement."})
+        if self.failed and self.noisy:
+            raise Invalid({"noisy": "A failed trial is never noisy."})
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise Invalid({"max": "Must not be below the minimum."})
+
+
+@dataclass(frozen=True)
+class TrialFilter(Conditions):
+    """The trials of a table. Failed ones are part of no range of latencies. `task` is an index."""
+
+    order: TrialOrder = "number"
+    after: int = 0
+    task: int | None = None
+
+    @property
     def column(self) -> str:
         """The column to sort by, with `-` for descending. Trials of a single task are sorted by number instead of task."""
         name = self.order.lstrip("-")
         column = "number" if name == "task" and self.task is not None else COLUMNS[name]
         return f"-{column}" if self.order.startswith("-") else column
-
-    @property
-    def ranged(self) -> bool:
-        """Whether there is a latency range, which failed trials are not part of."""
-        return self.min is not None or self.max is not None
 
     @property
     def by_latency(self) -> bool:
@@ -53,14 +68,9 @@ class TrialFilter:
 
     def check(self) -> None:
         """Raises `Invalid` for conditions that contradict each other."""
+        super().check()
         if self.failed and (self.ranged or self.by_latency):
-            raise Invalid({"failed": NO_LATENCY + " Leave out min and max, and order by number."})
-        if self.failed and self.improved:
-            raise Invalid({"improved": "A failed trial is never an improvement."})
-        if self.failed and self.noisy:
-            raise Invalid({"noisy": "A failed trial is never noisy."})
-        if self.min is not None and self.max is not None and self.min > self.max:
-            raise Invalid({"max": "Must be at least min."})
+            raise Invalid({"failed": NO_LATENCY + " Leave out the range of latencies, and order by number."})
         if self.after and (self.by_latency or self.by_task):
             raise Invalid(
                 {"after": "Needs the order number or at_s. For the next page of another order, use the cursor."}
@@ -74,7 +84,7 @@ def trials(run: Run, wanted: TrialFilter) -> TrialQuerySet:
     if wanted.noisy is not None:
         found = found.among_noisy(run) if wanted.noisy else found.filter(noisy=False)
     # Without an index, which each trial of each run would pay for: all trials of the run are read.
-    return found.filter(machine=_machine_key(run, wanted.machine)) if wanted.machine else found
+    return found.filter(machine=machine_key(run, wanted.machine)) if wanted.machine else found
 
 
 def _indexed(run: Run, wanted: TrialFilter) -> TrialQuerySet:
@@ -104,7 +114,8 @@ def columns(run: Run, rows: Iterable[TrialRow], after: int) -> TrialColumns:
     return trial_columns(rows, dict(run.tasks.values_list("pk", "index")), run.measurers().names(), after)
 
 
-def _machine_key(run: Run, name: str) -> int:
+def machine_key(run: Run, name: str) -> int:
+    """Raises `Invalid` if the run has no such machine."""
     known = dict(run.measurers().values_list("name", "pk"))  # PostgreSQL refuses to look for a name with a NUL.
     if name not in known:
         raise Invalid({"machine": f"No trial of the run is known to be measured by a machine {name}."})

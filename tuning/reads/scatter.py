@@ -18,6 +18,8 @@ from tuning.models import Run, Task, Trial, TrialQuerySet, step_for
 from tuning.models.trial import FEW
 from tuning.validation import Invalid
 
+from .exploring import Conditions, machine_key
+
 POINTS = 6000
 MANY = 100_000
 """Most index entries to scan, which takes some tens of milliseconds."""
@@ -28,29 +30,31 @@ RARE = 16
 
 
 @dataclass(frozen=True)
-class Window:
-    """Ranges of trial numbers and of latencies in seconds, both inclusive, and indices of tasks; no tasks means all.
+class Window(Conditions):
+    """Trials of a range of numbers, inclusive, and of tasks by index; no tasks means all.
 
-    Failed trials, which have no latency, are part of any range.
+    Failed trials, which have no latency, are part of any range of latencies, unless `failed` is false.
     """
 
     first: int = 1
     last: int | None = None
-    min: float | None = None
-    max: float | None = None
     tasks: tuple[int, ...] = ()
 
     @property
-    def ranged(self) -> bool:
-        """Whether latencies are limited."""
-        return self.min is not None or self.max is not None
+    def selective(self) -> bool:
+        """Whether trials are chosen by anything but number, latency and task."""
+        return bool(self.machine) or not (self.failed is None and self.improved is None and self.noisy is None)
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether failed trials are among those chosen."""
+        return self.failed is not False and not self.improved and not self.noisy
 
     def check(self) -> None:
-        """Raises `Invalid` if the limits are reversed."""
+        """Raises `Invalid` for limits that are reversed and conditions that contradict each other."""
+        super().check()
         if self.last is not None and self.last < self.first:
             raise Invalid({"to": "Must be at least from."})
-        if self.min is not None and self.max is not None and self.max < self.min:
-            raise Invalid({"max": "Must be at least min."})
 
 
 class ScatterDict(TypedDict):
@@ -86,6 +90,7 @@ class Row(NamedTuple):
     at_s: float | None
     machine_id: int | None
     noisy: bool
+    improved: bool
 
 
 class Found(NamedTuple):
@@ -138,6 +143,7 @@ class _View:
         self.tasks = [key for key, index in self.index_of.items() if index in window.tasks]
         if missing := set(window.tasks) - set(self.index_of.values()):
             raise Invalid({"task": f"The run has no task {min(missing)}."})
+        self.machine = machine_key(run, window.machine) if window.machine else None
         self.failed = sum(failed for _, index, failed in counted if not window.tasks or index in window.tasks)
 
     @property
@@ -161,9 +167,9 @@ class _View:
     def sample(self) -> Found:
         """Trials from all of the window; only valid ones if latencies are limited."""
         window = self.window
-        if not window.ranged and not self.tasks:
+        if not window.ranged and not self.tasks and not window.selective:
             return self.grid
-        trials = self._of_tasks().between(window.min, window.max)
+        trials = self._chosen(self._of_tasks()).between(window.min, window.max)
         # The index by latency is used only if that finds fewer trials than the range of numbers.
         trials = trials.valid() if window.ranged and not self.narrow else self._in_numbers(trials)
         many = trials.order_by()[MANY : MANY + 1].exists()
@@ -175,9 +181,11 @@ class _View:
     @cached_property
     def failures(self) -> Found:
         """Failed trials, if the sample has none or too few to show where they are."""
-        if not self.window.ranged and (self.sample.step == 1 or self._enough(self.sample)):
+        if not self.window.may_fail:
             return Found([], 1)
-        trials = self._of_tasks().failed()
+        if not self.window.ranged and (self.window.failed or self.sample.step == 1 or self._enough(self.sample)):
+            return Found([], 1)
+        trials = self._chosen(self._of_tasks()).failed()
         if self.narrow:
             return self._looked_up(self._in_numbers(trials), self.points // 8)
         if self.failed <= FEW or not self._enough(self.grid):
@@ -195,15 +203,15 @@ class _View:
         found = [row for row in _rows(improvements) if self._holds(row)]
         # A task's last improvement in the window is its fastest trial there.
         last = {row.task_id: row for row in found}
-        others = [] if self.window.ranged else set(self.tasks or self.index_of) - last.keys()
+        others = [] if self.window.ranged or self.window.failed else set(self.tasks or self.index_of) - last.keys()
         kept = {row.number: row for row in (*last.values(), *self._fastest(others), *reversed(found))}
         return list(kept.values())[: self.points // 8]
 
     def total(self) -> tuple[int, bool]:
         """The number of trials in the window, and whether it is exact."""
-        if not self.window.ranged:
+        if not self.window.ranged and not self.window.selective:
             return self._counted() if self.tasks else len(self.numbers), True
-        parts = self.sample, self.failures
+        parts = (self.sample, self.failures) if self.window.ranged else (self.sample,)
         return sum(part.total for part in parts), all(part.step == 1 for part in parts)
 
     def _counted(self) -> int:
@@ -217,8 +225,27 @@ class _View:
         window = self.window
         if self.tasks and row.task_id not in self.tasks:
             return False
+        if self.machine not in (None, row.machine_id):
+            return False
+        if any(wanted not in (None, value) for wanted, value in zip(self._wanted, _nature(row), strict=True)):
+            return False
         least, most = window.min or 0.0, math.inf if window.max is None else window.max
         return row.latency_s is None or least <= row.latency_s <= most
+
+    @property
+    def _wanted(self) -> tuple[bool | None, ...]:
+        return self.window.failed, self.window.improved, self.window.noisy
+
+    def _chosen(self, trials: TrialQuerySet) -> TrialQuerySet:
+        """Those that hold all conditions except ranges."""
+        failed, improved, noisy = self._wanted
+        if failed is not None:
+            trials = trials.failed() if failed else trials.valid()
+        if improved is not None:
+            trials = trials.filter(improved=improved)
+        if noisy is not None:
+            trials = trials.filter(noisy=noisy)
+        return trials if self.machine is None else trials.filter(machine=self.machine)
 
     def _of_tasks(self) -> TrialQuerySet:
         return Trial.objects.filter(task__in=self.tasks) if self.tasks else self.run.trials.all()
@@ -242,7 +269,7 @@ class _View:
 
     def _fastest(self, tasks: Iterable[int]) -> list[Row]:
         """The fastest trial in the window of each of these tasks."""
-        own = Trial.objects.filter(task=OuterRef("pk"))
+        own = self._chosen(Trial.objects.filter(task=OuterRef("pk")))
         own = (
             self._in_numbers(own).filter(latency_s__isnull=False) if self.narrow else own.valid().numbered(self.numbers)
         )
@@ -252,6 +279,11 @@ class _View:
 
     def _numbered(self, numbers: Sequence[int]) -> list[Row]:
         return _rows(self.run.trials.filter(number__one_of=numbers).order_by())
+
+
+def _nature(row: Row) -> tuple[bool, bool, bool]:
+    """Whether the trial failed, was an improvement, and is noisy."""
+    return row.latency_s is None, row.improved, row.noisy
 
 
 def _rows(trials: TrialQuerySet) -> list[Row]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast, get_args
+from collections.abc import Callable
+from typing import Any, TypeVar, cast, get_args
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -18,6 +19,7 @@ from tuning.reads import exploring
 from tuning.reads.exploring import TrialFilter, TrialOrder
 from tuning.validation import Invalid
 
+T = TypeVar("T")
 PAGE = 50
 ONLY: dict[str, tuple[str, dict[str, bool]]] = {
     "": ("All trials", {}),
@@ -27,6 +29,17 @@ ONLY: dict[str, tuple[str, dict[str, bool]]] = {
     "noisy": ("Noisy", {"noisy": True}),
 }
 UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+LABELS = {
+    "task": "Task",
+    **dict.fromkeys(("only", "failed", "improved", "noisy"), "Outcome"),
+    "machine": "Machine",
+    "min": "Latency from",
+    "max": "Latency to",
+    **dict.fromkeys(("from", "after"), "Jump to trial"),
+    "order": "Order",
+    "cursor": "Page",
+}
+"""What the page calls the parameters of its address, and the conditions that they become."""
 COLUMNS = (("number", "Trial"), ("task", "Task"), ("latency_s", "Latency"), ("at_s", "Time"))
 
 
@@ -35,19 +48,18 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
     """The trials selected by the query; status 422 and a message if the query is invalid."""
     run = find(request, Run.objects.select_related("network"), pk=pk)
     tasks = {task.pk: task for task in run.tasks.defer("tensorir").order_by("index")}
-    plotted = [task for task in tasks.values() if request.GET.get("task", "") in ("", str(task.index))]
     errors = {error.pk: error for error in run.errors.all()}
     machines = run.measurers().names()
     wrong: dict[str, str] = {}
     rows: list[Any] = []
-    following, order = None, "number"
+    following, wanted = None, TrialFilter()
     try:
         wanted = _wanted(request)
-        order = wanted.order
         found = exploring.trials(run, wanted).values_list(*TrialRow._fields, named=True)
         rows, following = page(found, wanted.column, request.GET.get("cursor"), PAGE, key="number")
     except Invalid as invalid:
         wrong = invalid.fields
+    plotted = [task for task in tasks.values() if wanted.task in (None, task.index)]
     context = {
         "run": run,
         "tasks": tasks.values(),
@@ -55,13 +67,19 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
         "asked": request.GET,
         "machines": [*machines.values()] if len(machines) > 1 else [],
         "only": [(value, title) for value, (title, _) in ONLY.items()],
-        "heads": [_head(order, column, _title(run, title)) for column, title in COLUMNS],
-        "wrong": wrong,
+        "heads": [_head(wanted.order, column, _title(run, title)) for column, title in COLUMNS],
+        "labels": LABELS,
+        "invalid": wrong,
+        "wrong": [(LABELS.get(name, name), text) for name, text in wrong.items()],
         "query": chosen(request.GET),
         "next": following,
         "begun": bool(request.GET.get("cursor") or request.GET.get("from")),
         "detail": _detail(request, run),
-        "scatter": {"figure": charts.told(run, charts.scatter_figure(plotted)), "foremost": charts.foremost(plotted)},
+        "scatter": {
+            "figure": charts.told(run, charts.scatter_figure(plotted, only_failed=bool(wanted.failed))),
+            "foremost": charts.foremost(plotted),
+            "wanted": _conditions(wanted),
+        },
         "file": downloads.stem(run),
         "kept": KEEP_BEST,
     }
@@ -69,25 +87,44 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _wanted(request: HttpRequest) -> TrialFilter:
-    """Raises `Invalid` for invalid parameters."""
+    """Raises `Invalid` that names every invalid parameter."""
     asked = request.GET
+    wrong: dict[str, str] = {}
+
+    def read(parse: Callable[[HttpRequest, str], T], name: str) -> T | None:
+        try:
+            return parse(request, name)
+        except Invalid as invalid:
+            wrong.update(invalid.fields)
+            return None
+
     only, order = asked.get("only", ""), asked.get("order", "number")
+    task, start = read(_number, "task"), read(_number, "from")
+    least, most = read(_seconds, "min"), read(_seconds, "max")
     if only not in ONLY:
-        raise Invalid({"only": f"Must be one of {', '.join(filter(None, ONLY))}."})
+        wrong["only"] = f"Must be one of {', '.join(filter(None, ONLY))}."
     if order not in get_args(TrialOrder):
-        raise Invalid({"order": f"Must be one of {', '.join(get_args(TrialOrder))}."})
-    start = _number(request, "from")
-    if start is not None and order not in ("number", "at_s"):
-        raise Invalid({"from": "Jumping to a trial works only in the order of trials or times."})
+        wrong["order"] = f"Must be one of {', '.join(get_args(TrialOrder))}."
+    elif start is not None and order not in ("number", "at_s"):
+        wrong["from"] = "Jumping to a trial works only in the order of trials or times."
+    if wrong:
+        raise Invalid(wrong)
     return TrialFilter(
         order=cast("TrialOrder", order),
         after=max(0, (start or 1) - 1),
-        task=_number(request, "task"),
+        task=task,
         machine=asked.get("machine", ""),
-        min=_seconds(request, "min"),
-        max=_seconds(request, "max"),
+        min=least,
+        max=most,
         **ONLY[only][1],
     )
+
+
+def _conditions(wanted: TrialFilter) -> dict[str, Any]:
+    """What the table's filter means for the scatter, in which failed trials would be part of any range."""
+    names = ("task", "failed", "improved", "noisy", "machine", "min", "max")
+    conditions = {name: getattr(wanted, name) for name in names}
+    return {**conditions, "failed": False} if wanted.ranged else conditions
 
 
 def _number(request: HttpRequest, name: str) -> int | None:

@@ -12,20 +12,22 @@ const WAIT_MS = 150;
 const DRAW_EVERY_MS = 250;
 const MOST_NEW = 2000;
 const MOST_TIMES = 8192;
+/** Conditions of the page's filter that a trial meets or not; null is either. */
+const kinds = ["failed", "improved", "noisy"];
 const article = role("trials");
 const state = new URLSearchParams(location.search);
 
 // --- the scatter: the API's sample of the visible window, and the trials that have arrived since
 
 let figureText = "";
-let figure, foremost, traceOf;
+let figure, foremost, wanted, traceOf;
 
 /** Reads the empty figure that the server put into the page; returns whether it has changed. */
 function readFigure() {
   const text = document.getElementById("figure").textContent;
   if (text === figureText) return false;
   figureText = text;
-  ({ figure, foremost } = JSON.parse(text));
+  ({ figure, foremost, wanted } = JSON.parse(text));
   traceOf = new Map(figure.data.map(({ meta }, index) => [meta.task ?? meta.role, index]));
   return true;
 }
@@ -57,20 +59,22 @@ function numbersOf([low, high]) {
   return [before < 0 ? 1 : times.number[before], after < 0 ? null : times.number[after]];
 }
 
-/** The tasks not hidden in the legend; null for all. */
+/** The task that was asked for, or those not hidden in the legend; null for all. */
 function visibleTasks() {
+  if (wanted.task !== null) return [wanted.task];
   const all = figure.data.filter(({ meta }) => meta.task !== undefined).map(({ meta }) => meta.task);
   const data = role("chart-scatter").data ?? [];
   const visible = all.filter((task) => data[traceOf.get(task)]?.visible !== "legendonly");
-  if (visible.length && visible.length < all.length) return visible;
-  return article.dataset.task === "" ? null : all;
+  return visible.length && visible.length < all.length ? visible : null;
 }
 
 function look() {
   const { x, y } = chart.drawn ? chart.zoom : { x: null, y: null };
   const [first, last] = x ? numbersOf(x) : [1, null];
-  const [least, most] = y ? [Math.max(0, y[0]), y[1]] : [0, null];
-  return { first, last: last ?? Infinity, least, most: most ?? Infinity, tasks: visibleTasks(), zoomed: Boolean(x || y) };
+  const most = Math.min(y ? y[1] : Infinity, wanted.max ?? Infinity);
+  // A view beside the filter's range is empty, not upside down.
+  const least = Math.min(Math.max(y ? y[0] : 0, wanted.min ?? 0), most);
+  return { first, last: last ?? Infinity, least, most, tasks: visibleTasks(), zoomed: Boolean(x || y) };
 }
 
 function queryOf({ first, last, least, most, tasks }) {
@@ -80,8 +84,19 @@ function queryOf({ first, last, least, most, tasks }) {
   if (least > 0) query.set("min", least);
   if (most !== Infinity) query.set("max", most);
   for (const task of tasks ?? []) query.append("task", task);
+  for (const kind of kinds) if (wanted[kind] !== null) query.set(kind, wanted[kind]);
+  if (wanted.machine) query.set("machine", wanted.machine);
   return query;
 }
+
+/** Whether the filter of the page selects a trial, by all of its conditions but ranges and tasks. */
+function selects(columns, row) {
+  const is = { failed: columns.latency_s[row] === null, improved: columns.improved[row], noisy: columns.noisy[row] };
+  if (wanted.machine && wanted.machine !== columns.machine[row]) return false;
+  return kinds.every((kind) => wanted[kind] === null || wanted[kind] === is[kind]);
+}
+
+const isFiltered = () => kinds.some((kind) => wanted[kind] !== null) || Boolean(wanted.machine);
 
 /** Fetches the visible window once the user has paused, and aborts an older request. */
 function refine() {
@@ -149,6 +164,7 @@ function told(columns, row) {
 function collect(columns) {
   const inside = (row) => {
     const [number, latency] = [columns.number[row], columns.latency_s[row]];
+    if (!selects(columns, row)) return false;
     if (number < shown.first || number > shown.last || (shown.tasks && !shown.tasks.includes(columns.task[row]))) return false;
     return latency === null || (latency >= shown.least && latency <= shown.most);
   };
@@ -193,7 +209,7 @@ document.addEventListener("visibilitychange", () => { if (waiting.size) grow(); 
 function explain() {
   const { total, exact } = shown;
   const which = shown.zoomed || shown.tasks ? " in view" : "";
-  text("scatter-shown", `${units.count(shown.shown)} of ${exact ? "" : "about "}${units.count(total)} trials${which} shown${shown.shown < total ? ": zoom in for more" : ""}`);
+  text("scatter-shown", `${units.count(shown.shown)} of ${exact ? "" : "about "}${units.count(total)} ${isFiltered() ? "matching " : ""}trials${which} shown${shown.shown < total ? ": zoom in for more" : ""}`);
   chart.explain(shown.zoomed ? "No trial here." : end[0] ? "No trial matches." : "No trial yet.");
 }
 

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tests.world import make_run, measured_run, record_trials
+from tests.world import make_machine, make_run, measured_run, record_trials
 from tuning.models import Run
 from tuning.reads import scatter as scattering
 from tuning.reads.scatter import Window, scatter
@@ -34,20 +34,37 @@ WINDOWS = [
     Window(tasks=(0, 1), max=2e-3),
     Window(first=30, tasks=(0,), min=5e-3),
     Window(min=1.0),
+    Window(failed=True),
+    Window(failed=True, tasks=(1,)),
+    Window(failed=True, first=10, last=40, min=3e-3),
+    Window(failed=False),
+    Window(failed=False, max=3e-3),
+    Window(improved=True),
+    Window(improved=True, tasks=(0,), min=2e-3),
+    Window(improved=False, first=5),
+    Window(noisy=True),
+    Window(noisy=False, tasks=(1,)),
+    Window(machine="lab-2"),
+    Window(machine="lab-2", failed=False, max=3e-3),
+    Window(machine="lab-2", max=3e-3),
 ]
 
 
 def expected(run: Run, window: Window) -> list[int]:
     """The numbers of the window's trials, trial by trial."""
-    rows = run.trials.order_by("number").values_list("number", "latency_s", "task__index")
+    rows = run.trials.order_by("number").select_related("task", "machine")
     last = 10**9 if window.last is None else window.last
     least, most = window.min or 0.0, 1e9 if window.max is None else window.max
     return [
-        number
-        for number, latency_s, task in rows
-        if window.first <= number <= last
-        and (latency_s is None or least <= latency_s <= most)
-        and (not window.tasks or task in window.tasks)
+        trial.number
+        for trial in rows
+        if window.first <= trial.number <= last
+        and (trial.latency_s is None or least <= trial.latency_s <= most)
+        and (not window.tasks or trial.task.index in window.tasks)
+        and window.failed in (None, trial.latency_s is None)
+        and window.improved in (None, trial.improved)
+        and window.noisy in (None, trial.noisy)
+        and (not window.machine or (trial.machine is not None and trial.machine.name == window.machine))
     ]
 
 
@@ -65,7 +82,20 @@ def among_others() -> Run:
     """A run in a database with another one."""
     measured_run([(0, 2e-3), (1, None)])
     Run.objects.update(status=Run.Status.FINISHED)
-    return measured_run(LATENCIES)
+    return on_two_machines(measured_run(LATENCIES))
+
+
+def on_two_machines(run: Run) -> Run:
+    """The second measured every third trial, and every fifth of those that have a latency is noisy."""
+    first, second = make_machine("lab-1"), make_machine("lab-2")
+    run.measured_by.add(first, second)
+    run.trials.update(machine=first)
+    of_second, noisy = range(0, run.trials_done + 1, 3), range(0, run.trials_done + 1, 5)
+    run.trials.filter(number__in=of_second).update(machine=second)
+    run.trials.valid().filter(number__in=noisy).update(noisy=True)
+    run.trials_noisy = run.trials.filter(noisy=True).count()
+    run.save()
+    return run
 
 
 @pytest.mark.usefixtures("way")
@@ -94,10 +124,20 @@ def test_it_rounds_a_latency_to_five_digits() -> None:
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("points", [16, 64, 500])
 @pytest.mark.parametrize(
-    "window", [Window(), Window(first=300, last=1700), Window(max=0.5), Window(tasks=(1, 2))], ids=str
+    "window",
+    [
+        Window(),
+        Window(first=300, last=1700),
+        Window(max=0.5),
+        Window(tasks=(1, 2)),
+        Window(failed=False),
+        Window(noisy=False, tasks=(1, 2)),
+        Window(machine="lab-1"),
+    ],
+    ids=str,
 )
 def test_it_thins_to_the_number_of_points(points: int, window: Window) -> None:
-    run = seed_run(2000, 3)
+    run = on_two_machines(seed_run(2000, 3))
     if window.max is not None:  # Take it as a share: the limit is that quantile of the latencies.
         latencies = run.trials.valid().order_by("latency_s").values_list("latency_s", flat=True)
         window = Window(max=latencies[int(window.max * len(latencies))])
@@ -106,7 +146,9 @@ def test_it_thins_to_the_number_of_points(points: int, window: Window) -> None:
     assert 0 < len(shown["number"]) <= points < len(wanted)
     assert set(shown["number"]) <= set(wanted)
     assert shown["step"] > 1
-    assert shown["total"] == len(wanted) if window.max is None else not shown["exact"]
+    counted = window.max is None and not window.selective
+    assert shown["total"] == len(wanted) if counted else not shown["exact"]
+    assert shown["total"] == pytest.approx(len(wanted), rel=0.5)
 
 
 @pytest.mark.usefixtures("way")
@@ -196,7 +238,7 @@ def test_it_reads_in_few_queries(
     window: Window, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Callable[[int], Any]
 ) -> None:
     monkeypatch.setattr(scattering, "FEW", 0)
-    run = seed_run(3000, 2)
+    run = on_two_machines(seed_run(3000, 2))
     with django_assert_max_num_queries(16):
         scatter(run, window, 100)
 
@@ -224,6 +266,9 @@ def plans(run: Run, window: Window) -> str:
         (Window(min=1e-4, max=1e-3, tasks=(1,)), "trial_latencies_of_task (task_id=? AND latency_s>? AND latency_s<?"),
         (Window(tasks=(1,)), "(task_id=? AND number>? AND number<?"),
         (Window(tasks=(1,)), "trial_failures_of_task (task_id=?"),
+        (Window(failed=True), "trial_failures (run_id=?"),
+        (Window(improved=True), "trial_bests (run_id=?"),
+        (Window(noisy=True), "trial_noisy (run_id=?"),
     ],
 )
 def test_a_wide_window_reads_the_most_selective_index(

@@ -205,6 +205,12 @@ def test_filters_and_a_jump_select_the_rows(explored: Page) -> None:
     expect(found.first).to_contain_text("2 fused")
     assert len(rows(page)) == 50
     expect(found.locator(".bad")).to_have_count(50)
+    expect(role(page, "scatter-shown")).to_contain_text("matching trials in view shown")
+    shown = page.evaluate(
+        "() => document.querySelector('[data-role=chart-scatter]').data.map(t => [t.meta.task ?? t.meta.role, t.x.filter(x => x !== null).length])"
+    )
+    assert dict(map(tuple, shown)) == {"failed": len(numbers(page)), "picked": 0}
+    assert set(rows(page)) <= set(numbers(page))
     page.get_by_role("link", name="Reset", exact=True).click()
     page.get_by_label("Jump to trial").fill("12345")
     page.keyboard.press("Enter")

@@ -56,25 +56,65 @@ def test_it_shows_the_selected_trials(viewer: Client, query: dict[str, str], fou
 
 
 @pytest.mark.parametrize(
-    ("query", "name"),
+    ("query", "label"),
     [
-        ({"task": "7"}, "task"),
-        ({"task": "x"}, "task"),
-        ({"only": "lucky"}, "only"),
-        ({"order": "nth"}, "order"),
-        ({"min": "3 parsecs"}, "min"),
-        ({"min": "nan"}, "min"),
-        ({"min": "2", "max": "1"}, "max"),
-        ({"only": "failed", "min": "1"}, "failed"),
-        ({"from": "3", "order": "-number"}, "from"),
-        ({"from": "-3"}, "from"),
-        ({"cursor": "nonsense"}, "cursor"),
+        ({"task": "7"}, "Task"),
+        ({"task": "x"}, "Task"),
+        ({"only": "lucky"}, "Outcome"),
+        ({"order": "nth"}, "Order"),
+        ({"min": "3 parsecs"}, "Latency from"),
+        ({"min": "nan"}, "Latency from"),
+        ({"min": "2", "max": "1"}, "Latency to"),
+        ({"only": "failed", "min": "1"}, "Outcome"),
+        ({"from": "3", "order": "-number"}, "Jump to trial"),
+        ({"from": "-3"}, "Jump to trial"),
+        ({"cursor": "nonsense"}, "Page"),
     ],
 )
-def test_it_reports_invalid_parameters(viewer: Client, query: dict[str, str], name: str) -> None:
+def test_it_reports_invalid_parameters(viewer: Client, query: dict[str, str], label: str) -> None:
     page = viewer.get(f"/runs/{measured_run(LATENCIES).pk}/trials/", query)
-    assertContains(page, f"<strong>{name}</strong>: ", status_code=422)
+    assertContains(page, f"<strong>{label}</strong>: ", 1, status_code=422)
     assert numbers(page) == []
+    assertNotContains(page, "chart-scatter", status_code=422)
+
+
+def test_it_names_all_that_is_invalid_at_once_by_its_label(viewer: Client) -> None:
+    query = {"min": "fast", "max": "slow", "from": "first", "only": "lucky"}
+    page = viewer.get(f"/runs/{measured_run(LATENCIES).pk}/trials/", query)
+    named = re.findall(r'data-role="wrong">.*?<strong>(.*?)</strong>', page.content.decode(), re.DOTALL)
+    assert sorted(named) == ["Jump to trial", "Latency from", "Latency to", "Outcome"]
+    fields = re.findall(r'<label>([^<]*) <input[^>]*aria-invalid="true"', page.content.decode())
+    assert fields == ["Latency from", "Latency to", "Jump to trial"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"task": "1"},
+        {"task": "01"},
+        {"only": "failed"},
+        {"only": "failed", "task": "0"},
+        {"only": "improved"},
+        {"only": "valid", "order": "-latency_s"},
+        {"only": "noisy"},
+        {"min": "3 ms", "max": "0.005"},
+        {"max": "5us", "only": "improved"},
+        {"machine": "lab-2"},
+        {"machine": "lab-2", "only": "failed"},
+        {"min": "9"},
+    ],
+    ids=str,
+)
+def test_its_chart_has_the_trials_of_its_table(viewer: Client, query: dict[str, str]) -> None:
+    run = measured_run(LATENCIES)
+    measured_by(run, "lab-1", "lab-2", "lab-3")
+    run.trials.filter(number=3).update(noisy=True)
+    page = viewer.get(f"/runs/{run.pk}/trials/", query)
+    wanted = {name: value for name, value in plotted(page)["wanted"].items() if value not in (None, "")}
+    chart = viewer.get(f"/api/v1/runs/{run.pk}/scatter", wanted).json()
+    assert chart["number"] == sorted(numbers(page))
+    assert (chart["total"], chart["exact"]) == (len(numbers(page)), True)
 
 
 @pytest.mark.parametrize("order", get_args(TrialOrder))
@@ -181,7 +221,7 @@ def test_it_says_which_of_several_machines_measured(viewer: Client) -> None:
     assertContains(page, "<option selected>lab-2</option>")
     page = viewer.get(f"/runs/{run.pk}/trials/?machine=lab-3%00")
     assert page.status_code == 422
-    assertContains(page, "<strong>machine</strong>: No trial", status_code=422)
+    assertContains(page, "<strong>Machine</strong>: No trial", status_code=422)
 
 
 def test_a_run_of_one_machine_has_no_column_for_it(viewer: Client) -> None:
