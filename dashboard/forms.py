@@ -113,6 +113,10 @@ class LaunchForm(forms.Form):
         """The field for what `runs.launch` calls so."""
         return name.replace("network_options.", f"network_options.{self.data.get('network', '')}.")
 
+    def by_field(self, told: Mapping[str, str]) -> dict[str, str]:
+        """What `runs.launch` tells, by the form's own names of its fields."""
+        return {self.field_of(name): text for name, text in told.items()}
+
     def families(self) -> list[tuple[str, list[NetworkChoice]]]:
         """The networks by family, with the bound fields of their options."""
         families = groupby(self.networks, key=itemgetter("family"))

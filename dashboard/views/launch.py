@@ -36,11 +36,16 @@ def launch(request: HttpRequest) -> HttpResponse:
 @require_POST
 @permission_required(LAUNCH, raise_exception=True)
 def check(request: HttpRequest) -> JsonResponse:
-    """Warnings about the form's current values, by field name, and a label of its target."""
+    """The errors and the warnings of the form's current values, by field name, and a label of its target."""
     form = LaunchForm(person(request), request.POST)
     checked = advice.check(form.order(), person(request))
-    warnings = {form.field_of(name): text for name, text in checked["warnings"].items()}
-    return JsonResponse({"warnings": warnings, "target": checked["target"]})
+    return JsonResponse(
+        {
+            "fields": form.by_field(checked["fields"]),
+            "warnings": form.by_field(checked["warnings"]),
+            "target": checked["target"],
+        }
+    )
 
 
 @require_GET

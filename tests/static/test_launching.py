@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Request, expect
 
 from tests.live import LiveSite
 
@@ -33,6 +34,12 @@ def error(page: Page, field: str) -> Locator:
     return page.locator(f"[data-role=field-error][data-field='{field}']")
 
 
+def asks_about(field: str, value: str) -> Callable[[Request], bool]:
+    """Whether a request checks the form with this value."""
+    part = f'name="{field}"\r\n\r\n{value}\r\n'
+    return lambda request: request.url.endswith("/check/") and part in (request.post_data or "")
+
+
 @pytest.mark.parametrize("kind", ["A tag", "JSON"])
 def test_a_target_that_is_left_empty_is_refused(form: Page, kind: str) -> None:
     form.get_by_role("button", name=kind).click()
@@ -47,3 +54,79 @@ def test_a_target_that_is_left_empty_is_refused(form: Page, kind: str) -> None:
     expect(target).to_be_focused()
     expect(target).to_have_attribute("aria-invalid", "true")
     expect(form.get_by_role("button", name="This machine")).to_have_attribute("aria-pressed", "false")
+
+
+def entered(page: Page, field: str, value: str) -> Locator:
+    """The field, which is then left with the Tab key."""
+    box = page.locator(f"[id='id_{field}']")
+    box.fill(value)
+    box.press("Tab")
+    return box
+
+
+def test_an_error_stands_beside_its_field_once_that_is_left(form: Page) -> None:
+    form.get_by_role("button", name="A tag").click()
+    target, trials = form.locator("#id_target"), form.locator("#id_trials")
+    with form.expect_request_finished(asks_about("trials", "0")):
+        trials.fill("0")
+    expect(error(form, "target")).to_have_count(1)  # left for the number of trials
+    expect(error(form, "trials")).to_have_count(0)
+    trials.press("Tab")
+    expect(error(form, "trials")).to_have_text("Must be a whole number from 1 to 1,000,000, not '0'.")
+    expect(trials).to_have_attribute("aria-invalid", "true")
+    expect(trials).to_have_accessible_description(re.compile("^Must be a whole number .* Candidates to build"))
+    trials.fill("64")
+    expect(error(form, "trials")).to_have_count(0)
+    expect(trials).not_to_have_attribute("aria-invalid", "true")
+    expect(trials).to_have_accessible_description(re.compile("^Candidates to build"))
+    expect(error(form, "target")).to_have_text(NO_TARGET)
+    target.press_sequentially("l")
+    expect(error(form, "target")).to_have_count(0)
+
+
+def test_a_field_that_was_not_left_is_not_scolded(form: Page) -> None:
+    with form.expect_response("**/runs/new/check/") as checked:
+        form.get_by_role("button", name="A tag").click()
+    assert checked.value.json()["fields"] == {"target": NO_TARGET}
+    expect(form.locator("#id_target")).to_be_focused()
+    expect(form.locator("[data-role=field-error]")).to_have_count(0)
+    form.get_by_role("button", name="JSON").click()
+    expect(form.locator("[data-role=field-error]")).to_have_count(0)
+    form.locator("#id_target").press("Tab")
+    expect(error(form, "target")).to_have_text(NO_TARGET)
+
+
+def test_errors_of_a_network_and_of_the_folded_part_are_shown_too(form: Page) -> None:
+    form.get_by_role("button", name="A tag").click()
+    entered(form, "network_options.mlp.batch", "0")
+    expect(error(form, "network_options.mlp.batch")).to_contain_text("Must be a whole number")
+    form.locator("[data-role=advanced] > summary").click()
+    entered(form, "repeat", "0")
+    expect(error(form, "repeat")).to_contain_text("Must be a whole number")
+    form.get_by_label("Matrix product").check()
+    expect(error(form, "network_options.mlp.batch")).to_have_count(0)
+    expect(error(form, "repeat")).to_have_count(1)
+
+
+def test_what_was_refused_is_told_until_it_is_corrected(form: Page) -> None:
+    form.get_by_role("button", name="A tag").click()
+    form.locator("#id_trials").fill("0")
+    form.get_by_role("button", name="Launch", exact=True).click()
+    told = form.locator("[data-role=form-errors]")
+    expect(told).to_contain_text("2 fields need to be corrected.")
+    entered(form, "trials", "8")
+    expect(error(form, "trials")).to_have_count(0)
+    expect(error(form, "target")).to_have_text(NO_TARGET)
+    expect(told).to_be_visible()
+
+
+def test_what_the_browser_cannot_read_as_a_number_is_not_sent_as_none(form: Page) -> None:
+    """It would be sent as empty text, and mean the default."""
+    trials = form.locator("#id_trials")
+    trials.fill("")
+    trials.press_sequentially("1e")
+    form.get_by_role("button", name="Launch", exact=True).click()
+    expect(error(form, "trials")).to_have_text("Must be a number.")
+    expect(trials).to_be_focused()
+    expect(form.locator("[data-role=form-errors]")).to_have_count(0)
+    expect(form.get_by_role("button", name="Launch", exact=True)).to_be_enabled()

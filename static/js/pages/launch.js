@@ -1,26 +1,23 @@
-// Shows that the target is being checked, and prevents a second launch by a double click.
+// The launch form: its target, what is wrong with it while it is filled in, and no second launch by a double click.
+import { Checking } from "../launch/checking.js";
+import { role as find } from "../common/dom.js";
+
 const form = document.querySelector("[data-role=launch-form]");
-const button = form.querySelector("[data-role=launch-submit]");
+const role = (name) => find(name, form);
+const button = role("launch-submit");
 const label = button.textContent;
 
-form.addEventListener("submit", () => {
-  button.disabled = true;
-  button.textContent = button.dataset.busy;
-});
 // The page may come back from the browser's cache, for another launch.
 addEventListener("pageshow", () => {
   button.disabled = false;
   button.textContent = label;
 });
-const wrong = form.querySelector("[aria-invalid=true]");
-wrong?.focus();
 
 // Each project has networks of its own.
 form.elements.project?.addEventListener("change", ({ target }) => location.assign(`?${new URLSearchParams({ project: target.value })}`));
 
 // --- target: this machine, a tag of TVM (older ones: text) or JSON, all text of one field
 
-const role = (name) => form.querySelector(`[data-role=${name}]`);
 const input = form.elements.target;
 const kinds = role("target-kinds");
 const written = { tag: "", json: "" };
@@ -56,48 +53,53 @@ kinds.addEventListener("click", ({ target }) => {
   if (chosen in written) written[chosen] = input.value;
   input.value = kind === "this" ? "this" : written[kind];
   showKind(kind);
+  forgetTarget();
+  checking.left.delete("target");
   if (kind !== "this") input.focus();
-  checkSoon();
+  checking.soon();
 });
-showKind(kindOf(input.value));
 
-// --- warnings about values that are valid but unusual
+// --- errors and warnings
 
-const CHECK_AFTER_MS = 500;
-let timer = null;
-let asked = null;
+const checking = new Checking(form, ({ target, fields }) => {
+  if (target) role("target-label").textContent = `Tunes for ${target}.`;
+  else if (fields.target) role("target-label").textContent = "";
+});
 
-function checkSoon() {
-  clearTimeout(timer);
-  timer = setTimeout(check, CHECK_AFTER_MS);
-}
-
-async function check() {
-  asked?.abort();
-  asked = new AbortController();
-  // An abort may also interrupt the reading of the response.
-  const answer = await fetch(form.dataset.check, { method: "POST", body: new FormData(form), signal: asked.signal })
-    .then((response) => (response.ok ? response.json() : null)).catch(() => null);
-  if (!answer) return;
-  const { warnings, target } = answer;
-  role("target-label").textContent = target ? `Tunes for ${target}.` : "";
-  for (const shown of form.querySelectorAll("[data-role=warning]")) if (!(shown.dataset.field in warnings)) shown.remove();
-  for (const [field, words] of Object.entries(warnings)) warn(field, words);
-}
-
-function warn(field, words) {
-  const place = form.elements[field]?.closest(".field");
-  if (!place) return;
-  const shown = place.querySelector("[data-role=warning]") ?? place.appendChild(Object.assign(document.createElement("p"), { className: "caution" }));
-  Object.assign(shown.dataset, { role: "warning", field });
-  shown.setAttribute("role", "status");
-  shown.textContent = words;
+function forgetTarget() {
+  checking.forget("target");
+  role("target-label").textContent = "";
 }
 
 form.addEventListener("input", ({ target }) => {
   // TVM is asked only about complete targets, not after each letter.
-  if (target !== input) return checkSoon();
-  role("target-label").textContent = "";
+  if (target !== input) return checking.soon();
+  checking.changed = true;
+  forgetTarget();
   showKind(kindOf(input.value));
 });
-form.addEventListener("change", checkSoon);
+form.addEventListener("change", () => checking.soon());
+form.addEventListener("focusout", ({ target, relatedTarget }) => {
+  // Not on the way to another window, or to sending it: a message above would move the button away from the pointer.
+  if (!target.closest(".field") || !document.hasFocus() || relatedTarget === button) return;
+  if (target === input && role("target").contains(relatedTarget)) return;
+  checking.leave(target.name);
+});
+
+form.addEventListener("submit", (event) => {
+  if (!checking.readable()) {
+    event.preventDefault();
+    focusOnError();
+    return;
+  }
+  checking.stop();
+  button.disabled = true;
+  button.textContent = button.dataset.busy;
+});
+
+function focusOnError() {
+  form.querySelector("[aria-invalid=true]")?.focus();
+}
+
+showKind(kindOf(input.value));
+focusOnError();

@@ -178,10 +178,19 @@ def test_it_warns_about_unusual_values(operator: Client, monkeypatch: pytest.Mon
     }
     monkeypatch.setattr(targets, "resolve", lambda _target: warned)
     checked = operator.post("/runs/new/check/", filled(target="llvm")).json()
-    assert checked == {"warnings": {"target": "It leaves out avx2."}, "target": "znver4"}
+    assert checked == {"fields": {}, "warnings": {"target": "It leaves out avx2."}, "target": "znver4"}
     assert not Run.objects.exists()
     page = operator.post("/runs/new/", filled(target="llvm"), follow=True)
     assertContains(page, "It leaves out avx2.")
+
+
+def test_it_tells_what_is_wrong_before_it_is_sent(operator: Client) -> None:
+    entered = {"network": "mlp", "network_options.mlp.batch": "0", "trials": "many", "target": ""}
+    checked = operator.post("/runs/new/check/", filled(**entered)).json()
+    assert checked["fields"].keys() == {"network_options.mlp.batch", "trials", "target"}
+    assert checked["fields"]["trials"] == "Must be a whole number from 1 to 1,000,000, not 'many'."
+    assert (checked["warnings"], checked["target"]) == ({}, None)
+    assert not Run.objects.exists()
 
 
 def test_it_offers_the_tags_that_tvm_knows(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
