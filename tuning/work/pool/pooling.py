@@ -296,10 +296,7 @@ class RunPool:
             if row.state in (PoolMember.State.LEFT, PoolMember.State.LOST):
                 with self._lock:
                     dispatcher.gone(row.pk, row.state)
-            if row.joined_at and self._shown.get(row.pk) != (row.state, row.reason):
-                self._shown[row.pk] = (row.state, row.reason)
-                self._print(row)
-                changed = True
+            changed |= self._tell(row)
         return changed or bool(counted)
 
     def _note(self, member: Member) -> bool:
@@ -317,9 +314,21 @@ class RunPool:
         row.trials, row.failed, row.differs, row.noise = now
         return True
 
-    def _print(self, row: PoolMember) -> None:
-        """Tell the console."""
-        said = f"{row.machine.name} {SAID[row.state]}{f': {row.reason}' if row.reason else ''}"
+    def _tell(self, row: PoolMember) -> bool:
+        """Tell the console what is new of a member; return whether anything is."""
+        now = (row.state, row.reason)
+        if row.joined_at is None or self._shown.get(row.pk) == now:
+            return False
+        joined: tuple[str, str] = (PoolMember.State.CHECKING, "")
+        # A quick member is measuring when it is first seen.
+        steps = (now,) if row.pk in self._shown or row.state == PoolMember.State.CHECKING else (joined, now)
+        for step in steps:
+            self._print(row.machine, *step)
+        self._shown[row.pk] = now
+        return True
+
+    def _print(self, machine: Machine, state: str, reason: str) -> None:
+        said = f"{machine.name} {SAID[state]}{f': {reason}' if reason else ''}"
         with self._run.console_log.open("a") as console:
             console.write(f"{timezone.now():%Y-%m-%d %H:%M:%S} [INFO] Pool: {said}\n")
 
