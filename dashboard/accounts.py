@@ -121,11 +121,11 @@ class On:
 def refusal(permission: str) -> str:
     """Why a member of the project isn't allowed something."""
     if permission == CANCEL_IMPORT:
-        return "Only who started the import and the project's admins may do this."
+        return "Only whoever started the import and the project's admins may do this."
     if permission == CANCEL:
         return "Only those who asked for it or launched the run, and the project's admins, may do this."
     if permission in OWN:
-        return "Only who launched the run and the project's admins may do this."
+        return "Only whoever launched the run and the project's admins may do this."
     return "Your role in the project doesn't allow this."
 
 

@@ -174,7 +174,7 @@ class LaunchForm(forms.Form):
             required=False,
             initial=names[0] if names else None,
             widget=forms.Select(choices=[(name, name) for name in names]) if names else forms.HiddenInput(),
-            help_text="With a TVM that has the engine; Devices shows what each can do.",
+            help_text="With a TVM that has the engine; the page Machines shows what each can do.",
         )
 
     def _device_field(self) -> forms.Field:

@@ -17,7 +17,7 @@ CODES = {
     401: ("unauthorized", "Sign in, or send a valid token: Authorization: Bearer TOKEN."),
     403: ("forbidden", "Your role doesn't allow this."),
     404: ("not_found", "Not found."),
-    405: ("method_not_allowed", "Method not allowed; the Allow header lists the allowed ones."),
+    405: ("method_not_allowed", "Method not allowed; the Allow header lists those that are."),
     409: ("conflict", "The current state doesn't allow this."),
     413: ("too_large", "The body is too large."),
     415: ("unsupported_media_type", "Send JSON, with the header Content-Type: application/json."),

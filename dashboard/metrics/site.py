@@ -127,11 +127,14 @@ def _site(state: State) -> Iterator[Metric]:
     there_are = {"", *state.silences}
     yield from _devices({place: one for place, one in state.devices.items() if place.machine in there_are})
     yield _gauges(
-        "tuneboard_machines", "Machines by state; one is lost if it wasn't heard of for 30 s.", "state", state.machines
+        "tuneboard_machines",
+        "Machines by state; one is lost if it wasn't heard from for 30 s.",
+        "state",
+        state.machines,
     )
     yield _gauges(
         "tuneboard_machine_silence_seconds",
-        "Time since the machine was heard of, which is every 5 s; after 30 s it is lost.",
+        "Time since the machine was heard from, which is every 5 s; after 30 s it is lost.",
         "machine",
         state.silences,
     )

@@ -151,7 +151,7 @@ def _check_new(name: Any) -> None:
     except ValidationError as error:
         raise Invalid({"name": " ".join(error.messages)}) from error
     if User.objects.filter(username__iexact=user.username).exists():
-        raise Invalid({"name": f"There is a person {user.username} already. The list can give them a new login link."})
+        raise Invalid({"name": f"{user.username} already exists. The list can give them a new login link."})
 
 
 def check_may_sign_in(user: User) -> None:

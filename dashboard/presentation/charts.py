@@ -34,7 +34,7 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up")
 FAILED_HEIGHT = 0.02
 """Height of failed trials in the plot, from 0 to 1; the same in task.js and trials.js."""
 
-NOISE = "<br>noisy: others used the machine"
+NOISE = "<br>noisy: other processes used the machine"
 """What the hover of a noisy trial says besides."""
 
 LATENCY = "Latency"
@@ -141,13 +141,13 @@ def task_figure(task: Task, rows: Iterable[TrialRow], end: Point) -> FigureDict:
     noisy = [(number, at, latency) for number, at, latency, *_, is_noisy in rows if is_noisy and latency is not None]
     dots = {"mode": "markers", "marker": {"size": 5}, "hovertemplate": _hover("latency", more=True)}
     rings = {"mode": "markers", "marker": {"size": 5, "symbol": "circle-open"}}
-    rings["hovertemplate"] = _hover("latency, of a short measurement", more=True)
+    rings["hovertemplate"] = _hover("latency, cut short (slow)", more=True)
     texts = {number: NOISE for number, *_ in noisy}
     return {
         "data": [
             {**_trace("trials", full, {"role": "trials"}), **dots, "text": [texts.get(row[0], "") for row in full]},
             {
-                **_trace("cut short", brief, {"role": "short"}),
+                **_trace("cut short (slow)", brief, {"role": "short"}),
                 **rings,
                 "text": [texts.get(row[0], "") for row in brief],
             },

@@ -10,7 +10,7 @@ from . import units
 
 DOING = {
     "loading": "loading TVM and the network",
-    "building": "building the tuned and the untuned library",
+    "building": "building the tuned and untuned libraries",
     "linking": "linking",
     "verifying": "comparing outputs with the untuned library’s",
     "benchmarking": "benchmarking",
@@ -20,7 +20,7 @@ STEPS = (("build", "Build"), ("prove", "Verify and benchmark"))
 RECORDS = {"run": "the best records of this run", "library": "the best records of all runs"}
 
 SOURCES = {
-    "run": ("The best of this run", "The estimate is then this run's own."),
+    "run": ("The best of this run", "What the run's own estimate is made of."),
     "library": (
         "The best over all runs",
         "For each function, the best record of the same workload and target in any run, made by the TVM that compiles it.",
@@ -33,7 +33,7 @@ def sentence(compilation: Compilation) -> str:
     """One line below the progress bar."""
     if compilation.status == Compilation.Status.QUEUED:
         waits = compilation.waits_for
-        return f"queued: waiting until {waits} is free" if waits else "queued: starts when a worker is free"
+        return f"queued: waiting for {waits}" if waits else "queued: waiting for a worker"
     if compilation.status == Compilation.Status.CANCELLING:
         return "cancelling"
     return DOING.get(compilation.phase or "", "starting") if compilation.is_live else ""
@@ -44,7 +44,7 @@ def coverage(one: CompilationDict, *, named: bool = False) -> str:
     found = one["coverage"]
     if found is None:
         return "not built yet"
-    rest = f"; not: {', '.join(found['untuned'])}" if named and found["untuned"] else ""
+    rest = f"; untuned: {', '.join(found['untuned'])}" if named and found["untuned"] else ""
     return f"{found['tuned']} of {found['functions']} functions use a tuned record{rest}"
 
 
@@ -55,20 +55,21 @@ def verdict(one: CompilationDict) -> str:
     error, tolerance = one["max_abs_error"], one["tolerance"]
     if error is None or tolerance is None:
         return "Not verified: an output is not a number where the other library's is."
-    result = "Verified" if one["verified"] else "Not verified"
-    return (
-        f"{result}: outputs differ from the untuned library's by at most {error:.2g}, {one['max_rel_error']:.2g} of the "
-        f"largest ({tolerance['relative']:g} is allowed for {tolerance['dtype']})."
-    )
+    if not error:
+        return "Verified: outputs are identical to the untuned library's."
+    size = f"at most {error:.2g}, {one['max_rel_error']:.2g} of the largest ({tolerance['relative']:g} is allowed for {tolerance['dtype']})."
+    if not one["verified"]:
+        return f"Not verified: outputs differ from the untuned library's by {size}"
+    return f"Verified: outputs match the untuned library's. They differ by {size}"
 
 
 def estimate(one: CompilationDict) -> str:
     """How the measurement compares with the estimate."""
     if one["estimate_s"] is None:
-        return "not known for all tasks"
+        return "not every task has a record"
     if one["measured_s"] is None:
-        return "estimate of the records"
-    return f"measured {units.times(one['measured_s'] / one['estimate_s'])} of it"
+        return "sum over the records"
+    return f"measured is {units.times(one['measured_s'] / one['estimate_s'])} the estimate"
 
 
 def speed(compilation: CompilationDict) -> str:
@@ -78,7 +79,7 @@ def speed(compilation: CompilationDict) -> str:
     estimate, measured = compilation["estimate_s"], compilation["measured_s"]
     if estimate is None or measured is None:
         return f"{speedup}Estimate: not known."
-    return f"{speedup}Estimate {units.latency(estimate)}, measured {units.latency(measured)} ({measured / estimate:.2f} of it)."
+    return f"{speedup}Estimate {units.latency(estimate)}, measured {units.latency(measured)} ({units.times(measured / estimate)} the estimate)."
 
 
 def sides(benchmark: BenchmarkDict) -> Iterator[tuple[str, LatencyDict]]:

@@ -23,7 +23,7 @@ COLUMNS = (
     ("flop", "FLOP", "Floating-point operations of one execution"),
     ("latency", "Best latency", ""),
     ("gflops", "GFLOPS", "Of the best record"),
-    ("", "Compared", "Runs that measured it, and how much slower than the best the slowest of their best latencies is"),
+    ("", "Compared", "Runs that measured it, and how far the slowest run is behind the best"),
     ("run", "From", "The run and trial with the best latency"),
 )
 FIGURES = ("flop", "latency", "gflops")

@@ -61,7 +61,7 @@ def tracker_figures(request: HttpRequest) -> JsonResponse:
 @may_manage
 def machine_drain(request: HttpRequest, name: str) -> HttpResponse:
     """Lets the machine take nothing more."""
-    return _act(request, name, steering.drain, "{} takes nothing more.")
+    return _act(request, name, steering.drain, "{} takes no more work.")
 
 
 @require_POST

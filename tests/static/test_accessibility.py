@@ -95,7 +95,7 @@ make_machine("a" * 63, load=load, heartbeat_at=far, versions={"tuneboard": "0.0.
 busy = make_machine("lab-2", load=load, heartbeat_at=far, cpu="cortex-a72", devices=["cpu", "cuda:0"])
 Run.objects.filter(pk=live.pk).update(machine=busy)
 make_machine("lab-3", load=load, heartbeat_at=timezone.now() - datetime.timedelta(hours=1))
-states = {"left_out": "It differs by 12.0 %.", "lost": "Nothing was heard of it.", "checking": "", "measuring": ""}
+states = {"left_out": "It differs by 12.0 %.", "lost": "It stopped responding.", "checking": "", "measuring": ""}
 for number in range(24):
     state, reason = list(states.items())[number % 4]
     member = make_machine(f"pool-{number}", heartbeat_at=far)

@@ -127,7 +127,7 @@ def test_records_are_downloaded_from_the_menu(many_tasks: Page) -> None:
 def test_the_first_invalid_field_is_focused_and_described_by_its_error(live_site: LiveSite, signed_in: Page) -> None:
     signed_in.goto(f"{live_site.url}/runs/new/")
     signed_in.get_by_text("Advanced").click()
-    for name in ("Number", "Repeat"):
+    for name in ("Number (executions per repeat)", "Repeat (repeats per trial)"):
         signed_in.get_by_label(name, exact=True).fill("0")
     signed_in.locator("[data-role=launch-submit]").click()
     fields, messages = signed_in.locator("[aria-invalid=true]"), signed_in.locator("[data-role=field-error]")
@@ -154,7 +154,7 @@ def test_the_machines_page_shows_who_comes_and_asks_before_something_ends(live_s
     expect(signed_in.locator("[data-machine]")).to_have_count(1)
     live_site.manage("shell", "-v", "0", "--no-imports", "-c", LOST)
     came = signed_in.locator("[data-machine=of-the-page]")
-    expect(came).to_contain_text("last heard of 2 h ago", timeout=LONG_MS)
+    expect(came).to_contain_text("last heard from 2 h ago", timeout=LONG_MS)
     came.get_by_role("button", name="Forget").click()
     asked = signed_in.locator("[data-role=forget-dialog]")
     expect(asked).to_contain_text("Forget of-the-page?")

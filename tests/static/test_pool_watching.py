@@ -27,7 +27,7 @@ from tuning.models import PoolMember, Run
 from tuning.notify.announce import announce_status
 members = PoolMember.objects.filter(run={run})
 members.filter(machine__name="pool-1").update(trials=60, differs=None)
-members.filter(machine__name="pool-2").update(state="lost", reason="Nothing was heard of it.")
+members.filter(machine__name="pool-2").update(state="lost", reason="It stopped responding.")
 members.filter(machine__name="pool-3").update(state="left_out", reason="It differs by 12.0 %, beyond noise of 1.0 %.", differs=0.12, failed=1)
 announce_status(Run.objects.get(pk={run}))
 """
@@ -67,7 +67,7 @@ def test_what_becomes_of_members_is_shown_at_once(live_site: LiveSite, signed_in
     live_site.manage(*SHELL, CHANGED.format(run=pooled))
     expect(counted(page)).to_have_text("1 measuring, 1 lost, 1 left out")
     assert told(page, "pool-1") == ["pool-1", "measuring", "", "60", "85.7\u00a0%", "0", "–"]
-    assert told(page, "pool-2") == ["pool-2", "lost", "Nothing was heard of it.", "10", "14.3\u00a0%", "0", "–"]
+    assert told(page, "pool-2") == ["pool-2", "lost", "It stopped responding.", "10", "14.3\u00a0%", "0", "–"]
     out = ["pool-3", "left out", "It differs by 12.0 %, beyond noise of 1.0 %.", "0", "0.0\u00a0%", "1", "+12.0\u00a0%"]
     assert told(page, "pool-3") == out
     page.reload()

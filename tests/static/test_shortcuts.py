@@ -89,7 +89,7 @@ def test_the_overlay_lists_the_shortcuts_of_the_page(live_site: LiveSite, signed
 def test_key_sequences_open_pages(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/")
-    for keys, path in (("gn", "networks"), ("gl", "library"), ("gm", "machines"), ("gr", "runs"), ("n", "runs/new")):
+    for keys, path in (("gn", "networks"), ("gb", "library"), ("gm", "machines"), ("gr", "runs"), ("n", "runs/new")):
         press(page, *keys)
         page.wait_for_url(f"{live_site.url}/{path}/")
     count_clicks(page)
@@ -165,7 +165,7 @@ def test_keys_can_be_turned_off(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/")
     press(page, "?")
-    page.get_by_label("Enable keyboard shortcuts outside of fields").uncheck()
+    page.get_by_label("Enable keyboard shortcuts outside text fields").uncheck()
     page.get_by_role("button", name="Close").click()
     press(page, "g", "n", "?")
     expect(role(page, "shortcuts")).to_be_hidden()
@@ -173,7 +173,7 @@ def test_keys_can_be_turned_off(live_site: LiveSite, signed_in: Page) -> None:
     press(page, "?")
     expect(role(page, "shortcuts")).to_be_hidden()
     role(page, "help").click()
-    page.get_by_label("Enable keyboard shortcuts outside of fields").check()
+    page.get_by_label("Enable keyboard shortcuts outside text fields").check()
     page.get_by_role("button", name="Close").click()
     press(page, "g", "n")
     page.wait_for_url(f"{live_site.url}/networks/")

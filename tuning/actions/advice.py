@@ -48,7 +48,7 @@ def _about_templates(launch: Launch) -> dict[str, str]:
     if launch.engine.name != "autotvm" or launch.target["target"]["kind"] != "llvm" or not layout.endswith("C"):
         return {}
     return {
-        "network_options.layout": "For CPUs, AutoTVM has no templates of convolutions in this layout: choose channels first."
+        "network_options.layout": "AutoTVM has no CPU templates for convolutions in this layout: choose a channels-first one."
     }
 
 

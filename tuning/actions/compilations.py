@@ -60,7 +60,7 @@ def benchmark(compilation: Compilation, user: User | None, *, enqueue: bool = Tr
         check_published(compilation)
         if not compilation.requeue(*Compilation.ENDED, stage=Stage.PROVE, asked_by=user):
             compilation.refresh_from_db(fields=("status",))
-            raise Conflict(f"The compilation is {compilation.status}: it can be benchmarked when that has ended.")
+            raise Conflict(f"The compilation is {compilation.status}: wait until that has ended to benchmark it.")
     announce_compilation(compilation.pk)
     if enqueue:
         jobs.enqueue(compilation)

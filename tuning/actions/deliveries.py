@@ -43,5 +43,5 @@ def send_again(delivery: Delivery) -> None:
     # Without its address, which is a secret.
     with audit.act("webhook.send_again", audit.Thing("message", delivery.pk, delivery.kind)):
         if not delivery.again():
-            raise Conflict("It is being sent already.")
+            raise Conflict("It is already being sent.")
     jobs.enqueue(delivery)

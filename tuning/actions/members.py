@@ -24,7 +24,7 @@ def add(project: Project, name: Any, role: Any) -> Membership:
     with audit.act("member.add", project, person=user.get_username(), role=role):
         made, new = Membership.objects.get_or_create(project=project, user=user, defaults={"role": role})
         if not new:
-            raise Invalid({"name": f"{user} is a member already, with the role {made.role}."})
+            raise Invalid({"name": f"{user} is already a member, with the role {made.role}."})
     return made
 
 
@@ -61,7 +61,7 @@ def _person(name: Any) -> User:
         raise Invalid({"name": "Enter the name of a person."})
     known = User.objects.filter(username=text).first()
     if known is None:
-        raise Invalid({"name": "There is nobody of this name. An admin of the site can invite people."})
+        raise Invalid({"name": "Nobody has this name. An admin of the site can invite people."})
     if not known.is_active:
         raise Invalid({"name": f"{known} is deactivated."})
     return known

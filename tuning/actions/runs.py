@@ -73,7 +73,7 @@ def stop(run: Run) -> Run:
     with audit.act("run.stop", run):
         if not _stopped(run):
             run.refresh_from_db(fields=("status",))
-            raise Conflict(f"The run is {run.status}: only a queued or running one can be stopped.")
+            raise Conflict(f"The run is {run.status}: only a queued or running run can be stopped.")
         others = [other for other in _watched_with(run) if _stopped(other)]
     for each in (run, *others):
         announce_status(each)
@@ -100,7 +100,7 @@ def resume(run: Run) -> Run:
             raise Conflict(f"All of the run's {run.trials_budget:,} trials are done: there is nothing to resume.")
         if not run.requeue(*Run.RESUMABLE):
             run.refresh_from_db(fields=("status",))
-            raise Conflict(f"The run is {run.status}: only a stopped, failed or interrupted one can be resumed.")
+            raise Conflict(f"The run is {run.status}: only a stopped, failed or interrupted run can be resumed.")
     announce_status(run)
     jobs.enqueue(run)
     return run
@@ -128,7 +128,7 @@ def prioritize(run: Run, given: Any, user: User | None) -> Run:
     with audit.act("run.prioritize", run, priority={"from": was, "to": given}):
         if not Run.objects.filter(pk=run.pk, status=Run.Status.QUEUED).update(priority=priority):
             run.refresh_from_db(fields=("status",))
-            raise Conflict(f"The run is {run.status}: only of a queued one the priority matters.")
+            raise Conflict(f"The run is {run.status}: only a queued run has a priority.")
     run.refresh_from_db(fields=("priority",))
     announce_status(run)
     return run

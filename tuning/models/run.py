@@ -55,7 +55,7 @@ STREAM_PATIENCE = timedelta(minutes=3)
 ABANDONED = {
     "launched": "The worker stopped responding. Resume the run to continue where it stopped.",
     "watched": "Whoever watched the file stopped responding. Watch the file again to continue where it stopped.",
-    "streamed": f"Nothing was heard of the script for {STREAM_PATIENCE.seconds // 60} minutes. The run continues as soon as it is heard of again.",
+    "streamed": f"The script hasn't been heard from for {STREAM_PATIENCE.seconds // 60} minutes. The run continues as soon as it is heard from again.",
 }
 """By origin: why a run ended whose lease expired. An imported one has none."""
 

@@ -12,13 +12,13 @@ DOING = {
     "loading": "loading TVM and the network",
     "extracting": "extracting tasks",
     "design_spaces": "generating design spaces",
-    "searching": "searching candidates",
+    "searching": "searching for candidates",
     "building": "building candidates",
     "measuring": "measuring candidates",
-    "quiet": "nothing has come for ten minutes",
+    "quiet": "no new trial for ten minutes",
 }
 
-EARLY = {"time_limit": "ended at its time limit", "plateau": "ended on a plateau", "exhausted": "nothing left to try"}
+EARLY = {"time_limit": "time limit reached", "plateau": "plateau reached", "exhausted": "nothing left to try"}
 """Short texts about why a run ended before its budget was spent."""
 
 
@@ -42,8 +42,8 @@ def disturbance(machines: Sequence[str]) -> str:
     whose = f"{len(machines):,} machines" if len(machines) > MOST_NAMED else wording.listed(machines)
     drain = "the machine" if len(machines) == 1 else "the machines"
     return (
-        f"Other processes use more than a quarter of the processors of {whose}. What is measured there now is noisy: end them, "
-        f"or drain {drain} until they have ended."
+        f"Other processes use more than a quarter of the CPU of {whose}, so measurements there are noisy. End them, or drain "
+        f"{drain} until they have ended."
     )
 
 
@@ -66,36 +66,36 @@ def _phase(run: RunFacts) -> str:
 def _ended(run: RunFacts) -> str:
     reason = run["finish_reason"]
     if reason == "budget":
-        return "ended: the budget is spent"
+        return "finished: trial budget used up"
     if reason == "time_limit":
-        return f"ended at its time limit of {wording.duration(run['time_limit_s'] or 0)}"
+        return f"finished early: time limit of {wording.duration(run['time_limit_s'] or 0)} reached"
     if reason == "plateau":
         return _plateau(**run["options"])
-    return "ended early: nothing was left to try" if reason == "exhausted" else ""
+    return "finished early: nothing left to try" if reason == "exhausted" else ""
 
 
 def _plateau(plateau_percent: float | None = None, plateau_trials: int | None = None, **_others: object) -> str:
     if plateau_percent is None:
-        return EARLY["plateau"]
-    return f"ended early: no task gained {plateau_percent:g} % any more in {plateau_trials:,} trials"
+        return f"finished early: {EARLY['plateau']}"
+    return f"finished early: no task improved by {plateau_percent:g} % in {plateau_trials:,} trials"
 
 
 def _coverage(run: RunFacts) -> str:
     measured, chosen, total = run["tasks_measured"], run["tasks_chosen"], run["tasks_total"]
     if not total:
-        return "tasks not extracted yet" if run["origin"] == "launched" else "no task yet"
+        return "tasks not extracted yet" if run["origin"] == "launched" else "no tasks yet"
     if chosen == total:
         unknown = measured == total and run["estimated_latency_s"] is None
         return f"{measured:,} of {total:,} tasks measured" + ("; their weights aren't recorded" if unknown else "")
     rest = "" if measured == chosen else f", {measured:,} measured"
-    return f"estimate of the chosen {chosen:,} of {total:,} tasks{rest}"
+    return f"covers the chosen {chosen:,} of {total:,} tasks{rest}"
 
 
 def _noisy(run: RunFacts) -> str:
     """Of a run on many machines, others need have used only the one that measured the trial."""
     count = run["trials_noisy"]
     was = "trial was" if count == 1 else "trials were"
-    return f"{count:,} {was} measured while others used the machine" if count else ""
+    return f"{count:,} {was} measured while other processes used the machine" if count else ""
 
 
 def _warm_start(run: RunFacts) -> str:

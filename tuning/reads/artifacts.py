@@ -19,7 +19,7 @@ from .library import is_known
 
 TVM = ("apache-tvm", "apache-tvm-ffi")
 VTA = "Libraries for VTA aren't built here: download its best records, and build with vta.build_config() under your VTA build."
-UNKNOWN = "No run has a valid record of its workloads for this target by the TVM that would compile it."
+UNKNOWN = "No run has a valid record of these workloads for this target and TVM version."
 
 
 def compile_trouble(run: Run, source: str = Compilation.Source.RUN, *, wait: bool = True) -> str | None:
@@ -30,7 +30,7 @@ def compile_trouble(run: Run, source: str = Compilation.Source.RUN, *, wait: boo
     if trouble := _unusable(run):
         return trouble
     if source == Compilation.Source.RUN and not Record.objects.filter(task__run=run).exists():
-        return "The run has no valid record yet: there is nothing to compile it with."
+        return "The run has no valid record yet, so there is nothing to compile."
     if not run.is_meta_schedule:
         return _older_trouble(run, source, wait=wait)
     if source == Compilation.Source.LIBRARY:

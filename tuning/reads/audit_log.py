@@ -63,7 +63,7 @@ class AuditFilter:
             elif len(text) > LONGEST:
                 wrong[name] = f"Must be at most {LONGEST} characters long."
         if self.object and self._object() is None:
-            wrong["object"] = "Must be a kind of objects, such as run, or one of them, such as run 7."
+            wrong["object"] = "Must be a kind of object, such as run, or a single one, such as run 7."
         if self.outcome not in get_args(Outcome):
             wrong["outcome"] = "Must be done or refused."
         wrong |= self._wrong_days()

@@ -118,7 +118,7 @@ def machine_key(run: Run, name: str) -> int:
     """Raises `Invalid` if the run has no such machine."""
     known = dict(run.measurers().values_list("name", "pk"))  # PostgreSQL refuses to look for a name with a NUL.
     if name not in known:
-        raise Invalid({"machine": f"No trial of the run is known to be measured by a machine {name}."})
+        raise Invalid({"machine": f"No trial of the run was measured by a machine {name}."})
     return known[name]
 
 

@@ -70,10 +70,10 @@ def begun(  # noqa: PLR0913 - what a form or a command says
 def _again(known: Sequence[Watch], *, foreground: bool) -> None:
     """Queue the runs of the file again, the latest of each target. Raises `Conflict`."""
     if busy := [watch.run_id for watch in known if watch.run.status not in Run.ENDED]:
-        raise Conflict(f"{numbered(busy).capitalize()} {'watch' if len(busy) > 1 else 'watches'} this file already.")
+        raise Conflict(f"{numbered(busy).capitalize()} already {'watch' if len(busy) > 1 else 'watches'} this file.")
     for watch in {watch.run.target_fingerprint: watch for watch in known}.values():
         if not watch.run.requeue(*Run.ENDED):
-            raise Conflict(f"Run {watch.run_id} watches this file already.")
+            raise Conflict(f"Run {watch.run_id} already watches this file.")
         Watch.objects.filter(pk=watch.pk).update(foreground=foreground)
 
 

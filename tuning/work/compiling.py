@@ -87,9 +87,7 @@ class _Job:
         older = compiler_of(self.run)
         records, estimate_s = best_records(self.run, compilation.source, older.found.tvm if older else None)
         if not records:
-            raise Refused(
-                "No run of the project has a valid record of any of its tasks for this target by the TVM that compiles it."
-            )
+            raise Refused("No run of the project has a valid record of its tasks for this target and TVM version.")
         compilation.remove_unpublished()
         compilation.unpublished.mkdir(parents=True)
         question = self._build_question(records, estimate_s)

@@ -61,7 +61,7 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   messages.clear();
   if (!chosen.length) return messages.complain("files", "Choose at least one file.");
-  if (chosen.length > Number(form.dataset.most)) return messages.complain("files", `At most ${form.dataset.most} files at once. A zip may have more.`);
+  if (chosen.length > Number(form.dataset.most)) return messages.complain("files", `At most ${form.dataset.most} files at once; a zip may hold more.`);
   // The server would refuse it too, but only after most of it has been sent.
   const total = chosen.reduce((sum, { file }) => sum + file.size, 0);
   if (total > form.dataset.limitMb * 2 ** 20) return messages.complain("files", `Larger than the ${form.dataset.limitMb} MiB allowed. Pack the files, or use manage.py import_log.`);

@@ -19,7 +19,7 @@ async function draw() {
   for (const [tracker, figure] of Object.entries(await response.json())) {
     const chart = charts.get(tracker);
     await chart?.draw(figure);
-    chart?.explain("Nothing recorded: no device was registered within the last hour, or the tracker wasn’t asked.");
+    chart?.explain("Nothing recorded: no device was registered in the last hour, or the tracker wasn’t polled.");
   }
 }
 

@@ -18,7 +18,7 @@ const SHORTCUTS = [
   { group: "Anywhere", keys: ["u"], does: "Up one level", on: ".crumbs a:last-of-type" },
   { group: "Go to", keys: ["g r"], does: "Runs", on: "[data-go=runs]" },
   { group: "Go to", keys: ["g n"], does: "Networks", on: "[data-go=networks]" },
-  { group: "Go to", keys: ["g l"], does: "Library", on: "[data-go=library]" },
+  { group: "Go to", keys: ["g b"], does: "Best records", on: "[data-go=library]" },
   { group: "Go to", keys: ["g m"], does: "Machines", on: "[data-go=machines]" },
   { group: "Go to", keys: ["g a"], does: "API", on: "[data-go=api]" },
   { group: "Go to", keys: ["g t"], does: "Trials of this run", on: "[data-go=trials]" },
@@ -34,11 +34,11 @@ const SHORTCUTS = [
   { group: "This page", keys: ["v"], does: "Charts by trials or by time", on: "[data-axis][aria-pressed=false], a[id^=x-]:not([aria-current])" },
   { group: "This page", keys: ["d"], does: "Downloads", on: "[data-role=downloads] > summary", act: openMenu },
   { group: "This page", keys: ["w"], does: "Notify me when it ends: on or off", on: "[data-role=notify]" },
-  { group: "This page", keys: ["i"], does: "Write notes", on: "[data-role=notes-edit]" },
+  { group: "This page", keys: ["i"], does: "Edit notes", on: "[data-role=notes-edit]" },
   { group: "This page", keys: ["r"], does: "Rename the run", on: "[data-role=rename]" },
   { group: "This page", keys: ["s"], does: "Stop the run (asks first)", on: "[data-role=stop]" },
   { group: "This page", keys: ["e"], does: "Extend the run", on: "[data-role=extend]" },
-  { group: "This page", keys: ["b"], does: "Build a library", on: "[data-role=compile]" },
+  { group: "This page", keys: ["b"], does: "Compile", on: "[data-role=compile]" },
 ];
 
 // --- available shortcuts

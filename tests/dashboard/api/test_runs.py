@@ -493,7 +493,7 @@ def test_it_stops_and_resumes(client: Client, known_target: None) -> None:
     assert again.status_code == 409
     assert again.json()["error"] == {
         "code": "conflict",
-        "message": "The run is stopped: only a queued or running one can be stopped.",
+        "message": "The run is stopped: only a queued or running run can be stopped.",
     }
     resumed = post(client, f"runs/{run.pk}/resume")
     assert (resumed.status_code, resumed.json()["status"]) == (200, "queued")

@@ -55,7 +55,7 @@ def test_it_adds_changes_lists_and_removes_members() -> None:
         (("rename", "default", ""), "name: Must be 1 to 60"),
         (("delete", "default"), "first project"),
         (("delete", "nothing"), "There is no project nothing"),
-        (("add", "default", "nobody"), "name: There is nobody"),
+        (("add", "default", "nobody"), "name: Nobody has this name"),
         (("remove", "default", "nobody"), "nobody isn't a member of default"),
     ],
 )

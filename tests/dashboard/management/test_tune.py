@@ -71,7 +71,7 @@ def test_it_prints_the_end_and_the_warm_start(play: Play, capsys: pytest.Capture
     play(HELLO, extracted(), WarmStarted([0], [7]), trial(0), trial(1), Plateaued(1), Finished("time_limit"))
     call_command("tune", "mlp", "--trials", "64", "--time-limit-s", "90")
     said = capsys.readouterr().out
-    assert "Ended at its time limit of 1\u00a0min 30\u00a0s." in said
+    assert "Finished early: time limit of 1\u00a0min 30\u00a0s reached." in said
     assert "1 of 2 tasks start from records of run 7." in said
     assert "fused_matmul1 (plateau)" in said
 

@@ -60,7 +60,7 @@ def test_a_run_is_compiled_from_its_page(operator: Client, enqueued: list[int]) 
     assert answer.headers["Location"] == f"/compilations/{made.pk}/"
     assert (made.run, made.source, made.status, enqueued) == (run, "library", "queued", [made.pk])
     assert made.created_by is not None
-    assertContains(page(operator, made), "queued: starts when a worker is free")
+    assertContains(page(operator, made), "queued: waiting for a worker")
 
 
 def test_without_a_valid_record_the_page_says_why_it_cannot_be_compiled(operator: Client) -> None:
@@ -157,10 +157,10 @@ def test_a_finished_compilation_shows_verification_benchmark_and_downloads(viewe
         "1 of 2 functions use a tuned record",
         "fused_matmul1",
         "no record: built untuned",
-        "Verified: outputs differ from the untuned library&#x27;s by at most 3e-07",
+        "Verified: outputs match the untuned library&#x27;s. They differ by at most 3e-07",
         "3.0e-07",
         "8.165",
-        "measured 1.29× of it",
+        "measured is 1.29× the estimate",
         "ONNX Runtime isn&#x27;t installed.",
         f"/api/v1/compilations/{compilation.pk}/manifest",
         "VirtualMachine",
@@ -180,7 +180,7 @@ def test_a_functions_record_links_to_its_schedule_while_it_is_kept(viewer: Clien
 def test_unknown_figures_are_shown_as_such(viewer: Client) -> None:
     running = make_compilation(**UNBUILT, status="running", phase="building")
     shown = page(viewer, running)
-    assertContains(shown, "building the tuned and the untuned library")
+    assertContains(shown, "building the tuned and untuned libraries")
     assertContains(shown, "Not verified yet.")
     assertNotContains(shown, "ms</span>")
     assertNotContains(shown, 'data-role="download-library"')
@@ -188,7 +188,7 @@ def test_unknown_figures_are_shown_as_such(viewer: Client) -> None:
 
 def test_a_waiting_verification_says_what_it_waits_for(viewer: Client) -> None:
     waiting = make_compilation(**UNPROVEN, status="queued")
-    assertContains(page(viewer, waiting), "queued: waiting until cpu is free")
+    assertContains(page(viewer, waiting), "queued: waiting for cpu")
 
 
 def test_a_failed_compilation_says_why_and_shows_the_end_of_its_log(operator: Client) -> None:
@@ -233,7 +233,9 @@ def test_it_is_cancelled_and_benchmarked_again(operator: Client, enqueued: list[
     operator.post(f"/compilations/{compilation.pk}/benchmark/")
     compilation.refresh_from_db()
     assert (compilation.status, compilation.stage, enqueued) == ("queued", "prove", [compilation.pk])
-    assertContains(operator.post(f"/compilations/{compilation.pk}/benchmark/", follow=True), "when that has ended")
+    assertContains(
+        operator.post(f"/compilations/{compilation.pk}/benchmark/", follow=True), "wait until that has ended"
+    )
     operator.post(f"/compilations/{compilation.pk}/cancel/")
     compilation.refresh_from_db()
     assert compilation.status == "finished"

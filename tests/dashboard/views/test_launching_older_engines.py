@@ -40,7 +40,7 @@ def test_autotvm_is_launched_and_watched(site: LiveSite, page: Page) -> None:
     role(page, "launch-submit").click()
 
     expect(page).to_have_url(re.compile(r"/runs/\d+/$"), timeout=LONG_MS)
-    expect(page.locator("main")).to_contain_text("ended: the budget is spent", timeout=LONG_MS)
+    expect(page.locator("main")).to_contain_text("finished: trial budget used up", timeout=LONG_MS)
     page.goto(f"{page.url}tasks/0/")
     page.locator("[data-role=records-table] .row-link").first.click()
     expect(role(page, "raw-record")).to_contain_text("dense_nopack.x86")

@@ -112,7 +112,7 @@ def test_each_state_is_told_in_words(viewer: Client) -> None:
     assert "drained an admin drained it then" in row(viewer, "drained")
     assert "draining an admin drained it then bert" in row(viewer, "drains")
     assert "waiting It has tuneboard 0.1, and the site has 0.2." in row(viewer, "waits")
-    assert "lost last heard of then" in row(viewer, "gone")
+    assert "lost last heard from then" in row(viewer, "gone")
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,9 @@ def test_an_admin_drains_resumes_and_forgets(admin: Client) -> None:
 
     drained = act("drain", here="q=lab&cpu=znver4&state=")
     assert drained.redirect_chain == [("/machines/?q=lab&cpu=znver4", 302)], "the filters stay"
-    assert "lab-1 takes nothing more." in drained.content.decode()
+    assert "lab-1 takes no more work." in drained.content.decode()
     assert Machine.objects.get(name="lab-1").is_draining
-    assert "lab-1 is being drained already." in act("drain").content.decode().replace("&#x27;", "'")
+    assert "lab-1 is already being drained." in act("drain").content.decode().replace("&#x27;", "'")
     assert "lab-1 takes work again." in act("resume").content.decode()
     assert "lab-1 is idle: drain it" in act("forget").content.decode()
     act("drain")

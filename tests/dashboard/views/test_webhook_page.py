@@ -60,7 +60,7 @@ def test_a_failed_delivery_can_be_sent_again(admin: Client, settings: Any, enque
     delivery.refresh_from_db()
     assert (delivery.status, delivery.attempts) == ("waiting", 0)
     assert enqueued == [delivery.pk]
-    assertContains(admin.post(f"/webhooks/{delivery.pk}/again/", follow=True), "being sent already")
+    assertContains(admin.post(f"/webhooks/{delivery.pk}/again/", follow=True), "already being sent")
     assert enqueued == [delivery.pk]
 
 

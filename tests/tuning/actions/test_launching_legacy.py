@@ -88,5 +88,5 @@ def test_an_interpreter_that_gives_no_answer_is_named_with_the_reason(monkeypatc
 def test_it_warns_of_a_layout_without_templates() -> None:
     checked = advice.check({**AUTOTVM, "network_options": {"layout": "NHWC"}}, None)
     assert checked["fields"] == {}
-    assert "choose channels first" in checked["warnings"]["network_options.layout"]
+    assert "choose a channels-first one" in checked["warnings"]["network_options.layout"]
     assert advice.check(AUTOTVM, None)["warnings"] == {}

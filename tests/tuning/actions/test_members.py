@@ -70,7 +70,7 @@ def test_it_refuses_who_is_not_somebody(vision: Project, name: Any) -> None:
 def test_nobody_is_a_member_twice(vision: Project) -> None:
     make_user("viewer", "ada")
     members.add(vision, "ada", "viewer")
-    with pytest.raises(Invalid, match="ada is a member already, with the role viewer"):
+    with pytest.raises(Invalid, match="ada is already a member, with the role viewer"):
         members.add(vision, "ada", "admin")
     assert roles(vision) == {"ada": "viewer"}
     assert [action for action, *_ in recorded()] == ["member.add"]

@@ -49,7 +49,7 @@ def test_a_conflict_is_recorded_as_refused_and_changes_nothing() -> None:
         runs.stop(run)
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.refused) == ("run.stop", True)
-    assert "only a queued or running one can be stopped" in entry.reason
+    assert "only a queued or running run can be stopped" in entry.reason
 
 
 def test_invalid_input_is_no_act() -> None:

@@ -78,7 +78,7 @@ def test_a_member_that_is_not_renewed_holds_nothing() -> None:
     following = invited(lab, member.run)
     assert claim(following)
     member.refresh_from_db()
-    assert (member.state, member.reason) == ("lost", "Nothing was heard of it.")
+    assert (member.state, member.reason) == ("lost", "It stopped responding.")
     assert not member.renew()
     assert following.renew()
 
@@ -109,5 +109,5 @@ def test_members_of_a_pool_that_nobody_looks_after_are_lost_in_the_end() -> None
     passed(member, HELD + timedelta(seconds=1))
     sweeping.sweep()
     member.refresh_from_db()
-    assert (member.state, member.reason) == ("lost", "Nothing was heard of it.")
+    assert (member.state, member.reason) == ("lost", "It stopped responding.")
     assert member.left_at

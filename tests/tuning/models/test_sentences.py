@@ -28,7 +28,7 @@ def words_of(origin: str, status: str, **values: object) -> tuple[str, str]:
         ("imported", "running", "loading", "reading its log"),
         ("watched", "queued", None, "queued: waiting for a worker"),
         ("watched", "running", "loading", "reading its file"),
-        ("watched", "running", "quiet", "nothing has come for ten minutes"),
+        ("watched", "running", "quiet", "no new trial for ten minutes"),
         ("watched", "stopping", None, "no longer watched"),
         ("streamed", "stopping", None, "stopping after the batch that its script measures"),
     ],
@@ -39,7 +39,7 @@ def test_what_it_is_doing(origin: str, status: str, phase: str | None, words: st
 
 def test_only_tasks_of_this_sites_runs_are_extracted() -> None:
     assert words_of("launched", "queued")[1] == "tasks not extracted yet"
-    assert words_of("streamed", "running")[1] == "no task yet"
+    assert words_of("streamed", "running")[1] == "no tasks yet"
 
 
 def test_only_this_sites_runs_try_a_task_again() -> None:

@@ -159,4 +159,4 @@ def test_the_comparison_offers_the_merged_records(client: Client) -> None:
     other = tuned(1e-3, engine="auto_scheduler")
     page = client.get(f"/compare/?runs={runs[0].pk},{other.pk}").content.decode()
     assert "/api/v1/records?" not in page
-    assert "don’t go into one file" in page
+    assert "can’t share a file" in page

@@ -234,7 +234,7 @@ class TestSilence:
         run = stream().run
         assert run.status == "interrupted"
         assert run.error is not None
-        assert "Nothing was heard of the script for 3 minutes" in run.error
+        assert "The script hasn't been heard from for 3 minutes" in run.error
         assert send([2])["status"] == "running"
         run = stream().run
         assert (run.error, run.finished_at, run.trials_done) == (None, None, 2)

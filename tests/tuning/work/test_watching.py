@@ -147,7 +147,7 @@ def test_watching_again_continues_the_run(log: Path) -> None:
 def test_a_file_that_is_watched_already_is_refused(log: Path) -> None:
     append(log, line(1))
     begin(log)
-    with pytest.raises(Conflict, match="watches this file already"):
+    with pytest.raises(Conflict, match="already watches this file"):
         begin(log)
 
 

@@ -145,7 +145,9 @@ def _check_turn(user: User | None) -> None:
     """Raises `Busy` if the user has as many imports going on as anybody may."""
     going_on = Import.objects.filter(created_by=user).exclude(status__in=Import.ENDED).count()
     if user is not None and going_on >= settings.IMPORTS_PER_USER:
-        raise Busy(f"You already have {going_on} imports going on, the most at once. Try again in a minute.", own=True)
+        raise Busy(
+            f"You already have {going_on} imports in progress, the most at once. Try again in a minute.", own=True
+        )
 
 
 def _text(field: str, given: Any, longest: int) -> str:

@@ -185,7 +185,7 @@ def _falls_silent(name: str, say: Callable[[str], None]) -> bool:
     other = Machine.objects.alive().filter(name=name)
     if (heard_at := other.values_list("heartbeat_at", flat=True).first()) is None:
         return False
-    say(f"A machine called {name} was heard of less than {LOST.seconds} s ago. Waiting to see whether it is gone.")
+    say(f"A machine called {name} was heard from less than {LOST.seconds} s ago. Waiting to see whether it is gone.")
     while (latest := other.values_list("heartbeat_at", flat=True).first()) == heard_at:
         time.sleep(LOOK_S)
     return latest is None

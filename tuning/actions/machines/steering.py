@@ -14,7 +14,7 @@ def drain(machine: Machine) -> Machine:
     """Let it finish the trial in hand and take no more. Its run ends `interrupted` and can be resumed. Raises `Conflict`."""
     with audit.act("machine.drain", machine):
         if not Machine.objects.filter(pk=machine.pk, draining_at=None).update(draining_at=Now()):
-            raise Conflict(f"{machine} is being drained already.")
+            raise Conflict(f"{machine} is already being drained.")
     machine.refresh_from_db()
     return machine
 

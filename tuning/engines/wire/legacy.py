@@ -50,10 +50,22 @@ EarlyStopping = Annotated[
     ),
 ]
 Number = Annotated[
-    int, Meta(ge=1, le=10_000, title="Number", description="How many executions are averaged into one cost.")
+    int,
+    Meta(
+        ge=1,
+        le=10_000,
+        title="Number (executions per repeat)",
+        description="Executions averaged into one repeat’s cost.",
+    ),
 ]
 Repeat = Annotated[
-    int, Meta(ge=1, le=1000, title="Repeat", description="How many costs a trial has. Its latency is their mean.")
+    int,
+    Meta(
+        ge=1,
+        le=1000,
+        title="Repeat (repeats per trial)",
+        description="Repeats of a trial, one cost each. Its latency is their mean.",
+    ),
 ]
 MinRepeat = Annotated[
     int,
@@ -279,7 +291,7 @@ class AutoTvmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z", max_length=100)] | None,
         Meta(
             title="VTA: bitstream",
-            description="A file beside VTA’s own bitstream, by name; Devices lists them. If empty, VTA’s own.",
+            description="A file beside VTA’s own bitstream, by name; the page Machines lists them. If empty, VTA’s own.",
         ),
     ] = None
     number: Number = 3

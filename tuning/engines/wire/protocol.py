@@ -297,15 +297,20 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 1.0
     number: Annotated[
         int,
-        Meta(ge=1, le=10_000, title="Number", description="How many executions are averaged into one run_secs value."),
+        Meta(
+            ge=1,
+            le=10_000,
+            title="Number (executions per repeat)",
+            description="Executions averaged into one repeat’s time.",
+        ),
     ] = 3
     repeat: Annotated[
         int,
         Meta(
             ge=1,
             le=1000,
-            title="Repeat",
-            description="How many run_secs values a trial has. Its latency is their mean.",
+            title="Repeat (repeats per trial)",
+            description="Repeats of a trial, each averaging that number of executions. Its latency is their mean.",
         ),
     ] = 1
     min_repeat_ms: Annotated[

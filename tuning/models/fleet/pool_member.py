@@ -55,7 +55,7 @@ class PoolMemberQuerySet(models.QuerySet["PoolMember"]):
 
     def lose(self) -> int:
         """Those that have expired are lost: nobody else may be left to say so. Returns how many."""
-        lost = {"state": PoolMember.State.LOST, "left_at": Now(), "reason": "Nothing was heard of it."}
+        lost = {"state": PoolMember.State.LOST, "left_at": Now(), "reason": "It stopped responding."}
         return self.expired().update(**lost)
 
     def unanswered(self) -> PoolMemberQuerySet:

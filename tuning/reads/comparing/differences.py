@@ -101,9 +101,7 @@ def caveats(runs: Sequence[Run], matches: Sequence[Match]) -> list[CaveatDict]:
         found += [_synthetic(run), _simulated(run), _unfinished(run), _untimed(run), _chosen(run), _warm(run)]
     if any(len({task.weight for task in match.tasks.values()}) > 1 for match in matches):
         found.append(
-            _caveat(
-                "weight", "Some tasks occur more often in one network than in another, which shows in their totals."
-            )
+            _caveat("weight", "Some tasks have different weights in these networks, which affects their totals.")
         )
     return [caveat for caveat in found if caveat]
 
@@ -153,7 +151,7 @@ def _unfinished(run: Run) -> CaveatDict | None:
 def _untimed(run: Run) -> CaveatDict | None:
     if run.is_timed:
         return None
-    return _caveat("untimed", f"When the trials of run {run.pk} ended isn't recorded: it isn't drawn against time.")
+    return _caveat("untimed", f"The times of run {run.pk}'s trials aren't recorded, so it has no curve over time.")
 
 
 def _chosen(run: Run) -> CaveatDict | None:

@@ -150,7 +150,7 @@ class Dispatcher:
         now = self._clock()
         for member in list(self.members.values()):
             if member.is_in and now > member.heard_at + LOST_S:
-                self._leave(member, "lost", f"Nothing was heard of it for {LOST_S:g} s.")
+                self._leave(member, "lost", f"It hasn't been heard from for {LOST_S:g} s.")
         missed = [one for one in self._out.values() if not one.taken and now > one.sent_at + MISSED_S]
         if not waiting:
             self._send_again(missed)

@@ -57,7 +57,7 @@ def test_what_was_typed_stays_next_to_what_is_wrong(admin: Client, vision: Proje
     assertContains(page, "<h1>vision</h1>", status_code=422, html=True)
     assertContains(page, 'value="default"', status_code=422)
     page = admin.post(f"/admin/projects/{vision.pk}/members/", {"name": "nobody", "role": "admin"})
-    assertContains(page, "There is nobody of this name.", status_code=422)
+    assertContains(page, "Nobody has this name.", status_code=422)
     assertContains(page, "<option selected>admin</option>", status_code=422)
 
 

@@ -282,7 +282,7 @@ def test_it_says_which_runs_ended_early(client: Client, reason: str, shown: bool
     client.force_login(make_user("viewer"))
     make_run(status="finished", finish_reason=reason)
     page = client.get("/runs/").content.decode()
-    assert ("ended at its time limit" in page or "ended on a plateau" in page) is shown
+    assert ("time limit reached" in page or "plateau reached" in page) is shown
 
 
 def test_it_offers_only_filters_that_match_runs(operator: Client) -> None:

@@ -84,7 +84,7 @@ def test_it_marks_the_task_being_tuned(operator: Client) -> None:
     Run.objects.filter(pk=run.pk).update(phase="searching", phase_task=1)
     page = operator.get(f"/runs/{run.pk}/")
     assert [row["active"] for row in page.context["rows"]] == [False, True]
-    assertContains(page, "searching candidates of task 1")
+    assertContains(page, "searching for candidates of task 1")
 
 
 def test_it_shows_the_place_of_a_waiting_run(operator: Client) -> None:
@@ -136,7 +136,7 @@ def test_it_resumes_a_run(operator: Client) -> None:
 
 def test_it_says_why_it_could_not_stop(operator: Client) -> None:
     run = make_run(status=Run.Status.FINISHED)
-    assertContains(operator.post(f"/runs/{run.pk}/stop/", follow=True), "only a queued or running one can be stopped")
+    assertContains(operator.post(f"/runs/{run.pk}/stop/", follow=True), "only a queued or running run can be stopped")
 
 
 @pytest.mark.parametrize("action", ["stop", "resume", "extend"])
@@ -192,10 +192,10 @@ def test_it_says_why_it_could_not_extend(operator: Client) -> None:
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("budget", "the budget is spent"),
-        ("time_limit", "ended at its time limit of 1\u00a0min 30\u00a0s"),
-        ("plateau", "no task gained 2.5 % any more in 64 trials"),
-        ("exhausted", "nothing was left to try"),
+        ("budget", "finished: trial budget used up"),
+        ("time_limit", "finished early: time limit of 1\u00a0min 30\u00a0s reached"),
+        ("plateau", "no task improved by 2.5 % in 64 trials"),
+        ("exhausted", "finished early: nothing left to try"),
     ],
 )
 def test_it_says_why_a_run_ended_by_itself(operator: Client, reason: str, words: str) -> None:
@@ -219,9 +219,9 @@ def test_it_says_how_many_trials_are_noisy_and_alerts_while_it_goes_on(operator:
     assertNotContains(page, 'data-kind="disturbed"')
     run.move("running", to="running", trials_noisy=1, disturbed=["lab-1", "lab-2", "lab-3"])
     page = operator.get(f"/runs/{run.pk}/")
-    assertContains(page, ">1 trial was measured while others used the machine</a>")
+    assertContains(page, ">1 trial was measured while other processes used the machine</a>")
     assertContains(page, 'data-kind="disturbed"', 1)
-    assertContains(page, "a quarter of the processors of lab-1, lab-2 and lab-3.")
+    assertContains(page, "a quarter of the CPU of lab-1, lab-2 and lab-3,")
     run.move("running", to="finished", trials_noisy=1200)
     page = operator.get(f"/runs/{run.pk}/")
     assertContains(page, f'/runs/{run.pk}/trials/?only=noisy" data-role="noisy">1,200 trials were measured')
@@ -235,7 +235,7 @@ def test_the_estimate_of_chosen_tasks_is_labeled(operator: Client) -> None:
     Recorder(run).record([TasksExtracted(TARGET, tasks)])
     record_trials(run, [(1, 3e-3)])
     page = operator.get(f"/runs/{run.pk}/")
-    assertContains(page, "estimate of the chosen 1 of 2 tasks")
+    assertContains(page, "covers the chosen 1 of 2 tasks")
     assertContains(page, '<span data-role="estimate">6.000\u00a0ms</span>', html=True)
     assertContains(page, " data-unchosen", 1)
     assertContains(operator.get("/runs/"), "of the chosen 1 of 2 tasks")
@@ -262,7 +262,7 @@ def test_it_offers_available_downloads(operator: Client) -> None:
     url = f"/runs/{run.pk}/"
     nothing = operator.get(url)
     assert not any(ready for _, ready in links(nothing))
-    assertContains(nothing, '<p class="missing" data-missing="best">There is no valid trial yet', html=False)
+    assertContains(nothing, '<p class="missing" data-missing="best">No valid trial yet', html=False)
     record_trials(run, [(0, None)])
     some = dict(links(operator.get(url)))
     assert [name for name, ready in some.items() if not ready] == [

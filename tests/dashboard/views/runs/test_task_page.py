@@ -181,7 +181,7 @@ class TestAnOpenedRecord:
         "query", ["record=9", "record=2&diff=9", "record=before", "record=x&diff=before", f"record={'9' * 60}"]
     )
     def test_it_names_a_record_that_is_not_among_the_best(self, viewer: Client, query: str) -> None:
-        assert "is not among this task’s best records" in words(opened(viewer, query))
+        assert "isn’t among this task’s best records" in words(opened(viewer, query))
 
     def test_long_functions_are_not_compared(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(code, "MOST_LINES", 1)

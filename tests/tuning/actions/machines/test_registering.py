@@ -93,7 +93,7 @@ def test_a_machine_that_was_heard_of_lately_may_turn_out_to_be_gone(
 
     again = registering.register_in_time(say)
     assert (again.pk, again.key) == (first.pk, identity.key())
-    assert said == ["A machine called lab-1 was heard of less than 30 s ago. Waiting to see whether it is gone."]
+    assert said == ["A machine called lab-1 was heard from less than 30 s ago. Waiting to see whether it is gone."]
 
 
 def test_a_machine_that_is_heard_of_again_keeps_its_name(settings: Any, elsewhere: Callable[[str], None]) -> None:

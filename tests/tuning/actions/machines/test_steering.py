@@ -43,7 +43,7 @@ def test_nothing_is_drained_or_resumed_twice(machine: Machine) -> None:
     with pytest.raises(Conflict, match="isn't being drained"):
         steering.resume(machine)
     steering.drain(machine)
-    with pytest.raises(Conflict, match="being drained already"):
+    with pytest.raises(Conflict, match="already being drained"):
         steering.drain(machine)
     assert [refused for _, _, refused in acts()] == [True, False, True]
 

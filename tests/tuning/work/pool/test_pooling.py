@@ -151,7 +151,7 @@ def test_whatever_happens_to_members_every_trial_counts_once(
     assert found == {
         "lab-1": ("left", ""),
         "lab-2": ("left", "Its process ended with status -9."),
-        "lab-3": ("lost", "Nothing was heard of it for 4 s."),
+        "lab-3": ("lost", "It hasn't been heard from for 4 s."),
         "lab-4": ("left", "It is being drained."),
     }
     assert sum(member.trials for member in run.pool_members.all()) == 400
