@@ -14,9 +14,10 @@ from django.core.management import CommandError, call_command
 from tests.benchmarks.engine.sides import Broken
 from tests.benchmarks.fleet import figures, quality, report
 from tests.benchmarks.fleet.figures import Finding, Span
-from tests.benchmarks.fleet.observing import Killed, Observed, Plan, Usage
+from tests.benchmarks.fleet.observing import Killed, Observed, Plan
 from tests.benchmarks.fleet.quality import Comparison, Outcome, compare, geometric_mean
 from tests.benchmarks.fleet.stamps import Stamp
+from tests.benchmarks.fleet.usage import Usage
 from tuning.engines.wire.pools.messages import FakeDevice
 from tuning.engines.wire.protocol import Candidate, Measured
 

@@ -13,12 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from statistics import median
 from typing import Any, ClassVar
 
 import msgspec
 import psutil
-import redis
 from django.conf import settings
 from django.db import connection
 
@@ -34,6 +32,7 @@ from tuning.work.pool import pooling, taking_part
 from tuning.work.pool.dispatcher import Dispatcher, Member
 
 from .stamps import Stamps
+from .usage import Meter, Statements, Usage, memory
 from .web import web
 
 BUDGET = 1_000_000
@@ -44,15 +43,6 @@ LOOK_S = 0.25
 KILL_AFTER_S = 3.0
 WATCHERS = 10
 ELSEWHERE_S = 60.0
-ROLES = {
-    "tests.benchmarks.fleet.member": "members",
-    "tuning.engines.pool": "devices",
-    "tests.benchmarks.fleet.machines": "workers",
-    "tests.benchmarks.fleet.web": "web",
-    "tests.benchmarks.fleet.stand_in": "engine",
-    "tuning.engines.meta_schedule": "engine",
-}
-"""By a word of the command line, what a process is. `devices` are measuring processes, `workers` the job around each member."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -65,21 +55,6 @@ class Plan(msgspec.Struct, frozen=True):
     """An engine that hands out the same candidate again and again, in place of the real one."""
     kills: int = 0
     """So many machines are killed, one after another, in place of the time given."""
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """What was used so far."""
-
-    at_s: float
-    redis_commands: int
-    redis_bytes: int
-    """That it got and sent."""
-    transactions: int
-    """Of the whole database."""
-    statements: int
-    """Of the supervisor."""
-    cpu_s: dict[str, float]
-    """By role."""
 
 
 class Killed(msgspec.Struct, frozen=True):
@@ -98,20 +73,8 @@ class Observed(msgspec.Struct, frozen=True):
     answered: list[str]
     """The candidates in the order of their trials."""
     memory: dict[str, int]
-    """By role, bytes of the usual process of that kind; shared pages are counted in parts (PSS)."""
+    """As `usage.memory` has it."""
     killed: list[Killed]
-
-
-class Statements:
-    """Counts the statements of the connection that it is installed on."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self, execute: Callable[..., Any], *args: Any) -> Any:
-        """As Django calls it."""
-        self.count += 1
-        return execute(*args)
 
 
 class Workers:
@@ -150,8 +113,7 @@ class Observer(threading.Thread):
 
     def __init__(self, plan: Plan, workers: Workers, statements: Statements, shutdown: threading.Event) -> None:
         super().__init__(name="observer")
-        self._plan, self._workers, self._statements, self._shutdown = plan, workers, statements, shutdown
-        self._redis: Any = redis.Redis.from_url(settings.REDIS_URL)
+        self._plan, self._workers, self._meter, self._shutdown = plan, workers, Meter(statements), shutdown
         self.observed: Observed | None = None
         self.trouble: BaseException | None = None
 
@@ -170,14 +132,14 @@ class Observer(threading.Thread):
             lambda: len(_measuring()) == self._plan.machines, START_S + START_EACH_S * self._plan.machines, "measure"
         )
         members = _measuring()
-        began = self._usage()
+        began = self._meter.read()
         killed = [self._kill(name) for name in self._workers.alone]
         if not killed:
             time.sleep(self._plan.seconds)
-        ended = self._usage()
-        memory = {role: round(median(map(_memory, ones))) for role, ones in _by_role().items()}
+        ended = self._meter.read()
+        used = memory()
         time.sleep(2 * self._plan.device.takes_s)  # What is in hand at the end of the time is part of it.
-        return Observed(members, began, ended, list(_pool().answered), memory, killed)
+        return Observed(members, began, ended, list(_pool().answered), used, killed)
 
     def _wait(self, condition: Callable[[], bool], within_s: float, what: str) -> None:
         deadline = time.monotonic() + within_s
@@ -196,50 +158,6 @@ class Observer(threading.Thread):
         self._workers.kill(member.name)
         self._wait(lambda: held <= set(_pool().answered), ELSEWHERE_S, "are replaced")
         return killed
-
-    def _usage(self) -> Usage:
-        commands = sum(int(one["calls"]) for one in self._redis.info("commandstats").values())
-        traffic = self._redis.info("stats")
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
-            )
-            ((transactions,),) = cursor.fetchall()
-            cursor.execute("SELECT pg_backend_pid()")
-            ((backend,),) = cursor.fetchall()
-        cpu_s = {role: sum(map(_cpu_s, ones)) for role, ones in _by_role().items()}
-        server = self._redis.info("cpu")
-        cpu_s["valkey"] = float(server["used_cpu_user"]) + float(server["used_cpu_sys"])
-        postmaster = psutil.Process(int(backend)).parent()
-        assert postmaster
-        ended = postmaster.cpu_times()
-        cpu_s["postgresql"] = sum(map(_cpu_s, [postmaster, *postmaster.children()]))
-        cpu_s["postgresql"] += ended.children_user + ended.children_system
-        sent = int(traffic["total_net_input_bytes"]) + int(traffic["total_net_output_bytes"])
-        return Usage(time.monotonic(), commands, sent, transactions, self._statements.count, cpu_s)
-
-
-def _by_role() -> dict[str, list[psutil.Process]]:
-    supervisor = psutil.Process()
-    found: dict[str, list[psutil.Process]] = {"supervisor": [supervisor]}
-    for process in supervisor.children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            if role := next((role for word, role in ROLES.items() if word in process.cmdline()), None):
-                found.setdefault(role, []).append(process)
-    return found
-
-
-def _cpu_s(process: psutil.Process) -> float:
-    with suppress(psutil.NoSuchProcess):
-        times = process.cpu_times()
-        return float(times.user + times.system)
-    return 0.0
-
-
-def _memory(process: psutil.Process) -> int:
-    with suppress(psutil.NoSuchProcess):
-        return int(process.memory_full_info().pss)
-    return 0
 
 
 def _pool() -> NotingPool:
