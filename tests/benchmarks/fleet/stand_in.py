@@ -96,9 +96,7 @@ class StandIn:
         now = time.monotonic()
         latency_s = sum(measured.run_secs) / len(measured.run_secs) if measured.run_secs else None
         kind, error = measured.error_kind, measured.error
-        return TrialMeasured(
-            0, latency_s, now - self._began, kind, error, machine=measured.machine, sent_at=time.monotonic()
-        )
+        return TrialMeasured(0, latency_s, now - self._began, kind, error, machine=measured.machine, sent_at=now)
 
     def _end(self, reason: Any) -> None:
         self._events.write(encode(Finished(reason)))

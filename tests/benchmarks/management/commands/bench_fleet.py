@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from argparse import ArgumentParser
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import msgspec
 from django.core.management import BaseCommand, CommandError
 
 from tests.benchmarks.engine.sides import Broken
+from tests.benchmarks.fleet.figures import Finding
 from tests.benchmarks.fleet.laboratory import Laboratory, laboratory
 from tests.benchmarks.fleet.observing import Plan
 from tests.benchmarks.fleet.registered import Registered
@@ -73,21 +75,11 @@ class Command(BaseCommand):
             )
 
     def _measure(self, lab: Laboratory, found: Findings, options: dict[str, Any]) -> None:
-        parts, seconds, stand_in = options["parts"], options["seconds"], options["engine"] == "stand-in"
-        if "throughput" in parts:
-            for machines in sorted(set(options["machines"])):
-                self._say(f"throughput: {machines} machines")
-                found.throughput.append(lab.observe(Plan(machines, FakeDevice(), seconds, stand_in)))
-                _write(found, options["into"])
-        if "dispatcher" in parts:
-            self._say(f"dispatcher: {QUICK_MACHINES} machines that take no time")
-            found.dispatcher.append(lab.observe(Plan(QUICK_MACHINES, AT_ONCE, seconds, stand_in=True)))
+        for what, plan, findings in _runs(found, options):
+            self._say(what)
+            findings.append(lab.observe(plan))
             _write(found, options["into"])
-        if "killed" in parts:
-            self._say(f"killed: {KILLS} of {KILLED_OF} machines")
-            found.killed.append(lab.observe(Plan(KILLED_OF, FakeDevice(), seconds, stand_in=True, kills=KILLS)))
-            _write(found, options["into"])
-        if "registered" in parts:
+        if "registered" in options["parts"]:
             machines, runs = options["registered"], options["runs"]
             self._say(f"registered: {machines} machines, {runs:,} queued runs")
             answer = lab.ask("tests.benchmarks.fleet.registered", "registered", str(machines), str(runs))
@@ -97,6 +89,20 @@ class Command(BaseCommand):
     def _say(self, text: str) -> None:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
+
+
+def _runs(found: Findings, options: dict[str, Any]) -> Iterator[tuple[str, Plan, list[Finding]]]:
+    """Each run that is asked for: what is said of it, its plan, and where its finding goes."""
+    parts, seconds, stand_in = options["parts"], options["seconds"], options["engine"] == "stand-in"
+    if "throughput" in parts:
+        for machines in sorted(set(options["machines"])):
+            yield f"throughput: {machines} machines", Plan(machines, FakeDevice(), seconds, stand_in), found.throughput
+    if "dispatcher" in parts:
+        told = f"dispatcher: {QUICK_MACHINES} machines that take no time"
+        yield told, Plan(QUICK_MACHINES, AT_ONCE, seconds, stand_in=True), found.dispatcher
+    if "killed" in parts:
+        plan = Plan(KILLED_OF, FakeDevice(), seconds, stand_in=True, kills=KILLS)
+        yield f"killed: {KILLS} of {KILLED_OF} machines", plan, found.killed
 
 
 def _write(found: Findings, into: Path | None) -> None:
