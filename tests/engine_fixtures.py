@@ -1,8 +1,8 @@
-"""Fixtures that replace the real engine with the fake one."""
+"""Fixtures of engines: a fake one in place of the real one, and the real one's warm parent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from tests.fake_engine import engine as fake_engine
 from tuning.engines.wire.protocol import Event
 from tuning.work import engine_process
+from tuning.work.warm_parent import WarmParent
 
 Play = Callable[..., None]
 
@@ -26,6 +27,16 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
         path.write_text(fake_engine.script(*steps))
 
     return write
+
+
+@pytest.fixture
+def warm_tvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[WarmParent]:
+    """Keep a warm parent of the real engine in this process, as a worker does."""
+    monkeypatch.setattr("tuning.work.warm_parent.WAIT_S", 100.0)  # A busy machine loads TVM slowly.
+    engine_process.keep_warm("llvm")
+    module = engine_process.ENGINES["meta_schedule"]
+    yield engine_process.WARM[module]
+    engine_process.WARM.pop(module).stop()
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ from django.utils.module_loading import import_string
 
 from tests.fleet import Joined, by_tcp, socket_of
 from tests.tls import Authority, Front
-from tuning.engines.wire.pools.messages import PoolStart
+from tests.tuning.engines.pooling import pool_start
 from tuning.engines.wire.protocol import Candidate
 from tuning.host import reachable, valkey
 from tuning.host.postgresql import url_of
 from tuning.work.pool import channel
 
-START = PoolStart(machine="", target={}, number=1, repeat=1, min_repeat_ms=0, build_timeout_s=1.0, run_timeout_s=1.0)
+START = pool_start("", {})
 
 
 @pytest.fixture

@@ -23,9 +23,10 @@ from pytest_django.fixtures import Settings
 from tests.engine_fixtures import Play
 from tests.live import LiveSite
 from tests.threads import when
+from tests.tuning.engines.pooling import pool_start
 from tests.world import claimed, extracted, make_run, trial
 from tuning.actions import runs
-from tuning.engines.wire.pools.messages import FakeDevice, PoolStart, Ready
+from tuning.engines.wire.pools.messages import FakeDevice, Ready
 from tuning.engines.wire.protocol import VERSION, Finished, Hello, NetworkSpec, Options, Start
 from tuning.models import Run
 from tuning.work import engine_process
@@ -37,18 +38,7 @@ from tuning.work.warm_parent import WarmParent
 HELLO = Hello(version=VERSION, engine="fake", pid=1, versions={})
 BEGINNING = (HELLO, extracted(1), trial(0))
 FAKE = "tests.fake_engine"
-POOL = PoolStart(
-    machine="lab-1",
-    target={"kind": "llvm"},
-    number=1,
-    repeat=1,
-    min_repeat_ms=0,
-    build_timeout_s=30,
-    run_timeout_s=10,
-    build_workers=None,
-    overlap="auto",
-    fake=FakeDevice(),
-)
+POOL = pool_start("lab-1", {"kind": "llvm"}, fake=FakeDevice())
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.one_database,
@@ -62,14 +52,6 @@ def warm(play: Play) -> Iterator[WarmParent]:
     engine_process.keep_warm("llvm")
     yield engine_process.WARM[FAKE]
     engine_process.WARM.pop(FAKE).stop()
-
-
-@pytest.fixture
-def really_warm(monkeypatch: pytest.MonkeyPatch) -> Iterator[WarmParent]:
-    monkeypatch.setattr("tuning.work.warm_parent.WAIT_S", 100.0)  # A busy machine loads TVM slowly.
-    engine_process.keep_warm("llvm")
-    yield engine_process.WARM["tuning.engines.meta_schedule"]
-    engine_process.WARM.pop("tuning.engines.meta_schedule").stop()
 
 
 def tune(**values: Any) -> Run:
@@ -258,8 +240,8 @@ def test_it_ends_with_its_worker_however_that_ends(database_env: dict[str, str],
 
 
 @pytest.mark.tvm
-def test_twenty_runs_leave_no_memory_in_the_parent(really_warm: WarmParent, tmp_path: Path) -> None:
-    memory = [memory_after_run(really_warm, tmp_path / str(number)) for number in range(20)]
+def test_twenty_runs_leave_no_memory_in_the_parent(warm_tvm: WarmParent, tmp_path: Path) -> None:
+    memory = [memory_after_run(warm_tvm, tmp_path / str(number)) for number in range(20)]
     highest = accumulate(memory, max)
     # The allocator may take a page now and then; what runs leave takes some with most of them.
     assert sum(after > before for before, after in pairwise(highest)) < 7, memory
@@ -284,15 +266,15 @@ def memory_after_run(warm: WarmParent, work_dir: Path) -> int:
 
 @pytest.mark.tvm
 @pytest.mark.parametrize("whom", ["engine", "parent"])
-def test_a_kill_in_mid_run_leaves_no_process_and_loses_no_trial(really_warm: WarmParent, whom: str) -> None:
+def test_a_kill_in_mid_run_leaves_no_process_and_loses_no_trial(warm_tvm: WarmParent, whom: str) -> None:
     small = {"network": "matmul", "network_options": {"n": 64}, "trials": 8, "trials_per_batch": 4, "seed": 1}
     run = runs.launch(small | {"strategy": "replay-trace", "min_repeat_ms": 200}, None, enqueue=False)
     family: list[psutil.Process] = []
 
     def kill() -> None:
-        family.extend(below(really_warm))
+        family.extend(below(warm_tvm))
         (engine,) = (process.pid for process in family if os.getsid(process.pid) == process.pid)
-        os.kill(engine if whom == "engine" else really_warm.pid or 0, signal.SIGKILL)
+        os.kill(engine if whom == "engine" else warm_tvm.pid or 0, signal.SIGKILL)
 
     killer = when(Run.objects.filter(trials_done__gte=2).exists, kill)
     supervise(claimed(run), threading.Event())

@@ -12,22 +12,14 @@ import msgspec
 import pytest
 
 from tests.fleet import Broker
-from tuning.engines.wire.pools.messages import FakeDevice, PoolStart
+from tests.tuning.engines.pooling import pool_start
+from tuning.engines.wire.pools.messages import FakeDevice
 from tuning.engines.wire.protocol import Candidate
 from tuning.work.pool import channel
 from tuning.work.pool.channel import Alive, Answer, Channel, Go, Joined, Said, Taken
 from tuning.work.pool.member import Part
 
-START = PoolStart(
-    machine="",
-    target={},
-    number=1,
-    repeat=1,
-    min_repeat_ms=0,
-    build_timeout_s=1.0,
-    run_timeout_s=1.0,
-    fake=FakeDevice(takes_s=0.5, noise=0.0, wants=2),
-)
+START = pool_start("", {}, fake=FakeDevice(takes_s=0.5, noise=0.0, wants=2))
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 from django.db import connection
@@ -14,7 +13,6 @@ from tuning.host import targets
 from tuning.host.machine import identity
 from tuning.models import PoolMember, Run
 from tuning.queue import jobs
-from tuning.work import engine_process
 from tuning.work.pool import dispatcher
 from tuning.work.supervisor import supervise
 from tuning.work.warm_parent import ForkedEngine, WarmParent
@@ -22,16 +20,8 @@ from tuning.work.warm_parent import ForkedEngine, WarmParent
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.tvm]
 
 
-@pytest.fixture
-def warm(monkeypatch: pytest.MonkeyPatch) -> Iterator[WarmParent]:
-    """As in a worker."""
-    monkeypatch.setattr("tuning.work.warm_parent.WAIT_S", 100.0)  # A busy machine loads TVM slowly.
-    engine_process.keep_warm("llvm")
-    yield engine_process.WARM["tuning.engines.meta_schedule"]
-    engine_process.WARM.pop("tuning.engines.meta_schedule").stop()
-
-
-def test_a_matmul_is_tuned_by_two_machines(monkeypatch: pytest.MonkeyPatch, warm: WarmParent) -> None:
+@pytest.mark.usefixtures("warm_tvm")
+def test_a_matmul_is_tuned_by_two_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     forked: list[int] = []
     fork = WarmParent.fork
 

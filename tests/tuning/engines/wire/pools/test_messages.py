@@ -5,21 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.tuning.engines.pooling import pool_start
 from tuning.engines.wire import protocol
 from tuning.engines.wire.pools import messages
-from tuning.engines.wire.pools.messages import FakeDevice, PoolStart, Probe, Probed, Ready
+from tuning.engines.wire.pools.messages import FakeDevice, Probe, Probed, Ready
 from tuning.engines.wire.protocol import Candidate, Failed, Hello, Measured
 
 CANDIDATE = Candidate("a-1", 3, b"\x00\xff", [("TENSOR", "float32", [1, 2])], 1e-3)
-START = PoolStart(
-    machine="one",
-    target={"kind": "llvm"},
-    number=3,
-    repeat=1,
-    min_repeat_ms=100,
-    build_timeout_s=1.0,
-    run_timeout_s=1.0,
-)
+START = pool_start("one", {"kind": "llvm"})
 FAKE = msgspec.structs.replace(START, fake=FakeDevice())
 
 
