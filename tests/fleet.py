@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit, urlunsplit
+from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 
 import psutil
 import redis
@@ -77,9 +77,14 @@ class Broker:
         self.stop()
 
     def start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
-
+        ours = os.getpid()
+        self._process = subprocess.Popen(
+            self._command,
+            stdout=subprocess.DEVNULL,
+            preexec_fn=lambda: die_with(ours),  # noqa: PLW1509 - fixtures and commands run in the main thread
+        )
         while not self._answers():
+            assert self._process.poll() is None, "Valkey has ended"
             time.sleep(0.02)
 
     def stop(self) -> None:
@@ -95,7 +100,7 @@ class Broker:
 
     def url(self, port: int | None = None) -> str:
         """The broker's own address, or that of a cable to it."""
-        return f"redis://:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{port or self.port}/0"
+        return f"redis://:{quote(PASSWORD)}@127.0.0.1:{port or self.port}/0"
 
 
 class Joined(LiveSite):
@@ -103,18 +108,7 @@ class Joined(LiveSite):
 
     def join(self, name: str, *options: str, wrapped: tuple[str, ...] = (), at: Path = ROOT) -> None:
         """Starts `join`, as the end of the command `wrapped`, from the checkout `at`. Returns at once."""
-        tests = os.getpid()
-        with self.output.open("wb") as output:
-            self.process = subprocess.Popen(
-                [*wrapped, sys.executable, str(at / "manage.py"), "join", "--name", name, *options],
-                env=self.env,
-                cwd=at,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=lambda: die_with(tests),  # noqa: PLW1509 - fixtures run in the main thread
-            )
+        self.spawn([*wrapped, sys.executable, str(at / "manage.py"), "join", "--name", name, *options], at)
 
     def lose_power(self) -> None:
         """All its processes end at once, and none can say a word."""

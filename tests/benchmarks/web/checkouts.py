@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -22,6 +21,8 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import psutil
+
+from tests.live import environment
 
 SETTLE_S = 8.0
 PORT = 7070
@@ -40,9 +41,7 @@ class Up:
     """`manage.py up` of a checkout, with SQLite and its own Valkey."""
 
     def __init__(self, checkout: Path, var: Path) -> None:
-        ours = ("TUNEBOARD_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
-        self._env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-        self._env |= {"TUNEBOARD_VAR": str(var), "PYTHONUNBUFFERED": "1"}
+        self._env = environment(var)
         self._checkout, self._said = checkout, var.with_suffix(".txt")
         self._python = str(checkout / ".venv" / "bin" / "python")
 
