@@ -20,6 +20,7 @@ pages = get_asgi_application()
 # Django warns that WhiteNoise's files are read at once, which is fine: large downloads stream (dashboard.http.downloads).
 warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
 
+from dashboard.http import numbers  # noqa: E402, F401 - registers `number`
 from dashboard.http.gate import BodyGate, SocketGate, behind_proxies  # noqa: E402
 from dashboard.metrics.web import MeasuredRequests, MeasuredSockets  # noqa: E402
 
@@ -30,8 +31,8 @@ run_socket: Any = RunConsumer.as_asgi()
 compilation_socket: Any = CompilationConsumer.as_asgi()
 no_such_socket: Any = WebsocketDenier.as_asgi()
 sockets: list[Any] = [
-    path("ws/runs/<int:pk>/", run_socket),
-    path("ws/compilations/<int:pk>/", compilation_socket),
+    path("ws/runs/<number:pk>/", run_socket),
+    path("ws/compilations/<number:pk>/", compilation_socket),
     re_path("", no_such_socket),
 ]
 

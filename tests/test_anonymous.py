@@ -53,7 +53,7 @@ def routes(resolver: URLResolver, before: str = "") -> Iterator[str]:
 def filled(route: str) -> str:
     """The route with 1 for each number or slug, and for all of the API, and x for other parameters."""
     assert not re.search(r"\(\?P|\\", route), f"{route}: this test can't fill in regular expressions yet"
-    return re.sub(r"<(\w+):\w+>", lambda kind: "1" if kind[1] in ("int", "slug") or "api/" in route else "x", route)
+    return re.sub(r"<(\w+):\w+>", lambda kind: "1" if kind[1] in ("number", "slug") or "api/" in route else "x", route)
 
 
 def every_path() -> list[str]:

@@ -20,7 +20,7 @@ from .shapes import ERRORS
 router = Router(tags=["compilations"])
 
 
-@router.get("runs/{int:run_id}/compilations", response={200: shapes.CompilationList, **ERRORS})
+@router.get("runs/{number:run_id}/compilations", response={200: shapes.CompilationList, **ERRORS})
 def list_compilations(request: HttpRequest, run_id: int) -> shapes.CompilationList:
     """The run's compilations, newest first."""
     run = find(request, Run.objects.all(), pk=run_id)
@@ -28,7 +28,7 @@ def list_compilations(request: HttpRequest, run_id: int) -> shapes.CompilationLi
 
 
 @router.post(
-    "runs/{int:run_id}/compilations",
+    "runs/{number:run_id}/compilations",
     response={201: CompilationDict, **ERRORS},
     auth=needs(COMPILE),
     openapi_extra=bodies.COMPILATION,
@@ -40,14 +40,14 @@ def compile_run(request: HttpRequest, run_id: int) -> Status[CompilationDict]:
     return Status(201, _compilation(request, made.pk).to_dict())
 
 
-@router.get("compilations/{int:compilation_id}", response={200: CompilationDict, **ERRORS})
+@router.get("compilations/{number:compilation_id}", response={200: CompilationDict, **ERRORS})
 def get_compilation(request: HttpRequest, compilation_id: int) -> CompilationDict:
     """The compilation with its benchmarks, newest first."""
     return _compilation(request, compilation_id).to_dict()
 
 
 @router.post(
-    "compilations/{int:compilation_id}/cancel",
+    "compilations/{number:compilation_id}/cancel",
     response={200: CompilationDict, **ERRORS},
     auth=needs(CANCEL),
 )
@@ -58,7 +58,7 @@ def cancel_compilation(request: HttpRequest, compilation_id: int) -> Compilation
 
 
 @router.post(
-    "compilations/{int:compilation_id}/benchmarks",
+    "compilations/{number:compilation_id}/benchmarks",
     response={202: CompilationDict, **ERRORS},
     auth=needs(CHANGE_COMPILATION),
 )
@@ -68,13 +68,13 @@ def benchmark_compilation(request: HttpRequest, compilation_id: int) -> Status[C
     return Status(202, _compilation(request, compilation_id).to_dict())
 
 
-@router.get("compilations/{int:compilation_id}/log", response={200: ConsoleDict, **ERRORS})
+@router.get("compilations/{number:compilation_id}/log", response={200: ConsoleDict, **ERRORS})
 def get_compile_log(request: HttpRequest, compilation_id: int, query: Query[queries.ConsoleQuery]) -> ConsoleDict:
     """What TVM, compilers and linker printed: the end, or the part after a byte offset."""
     return console.console(_compilation(request, compilation_id), after=query.after)
 
 
-@router.get("compilations/{int:compilation_id}/snippets", response={200: shapes.SnippetList, **ERRORS})
+@router.get("compilations/{number:compilation_id}/snippets", response={200: shapes.SnippetList, **ERRORS})
 def get_snippets(request: HttpRequest, compilation_id: int) -> shapes.SnippetList:
     """Programs that load and run the downloaded library."""
     compilation = _compilation(request, compilation_id)

@@ -36,7 +36,7 @@ def download(path: str, *content_types: str, name: str | None = None) -> Callabl
     return routed
 
 
-@download("runs/{int:run_id}/records", "application/zip", "application/jsonl")
+@download("runs/{number:run_id}/records", "application/zip", "application/jsonl")
 def get_records(request: HttpRequest, run_id: int, query: Query[queries.RecordQuery]) -> HttpResponseBase:
     """Records as stock TVM reads them (a zip of MetaSchedule's two files, or one log), or as JSON lines. 409 if there are none yet."""
     run = _run(request, run_id)
@@ -51,28 +51,28 @@ def get_merged_records(request: HttpRequest, query: Query[queries.MergeQuery]) -
     return response(request, runs, downloads.merged_file(runs, query.format, query.which, k=query.k))
 
 
-@download("runs/{int:run_id}/trials.csv", "text/csv")
+@download("runs/{number:run_id}/trials.csv", "text/csv")
 def get_trials_csv(request: HttpRequest, run_id: int, query: Query[queries.TaskQuery]) -> HttpResponseBase:
     """All trials as CSV; latencies and times in seconds, empty if not measured."""
     run = _run(request, run_id)
     return response(request, run, downloads.trial_file(run, "csv", task=query.task))
 
 
-@download("runs/{int:run_id}/trials.parquet", "application/vnd.apache.parquet")
+@download("runs/{number:run_id}/trials.parquet", "application/vnd.apache.parquet")
 def get_trials_parquet(request: HttpRequest, run_id: int, query: Query[queries.TaskQuery]) -> HttpResponseBase:
     """All trials as Parquet with the columns of the CSV; metadata has the run, network and target."""
     run = _run(request, run_id)
     return response(request, run, downloads.trial_file(run, "parquet", task=query.task))
 
 
-@download("runs/{int:run_id}/console.log", "text/plain")
+@download("runs/{number:run_id}/console.log", "text/plain")
 def get_console_log(request: HttpRequest, run_id: int) -> HttpResponseBase:
     """Everything that the engine, TVM and compilers have printed so far."""
     run = _run(request, run_id)
     return response(request, run, downloads.console_file(run))
 
 
-@download("compilations/{int:compilation_id}/artifact", "application/octet-stream")
+@download("compilations/{number:compilation_id}/artifact", "application/octet-stream")
 def get_artifact(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
     """The shared library of a compilation. 409 if there is none."""
     compilation = _compilation(request, compilation_id)
@@ -82,14 +82,14 @@ def get_artifact(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
     return answer
 
 
-@download("compilations/{int:compilation_id}/manifest", "application/json")
+@download("compilations/{number:compilation_id}/manifest", "application/json")
 def get_manifest(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
     """A description of the library: versions, target, inputs, outputs, the record of each function, checksums."""
     compilation = _compilation(request, compilation_id)
     return response(request, compilation.run, artifacts.manifest_file(compilation))
 
 
-@download("compilations/{int:compilation_id}/console.log", "text/plain")
+@download("compilations/{number:compilation_id}/console.log", "text/plain")
 def get_compile_console_log(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
     """Everything that TVM, compilers and linker printed, also if the compilation failed."""
     compilation = _compilation(request, compilation_id)

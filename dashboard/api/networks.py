@@ -58,13 +58,13 @@ def upload_network(
     return Status(201 if new else 200, network.to_dict())
 
 
-@router.get("networks/{int:network_id}", response={200: NetworkDetail, **ERRORS})
+@router.get("networks/{number:network_id}", response={200: NetworkDetail, **ERRORS})
 def get_network(request: HttpRequest, network_id: int) -> NetworkDetail:
     """An uploaded model, or a built-in network that has been used."""
     return find(request, Network.objects.select_related("project", "uploaded_by"), pk=network_id).to_dict()
 
 
-@router.delete("networks/{int:network_id}", response={204: None, **ERRORS}, auth=needs(DELETE_NETWORK))
+@router.delete("networks/{number:network_id}", response={204: None, **ERRORS}, auth=needs(DELETE_NETWORK))
 def delete_network(request: HttpRequest, network_id: int) -> Status[None]:
     """Delete an uploaded model that has no runs."""
     networks.delete(find(request, Network.objects.all(), DELETE_NETWORK, pk=network_id))
@@ -83,7 +83,7 @@ def extract_tasks(request: HttpRequest) -> Status[ExtractionDict]:
     return Status(202, extraction.to_dict())
 
 
-@router.get("extractions/{int:extraction_id}", response={200: ExtractionDict, **ERRORS})
+@router.get("extractions/{number:extraction_id}", response={200: ExtractionDict, **ERRORS})
 def get_extraction(request: HttpRequest, extraction_id: int) -> ExtractionDict:
     """The extraction, with its tasks once it is finished."""
     return find(request, Extraction.objects.select_related("network"), pk=extraction_id).to_dict()

@@ -64,7 +64,7 @@ def invite_person(request: HttpRequest) -> Status[LoginUrlDict]:
     return Status(201, _login_url(request, invited))
 
 
-@router.post("people/{int:person_id}/login-url", response={201: LoginUrlDict, **ERRORS}, auth=needs(MANAGE_PEOPLE))
+@router.post("people/{number:person_id}/login-url", response={201: LoginUrlDict, **ERRORS}, auth=needs(MANAGE_PEOPLE))
 def make_login_url(request: HttpRequest, person_id: int) -> Status[LoginUrlDict]:
     """Make a new login URL for a person."""
     user = _user(person_id)
@@ -73,7 +73,10 @@ def make_login_url(request: HttpRequest, person_id: int) -> Status[LoginUrlDict]
 
 
 @router.patch(
-    "people/{int:person_id}", response={200: PersonDict, **ERRORS}, auth=needs(MANAGE_PEOPLE), openapi_extra=bodies.ROLE
+    "people/{number:person_id}",
+    response={200: PersonDict, **ERRORS},
+    auth=needs(MANAGE_PEOPLE),
+    openapi_extra=bodies.ROLE,
 )
 def change_role(request: HttpRequest, person_id: int) -> PersonDict:
     """Give a person another role in a project, or that of the site's admins."""
@@ -82,7 +85,7 @@ def change_role(request: HttpRequest, person_id: int) -> PersonDict:
     return managing.person(user)
 
 
-@router.post("people/{int:person_id}/deactivate", response={200: PersonDict, **ERRORS}, auth=needs(MANAGE_PEOPLE))
+@router.post("people/{number:person_id}/deactivate", response={200: PersonDict, **ERRORS}, auth=needs(MANAGE_PEOPLE))
 def deactivate_person(request: HttpRequest, person_id: int) -> PersonDict:
     """End a person's sessions, sockets, tokens and login URLs at once. What they did stays."""
     user = _user(person_id)
@@ -90,7 +93,7 @@ def deactivate_person(request: HttpRequest, person_id: int) -> PersonDict:
     return managing.person(user)
 
 
-@router.post("people/{int:person_id}/reactivate", response={200: PersonDict, **ERRORS}, auth=needs(MANAGE_PEOPLE))
+@router.post("people/{number:person_id}/reactivate", response={200: PersonDict, **ERRORS}, auth=needs(MANAGE_PEOPLE))
 def reactivate_person(request: HttpRequest, person_id: int) -> PersonDict:  # noqa: ARG001
     """Let a person sign in again. Tokens and sessions stay ended."""
     user = _user(person_id)
@@ -111,7 +114,7 @@ def create_token(request: HttpRequest) -> Status[NewTokenDict]:
     return Status(201, tokens.create(user, **{field: body.get(field) for field in tokens.FIELDS}))
 
 
-@router.delete("tokens/{int:token_id}", response={204: None, **ERRORS})
+@router.delete("tokens/{number:token_id}", response={204: None, **ERRORS})
 def revoke_token(request: HttpRequest, token_id: int) -> Status[None]:
     """Revoke a token of your own, in a session. It is refused from now on."""
     tokens.revoke(get_object_or_404(_in_session(request).api_tokens, pk=token_id))

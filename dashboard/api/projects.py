@@ -19,8 +19,8 @@ from .auth import needs
 from .shapes import ERRORS
 
 router = Router(tags=["projects"])
-OF_PROJECT = "projects/{int:project_id}"
-OF_MEMBER = "projects/{int:project_id}/members/{int:person_id}"
+OF_PROJECT = "projects/{number:project_id}"
+OF_MEMBER = "projects/{number:project_id}/members/{number:person_id}"
 
 
 class ProjectList(TypedDict):

@@ -72,13 +72,13 @@ def check_launch(request: HttpRequest) -> CheckDict:
     return advice.check(bodies.json_object(request), person(request))
 
 
-@router.get("runs/{int:run_id}", response={200: RunDict, **ERRORS})
+@router.get("runs/{number:run_id}", response={200: RunDict, **ERRORS})
 def get_run(request: HttpRequest, run_id: int) -> RunDict:
     """The run with its tasks."""
     return _run(request, run_id).to_full_dict()
 
 
-@router.patch("runs/{int:run_id}", response={200: RunDict, **ERRORS}, auth=needs(CHANGE), openapi_extra=bodies.EDIT)
+@router.patch("runs/{number:run_id}", response={200: RunDict, **ERRORS}, auth=needs(CHANGE), openapi_extra=bodies.EDIT)
 def edit_run(request: HttpRequest, run_id: int) -> RunDict:
     """Change the run's name, notes or both; `revision` says which one was edited.
 
@@ -87,14 +87,14 @@ def edit_run(request: HttpRequest, run_id: int) -> RunDict:
     return editing.edit(_run(request, run_id, CHANGE), bodies.json_object(request), person(request)).to_full_dict()
 
 
-@router.delete("runs/{int:run_id}", response={204: None, **ERRORS}, auth=needs(DELETE))
+@router.delete("runs/{number:run_id}", response={204: None, **ERRORS}, auth=needs(DELETE))
 def delete_run(request: HttpRequest, run_id: int) -> Status[None]:
     """Delete a run that has ended. It is hidden everywhere, and can be restored for some days."""
     curation.delete(_run(request, run_id, DELETE))
     return Status(204, None)
 
 
-@router.post("runs/{int:run_id}/restore", response={200: RunDict, **ERRORS}, auth=needs(DELETE))
+@router.post("runs/{number:run_id}/restore", response={200: RunDict, **ERRORS}, auth=needs(DELETE))
 def restore_run(request: HttpRequest, run_id: int) -> RunDict:
     """Undo the deletion of a run, as long as `show=deleted` lists it."""
     curation.restore(find(request, Run.everything.all(), DELETE, pk=run_id))
@@ -102,7 +102,7 @@ def restore_run(request: HttpRequest, run_id: int) -> RunDict:
 
 
 @router.patch(
-    "runs/{int:run_id}/marks",
+    "runs/{number:run_id}/marks",
     response={200: RunDict, **ERRORS},
     auth=needs(CHANGE),
     openapi_extra=bodies.MARKS,
@@ -113,20 +113,20 @@ def mark_run(request: HttpRequest, run_id: int) -> RunDict:
     return _run(request, run_id).to_full_dict()
 
 
-@router.post("runs/{int:run_id}/stop", response={200: RunDict, **ERRORS}, auth=needs(STOP))
+@router.post("runs/{number:run_id}/stop", response={200: RunDict, **ERRORS}, auth=needs(STOP))
 def stop_run(request: HttpRequest, run_id: int) -> RunDict:
     """Stop a queued run at once, or a running one after the current trial."""
     return runs.stop(_run(request, run_id, STOP)).to_full_dict()
 
 
-@router.post("runs/{int:run_id}/resume", response={200: RunDict, **ERRORS}, auth=needs(CHANGE))
+@router.post("runs/{number:run_id}/resume", response={200: RunDict, **ERRORS}, auth=needs(CHANGE))
 def resume_run(request: HttpRequest, run_id: int) -> RunDict:
     """Queue a run that ended early again, to spend the rest of its budget."""
     return runs.resume(_run(request, run_id, CHANGE)).to_full_dict()
 
 
 @router.post(
-    "runs/{int:run_id}/priority",
+    "runs/{number:run_id}/priority",
     response={200: RunDict, **ERRORS},
     auth=needs(CHANGE),
     openapi_extra=bodies.PRIORITY,
@@ -138,7 +138,7 @@ def prioritize_run(request: HttpRequest, run_id: int) -> RunDict:
 
 
 @router.post(
-    "runs/{int:run_id}/extend",
+    "runs/{number:run_id}/extend",
     response={200: RunDict, **ERRORS},
     auth=needs(CHANGE),
     openapi_extra=bodies.EXTENSION,
@@ -148,7 +148,7 @@ def extend_run(request: HttpRequest, run_id: int) -> RunDict:
     return runs.extend(_run(request, run_id, CHANGE), bodies.json_object(request)).to_full_dict()
 
 
-@router.get("runs/{int:run_id}/trials", response={200: shapes.TrialPage, **ERRORS})
+@router.get("runs/{number:run_id}/trials", response={200: shapes.TrialPage, **ERRORS})
 def list_trials(request: HttpRequest, run_id: int, query: Query[queries.TrialQuery]) -> shapes.TrialPage:
     """Trials as columns. To follow a run, ask again with `after` set to the answer's `last`."""
     run = _run(request, run_id)
@@ -158,7 +158,7 @@ def list_trials(request: HttpRequest, run_id: int, query: Query[queries.TrialQue
     return {**exploring.columns(run, rows, query.after), "next": following}
 
 
-@router.get("runs/{int:run_id}/curves", response={200: CurvesDict, **ERRORS})
+@router.get("runs/{number:run_id}/curves", response={200: CurvesDict, **ERRORS})
 def get_curves(request: HttpRequest, run_id: int, query: Query[queries.CurveQuery]) -> HttpResponseBase:
     """The data of the charts: best-so-far (exact), scatter and allocation (thinned) of each task, and the estimate.
 
@@ -168,27 +168,27 @@ def get_curves(request: HttpRequest, run_id: int, query: Query[queries.CurveQuer
     return columns(request, run, f"curves {query.points}", lambda: curves(run, query.points))
 
 
-@router.get("runs/{int:run_id}/scatter", response={200: ScatterDict, **ERRORS})
+@router.get("runs/{number:run_id}/scatter", response={200: ScatterDict, **ERRORS})
 def get_scatter(request: HttpRequest, run_id: int, query: Query[queries.ScatterQuery]) -> HttpResponseBase:
     """Trials in a window of numbers and latencies, thinned to `points`; the best and some failed ones are always included."""
     run, window = _run(request, run_id), query.window()
     return columns(request, run, f"scatter {window} {query.points}", lambda: scatter(run, window, query.points))
 
 
-@router.get("runs/{int:run_id}/errors", response={200: shapes.ErrorList, **ERRORS})
+@router.get("runs/{number:run_id}/errors", response={200: shapes.ErrorList, **ERRORS})
 def list_errors(request: HttpRequest, run_id: int) -> shapes.ErrorList:
     """The distinct errors of the run's trials, with counts."""
     return {"items": [error.to_dict() for error in _run(request, run_id).errors.all()]}
 
 
-@router.get("runs/{int:run_id}/tasks/{int:index}", response={200: shapes.TaskDetail, **ERRORS})
+@router.get("runs/{number:run_id}/tasks/{number:index}", response={200: shapes.TaskDetail, **ERRORS})
 def get_task(request: HttpRequest, run_id: int, index: int) -> shapes.TaskDetail:
     """A task with its unscheduled TensorIR and its best records."""
     return shapes.task_detail(get_object_or_404(_run(request, run_id).tasks, index=index))
 
 
 @router.get(
-    "runs/{int:run_id}/tasks/{int:index}/records/{int:trial}",
+    "runs/{number:run_id}/tasks/{number:index}/records/{number:trial}",
     response={(200, 202): shapes.RecordDetail, **ERRORS},
     url_name="get_record",
 )
@@ -208,7 +208,7 @@ def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Sta
     return Status(202 if detail["status"] == "making" else 200, detail)
 
 
-@router.get("runs/{int:run_id}/console", response={200: ConsoleDict, **ERRORS})
+@router.get("runs/{number:run_id}/console", response={200: ConsoleDict, **ERRORS})
 def get_console(request: HttpRequest, run_id: int, query: Query[queries.ConsoleQuery]) -> ConsoleDict:
     """What the engine printed: the end, or the part after a byte offset. Ask again with `after` set to `end`."""
     return console.console(_run(request, run_id), after=query.after)

@@ -153,6 +153,15 @@ async def test_it_reports_an_unknown_run(client: Client) -> None:
     assert await opened.closing_code() == 4404
 
 
+@pytest.mark.parametrize("kind", ["runs", "compilations"])
+async def test_a_number_of_any_length_opens_no_socket(client: Client, kind: str) -> None:
+    longest = Socket(client, f"/ws/{kind}/{'9' * 18}/")
+    assert await longest.connect()
+    assert await longest.closing_code() == 4404
+    for number in (str(2**63), "9" * 30, "9" * 6000):
+        assert not await Socket(client, f"/ws/{kind}/{number}/").connect()
+
+
 @pytest.mark.parametrize("path", ["/ws/", "/ws/runs/", "/ws/runs/x/", "/ws/runs/1", "/runs/1/", "/"])
 async def test_it_refuses_an_unknown_path(client: Client, path: str) -> None:
     assert not await Socket(client, path).connect()

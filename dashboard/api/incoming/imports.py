@@ -52,20 +52,20 @@ def start_import(  # noqa: PLR0913, PLR0917 - the fields of a form
     return Status(202, imports.start(named, about, person(request)).to_dict())
 
 
-@router.get("imports/{int:import_id}", response={200: ImportDict, **ERRORS})
+@router.get("imports/{number:import_id}", response={200: ImportDict, **ERRORS})
 def get_import(request: HttpRequest, import_id: int) -> ImportDict:
     """The import, with its progress and what became of each log."""
     return _import(request, import_id).to_dict()
 
 
-@router.get("imports/{int:import_id}/bad-lines", response={200: BadLineList, **ERRORS})
+@router.get("imports/{number:import_id}/bad-lines", response={200: BadLineList, **ERRORS})
 def list_bad_lines(request: HttpRequest, import_id: int) -> BadLineList:
     """The lines that couldn't be read."""
     lines = _import(request, import_id).bad_line_set.all()
     return {"items": [{"file": one.file, "line": one.line, "reason": one.reason} for one in lines]}
 
 
-@router.post("imports/{int:import_id}/cancel", response={200: ImportDict, **ERRORS}, auth=needs(CANCEL_IMPORT))
+@router.post("imports/{number:import_id}/cancel", response={200: ImportDict, **ERRORS}, auth=needs(CANCEL_IMPORT))
 def cancel_import(request: HttpRequest, import_id: int) -> ImportDict:
     """Cancel the import. Nothing of it is kept."""
     return imports.cancel(_import(request, import_id, CANCEL_IMPORT)).to_dict()

@@ -41,7 +41,7 @@ def begin_stream(request: HttpRequest) -> StreamDict:
 
 
 @router.post(
-    "streams/{int:run_id}/trials",
+    "streams/{number:run_id}/trials",
     response={200: StreamDict, **ERRORS},
     auth=needs(LAUNCH),
     openapi_extra=bodies.STREAM_BATCH,
@@ -56,7 +56,7 @@ def send_trials(request: HttpRequest, run_id: int) -> StreamDict:
 
 
 @router.post(
-    "streams/{int:run_id}/end",
+    "streams/{number:run_id}/end",
     response={200: StreamDict, **ERRORS},
     auth=needs(LAUNCH),
     openapi_extra=bodies.STREAM_END,
