@@ -8,7 +8,7 @@ them to plot against time. Latencies stay in seconds: the axis chooses an SI pre
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from typing_extensions import TypedDict
 
@@ -47,14 +47,33 @@ BETWEEN_DECADES = {
 }
 """Labels of a logarithmic axis. Plotly's own lack the suffix and are crowded."""
 
-TrialRow = tuple[int, float | None, float | None, bool, bool, bool]
-"""A trial's number, seconds since the run began (None if not recorded), latency in seconds, whether it was measured only shortly, whether it
-was its task's best when measured, and whether it is noisy. If trials are thinned, improvements are still complete."""
-
 Point = tuple[int, float | None]
 """A trial's number and its seconds since the run began; None if they aren't recorded."""
 Value = tuple[int, float | None, float]
 """The same, and what is drawn at this point."""
+
+
+class TaskTrial(NamedTuple):
+    """A trial of one task. If trials are thinned, improvements are still complete."""
+
+    number: int
+    nth: int
+    """Its number among those of the task, from 1."""
+    at_s: float | None
+    """Since the run began; None if it isn't recorded."""
+    latency_s: float | None
+    short: bool
+    improved: bool
+    """Whether it was the task's best when it was measured."""
+    noisy: bool
+
+    def point(self, value: float) -> Value:
+        return self.nth, self.at_s, value
+
+    @property
+    def told(self) -> str:
+        """What its hover says besides."""
+        return f"<br>the run’s trial {self.number:,}{NOISE if self.noisy else ''}"
 
 
 class FigureDict(TypedDict):
@@ -118,11 +137,12 @@ def run_figures(run: Run, curves: CurvesDict) -> RunFiguresDict:
     }
 
 
-def told(run: Run, figure: FigureDict) -> FigureDict:
-    """The figure with the run's sessions marked, without times that aren't recorded, and with a simulator's times called so."""
-    later = [session["trial"] for session in run.sessions[1:]]
-    times = dict(run.trials.filter(number__in=later).values_list("number", "at_s")) if later else {}
-    figure["layout"]["meta"]["sessions"] = [{"number": number, "at_s": times.get(number)} for number in later]
+def told(run: Run, figure: FigureDict, task: Task | None = None) -> FigureDict:
+    """The figure with the run's sessions marked, without times that aren't recorded, and with a simulator's times called so.
+
+    `task`: the figure counts the trials of this task.
+    """
+    figure["layout"]["meta"]["sessions"] = _sessions(run, task)
     if run.simulator and (title := figure["layout"]["yaxis"]["title"])["text"] == LATENCY:
         title["text"] = "Simulator’s wall time"
     if not run.is_timed:
@@ -131,32 +151,53 @@ def told(run: Run, figure: FigureDict) -> FigureDict:
     return figure
 
 
-def task_figure(task: Task, rows: Iterable[TrialRow], end: Point) -> FigureDict:
-    """One task's trials, short measurements, failures, and best so far; `rows` sorted by number."""
+def _sessions(run: Run, task: Task | None) -> list[dict[str, Any]]:
+    """Where each later session of somebody else's tuner begins; for a task, where its first trial after that is."""
+    later = [session["trial"] for session in run.sessions[1:]]
+    if task is not None:
+        own = run.trials.filter(task=task).order_by("number").values("nth", "at_s")
+        found = [own.filter(number__gte=number).first() for number in later]
+        return [{"number": first["nth"], "at_s": first["at_s"]} for first in found if first]
+    times = dict(run.trials.filter(number__in=later).values_list("number", "at_s")) if later else {}
+    return [{"number": number, "at_s": times.get(number)} for number in later]
+
+
+def task_figure(task: Task, rows: Iterable[TaskTrial], end: Point) -> FigureDict:
+    """One task's trials, short measurements, failures, and best so far; `rows` sorted by number.
+
+    `x` counts the trials of the task, which may be a small part of the run's. `end` is its last one.
+    """
     rows = list(rows)
-    valid = [(number, at, latency, short) for number, at, latency, short, *_ in rows if latency is not None]
-    full, brief = ([row[:3] for row in valid if row[3] is short] for short in (False, True))
-    failed = [(number, at, FAILED_HEIGHT) for number, at, latency, *_ in rows if latency is None]
-    best = [(number, at, latency) for number, at, latency, _, improved, _ in rows if improved and latency is not None]
-    noisy = [(number, at, latency) for number, at, latency, *_, is_noisy in rows if is_noisy and latency is not None]
+    valid = [(row, row.latency_s) for row in rows if row.latency_s is not None]
+    full, brief = ([one for one in valid if one[0].short is short] for short in (False, True))
+    failed = [row for row in rows if row.latency_s is None]
+    best = [row.point(latency) for row, latency in valid if row.improved]
+    noisy = [row.point(latency) for row, latency in valid if row.noisy]
     dots = {"mode": "markers", "marker": {"size": 5}, "hovertemplate": _hover("latency", more=True)}
     rings = {"mode": "markers", "marker": {"size": 5, "symbol": "circle-open"}}
     rings["hovertemplate"] = _hover("latency, cut short (slow)", more=True)
-    texts = {number: NOISE for number, *_ in noisy}
+    crosses = _failed([row.point(FAILED_HEIGHT) for row in failed])
+    crosses["hovertemplate"] = crosses["hovertemplate"].replace(HOVER_TIME, f"{HOVER_TIME}%{{text}}")
+    layout = _trials_layout()
+    layout["xaxis"]["title"] = {"text": "Trial of the task"}
     return {
         "data": [
-            {**_trace("trials", full, {"role": "trials"}), **dots, "text": [texts.get(row[0], "") for row in full]},
+            {**_trace("trials", _measured(full), {"role": "trials"}), **dots, "text": [row.told for row, _ in full]},
             {
-                **_trace("cut short (slow)", brief, {"role": "short"}),
+                **_trace("cut short (slow)", _measured(brief), {"role": "short"}),
                 **rings,
-                "text": [texts.get(row[0], "") for row in brief],
+                "text": [row.told for row, _ in brief],
             },
-            {**_failed(failed), "text": []},
+            {**crosses, "text": [row.told for row in failed]},
             {**_noisy(noisy), "text": []},
             {**steps("best so far", best, end, {"task": task.index}), "hovertemplate": _hover("best"), "text": []},
         ],
-        "layout": _trials_layout(),
+        "layout": layout,
     }
+
+
+def _measured(trials: Iterable[tuple[TaskTrial, float]]) -> list[Value]:
+    return [trial.point(latency_s) for trial, latency_s in trials]
 
 
 def scatter_figure(tasks: Sequence[Task], *, only_failed: bool = False) -> FigureDict:

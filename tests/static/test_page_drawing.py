@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from dashboard.presentation import charts
+from dashboard.presentation import charts, units
 from tests.live import LiveSite
 
 pytestmark = pytest.mark.browser
@@ -26,6 +26,16 @@ run.move("running", to="finished")
 print(run.pk)
 """
 """The task with index i contributes (TASKS - i) ms to the estimate: the first ones contribute most."""
+
+SEED_TWO = """
+from tests.world import claimed, make_run, make_tasks, record_trials
+run = claimed(make_run(device="elsewhere", trials_budget=40))
+make_tasks(run, 2)
+record_trials(run, [(0, {0} * 1e-3), (0, {0} * 9e-3), (1, {0} * 2e-3), *[(0, 1.0)] * 37])
+run.move("running", to="finished")
+print(run.pk)
+"""
+"""A run of two tasks, the second of which weighs 2, whose estimate is 5 ms times a factor from its third trial on."""
 
 
 @pytest.fixture
@@ -69,6 +79,74 @@ def test_pointing_at_a_row_highlights_its_curve(many_tasks: Page) -> None:
     many_tasks.locator("[data-role=display]").focus()
     many_tasks.wait_for_function("() => document.querySelector('[data-role=chart-latency]').data[0].opacity === 1")
     assert traces(many_tasks, "trace.line.color") == plain
+
+
+def point_at_line(page: Page, chart: str, task: int) -> None:
+    """Points at the line of a task, or of the run at this place, near the right end of the chart."""
+    place = page.evaluate(
+        """([name, task]) => {
+            const plot = document.querySelector(`[data-role=chart-${name}]`);
+            plot.scrollIntoView({ block: 'center', behavior: 'instant' });
+            const { xaxis, yaxis } = plot._fullLayout;
+            const area = plot.querySelector('.nsewdrag').getBoundingClientRect();
+            const { x, y } = plot.data.find(trace => trace.meta.task === task);
+            const across = area.width * 0.93;
+            const before = Array.from(x).findLastIndex(one => one <= xaxis.p2d(across));
+            return [area.x + across, area.y + yaxis.d2p(y[before])];
+        }""",
+        [chart, task],
+    )
+    page.mouse.move(*place, steps=2)
+
+
+def tip(page: Page, chart: str) -> Any:
+    return page.locator(f"[data-role=chart-{chart}] ~ .tip")
+
+
+def test_a_curve_of_one_point_is_a_dot(many_tasks: Page) -> None:
+    modes = traces(many_tasks, "trace.mode")
+    assert modes == ["lines"] * (TASKS - 1) + ["lines+markers"]
+    assert many_tasks.locator("[data-role=chart-latency] .points path").count() == 1
+
+
+def test_pointing_at_a_flat_curve_tells_its_own_value_there(many_tasks: Page) -> None:
+    for task in (3, 1):
+        point_at_line(many_tasks, "latency", task)
+        expect(tip(many_tasks, "latency")).to_contain_text(f"{task} ")
+        expect(tip(many_tasks, "latency")).to_contain_text(f"best {units.latency(1e-3 * (TASKS - task) / (task + 1))}")
+        expect(tip(many_tasks, "latency")).to_contain_text(f"since trial {task + 1}")
+    assert many_tasks.locator("[data-role=chart-latency] .hovertext").count() == 0, "Plotly names a point as well"
+    many_tasks.locator("[data-role=display]").hover()
+    expect(tip(many_tasks, "latency")).to_be_hidden()
+
+
+def test_pointing_at_a_curve_of_a_comparison_tells_its_own_value_there(live_site: LiveSite, signed_in: Page) -> None:
+    page = signed_in
+    first, second = (
+        live_site.manage("shell", "--no-imports", "-c", SEED_TWO.format(slower)).strip() for slower in (1, 3)
+    )
+    page.goto(f"{live_site.url}/compare/?runs={first},{second}")
+    page.wait_for_function("() => document.querySelector('[data-role=chart-estimate]').data?.length === 2")
+    for place, key, estimate_s in ((0, first, 5e-3), (1, second, 15e-3)):
+        point_at_line(page, "estimate", place)
+        expect(tip(page, "estimate")).to_contain_text(f"#{key} ")
+        expect(tip(page, "estimate")).to_contain_text(units.latency(estimate_s))
+        expect(tip(page, "estimate")).to_contain_text("since trial 3")
+
+
+def test_plotlys_hint_covers_no_button(many_tasks: Page) -> None:
+    area = many_tasks.locator("[data-role=chart-latency] .nsewdrag").first.bounding_box()
+    assert area
+    many_tasks.mouse.move(area["x"] + area["width"] * 0.3, area["y"] + area["height"] * 0.3)
+    many_tasks.mouse.down()
+    many_tasks.mouse.move(area["x"] + area["width"] * 0.6, area["y"] + area["height"] * 0.6, steps=4)
+    many_tasks.mouse.up()
+    many_tasks.wait_for_selector(".plotly-notifier", state="attached")
+    right, left = many_tasks.evaluate(
+        """() => [document.querySelector('.plotly-notifier').getBoundingClientRect().right,
+            document.querySelector('[data-role=downloads]').getBoundingClientRect().left]"""
+    )
+    assert right < left
 
 
 def test_a_chart_downloads_as_a_large_png_and_is_sent_nowhere(many_tasks: Page) -> None:

@@ -52,18 +52,18 @@ def task_figures(request: HttpRequest, pk: int, index: int) -> JsonResponse:
     task = _task(request, pk, index)
     run = task.run
     times = charts.recent_times(run)
-    end = (run.trials_done, times[-1] if times else run.elapsed_s)
-    figure = charts.told(run, charts.task_figure(task, _trials(task), end))
-    return JsonResponse({"run": run.pk, "task": index, "last": run.trials_done, "curve": figure})
+    end = (task.trials, times[-1] if times else run.elapsed_s)
+    figure = charts.told(run, charts.task_figure(task, _trials(task), end), task)
+    return JsonResponse({"run": run.pk, "task": index, "last": run.trials_done, "end": end, "curve": figure})
 
 
-def _trials(task: Task) -> list[charts.TrialRow]:
+def _trials(task: Task) -> list[charts.TaskTrial]:
     """About POINTS trials, including all improvements, by number."""
-    columns = ("number", "at_s", "latency_s", "short", "improved", "noisy")
+    columns = charts.TaskTrial._fields
     trials = task.run.trials.filter(task=task, number__lte=task.run.trials_done)
     level = max(0, (-(-task.trials // POINTS) - 1).bit_length()) if task.trials else 0
     rows = chain(trials.thinned(level).values_list(*columns), trials.improvements().values_list(*columns))
-    return sorted(set(rows))
+    return sorted(map(charts.TaskTrial._make, set(rows)))
 
 
 def _rows(task: Task) -> list[dict[str, Any]]:

@@ -2,10 +2,12 @@
 // charts and tables agree in both themes.
 import { colors } from "../common/constants.js";
 import { duration, latency } from "../common/units.js";
+import { Tip, isStepped } from "./tip.js";
 
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 const TICKS = 7;
 const DOUBLE_CLICK_MS = 320;
+const LEGEND_ROW_PX = 19;
 
 /** Adds a point of a trace to `more`, the argument of `Chart.extend`. */
 export function gather(more, trace, number, at, y, text = "") {
@@ -20,12 +22,15 @@ export function gather(more, trace, number, at, y, text = "") {
 export class Chart {
   /**
    * `element` holds the plot, `empty` the text shown without points; `file` is the name of downloads.
-   * Callbacks in `on`: zoom(), legend(), click(number of the trial).
+   * Callbacks in `on`: zoom(), legend(), click(number of the trial). `key` is a button that shows the legend where it would take
+   * much of a narrow chart.
    */
-  constructor(element, empty, { file, legend = true, on = {} }) {
-    Object.assign(this, { element, empty, file, legend, on, axis: "number", scale: null, figure: null, foremost: null, words: description(element) });
+  constructor(element, empty, { file, legend = true, key = null, on = {} }) {
+    Object.assign(this, { element, empty, file, legend, key, on, axis: "number", scale: null, figure: null, foremost: null, words: description(element) });
     Object.assign(this, { zooms: new Map(), seen: null, held: null });
+    this.tip = new Tip(this);
     new ResizeObserver(() => this.#fit()).observe(element.parentElement);
+    key?.addEventListener("click", () => this.#unfold());
     element.addEventListener("pointerdown", () => this.#hold(), true);
   }
 
@@ -120,6 +125,7 @@ export class Chart {
     if (!indices.length) return;
     this.#ticks(this.element.layout, end[1]);
     await Plotly.extendTraces(this.element, update, indices);
+    await this.#dotted(indices);
     this.#describe();
   }
 
@@ -145,6 +151,13 @@ export class Chart {
       more.y.push(value);
     }
     return more;
+  }
+
+  /** Brings the dots of curves of one point up to date. */
+  async #dotted(indices) {
+    const { data } = this.element;
+    const changed = indices.filter((index) => isStepped(data[index]) && data[index].mode !== modeOf(data[index]));
+    if (changed.length) await Plotly.restyle(this.element, { mode: changed.map((index) => modeOf(data[index])) }, changed);
   }
 
   /** Pauses drawing while a zoom box is dragged: Plotly measures it against the axes as they were at its start. */
@@ -180,6 +193,7 @@ export class Chart {
 
   #listen() {
     this.listening = true;
+    this.tip.listen();
     this.element.on("plotly_relayout", (change) => this.#zoomed(Object.keys(change)));
     this.element.on("plotly_restyle", ([change]) => { if ("visible" in change) this.on.legend?.(); });
     let clicked = null;
@@ -206,6 +220,8 @@ export class Chart {
     const { layout } = this.figure;
     const wide = this.element.clientWidth >= 620;
     const type = this.scale ?? layout.yaxis.type;
+    if (this.key) this.key.hidden = wide;
+    const folded = this.key && !wide && this.key.getAttribute("aria-pressed") !== "true";
     // To find room for labels, Plotly draws them twice, which takes as long as all the rest. Numbers always fit; names may not.
     const named = this.figure.data.some((trace) => trace.type !== "scatter");
     const labels = { automargin: named, ...(named ? {} : { ticklabeloverflow: "allow" }) };
@@ -220,7 +236,7 @@ export class Chart {
       margin: { l: 74, r: 16, t: 8, b: 44 },
       hovermode: "closest",
       dragmode: "zoom",
-      showlegend: layout.showlegend ?? (this.legend && wide && this.figure.data.length > 1),
+      showlegend: !folded && (layout.showlegend ?? (this.legend && wide && this.figure.data.length > 1)),
       // Right of the plot, below the buttons; above the plot on narrow screens.
       legend: { ...(wide ? { x: 1.01, y: 0.95 } : { orientation: "h", x: 0, y: 1, yanchor: "bottom" }), font: { size: 11 }, itemwidth: 30, tracegroupgap: 0, uirevision: "kept" },
       // We keep the ranges ourselves: Plotly forgets them when an axis changes.
@@ -252,7 +268,9 @@ export class Chart {
 
   /** Saves the chart as it is shown, with its title: as PNG, or as HTML that opens offline. */
   download(kind) {
-    const { layout, data } = this.element;
+    const { layout } = this.element;
+    // A saved page has no tips.
+    const data = this.element.data.map((trace) => (isStepped(trace) ? { ...trace, hoverinfo: undefined, hovertemplate: trace.meta.hover } : trace));
     const title = { text: layout.meta.title, x: 0.02, xanchor: "left", font: { size: 17 } };
     const about = { text: this.element.dataset.about ?? "", xref: "paper", yref: "paper", x: 1, y: 1.02, xanchor: "right", yanchor: "bottom", showarrow: false };
     const whole = { ...layout, title, annotations: [about], margin: { ...layout.margin, t: 56, l: 80, r: 32 }, width: undefined, height: undefined };
@@ -277,6 +295,17 @@ export class Chart {
     const { autorange, range } = this.element.layout.xaxis;
     const { tickmode, tickvals, ticktext } = timeTicks(...(autorange === false ? range : [0, this.#lastTime()]));
     Plotly.relayout(this.element, { "xaxis.tickmode": tickmode, "xaxis.tickvals": tickvals, "xaxis.ticktext": ticktext });
+  }
+
+  /** Shows or hides the legend of a narrow chart, which grows by as much. */
+  #unfold() {
+    const shown = this.key.getAttribute("aria-pressed") !== "true";
+    this.key.setAttribute("aria-pressed", String(shown));
+    const entries = this.drawn ? this.figure.data.filter((trace) => trace.showlegend !== false).length : 0;
+    const { style } = this.element.parentElement;
+    style.minHeight = "";
+    if (shown) style.minHeight = `${this.element.parentElement.clientHeight + entries * LEGEND_ROW_PX}px`;
+    return this.restyle();
   }
 
   #fit() {
@@ -305,10 +334,13 @@ function inValues(range, type) {
 
 function swap(trace) {
   [trace.x, trace.customdata] = [trace.customdata, trace.x];
-  const byTime = trace.hovertemplate.includes("trial %{customdata}");
-  trace.hovertemplate = byTime
-    ? trace.hovertemplate.replace("trial %{customdata} · %{x:.1f} s", "trial %{x} · %{customdata:.1f} s")
-    : trace.hovertemplate.replace("trial %{x} · %{customdata:.1f} s", "trial %{customdata} · %{x:.1f} s");
+  trace.hovertemplate = swapped(trace.hovertemplate);
+  if (trace.meta.hover) trace.meta.hover = swapped(trace.meta.hover);
+}
+
+function swapped(template) {
+  const [byTrial, byTime] = ["trial %{x} · %{customdata:.1f} s", "trial %{customdata} · %{x:.1f} s"];
+  return template.includes(byTime) ? template.replace(byTime, byTrial) : template.replace(byTrial, byTime);
 }
 
 /** Saves the figure and Plotly's script, which the browser has cached, as one file. */
@@ -358,9 +390,19 @@ function paint(data, { foremost, task: pointed = null }) {
     trace.opacity = pointed === null || task === pointed ? 1 : 0.12;
     trace.showlegend = !(place < 0) && role !== "picked" && (role !== "noisy" || Number.isFinite(trace.y.at(-1)));
     trace.zorder = place < 0 ? 0 : 1;
+    if (isStepped(trace)) {
+      // Its tip says more. Plotly skips only traces without a template.
+      trace.meta.hover ??= trace.hovertemplate;
+      Object.assign(trace, { mode: modeOf(trace), hoverinfo: "skip", hovertemplate: "" });
+    }
     if (trace.line) Object.assign(trace.line, { color: own, dash: foremost ? "solid" : dash, width: grey ? 1 : 2 });
     if (trace.marker) trace.marker = { ...trace.marker, color: own, line: { color: own, width: /open|thin/u.test(trace.marker.symbol) ? 1.5 : 0 } };
   }
+}
+
+/** A line of one point is a dot, or it couldn't be seen. */
+function modeOf({ x }) {
+  return x.length === 1 ? "lines+markers" : "lines";
 }
 
 function dress(layout) {

@@ -17,6 +17,7 @@ role("chart-task").dataset.about = `run ${article.dataset.run} · ${article.data
 
 let traceOf = new Map();
 let waiting = new Map();
+/** The task's latest trial, and the seconds of the run's. */
 let end = [0, 0];
 let drawing = false;
 const records = new Refresher(article, 3000);
@@ -27,6 +28,7 @@ async function load() {
   const figures = await response.json();
   waiting = new Map();
   traceOf = new Map(figures.curve.data.map(({ meta }, index) => [meta.role ?? "best", index]));
+  end = figures.end;
   await chart.draw(figures.curve);
   chart.explain("No trial of this task yet.");
   return figures.last;
@@ -34,13 +36,14 @@ async function load() {
 
 function collect(columns) {
   columns.number.forEach((number, row) => {
-    const [at, latency] = [columns.at_s[row], columns.latency_s[row]];
-    end = [number, at];
+    const [at, latency, nth] = [columns.at_s[row], columns.latency_s[row], columns.nth[row]];
+    end[1] = at;
     if (columns.task[row] !== task) return;
+    end[0] = nth;
     const kind = latency === null ? "failed" : columns.short[row] ? "short" : "trials";
-    gather(waiting, traceOf.get(kind), number, at, latency ?? failedHeight, columns.noisy[row] ? noise : "");
-    if (columns.noisy[row]) gather(waiting, traceOf.get("noisy"), number, at, latency);
-    if (columns.improved[row]) gather(waiting, traceOf.get("best"), number, at, latency);
+    gather(waiting, traceOf.get(kind), nth, at, latency ?? failedHeight, `<br>the run’s trial ${units.count(number)}${columns.noisy[row] ? noise : ""}`);
+    if (columns.noisy[row]) gather(waiting, traceOf.get("noisy"), nth, at, latency);
+    if (columns.improved[row]) gather(waiting, traceOf.get("best"), nth, at, latency);
     // Deltas leave records out, since traces are long: the server renders their table.
     if (latency !== null) records.ask();
   });

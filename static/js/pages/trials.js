@@ -36,6 +36,7 @@ readFigure();
 const PICKED = -1;
 const chart = new Chart(role("chart-scatter"), role("empty-scatter"), {
   file: `${article.dataset.file}_trials`,
+  key: role("legend"),
   on: { zoom: () => { remember(); refine(); }, legend: () => refine(), click: (number) => open(number) },
 });
 role("chart-scatter").dataset.about = `run ${article.dataset.run} · ${article.dataset.name}`;

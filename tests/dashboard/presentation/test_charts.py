@@ -89,20 +89,43 @@ def test_a_live_run_has_a_speed() -> None:
 
 def test_it_keeps_failed_trials_apart_from_measured_ones() -> None:
     run = measured_run([(0, 2e-3), (0, None), (0, 3e-3), (1, 1e-3)])
-    rows = run.trials.filter(task__index=0).values_list("number", "at_s", "latency_s", "short", "improved", "noisy")
-    trials, _, failed, _, best = charts.task_figure(run.tasks.get(index=0), rows, (4, 4.0))["data"]
+    trials, _, failed, _, best = task_traces(run, 0, (3, 4.0))
     assert (trials["x"], trials["y"]) == ([1, 3], [2e-3, 3e-3])
     assert failed["x"] == [2]
-    assert columns(best) == ([1, 4], [1.0, 4.0], [2e-3, 2e-3])
+    assert columns(best) == ([1, 3], [1.0, 4.0], [2e-3, 2e-3])
+
+
+def task_traces(run: Run, index: int, end: charts.Point) -> list[Any]:
+    """The traces of a task's figure, of all its trials."""
+    rows = run.trials.filter(task__index=index).order_by("number").values_list(*charts.TaskTrial._fields)
+    return charts.task_figure(run.tasks.get(index=index), map(charts.TaskTrial._make, rows), end)["data"]
+
+
+def test_a_task_counts_its_own_trials_and_names_those_of_the_run() -> None:
+    run = measured_run([(0, 2e-3), (1, 5e-3), (0, 3e-3), (1, None), (1, 4e-3)])
+    trials, _, failed, _, best = task_traces(run, 1, (3, 5.0))
+    assert columns(trials) == ([1, 3], [2.0, 5.0], [5e-3, 4e-3])
+    assert trials["text"] == ["<br>the run’s trial 2", "<br>the run’s trial 5"]
+    assert (failed["x"], failed["text"]) == ([2], ["<br>the run’s trial 4"])
+    assert columns(best) == ([1, 3], [2.0, 5.0], [5e-3, 4e-3])
+
+
+def test_a_tasks_sessions_begin_at_its_own_trials() -> None:
+    run = measured_run([(0, 2e-3), (1, 5e-3), (0, 3e-3), (1, 4e-3)])
+    run.sessions = [{"trial": 1}, {"trial": 3}, {"trial": 4}, {"trial": 5}]
+    for index, numbers in ((0, [2]), (1, [2, 2])):
+        task = run.tasks.get(index=index)
+        figure = charts.told(run, charts.task_figure(task, [], (0, None)), task)
+        assert [one["number"] for one in figure["layout"]["meta"]["sessions"]] == numbers
 
 
 def test_it_keeps_short_measurements_apart_from_full_ones() -> None:
     run = measured_run([(0, 2e-3)])
     Recorder(run).record([trial(0, 5e-3, short=True, at_s=2.0)])
     run.trials.filter(number=2).update(noisy=True)
-    rows = run.trials.values_list("number", "at_s", "latency_s", "short", "improved", "noisy")
-    trials, short, failed, noisy, best = charts.task_figure(run.tasks.get(index=0), rows, (2, 2.0))["data"]
-    assert (trials["text"], short["text"]) == ([""], [charts.NOISE])
+    trials, short, failed, noisy, best = task_traces(run, 0, (2, 2.0))
+    assert trials["text"] == ["<br>the run’s trial 1"]
+    assert short["text"] == [f"<br>the run’s trial 2{charts.NOISE}"]
     assert columns(noisy) == ([2], [2.0], [5e-3])
     assert (trials["x"], short["x"], failed["x"]) == ([1], [2], [])
     assert short["y"] == [5e-3]

@@ -218,6 +218,23 @@ def test_filters_and_a_jump_select_the_rows(explored: Page) -> None:
     assert rows(page) == list(range(12345, 12395))
 
 
+def test_a_phone_shows_the_legend_when_asked(explored: Page) -> None:
+    page = explored
+    expect(role(page, "legend")).to_be_hidden()
+    page.set_viewport_size({"width": 390, "height": 800})
+    expect(role(page, "legend")).to_be_visible()
+    page.wait_for_function("() => !document.querySelector('[data-role=chart-scatter] .legend')")
+    plain = page.locator("[data-role=chart-scatter] .nsewdrag").first.bounding_box()
+    role(page, "legend").click()
+    expect(page.locator("[data-role=chart-scatter] .legendtoggle")).to_have_count(TASKS + 1)
+    beside = page.locator("[data-role=chart-scatter] .nsewdrag").first.bounding_box()
+    assert plain
+    assert beside
+    assert beside["height"] > 0.9 * plain["height"], "the plot must not become smaller"
+    role(page, "legend").click()
+    page.wait_for_function("() => !document.querySelector('[data-role=chart-scatter] .legend')")
+
+
 def test_sorting_and_paging_do_not_reload_the_page(explored: Page) -> None:
     page = explored
     page.evaluate("window.same = true")

@@ -62,8 +62,8 @@ def test_it_draws_only_the_tasks_trials(viewer: Client) -> None:
     run = measured_run([(0, 2e-3), (1, 5e-3), (0, None), (0, 1e-3)])
     answer = viewer.get(f"/runs/{run.pk}/tasks/0/figures/").json()
     trials, _, failed, _, best = answer["curve"]["data"]
-    assert answer["last"] == 4
-    assert (trials["x"], failed["x"], best["x"]) == ([1, 4], [3], [1, 4])
+    assert (answer["last"], answer["end"]) == (4, [3, 4.0])
+    assert (trials["x"], failed["x"], best["x"]) == ([1, 3], [2], [1, 3])
 
 
 def test_it_thins_trials_but_keeps_improvements(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
