@@ -82,6 +82,13 @@ def make_machine(name: str = "lab-1", **values: Any) -> Machine:
     return made
 
 
+def measured_by(run: Run, name: str, **which: Any) -> None:
+    """A new machine of this name measured these trials of the run, chosen by their columns."""
+    machine = make_machine(name)
+    run.measured_by.add(machine)
+    run.trials.filter(**which).update(machine=machine)
+
+
 def on(machine: Machine, **values: Any) -> Run:
     """A run that the machine is tuning."""
     run = claimed(make_run(**values))

@@ -15,7 +15,7 @@ from django.db.models import F
 from django.test import Client
 from pydantic import TypeAdapter
 
-from tests.world import make_machine, make_run, make_user, measured_run, record_trials, share_first_project
+from tests.world import make_run, make_user, measured_by, measured_run, record_trials, share_first_project
 from tuning.engines.wire.showing import Decision
 from tuning.models import Record, Run, TrialError
 from tuning.reads import network_list, showing
@@ -269,9 +269,8 @@ def test_it_returns_the_scatter_of_a_window(client: Client) -> None:
 
 def test_it_tells_which_machine_measured(client: Client) -> None:
     run = measured_run(latencies=[(0, 2e-3), (1, None), (0, 1e-3)])
-    for number, name in enumerate(("lab-1", "lab-2"), 1):
-        run.measured_by.add(machine := make_machine(name))
-        run.trials.filter(number=number).update(machine=machine)
+    measured_by(run, "lab-1", number=1)
+    measured_by(run, "lab-2", number=2)
     path = f"runs/{run.pk}"
     assert get(client, f"{path}/trials")["machine"] == ["lab-1", "lab-2", None]
     assert get(client, f"{path}/scatter")["machine"] == ["lab-1", "lab-2", None]

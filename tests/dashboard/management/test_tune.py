@@ -118,7 +118,7 @@ def test_it_exits_with_1_when_the_engine_failed(play: Play) -> None:
 def test_it_exits_with_2_and_names_the_option_at_fault(
     arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dashboard.management.commands.tune.broker_trouble", lambda: None)
+    monkeypatch.setattr(tune, "broker_trouble", lambda: None)
     with pytest.raises(CommandError) as refused:
         call_command("tune", *arguments)
     assert says in str(refused.value)

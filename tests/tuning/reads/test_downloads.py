@@ -16,9 +16,9 @@ import pytest
 from tests.world import (
     TARGET,
     claimed,
-    make_machine,
     make_run,
     make_tasks,
+    measured_by,
     measured_run,
     record_trials,
     write_record_files,
@@ -141,9 +141,7 @@ def test_csv_has_units_in_its_headers(run: Run) -> None:
 
 
 def test_tables_say_which_machine_measured(run: Run) -> None:
-    machine = make_machine("-lab")
-    run.measured_by.add(machine)
-    run.trials.filter(number__gt=1).update(machine=machine)
+    measured_by(run, "-lab", number__gt=1)
     table = pyarrow.csv.read_csv(io.BytesIO(content(downloads.trial_file(run, "csv"))))
     assert table["machine"].to_pylist() == ["", *["'-lab"] * 4]
     table = pyarrow.parquet.read_table(io.BytesIO(content(downloads.trial_file(run, "parquet"))))

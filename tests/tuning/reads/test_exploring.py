@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from tests.world import make_machine, make_run, measured_run, task_infos
+from tests.world import make_run, measured_by, measured_run, task_infos
 from tuning.models import Run, Task, Trial, TrialRow, level_of_detail, trial
 from tuning.reads import exploring
 from tuning.reads.exploring import TrialFilter
@@ -155,10 +155,8 @@ def test_a_run_without_tasks_has_no_trial_by_task() -> None:
 )
 def test_it_finds_the_trials_of_a_machine(run: Run, wanted: dict[str, Any], found: list[int]) -> None:
     Task.objects.filter(run=run, index=0).get().trial_set.filter(number=5).update(latency_s=None, error_kind="run")
-    for name, those in (("lab-1", run.trials.filter(number__lte=5)), ("lab-2", run.trials.filter(number=6))):
-        machine = make_machine(name)
-        run.measured_by.add(machine)
-        those.update(machine=machine)
+    measured_by(run, "lab-1", number__lte=5)
+    measured_by(run, "lab-2", number=6)
     assert numbers(run, machine="lab-1", **wanted) == found
     assert numbers(run, machine="lab-2") == [6]
     with pytest.raises(Invalid) as refused:

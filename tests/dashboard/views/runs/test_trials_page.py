@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
 from dashboard.views.runs import trials
-from tests.world import make_machine, make_run, make_user, measured_run
+from tests.world import make_run, make_user, measured_by, measured_run
 from tuning.models import Run
 from tuning.reads.exploring import TrialOrder
 from tuning.work.synthetic import seed_run
@@ -108,7 +108,8 @@ def test_it_names_all_that_is_invalid_at_once_by_its_label(viewer: Client) -> No
 )
 def test_its_chart_has_the_trials_of_its_table(viewer: Client, query: dict[str, str]) -> None:
     run = measured_run(LATENCIES)
-    measured_by(run, "lab-1", "lab-2", "lab-3")
+    for number in (1, 2, 3):
+        measured_by(run, f"lab-{number}", number=number)
     run.trials.filter(number=3).update(noisy=True)
     page = viewer.get(f"/runs/{run.pk}/trials/", query)
     wanted = {name: value for name, value in plotted(page)["wanted"].items() if value not in (None, "")}
@@ -201,17 +202,10 @@ def test_its_links_keep_the_view_of_the_scatter(viewer: Client) -> None:
     assertContains(page, "?zoom=2%2C4%2C%2C&amp;x=time&amp;trial=3#trial")
 
 
-def measured_by(run: Run, *names: str) -> None:
-    """Trial n was measured by the n-th machine; what is left, by nobody knows which."""
-    for number, name in enumerate(names, 1):
-        machine = make_machine(name)
-        run.measured_by.add(machine)
-        run.trials.filter(number=number).update(machine=machine)
-
-
 def test_it_says_which_of_several_machines_measured(viewer: Client) -> None:
     run = measured_run(LATENCIES[:3])
-    measured_by(run, "lab-1", "lab-2")
+    measured_by(run, "lab-1", number=1)
+    measured_by(run, "lab-2", number=2)
     page = viewer.get(f"/runs/{run.pk}/trials/?order=-number&trial=3")
     shown = re.findall(r'data-label="Machine">([^<]*)<', page.content.decode())
     assert shown == ["not recorded", "lab-2", "lab-1"]
@@ -226,7 +220,7 @@ def test_it_says_which_of_several_machines_measured(viewer: Client) -> None:
 
 def test_a_run_of_one_machine_has_no_column_for_it(viewer: Client) -> None:
     run = measured_run(LATENCIES[:3])
-    measured_by(run, "lab-1")
+    measured_by(run, "lab-1", number=1)
     page = viewer.get(f"/runs/{run.pk}/trials/?trial=1")
     assertNotContains(page, 'data-label="Machine"')
     assertNotContains(page, 'name="machine"')
