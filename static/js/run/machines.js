@@ -40,6 +40,7 @@ function fill(row, machine, total) {
 }
 
 function signed(share) {
-  if (share === null) return units.UNKNOWN;
-  return `${share < 0 ? "−" : "+"}${units.percent(Math.abs(share))}`;
+  const text = units.percent(share === null ? null : Math.abs(share));
+  // Zero after rounding has no sign, as on the server.
+  return /[1-9]/u.test(text) ? `${share < 0 ? "−" : "+"}${text}` : text;
 }
