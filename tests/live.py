@@ -168,7 +168,7 @@ class LiveSite:
         )
         try:
             with urllib.request.urlopen(request, timeout=30) as response:
-                return response.status, json.loads(response.read())
+                return response.status, json.loads(response.read() or "null")
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
 

@@ -1,4 +1,4 @@
-"""`manage.py join` in processes of its own, with another data folder and over TCP: what it refuses, and that it tunes for the site."""
+"""`manage.py join` in processes of its own, with another data folder and over TLS: what it refuses, and that it tunes for the site."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.cable import Cable
 from tests.fleet import QUICK, Broker, Joined, api_of, by_tcp, socket_of
 from tests.live import ROOT, LiveSite, environment
 from tests.sites import SiteMaker
+from tests.tls import Authority, Front
 
 
 def refused(var: Path, *args: str, **env: str) -> str:
@@ -48,16 +49,28 @@ Fleet = tuple[LiveSite, Joined, Cable]
 
 @pytest.fixture(scope="module")
 def fleet(site_maker: SiteMaker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """A running site, a machine that hasn't joined yet, and the cable between that and the database."""
+    """A running site, a machine that hasn't joined yet, and the cable between that and the database.
+
+    All that they say to the database and the broker passes through TLS, with certificates that they check.
+    """
     if "TUNEBOARD_TEST_DATABASE_URL" not in os.environ:
         pytest.skip("several machines need PostgreSQL")
     site = site_maker.prepared()
     with ExitStack() as stack:
-        site.env["REDIS_URL"] = stack.enter_context(Broker(tmp_path_factory.mktemp("broker"))).url()
-        site.env["TUNEBOARD_MACHINE"] = "lab-1"
-        cable = stack.enter_context(Cable(socket_of(site.env["DATABASE_URL"])))
-        machine = Joined(tmp_path_factory.mktemp("lab-2") / "var", by_tcp(site.env["DATABASE_URL"], cable.port))
-        machine.env["REDIS_URL"] = site.env["REDIS_URL"]
+        authority = Authority(tmp_path_factory.mktemp("tls") / "ours")
+        url = site.env["DATABASE_URL"]
+        cable = stack.enter_context(Cable(socket_of(url)))
+
+        def database(server: Path | int) -> str:
+            front = stack.enter_context(Front(server, authority.server(), is_postgresql=True))
+            return f"{by_tcp(url, front.port)}?sslmode=verify-full&sslrootcert={authority.ca}"
+
+        broker = stack.enter_context(Broker(tmp_path_factory.mktemp("broker")))
+        front = stack.enter_context(Front(broker.port, authority.server()))
+        shared = {"REDIS_URL": f"{broker.url(front.port).replace('redis', 'rediss', 1)}?ssl_ca_certs={authority.ca}"}
+        site.env |= {**shared, "DATABASE_URL": database(socket_of(url)), "TUNEBOARD_MACHINE": "lab-1"}
+        machine = Joined(tmp_path_factory.mktemp("lab-2") / "var", database(cable.port))
+        machine.env |= shared
         site.start()
         yield site, machine, cable
         machine.close()

@@ -1,4 +1,4 @@
-"""One run on three machines while one of them, its network, the broker or the supervisor fails: every trial is measured, and counts once.
+"""One run on several machines while one of them, its network, its clock, the broker or the supervisor fails: every trial is measured, and counts once.
 
 Their devices sleep, since the machines are one in truth; engines, members, workers, database and broker are those of every site.
 """
@@ -6,10 +6,14 @@ Their devices sleep, since the machines are one in truth; engines, members, work
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 
+from tests.clocks import skewed
 from tests.fleet import Lab, lab
 from tests.sites import SiteMaker
 
@@ -26,14 +30,14 @@ def machines(site_maker: SiteMaker, tmp_path_factory: pytest.TempPathFactory) ->
         yield made
 
 
-def begun(machines: Lab, trials: int, home: str = "lab-1") -> int:
+NAMES = ("lab-1", "lab-2", "lab-3")
+
+
+def begun(machines: Lab, trials: int, home: str = "lab-1", names: tuple[str, ...] = NAMES) -> int:
     """A run that every machine measures for."""
     run = machines.launch_asleep(trials, home, "all")
-    machines.until(lambda: all(machines.member(run, name).get("trials", 0) > 4 for name in NAMES), 200)
+    machines.until(lambda: all(machines.member(run, name).get("trials", 0) > 4 for name in names), 200)
     return run
-
-
-NAMES = ("lab-1", "lab-2", "lab-3")
 
 
 def finished(machines: Lab, run: int, trials: int, *, uncounted: int = 0) -> None:
@@ -44,6 +48,43 @@ def finished(machines: Lab, run: int, trials: int, *, uncounted: int = 0) -> Non
     assert trials - uncounted <= sum(one["trials"] for one in told["machines"]) <= trials
     assert machines.lines(run) == trials
     machines.until(lambda: all(one["state"] in ("left", "lost") for one in machines.run(run)["machines"]))
+
+
+def assert_times(machines: Lab, run: int, since: datetime) -> None:
+    """The run and its trials were measured since then, and until now."""
+    told = machines.run(run)
+    started, ended = (datetime.fromisoformat(told[name]) for name in ("started_at", "finished_at"))
+    assert since < started < ended < datetime.now(timezone.utc)
+    at_s = machines.api("GET", f"/runs/{run}/trials?limit={told['trials_done']}")["at_s"]
+    assert len(at_s) == told["trials_done"]
+    assert all(0 < each <= (ended - started).total_seconds() for each in at_s)
+
+
+def printed_first(machines: Lab, run: int) -> datetime:
+    """The time of the first line that the run's pool printed."""
+    text = machines.api("GET", f"/runs/{run}/console?after=0")["text"]
+    (time,) = re.findall(r"^(\S+ \S+) \[INFO\] Pool: ", text, re.MULTILINE)[:1]
+    return datetime.fromisoformat(f"{time}+00:00")
+
+
+@pytest.mark.parametrize(("name", "ahead_s"), [("ahead", 3600), ("behind", -3600)])
+def test_a_machine_whose_clock_is_an_hour_off_tunes_and_measures_for_others(
+    machines: Lab, tmp_path: Path, name: str, ahead_s: int
+) -> None:
+    wrong = machines.add(name)
+    wrong.env |= skewed(tmp_path, ahead_s)
+    machines.join(name)
+    for home in (name, "lab-1"):
+        asked = datetime.now(timezone.utc)
+        run = begun(machines, 160, home, (*NAMES, name))
+        finished(machines, run, 160)
+        assert machines.run(run)["machine"] == home
+        assert_times(machines, run, since=asked)
+        off_s = (printed_first(machines, run) - asked).total_seconds()
+        assert abs(off_s - (ahead_s if home == name else 0)) < 1200, "the machine's own clock"
+    wrong.stop()
+    machines.api("POST", f"/machines/{name}/drain")
+    machines.api("POST", f"/machines/{name}/forget")
 
 
 def test_what_a_killed_machine_had_in_hand_is_measured_elsewhere(machines: Lab) -> None:
