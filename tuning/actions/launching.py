@@ -179,6 +179,7 @@ class Launch:
         if self.engine.legacy:
             return self._older(asked, remote=remote)
         if remote:
+            placing.check_reaches_trackers(self.machine)
             return targets.resolve_elsewhere(asked)
         resolved, self.needs = placing.place(asked, self.machine)
         return resolved

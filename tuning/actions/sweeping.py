@@ -7,8 +7,10 @@ import logging
 import msgspec
 from django.conf import settings
 
+from tuning.host.devices import NotAllowed, remote_of
 from tuning.host.machine import identity
 from tuning.models import Beat, Compilation, Delivery, Extraction, Import, PoolMember, Run, Tally, TrackerSample
+from tuning.models.fleet import SHARED
 from tuning.notify.announce import announce_compilation, announce_status
 from tuning.queue import jobs
 from tuning.reads.device_status import asked
@@ -31,6 +33,7 @@ def sweep() -> int:
     _end_abandoned(Import)
     discard_left()  # Before runs: those of an import have no other end.
     interrupted = _end_abandoned(Run)
+    _end_unreachable()
     _end_abandoned(Extraction)
     _end_abandoned(Compilation)
     for kind in (Run, Extraction, Compilation, Import, Delivery):
@@ -59,6 +62,17 @@ def _end_abandoned(kind: type[Run | Extraction | Compilation | Import]) -> int:
         logger.warning("%s %s is %s: its worker stopped renewing the lease.", kind.__name__, row.pk, row.status)
         _clean_up(row)
     return len(rows)
+
+
+def _end_unreachable() -> None:
+    """End queued runs for devices of a tracker that isn't allowed anymore: no worker would take them."""
+    queued = Run.Status.QUEUED
+    for run in Run.objects.filter(status=queued, device__startswith=SHARED):
+        try:
+            remote_of(run.device)
+        except NotAllowed as why:
+            if run.end(queued, to=Run.Status.FAILED, error=str(why)):
+                announce_status(run)
 
 
 def _clean_up(row: Run | Extraction | Compilation | Import) -> None:

@@ -151,10 +151,13 @@ class RunQuerySet(LeasedQuerySet["Run"]):
                 yield device, machine
 
     def waiting_for(self, device: str, machine: Machine | None) -> RunQuerySet:
-        """Queued runs that may be taken for the machine's device, in no order."""
+        """Queued runs that may be taken for the machine's device, or for a tracker's by it or, with None, by any; in no order."""
         found = self.filter(status=Run.Status.QUEUED, device=device)
-        if machine is None or is_shared(device):
-            return found.filter(chosen_machine=None) if machine is None and not is_shared(device) else found
+        if is_shared(device):
+            able = [machine] if machine else Machine.objects.taking_work()
+            return found.filter(Q(chosen_machine__isnull=True) | Q(chosen_machine__in=able))
+        if machine is None:
+            return found.filter(chosen_machine=None)
         wanted = Q(chosen_machine__isnull=True) | Q(chosen_machine=machine)
         if not Machine.objects.exclude(pk=machine.pk).exists():  # Then there is nothing to choose from.
             return found.filter(wanted)

@@ -50,18 +50,25 @@ def _keep_engines_warm(sender: Any, **_: Any) -> None:
 
 DEVICE_QUEUES = "device."
 """How the names of the devices' queues begin."""
-SHARED_QUEUE = f"{DEVICE_QUEUES}rpc"
-"""Remote devices share one, whoever of the machines serves it."""
+REMOTE_QUEUES = f"{DEVICE_QUEUES}rpc"
+"""What a worker's command line calls the queues of all trackers that its machine allows."""
 
 
 def queue_of(device: str, machine: str | None = None) -> str:
-    """The name of the queue of a machine's device, by default of this machine's."""
+    """The name of the queue of a machine's device, by default of this machine's.
+
+    The devices of a tracker share one: by default that of all machines that allow the tracker.
+    """
     if device.startswith("rpc:"):
-        return SHARED_QUEUE
+        tracker = device.partition("/")[0]
+        return f"{DEVICE_QUEUES}{machine}.{tracker}" if machine else f"{DEVICE_QUEUES}{tracker}"
     return f"{DEVICE_QUEUES}{machine or settings.MACHINE}.{device}"
 
 
-def full_name(queue: str) -> str:
-    """The name of what the command line of this machine's worker calls `device.cpu`; other queues are called as they are."""
+def full_names(queue: str) -> list[str]:
+    """The names of what the command line of this machine's worker calls `device.cpu` or `device.rpc`; others are called as they are."""
+    if queue == REMOTE_QUEUES:
+        trackers = [f"rpc:{name}" for name in settings.TRACKERS]
+        return [queue_of(tracker, machine) for tracker in trackers for machine in (None, settings.MACHINE)]
     device = queue.removeprefix(DEVICE_QUEUES)
-    return queue if queue in (device, SHARED_QUEUE) else queue_of(device)
+    return [queue if queue == device else queue_of(device)]

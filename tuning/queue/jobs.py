@@ -128,7 +128,8 @@ def _job_of(row: Run | Compilation | Extraction | Import | Delivery) -> tuple[An
 def _queues(row: Run | Compilation, device: str) -> list[str]:
     """The device's queues of machines that are free and that the row fits."""
     if is_remote(device):
-        return [queue_of(device)]
+        chosen = row.chosen_machine if isinstance(row, Run) else None
+        return [queue_of(device, chosen.name if chosen else None)]
     rows: Any = Run.objects if isinstance(row, Run) else Compilation.objects
     free = [machine for _, machine in Run.objects.free(device)]
     fit = [machine for machine in free if rows.waiting_for(device, machine).filter(pk=row.pk).exists()]

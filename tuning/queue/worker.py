@@ -15,7 +15,7 @@ from typing import Any
 import django
 from celery import bootsteps
 
-from .celery import app, full_name
+from .celery import app, full_names
 
 PULSE_S = 5.0
 """How often a health check can expect the file of `--alive` to be touched, in seconds."""
@@ -55,7 +55,7 @@ def main() -> None:
         app.steps["consumer"].add(Pulse)
     worker = app.Worker(
         hostname=f"{args.name}@{socket.gethostname()}",
-        queues=[full_name(queue) for queue in args.queues],
+        queues=[name for queue in args.queues for name in full_names(queue)],
         concurrency=args.concurrency,
         pool_cls="threads",
         loglevel=logging.INFO,

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from tests.world import claimed, make_run
 from tuning.actions import sweeping
+from tuning.engines.wire.tracker import Address
 from tuning.models import LEASE, TELL_AGAIN, Run
 from tuning.queue import jobs
 
@@ -67,6 +68,16 @@ def test_it_enqueues_again_a_run_that_no_worker_took(told: timedelta | None, enq
     run = make_run(enqueued_at=None if told is None else timezone.now() + told)
     sweeping.sweep()
     assert enqueued == [run.pk]
+
+
+def test_it_ends_runs_for_a_tracker_that_is_not_allowed_anymore(settings: Any, enqueued: list[int]) -> None:
+    settings.TRACKERS = {"lab": Address("127.0.0.1", 9)}
+    allowed, gone = make_run(device="rpc:lab/board"), make_run(device="rpc:old/board")
+    sweeping.sweep()
+    gone.refresh_from_db()
+    assert (gone.status, gone.error) == ("failed", "There is no tracker 'old'. Allowed: lab.")
+    assert gone.can_resume
+    assert enqueued == [allowed.pk]
 
 
 def test_it_waits_for_an_answer_before_it_enqueues_again(enqueued: list[int]) -> None:

@@ -141,7 +141,7 @@ def test_remote_runs_share_a_worker_and_dont_wait_there_for_their_device(
     monkeypatch.setattr(jobs.tune, "apply_async", lambda args, queue, retry: told.append(args[0]))
     play(HELLO, Finished("stopped"))
     holder, second, third = (make_run(device="rpc:lab/board") for _ in range(3))
-    assert queue_of(holder.device) == queue_of("rpc:other/key") == "device.rpc"
+    assert queue_of(holder.device) == queue_of("rpc:lab/key") == "device.rpc:lab"
     assert holder.claim()
     jobs.tune(second.pk)
     second.refresh_from_db()

@@ -14,10 +14,11 @@ from tests.engine_fixtures import Play
 from tests.world import claimed, extracted, make_compilation, make_machine, make_run, trial
 from tuning.actions.machines import steering
 from tuning.engines.wire.protocol import VERSION, Finished, Hello
+from tuning.engines.wire.tracker import Address
 from tuning.host.machine import identity
 from tuning.models import FULL, LEASE, Machine, Needs, PoolMember, Run
 from tuning.queue import jobs
-from tuning.queue.celery import full_name, queue_of
+from tuning.queue.celery import full_names, queue_of
 from tuning.work.recorder import Recorder
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -60,10 +61,33 @@ def when_recorded(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) ->
 
 def test_each_machine_has_its_own_queues(settings: Any) -> None:
     settings.MACHINE = "lab.1"
-    assert queue_of("cpu") == full_name("device.cpu") == "device.lab.1.cpu"
+    settings.TRACKERS = {"lab": Address("127.0.0.1", 9), "other": Address("127.0.0.1", 10)}
+    assert full_names("device.cpu") == [queue_of("cpu")] == ["device.lab.1.cpu"]
     assert queue_of("cuda:0", "lab-2") == "device.lab-2.cuda:0"
-    assert queue_of("rpc:lab/pi") == full_name("device.rpc") == "device.rpc"
-    assert full_name("compile") == "compile"
+    assert full_names("compile") == ["compile"]
+    theirs = ["device.rpc:lab", "device.lab.1.rpc:lab", "device.rpc:other", "device.lab.1.rpc:other"]
+    assert full_names("device.rpc") == theirs, "only of trackers that it allows"
+    assert [queue_of("rpc:lab/pi"), queue_of("rpc:lab/pi", "lab.1")] == theirs[:2]
+
+
+def test_a_trackers_device_is_held_once_for_all_machines_and_a_choice_among_them_is_kept(
+    here: Machine, told: list[tuple[int, str]]
+) -> None:
+    other = make_machine("lab-2")
+    chosen, anywhere = make_run(device="rpc:lab/pi", chosen_machine=other), make_run(device="rpc:lab/pi")
+    for run in (chosen, anywhere):
+        jobs.enqueue(run)
+    assert told == [(chosen.pk, "device.lab-2.rpc:lab"), (anywhere.pk, "device.rpc:lab")]
+    assert Run.objects.next_for("rpc:lab/pi", here) == anywhere
+    assert Run.objects.next_for("rpc:lab/pi", other) == chosen
+    anywhere.taker = here
+    assert anywhere.claim()
+    chosen.taker = other
+    assert not chosen.claim(), "one machine has it"
+    assert anywhere.finish(to="finished")
+    Machine.objects.filter(pk=other.pk).update(heartbeat_at=timezone.now() - timedelta(hours=1))
+    assert Run.objects.next_for("rpc:lab/pi", None) is None, "nobody is told who can't take it"
+    assert "waits until lab-2 is back" in Run.objects.places()[chosen.pk].waits
 
 
 def test_only_machines_that_are_free_and_fit_are_told(here: Machine, told: list[tuple[int, str]]) -> None:

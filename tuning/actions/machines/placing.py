@@ -64,10 +64,12 @@ def several(given: Any, device: str, machine: Machine | None, needs: Needs | Non
         raise Invalid({"machines": "Engines of older TVMs tune on one machine."})
     group = _equal_ones(device, machine, needs)
     if len(group) < max(2, wanted):
+        able = f"{len(group)} {'machine' if len(group) == 1 else 'machines'}"
+        like = "CPU, cores and versions like " + str(machine) if machine else "the same CPU, cores and versions"
         raise Invalid(
             {
-                "machines": f"There are no {max(2, wanted)} machines with the same CPU, cores and versions that can run it"
-                f"{f' beside {machine}' if machine else ''}. Machines: {all_described(Machine.objects.all())}."
+                "machines": f"Only {able} with {like} can run it, not {max(2, wanted)}. Machines: "
+                f"{all_described(Machine.objects.all())}."
             }
         )
     return wanted
@@ -132,6 +134,17 @@ def only_here(machine: Machine | None) -> Machine | None:
     if machine is not None and machine != here:
         raise Invalid({"machine": f"Engines of older TVMs run where the site is{f': on {here}' if here else ''}."})
     return here if is_fleet(machine) else None
+
+
+def check_reaches_trackers(machine: Machine | None) -> None:
+    """Raises `Invalid` if another machine was chosen: only of this one it is known which trackers it allows."""
+    if machine is not None and machine.key != identity.key():
+        raise Invalid(
+            {
+                "machine": f"A tracker's devices are measured on by any machine that allows the tracker, and whether {machine} does "
+                f"isn't known here. Write {ANY!r}."
+            }
+        )
 
 
 def _needs(resolved: TargetDict, at_most: Machine | None = None) -> Needs | None:

@@ -124,7 +124,8 @@ class _Words:
 
     def __init__(self, fleet: Fleet, kind: Kind, candidates: frozenset[int]) -> None:
         self.where = _where(fleet, kind, candidates)
-        self.trouble = None if is_shared(kind.device) else _trouble(fleet, candidates)
+        anybody = is_shared(kind.device) and kind.chosen_machine is None
+        self.trouble = None if anybody else _trouble(fleet, candidates)
 
     def of(self, ahead: int) -> str:
         if self.trouble:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.world import make_machine, make_run, make_user
 from tuning.actions import runs
-from tuning.host import targets
+from tuning.host import devices, targets
 from tuning.host.machine import identity
 from tuning.models import AuditEntry, Machine, Membership, Project, Run
 from tuning.queue import jobs
@@ -167,12 +167,23 @@ def test_a_run_is_measured_on_as_many_equal_machines_as_there_are() -> None:
 @pytest.mark.parametrize("asked", [3, "all"])
 def test_more_machines_than_are_equal_are_refused_with_those_that_there_are(asked: int | str) -> None:
     two(cores=4)
-    said = refused(machines=asked, target=ZEN)["machines"]
     wanted = 3 if asked == 3 else 2
-    assert said == (
-        f"There are no {wanted} machines with the same CPU, cores and versions that can run it. "
-        "Machines: lab-1 (znver4, 2 cores), lab-2 (znver4, 4 cores)."
+    there_are = "Machines: lab-1 (znver4, 2 cores), lab-2 (znver4, 4 cores)."
+    assert refused(machines=asked, target=ZEN)["machines"] == (
+        f"Only 1 machine with the same CPU, cores and versions can run it, not {wanted}. {there_are}"
     )
+    assert refused(machines=asked, target=ZEN, machine="lab-2")["machines"] == (
+        f"Only 1 machine with CPU, cores and versions like lab-2 can run it, not {wanted}. {there_are}"
+    )
+
+
+def test_another_machine_cannot_be_chosen_for_a_trackers_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, _ = two()
+    monkeypatch.setattr(devices, "chosen", lambda given: given)
+    said = refused(device="rpc:lab/pi", machine="lab-2", target=ZEN)["machine"]
+    assert said.endswith("whether lab-2 does isn't known here. Write 'any'.")
+    assert launched(device="rpc:lab/pi", target=ZEN).chosen_machine is None
+    assert launched(device="rpc:lab/pi", machine="lab-1", target=ZEN).chosen_machine == here
 
 
 @pytest.mark.parametrize("asked", [0, -1, 1001, "some", True, 1.5])
@@ -186,7 +197,7 @@ def test_the_equal_ones_of_a_chosen_machine_count() -> None:
     make_machine("lab-2")
     make_machine("big", cores=16)
     said = refused(machines=2, machine="big", target=ZEN)["machines"]
-    assert "beside big" in said
+    assert "like big" in said
 
 
 def test_of_hundreds_of_machines_kinds_are_told() -> None:
