@@ -84,6 +84,27 @@ def test_enter_adds_the_tag_even_with_an_undo_button(live_site: LiveSite, signed
     expect(row(page, first)).to_have_count(0)
 
 
+def test_a_tag_that_is_refused_can_be_corrected(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+    page, (first, *_) = signed_in, runs
+    page.goto(f"{live_site.url}/runs/")
+    page.locator(f"#select-{first}").check()
+    many = page.get_by_label("Tags to add or remove")
+    many.fill("good -bad")
+    page.keyboard.press("Enter")
+    expect(role(page, "told")).to_contain_text("'-bad' is not a tag")
+    expect(many).to_have_value("good -bad")
+    page.goto(f"{live_site.url}/runs/{first}/")
+    role(page, "add-tag").fill("good -bad")
+    page.keyboard.press("Enter")
+    expect(role(page, "add-tag")).to_have_accessible_description(re.compile("'-bad' is not a tag"))
+    expect(role(page, "add-tag")).to_have_value("good -bad")
+    expect(role(page, "add-tag")).to_be_focused()
+    role(page, "add-tag").fill("good bad")
+    page.keyboard.press("Enter")
+    expect(role(page, "tag")).to_have_text(["bad", "good"])
+    expect(role(page, "add-tag")).to_have_value("")
+
+
 def test_a_run_is_tagged_and_pinned_without_reloading_its_page(
     live_site: LiveSite, signed_in: Page, runs: list[int]
 ) -> None:

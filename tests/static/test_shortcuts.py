@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,6 +33,17 @@ print(json.dumps([run.pk for run in runs]))
 def runs(live_site: LiveSite, signed_in: Page) -> list[int]:
     keys: list[int] = json.loads(live_site.manage("shell", "-v", "0", "--no-imports", "-c", SEED))
     return keys
+
+
+@pytest.fixture
+def machines(live_site: LiveSite) -> Iterator[None]:
+    """Another one: a list of one machine has no search."""
+    other = "from tuning.models import Machine; from tests.world import make_machine; "
+    live_site.manage("shell", "-v", "0", "--no-imports", "-c", f"{other}make_machine('of-the-keys')")
+    yield
+    live_site.manage(
+        "shell", "-v", "0", "--no-imports", "-c", f"{other}Machine.objects.filter(name='of-the-keys').delete()"
+    )
 
 
 def role(page: Page, name: str) -> Any:
@@ -194,3 +206,22 @@ def test_a_key_cycles_through_themes(live_site: LiveSite, signed_in: Page) -> No
     page.get_by_role("button", name="System").click()
     page.reload()
     assert page.evaluate("document.documentElement.dataset.theme ?? null") is None
+
+
+@pytest.mark.parametrize("path", ["/runs/", "/runs/{run}/trials/", "/library/", "/machines/", "/admin/audit/"])
+def test_escape_leaves_a_search_field_and_keeps_what_was_typed(
+    live_site: LiveSite, signed_in: Page, runs: list[int], machines: None, path: str
+) -> None:
+    page = signed_in
+    page.goto(live_site.url + path.format(run=runs[0]))
+    press(page, "/")
+    field = page.locator("[data-role=search], [role=search] :is(select, input)").first
+    expect(field).to_be_focused()
+    boxes = page.locator("[role=search] :is(input[type=search], input:not([type]))")
+    for box in boxes.all():
+        box.fill("x")
+        press(page, "Escape")
+        expect(box).not_to_be_focused()
+        expect(box).to_have_value("x")
+    press(page, "?")
+    assert listed(page)["Leave the search field"] == "Esc"

@@ -84,7 +84,7 @@ def run_curation(request: HttpRequest, pk: int) -> HttpResponse:
     """Changes tags, pin or archive of one run and shows its page again, or the list if the run was deleted."""
     find(request, Run.objects.all(), CHANGE, pk=pk)
     untag, action = request.POST.get("untag"), request.POST.get("action")
-    _act(
+    done = _act(
         request,
         "untag" if untag else action,
         [pk],
@@ -96,21 +96,26 @@ def run_curation(request: HttpRequest, pk: int) -> HttpResponse:
         return HttpResponseClientRedirect(reverse("run_list")) if request.htmx else redirect("run_list")  # type: ignore[attr-defined]
     if not wants_part(request):
         return redirect("run_page", pk=pk)
-    return render(request, "runs/_curation.html", {"run": run, "may": On(request.user, run)})
+    refused = request.POST.get("tags", "") if action == "tag" and not done else ""
+    return render(request, "runs/_curation.html", {"run": run, "may": On(request.user, run), "refused": refused})
 
 
-def _act(request: HttpRequest, action: Any, runs: Any, tags: str, *, report_success: bool = True) -> None:
-    """Applies an action and reports what was done and what was refused; only the latter if not `report_success`."""
+def _act(request: HttpRequest, action: Any, runs: Any, tags: str, *, report_success: bool = True) -> bool:
+    """Applies an action and reports what was done and what was refused; only the latter if not `report_success`.
+
+    Returns whether nothing was refused.
+    """
     try:
         outcome = curation.act(person(request), action, runs, tags)
     except Invalid as invalid:
         messages.error(request, " ".join(invalid.fields.values()))
-        return
+        return False
     if outcome["done"] and report_success:
         _report_success(request, outcome["action"], outcome["done"])
     for reason in dict.fromkeys(outcome["refused"].values()):
         keys = [key for key, why in outcome["refused"].items() if why == reason]
         messages.error(request, f"Not {numbered(keys)}: {reason}")
+    return not outcome["refused"]
 
 
 def _report_success(request: HttpRequest, action: str, keys: list[int]) -> None:

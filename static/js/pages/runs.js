@@ -100,7 +100,8 @@ document.addEventListener("htmx:afterRequest", ({ detail }) => {
   // Outdated: the messages of this action are shown above the list.
   for (const old of document.querySelectorAll("main > [data-role=message]")) old.remove();
   if (asked.undo || !STAYING.includes(asked.action)) chosen.clear();
-  bulk.elements.tags.value = "";
+  // Tags that were refused can be corrected.
+  if (!role("told").querySelector(".note-error")) bulk.elements.tags.value = "";
   showChosen();
   if (bulk.hidden) (role("undo") ?? boxes()[0])?.focus();
 });

@@ -10,9 +10,11 @@ const HEAD_PX = 48;
  * work only while a row has the focus, since they mean something else elsewhere. `native` keys are handled by the browser
  * and only listed. `on` selects the element to act on; the default action is a click.
  */
+const SEARCH = "[data-role=search], [role=search] :is(select, input:not([type=hidden]))";
 const SHORTCUTS = [
   { group: "Anywhere", keys: ["?"], does: "Keyboard shortcuts", on: "[data-role=shortcuts]", act: toggleHelp },
-  { group: "Anywhere", keys: ["/"], does: "Search or filter", on: "[data-role=search], [role=search] :is(select, input:not([type=hidden]))", act: focusField },
+  { group: "Anywhere", keys: ["/"], does: "Search or filter", on: SEARCH, act: focusField },
+  { group: "Anywhere", keys: [], native: ["Escape"], does: "Leave the search field", on: SEARCH },
   { group: "Anywhere", keys: ["t"], does: "Next theme: system, light, dark", on: "[data-choice=theme]", act: () => choose("theme") },
   { group: "Anywhere", keys: ["a"], does: "Absolute or relative times", on: "[data-choice=times]", act: () => choose("times") },
   { group: "Anywhere", keys: ["u"], does: "Up one level", on: ".crumbs a:last-of-type" },
@@ -89,6 +91,13 @@ function click(element) {
   element.click();
 }
 
+// What was typed stays, in Chromium as elsewhere. That isn't one of the shortcuts that can be turned off, as it takes no letter.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || event.defaultPrevented || event.isComposing || !event.target.matches?.(SEARCH)) return;
+  event.preventDefault();
+  event.target.blur();
+});
+
 function focusField(field) {
   field.focus();
   field.select?.();
@@ -157,7 +166,7 @@ function line({ keys, rowKeys = [], native = [], does }) {
   return row;
 }
 
-const NAMES = { ArrowDown: "↓", ArrowUp: "↑" };
+const NAMES = { ArrowDown: "↓", ArrowUp: "↑", Escape: "Esc" };
 
 function caps(way) {
   return way.split(" ").flatMap((key, place) => [
