@@ -86,7 +86,7 @@ def _may_go_on(goes_on: Callable[[], bool]) -> bool:
 
 
 def give_up(row: Queued, stop: Callable[[], object]) -> None:
-    """End what is still queued when the command ends: no worker was told of it."""
+    """End what is still queued when the command ends: nobody follows it any more."""
     row.refresh_from_db()
     if row.status == row.QUEUED:
         with contextlib.suppress(Conflict):

@@ -34,59 +34,14 @@ CHOICES = ("project", "engine", "interpreter", "network", "target", "device", "m
 class Command(MigratedCommand):
     """Exit status: 0 if the run finished or was stopped by Ctrl-C, 1 if it failed, 2 for invalid options."""
 
-    help = "Tune a network in the foreground. Ctrl-C stops the run and keeps its measurements."
+    help = "Tune a network, in the foreground or on another of the site's machines. Ctrl-C stops the run and keeps its measurements."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        names = ", ".join(network["name"] for network in network_list.builtin_networks())
-        parser.add_argument("network", help=f"one of: {names}; or the name of an uploaded model")
-        parser.add_argument("--engine", default="", help=f"one of: {', '.join(ENGINES)} (default: {META_SCHEDULE})")
-        parser.add_argument(
-            "--interpreter",
-            default="",
-            help="the interpreter, by its name in TUNEBOARD_LEGACY_PYTHON, for auto_scheduler and autotvm (default: the only one)",
-        )
-        parser.add_argument(
-            "--target",
-            default="this",
-            help="`this` machine's CPU, one of TVM's tags, or a target as JSON (default: this)",
-        )
-        parser.add_argument(
-            "--device", default="", help="where to measure: `this machine` (default) or rpc:TRACKER/KEY"
-        )
-        parser.add_argument(
-            "--machine",
-            default="",
-            metavar="NAME",
-            help=f"the site's machine that tunes, or `{placing.ANY}` that fits. One of its workers takes the run, and this command "
-            "follows it (default: this machine, in the foreground)",
-        )
-        parser.add_argument(
-            "--machines",
-            default="1",
-            metavar=f"N|{placing.ALL}",
-            help="how many equal machines build and measure the candidates (default: 1)",
-        )
-        parser.add_argument(
-            "--priority",
-            default="normal",
-            metavar="|".join(placing.PRIORITIES),
-            help="whether it comes before or after other queued runs (default: normal)",
-        )
+        _add_what(parser)
+        _add_where_and_when(parser)
         parser.add_argument("--project", default="", help="the project that it belongs to (default: the first one)")
         parser.add_argument("--name", default="", help="the run's name (default: the network's name and options)")
-        for name, owners in _network_options().items():
-            about = f"option of {', '.join(owners)}"
-            parser.add_argument(f"--{name}", dest=NETWORK + name, default="", help=about, metavar=name.upper())
-        parser.add_argument(
-            "--option",
-            action="append",
-            default=[],
-            metavar="NAME=VALUE",
-            help="another way to set an option of the network",
-        )
-        for option, owners in _tuning_options():
-            about = _help(option) + (f" ({', '.join(owners)})" if len(owners) < len(ENGINES) else "")
-            parser.add_argument(_flag(option), default="", help=about, metavar=option["type"].upper())
+        _add_options(parser)
         parser.add_argument("--json", action="store_true", help="print only the run as JSON, at the end")
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -118,6 +73,61 @@ class Command(MigratedCommand):
         except Invalid as error:
             lines = (f"{name}: {message}" for name, message in error.fields.items())
             raise CommandError("\n".join(lines), returncode=2) from error
+
+
+def _add_what(parser: ArgumentParser) -> None:
+    names = ", ".join(network["name"] for network in network_list.builtin_networks())
+    parser.add_argument("network", help=f"one of: {names}; or the name of an uploaded model")
+    parser.add_argument("--engine", default="", help=f"one of: {', '.join(ENGINES)} (default: {META_SCHEDULE})")
+    parser.add_argument(
+        "--interpreter",
+        default="",
+        help="the interpreter, by its name in TUNEBOARD_LEGACY_PYTHON, for auto_scheduler and autotvm (default: the only one)",
+    )
+    parser.add_argument(
+        "--target",
+        default="this",
+        help="`this` machine's CPU, one of TVM's tags, or a target as JSON (default: this)",
+    )
+
+
+def _add_where_and_when(parser: ArgumentParser) -> None:
+    parser.add_argument("--device", default="", help="where to measure: `this machine` (default) or rpc:TRACKER/KEY")
+    parser.add_argument(
+        "--machine",
+        default="",
+        metavar="NAME",
+        help=f"the site's machine that tunes, or `{placing.ANY}` that fits. One of its workers takes the run, and this command "
+        "follows it (default: this machine, in the foreground)",
+    )
+    parser.add_argument(
+        "--machines",
+        default="1",
+        metavar=f"N|{placing.ALL}",
+        help="how many equal machines build and measure the candidates (default: 1)",
+    )
+    parser.add_argument(
+        "--priority",
+        default="normal",
+        metavar="|".join(placing.PRIORITIES),
+        help="whether it comes before or after other queued runs (default: normal)",
+    )
+
+
+def _add_options(parser: ArgumentParser) -> None:
+    for name, owners in _network_options().items():
+        about = f"option of {', '.join(owners)}"
+        parser.add_argument(f"--{name}", dest=NETWORK + name, default="", help=about, metavar=name.upper())
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another way to set an option of the network",
+    )
+    for option, owners in _tuning_options():
+        about = _help(option) + (f" ({', '.join(owners)})" if len(owners) < len(ENGINES) else "")
+        parser.add_argument(_flag(option), default="", help=about, metavar=option["type"].upper())
 
 
 def _is_here(machine: str) -> bool:
