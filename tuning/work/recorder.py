@@ -232,8 +232,20 @@ class _Batch:
         if event.at_s is not None:
             self.run.elapsed_s = max(self.run.elapsed_s or 0.0, event.at_s)
         task.trials += 1
+        trial = self._row(event, task)
+        self.trials.append(trial)
+        self.run.trials_noisy += trial.noisy
+        if trial.improved and (estimate_s := estimated_latency(self.recorder.tasks.values())) is not None:
+            self.estimates.append((trial.number, estimate_s))
+        if event.latency_s is None:
+            self._count_failure(task, trial.number, event)
+        elif event.record is not None and not event.short:
+            self._keep(task, trial.number, event.latency_s, event.record)
+
+    def _row(self, event: TrialMeasured, task: Task) -> TrialRow:
+        """Of a trial that was just counted; if it improves on the task's best, it is that now."""
         machine = self._measurer(event)
-        trial = TrialRow(
+        return TrialRow(
             run_id=self.run.pk,
             task_id=task.pk,
             number=self.run.trials_done,
@@ -248,14 +260,6 @@ class _Batch:
             noisy=machine in self.recorder.disturbed and event.latency_s is not None,
             machine_id=self._key_of(machine),
         )
-        self.trials.append(trial)
-        self.run.trials_noisy += trial.noisy
-        if trial.improved and (estimate_s := estimated_latency(self.recorder.tasks.values())) is not None:
-            self.estimates.append((trial.number, estimate_s))
-        if event.latency_s is None:
-            self._count_failure(task, trial.number, event)
-        elif event.record is not None and not event.short:
-            self._keep(task, trial.number, event.latency_s, event.record)
 
     def _measurer(self, event: TrialMeasured) -> str:
         """The name of the machine that measured the trial; empty if nobody knows.
