@@ -25,8 +25,6 @@ COMPILE, EXTRACT, WEBHOOK, WATCH = "compile", "extract", "webhook", "watch"
 """The queues that don't belong to a device."""
 STEP = timedelta(minutes=10)
 """Between two points of a chart of how a device was used: tuned seconds are counted every few seconds."""
-
-
 LEAST = timedelta(hours=1)
 """As little time as a chart shows."""
 
@@ -130,18 +128,18 @@ def timeline(span: timedelta = timedelta(hours=24)) -> Timeline:
             found.trials.setdefault(device, [0.0] * len(minutes))[place] += amount
         elif what == Tally.What.TUNED_S:
             tuned.setdefault(Place(machine, device), [0.0] * len(steps))[int((minute - began) / STEP)] += amount
-    for shares in tuned.values():
-        # A step may get some seconds of the one before.
-        shares[:] = [min(1.0, amount / _seconds(start, now)) for start, amount in zip(steps, shares, strict=True)]
-    for device in sorted({place.device for place in tuned}):
-        of_machines = [shares for place, shares in tuned.items() if place.device == device]
-        found.tuned[device] = [sum(step) / len(step) for step in zip(*of_machines, strict=True)]
+    lengths_s = [max(1.0, min(STEP, now - start).total_seconds()) for start in steps]  # The last one isn't over.
+    found.tuned.update(_shares(tuned, lengths_s))
     return found
 
 
-def _seconds(start: datetime, now: datetime) -> float:
-    """Of the step, up to now."""
-    return max(1.0, min(STEP, now - start).total_seconds())
+def _shares(tuned: Mapping[Place, Sequence[float]], lengths_s: Sequence[float]) -> dict[str, list[float]]:
+    """By device: the share of each step, of which these are the lengths, that its machines tuned on average."""
+    shares: dict[str, list[list[float]]] = defaultdict(list)
+    for place, amounts in tuned.items():
+        # A step may get some seconds of the one before.
+        shares[place.device].append([min(1.0, amount / s) for amount, s in zip(amounts, lengths_s, strict=True)])
+    return {device: [sum(step) / len(step) for step in zip(*shares[device], strict=True)] for device in sorted(shares)}
 
 
 def _floor(moment: datetime, step: timedelta) -> datetime:
