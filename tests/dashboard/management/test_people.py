@@ -79,7 +79,7 @@ def test_links_lead_to_the_public_address(settings: Any) -> None:
         (("deactivate", "nobody"), "There is no person nobody"),
         (("deactivate", "ada"), "ada is the last active admin"),
         (("role", "ada", "viewer"), "ada is the last active admin"),
-        (("invite", "Ada", "--base", "http://x"), "name: There is a person"),
+        (("invite", "Ada", "--base", "http://x"), "name: Ada already exists."),
         (("invite", "grace"), "--base"),
     ],
 )

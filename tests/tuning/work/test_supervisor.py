@@ -96,7 +96,7 @@ def test_of_a_pool_only_machines_that_take_part_are_told_of() -> None:
     assert supervision._look([trial(machine=name) for name in ("lab-2", "lab-3")])
     assert supervision.recorder.disturbed == {"lab-1", "lab-2", "lab-3"}
     (alert,) = supervision.recorder.run.alerts([])
-    assert "of the processors of lab-1 and lab-2." in alert["message"]
+    assert "of the CPU of lab-1 and lab-2, so" in alert["message"]
 
 
 def test_it_fails_when_no_trial_was_ever_valid(play: Play) -> None:
