@@ -171,8 +171,10 @@ class Dispatcher:
             self._outside.tell(member.key, Hold(held=True))
         if self._reference is None:
             self._admit_first(member)
-        else:
-            self._compare(member)
+            return
+        self._compare(member)
+        if self._checking() == [member] and not self._is_complete(self._reference):
+            self._compare(self._reference)  # So far there was nobody to be compared with it.
 
     def _admit_first(self, member: Member) -> None:
         """There is nobody to compare it with."""
@@ -195,9 +197,8 @@ class Dispatcher:
         self._count_slots()
         if member is self._reference and not self._is_complete(member):
             self._reference = None
-            if following := next((one for one in self.members.values() if one.state == "measuring"), None) or next(
-                (one for one in self.members.values() if one.state == "checking"), None
-            ):
+            measuring = (one for one in self.members.values() if one.state == "measuring")
+            if following := next(measuring, None) or next(iter(self._checking()), None):
                 self._admit_first(following)
 
     def _count_slots(self) -> None:
@@ -223,9 +224,13 @@ class Dispatcher:
         if again := [probe for one, probe in asked.items() if one in lost]:
             self._outside.tell(member.key, *again)
 
+    def _checking(self) -> list[Member]:
+        """Those that are to be compared before they measure."""
+        return [one for one in self.members.values() if one.state == "checking"]
+
     def _asked_of(self, member: Member) -> Sequence[Probe]:
         """The probes that it was to measure."""
-        is_compared = member is self._reference or member.state == "checking"
+        is_compared = bool(self._checking()) if member is self._reference else member.state == "checking"
         return self._probes if is_compared and len(self._probes) == PROBES else ()
 
     # --- candidates

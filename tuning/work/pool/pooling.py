@@ -35,6 +35,7 @@ from tuning.engines.wire.protocol import (
 )
 from tuning.host.reachable import DATABASE_OUTAGE
 from tuning.models import Machine, PoolMember, Run
+from tuning.models.fleet import MachineQuerySet
 
 from . import channel, taking_part
 from .channel import ALIVE_S, Channel, Told
@@ -71,10 +72,14 @@ def _wanted(run: Run) -> int:
 
 def _equals(run: Run) -> list[Machine]:
     """The other machines that could be members now."""
+    return _like(run, Machine.objects.taking_work())
+
+
+def _like(run: Run, machines: MachineQuerySet) -> list[Machine]:
+    """Those of the others that are equal to the run's own."""
     home = run.machine
     assert home
-    found = Machine.objects.taking_work().exclude(pk=home.pk)
-    return [one for one in found if run.device in one.devices and one.is_like(home)]
+    return [one for one in machines.exclude(pk=home.pk) if run.device in one.devices and one.is_like(home)]
 
 
 class RunPool:
@@ -105,6 +110,8 @@ class RunPool:
         self._rows: dict[int, PoolMember] = {}
         self._shown: dict[int, tuple[str, str]] = {}
         """By membership, its state and the reason as the console has told them."""
+        self._lacking = 0
+        """How many machines were fewer than wanted when it was last looked."""
         self._tended = self._measured_at = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -266,8 +273,19 @@ class RunPool:
             for one in _equals(self._run)
             if one.pk not in taken and Run.objects.device_is_free(self._run.device, one)
         )
-        for machine in islice(free, max(0, lacking)):
+        asked = list(islice(free, max(0, lacking)))
+        for machine in asked:
             self._ask(self._row(machine))
+        self._tell_lacking(lacking - len(asked), taken)
+
+    def _tell_lacking(self, lacking: int, known: set[int]) -> None:
+        """Tell the console, once, of fewer machines than were asked for, and what is the matter with those that it doesn't know yet."""
+        if lacking > 0 and lacking != self._lacking and self._run.machines_wanted:
+            home = self._run.machine
+            others = [one for one in _like(self._run, Machine.objects.all()) if one.pk not in known]
+            why = ", ".join(f"{one} is {one.state}" for one in others[:NAMED]) or f"there is no other like {home}"
+            self._say(f"{lacking} more {'machine is' if lacking == 1 else 'machines are'} waited for: {why}")
+        self._lacking = lacking
 
     def _join_at_home(self, row: PoolMember) -> None:
         if taking_part.claim(row) and self._dispatcher:
@@ -328,11 +346,16 @@ class RunPool:
         return True
 
     def _print(self, machine: Machine, state: str, reason: str) -> None:
-        said = f"{machine.name} {SAID[state]}{f': {reason}' if reason else ''}"
+        self._say(f"{machine.name} {SAID[state]}{f': {reason}' if reason else ''}")
+
+    def _say(self, said: str) -> None:
+        """Tell the console."""
         with self._run.console_log.open("a") as console:
             console.write(f"{timezone.now():%Y-%m-%d %H:%M:%S} [INFO] Pool: {said}\n")
 
 
+NAMED = 3
+"""Machines that the console names of those that are waited for."""
 NO_ANSWER = "It didn't answer."
 SAID = {
     "checking": "joins",

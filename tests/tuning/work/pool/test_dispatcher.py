@@ -107,6 +107,26 @@ def test_the_first_machine_measures_at_once_and_is_what_others_are_compared_with
     assert world.pool.members[2].differs == pytest.approx(0.01)
 
 
+def test_a_machine_alone_measures_nothing_twice_until_another_joins(world: World) -> None:
+    world.join(1)
+    made = world.hand_out(PROBES)
+    for one in made:
+        world.take(1)
+        world.measure(1, one)
+    for _ in range(3):
+        world.pool.heard(Alive(1, joined=Joined(1, "lab-1", 3), takes=True))
+    assert world.told[1] == [Go()]
+    world.join(2, 3)
+    assert [probe.candidate.id for probe in world.told[1][1:]] == made
+    assert world.told[1][1:] == world.told[2] == world.told[3]
+    for member in (1, 2):
+        world.probe(member, [1e-3] * ROUNDS)
+    assert world.state(2) == "measuring"
+    told = len(world.told[1])
+    world.join(4)
+    assert len(world.told[1]) == told, "it was measured already"
+
+
 def test_a_machine_that_differs_is_left_out_and_it_is_said_by_how_much(world: World) -> None:
     world.checked(1, 2)
     world.join(3)
@@ -145,8 +165,9 @@ def test_if_the_first_machine_has_left_one_that_was_equal_is_measured_again_in_i
 
 
 def test_a_machine_cannot_measure_again_with_nobody(world: World) -> None:
-    world.checked(1)
-    world.pool.heard(Left(1, ""))
+    world.checked(1, 2)
+    for member in (1, 2):
+        world.pool.heard(Left(member, ""))
     world.join(3)
     world.probe(3, [1.08e-3] * ROUNDS)
     assert world.state(3) == "left_out"
@@ -155,6 +176,7 @@ def test_a_machine_cannot_measure_again_with_nobody(world: World) -> None:
 def test_a_machine_that_cannot_measure_what_the_first_one_measured_is_left_out(world: World) -> None:
     world.checked(1)
     world.join(2)
+    world.probe(1, [1e-3] * ROUNDS)
     world.probe(2, [], error_kind="run", error="illegal instruction")
     assert world.pool.members[2].reason == f"It couldn't measure {PROBES} of the candidates that lab-1 measured."
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import psutil
@@ -17,6 +18,7 @@ import pytest
 import redis
 from django import conf
 from django.db import connection
+from django.utils import timezone
 
 from tests.engine_fixtures import Play
 from tests.world import extracted, make_machine, make_run
@@ -130,6 +132,18 @@ def test_every_machine_measures_and_every_trial_counts_once(
     console = run.console_log.read_text()
     for name in measured:
         assert re.findall(rf"Pool: {name} (.*)", console)[:2] == ["joins", "measures"]
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_machine_that_is_left_alone_measures_by_itself_and_says_who_is_waited_for(here: Machine, play: Play) -> None:
+    make_machine("lab-2", heartbeat_at=timezone.now() - timedelta(hours=1))
+    make_machine("lab-3", draining_at=timezone.now())
+    make_machine("big", cores=64)
+    play(*BY_POOL)
+    run = tuned(make_run(synthetic=True, machines_wanted=3, trials_budget=20), here)
+    assert (run.status, run.trials_done) == ("finished", 20), run.error
+    said = "Pool: 2 more machines are waited for: lab-2 is lost, lab-3 is drained"
+    assert run.console_log.read_text().count(said) == 1
 
 
 def test_whatever_happens_to_members_every_trial_counts_once(
