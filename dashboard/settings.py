@@ -22,7 +22,6 @@ from csp.constants import NONE, SELF
 from environs import EnvError, FileAwareEnv, ValidationError, validate
 from redis.connection import parse_url
 
-from dashboard.assets.wheels import folder_of
 from tuning.engines.wire.tracker import Address
 from tuning.host import valkey
 from tuning.host.private import keep_private, kept_secret
@@ -325,8 +324,7 @@ ASGI_APPLICATION = "dashboard.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        # Ninja isn't an installed app (dashboard.assets.finders says why).
-        "DIRS": [BASE_DIR / "templates", folder_of("ninja") / "templates"],
+        "DIRS": [BASE_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

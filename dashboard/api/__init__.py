@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from http.client import responses
-from pathlib import Path
 from typing import Any
 
 import msgspec
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from ninja import NinjaAPI
-from ninja.openapi.docs import ABS_TPL_PATH, Swagger
+from ninja.openapi.docs import DocsBase
 from ninja.openapi.schema import OpenAPISchema
 from ninja.renderers import BaseRenderer
 
@@ -31,10 +31,11 @@ class Json(BaseRenderer):
         return msgspec.json.encode(data)
 
 
-class OwnFiles(Swagger):
-    """The OpenAPI page with local files. Ninja isn't an installed app, and would load them from a CDN."""
+class OwnPage(DocsBase):
+    """The operations on a page of the site, by the Swagger UI that Ninja brings."""
 
-    template_cdn = str(ABS_TPL_PATH / Path(Swagger.template).name)
+    def render_page(self, request: HttpRequest, api: NinjaAPI, **where: Any) -> HttpResponse:
+        return render(request, "api.html", {"api": api, "described": self.get_openapi_url(api, where)})
 
 
 class Api(NinjaAPI):
@@ -56,7 +57,7 @@ def _with_all_errors(described: OpenAPISchema) -> OpenAPISchema:
 
 
 api = Api(
-    docs=OwnFiles(),
+    docs=OwnPage(),
     title="Tuneboard",
     version="1",
     description="Launch, watch and read Apache TVM tuning runs. Latencies in seconds, times in ISO 8601.",

@@ -51,4 +51,4 @@ class PlotlyFinder(WheelFinder):
 class NinjaFinder(WheelFinder):
     """The files of the API's page. If Ninja were an app, every process would load it and Pydantic, 25 MB."""
 
-    package, folder, pattern = "ninja", "static/ninja", "[fs]*"  # favicons and Swagger, not Redoc
+    package, folder, pattern = "ninja", "static/ninja", "swagger-ui[.-][bc]*"  # the script and the stylesheet

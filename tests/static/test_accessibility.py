@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -24,6 +24,7 @@ RULES = {
     "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]},
     "resultTypes": ["violations"],
 }
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 COLORS = {
     "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]},
     "resultTypes": ["violations"],
@@ -384,6 +385,20 @@ def test_dialogs_and_menus_pass_the_audit(site: LiveSite, world: dict[str, int],
         admin.locator(shown).first.evaluate(MARK)
         audit_in_both_themes(admin, f"{opener} on {path}", "[data-audited]")
         admin.keyboard.press("Escape")
+
+
+def test_the_page_of_the_api_passes_the_audit_and_fits_a_phone(
+    site: LiveSite, world: dict[str, int], admin: Page
+) -> None:
+    """Apart from what Swagger UI nests in its buttons."""
+    visit(admin, site, "/api/v1/docs")
+    expect(admin.locator(".opblock").first).to_be_visible(timeout=LONG_MS)
+    rules = RULES | {"rules": {"nested-interactive": {"enabled": False}}}
+    for scheme in SCHEMES:
+        admin.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        audit(admin, f"the API's page, {scheme}", rules)
+    admin.set_viewport_size(PHONE)
+    assert admin.evaluate(TOO_WIDE) == []
 
 
 def test_the_navigation_collapses_on_a_phone(site: LiveSite, world: dict[str, int], admin: Page) -> None:

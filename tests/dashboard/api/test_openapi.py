@@ -12,6 +12,7 @@ import pytest
 from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.test import Client
+from playwright.sync_api import expect
 
 from dashboard.api import api
 from dashboard.http.errors import CODES
@@ -213,8 +214,10 @@ def test_the_page_loads_nothing_from_other_sites(client: Client) -> None:
     client.force_login(make_user("viewer"))
     page = client.get("/api/v1/docs").content.decode()
     files = re.findall(r'(?:src|href)="([^"]+)"', page)
-    assert "/static/ninja/swagger-ui-bundle.js" in files
-    assert all(file.startswith("/static/ninja/") and finders.find(file.removeprefix("/static/")) for file in files)
+    assert {"/static/ninja/swagger-ui-bundle.js", "/static/js/pages/api.js", "/runs/"} <= set(files)
+    static = [file.removeprefix("/static/").partition("#")[0] for file in files if file.startswith("/static/")]
+    assert all(map(finders.find, static))
+    assert all(file.startswith(("/", "#")) and not file.startswith("//") for file in files)
     assert not re.findall(r"https?://", page)
     assert not re.findall(r"<script(?![^>]*(?:src=|application/json))", page)
 
@@ -223,8 +226,27 @@ def test_the_page_loads_nothing_from_other_sites(client: Client) -> None:
 def test_the_page_works_under_the_content_security_policy(live_site: LiveSite, signed_in: Any) -> None:
     signed_in.goto(f"{live_site.url}/api/v1/docs")
     signed_in.wait_for_selector(".opblock")
+    expect(signed_in.get_by_role("navigation", name="Main").locator("[aria-current=page]")).to_have_text("API")
     assert signed_in.locator(".opblock").count() == len(operations(json.loads(json.dumps(api.get_openapi_schema()))))
     signed_in.locator("#operations-networks-dashboard_api_networks_list_networks").click()
     signed_in.get_by_role("button", name="Try it out").click()
     signed_in.get_by_role("button", name="Execute").click()
     signed_in.wait_for_selector(".live-responses-table .response-col_status:has-text('200')")
+
+
+@pytest.mark.browser
+def test_the_page_follows_the_theme_and_leads_back(live_site: LiveSite, signed_in: Any) -> None:
+    page = signed_in
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"{live_site.url}/api/v1/docs")
+    page.wait_for_selector(".opblock")
+    text = "getComputedStyle(document.querySelector('.opblock-tag')).color"
+    dark = page.evaluate(text)
+    page.locator("[data-role=display]").click()
+    page.locator("[data-choice=theme][value=light]").click()
+    expect(page.locator("html")).not_to_have_class("dark-mode")
+    page.wait_for_function(f"dark => {text} !== dark", arg=dark)
+    page.locator("[data-choice=theme][value=system]").click()
+    expect(page.locator("html")).to_have_class("dark-mode")
+    page.get_by_role("navigation", name="Main").get_by_role("link", name="Runs").click()
+    page.wait_for_url(f"{live_site.url}/runs/")
