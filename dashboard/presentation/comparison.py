@@ -194,15 +194,10 @@ def _sorted(values: Values, axis: int) -> tuple[list[float], list[float]]:
 
 
 def _tasks(comparison: ComparisonDict, view: View) -> FigureDict:
-    """Best latencies, or their differences from the baseline."""
+    """Best latencies, or their differences from the baseline. Always linear: on a log axis a bar's length says nothing."""
     relative = view.values == "relative"
     what = f"Difference from run {comparison['baseline']}" if relative else "Best latency"
-    layout = layout_of(
-        "Best latency of each task", what, log=view.scale == "log" and not relative, kind="" if relative else "s"
-    )
-    if layout["yaxis"]["type"] == "log":
-        # Ticks at 1, 2 and 5 of each decade: more would be crowded.
-        layout["yaxis"]["dtick"] = "D2"
+    layout = layout_of("Best latency of each task", what, log=False, kind="" if relative else "s")
     if relative:
         layout["yaxis"] |= {"ticksuffix": " %", "rangemode": "normal", "zeroline": True}
     hover = "%{y:+.1f} %<br>%{customdata:.4s}s" if relative else "%{y:.4s}s"

@@ -127,17 +127,10 @@ def _next_target(shown: Extraction | None) -> str:
 
 
 def _tasks_of(extraction: Extraction) -> dict[str, Any]:
-    """The extraction's tasks. `share` is of the network's operations; `bar` is relative to the largest task."""
+    """The extraction's tasks. `share` is of the network's operations."""
     tasks = list(extraction.tasks.all())
-    total, largest = sum(task.total_flop for task in tasks), max((task.total_flop for task in tasks), default=0)
-    rows = [
-        {
-            "task": task,
-            "share": task.total_flop / total if total else None,
-            "bar": task.total_flop / largest if largest else 0,
-        }
-        for task in tasks
-    ]
+    total = sum(task.total_flop for task in tasks)
+    rows = [{"task": task, "share": task.total_flop / total if total else None} for task in tasks]
     launch = _launch_values(extraction.network) | {"target": json.dumps(extraction.target)}
     return {"extraction": extraction, "rows": rows, "total": total, "launch": launch}
 

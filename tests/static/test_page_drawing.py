@@ -69,6 +69,21 @@ def test_with_many_tasks_those_that_contribute_most_are_highlighted(many_tasks: 
     assert many_tasks.locator("[data-role=tasks-table] tr[data-other]").count() == TASKS - charts.SERIES
 
 
+def test_a_long_table_tells_what_is_below_and_a_phone_shows_what_matters(many_tasks: Page) -> None:
+    many_tasks.set_viewport_size({"width": 390, "height": 844})
+    wrap = many_tasks.locator(".tasks-wrap")
+    hint = wrap.locator(".more")
+    expect(hint).to_have_text(re.compile(r"^\d+ more rows$"))
+    wrap.evaluate("one => one.scrollTo(0, one.scrollHeight)")
+    expect(hint).to_have_text("")
+    for name in ("latency", "share"):
+        right = many_tasks.locator(f"tr[data-task='0'] [data-cell={name}]").evaluate(
+            "one => { const text = document.createRange(); text.selectNodeContents(one);"
+            " return text.getBoundingClientRect().right; }"
+        )
+        assert right <= 390
+
+
 def test_pointing_at_a_row_highlights_its_curve(many_tasks: Page) -> None:
     last = TASKS - 1
     plain = traces(many_tasks, "trace.line.color")

@@ -122,12 +122,12 @@ def test_each_axis_and_scale_gets_its_zoom_back(live_site: LiveSite, signed_in: 
         )
         assert ranges(page, "latency") == zoom
         scale = page.locator("[data-role=scale][data-chart=latency]")
-        scale.click()
+        scale.get_by_role("button", name="Linear").click()
         page.wait_for_function(
             "() => document.querySelector('[data-role=chart-latency]').layout.yaxis.type === 'linear'"
         )
         assert ranges(page, "latency")[1] == pytest.approx([10**power for power in zoom[1]])
-        scale.click()
+        scale.get_by_role("button", name="Log").click()
         page.wait_for_function("() => document.querySelector('[data-role=chart-latency]').layout.yaxis.type === 'log'")
         assert ranges(page, "latency")[1] == pytest.approx(zoom[1])
 

@@ -30,7 +30,7 @@ from tuning.wording import target_label
 
 CHOICES = (
     ("x", "Horizontal axis", (("trials", "Trials"), ("time", "Time"))),
-    ("scale", "Scale", (("log", "Log"), ("linear", "Linear"))),
+    ("scale", "Scale of the estimate", (("log", "Log"), ("linear", "Linear"))),
     ("values", "Values", (("absolute", "Absolute"), ("relative", "Relative"))),
 )
 SETTINGS_SHOWN = 3

@@ -127,15 +127,13 @@ def run_prioritize(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def task_rows(run: Run, tasks: list[Task]) -> list[dict[str, Any]]:
-    """The rows of the task table. `share` is of the estimate, if known; `bar` is relative to the largest share."""
+    """The rows of the task table. `share` is of the estimate, if known."""
     total = run.estimated_latency_s
     shares = [task.weighted_latency_s / total if total and task.weighted_latency_s else None for task in tasks]
-    largest = max((share for share in shares if share), default=None)
     return [
         {
             "task": task,
             "share": share,
-            "bar": share / largest if share and largest else 0,
             "all_failed": 0 < task.trials == task.failed,
             "active": run.is_live and run.phase_task == task.index,
         }

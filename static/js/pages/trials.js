@@ -1,5 +1,6 @@
 // The page of a run's trials: a scatter that shows more detail when zoomed in, and links that refresh table and detail in place.
 import { Chart, gather } from "../charts/chart.js";
+import { chooseScale } from "../charts/scale.js";
 import { failedHeight, noise } from "../common/constants.js";
 import { LiveRun } from "../live/sockets.js";
 import { role, text } from "../common/dom.js";
@@ -255,10 +256,8 @@ for (const button of document.querySelectorAll("[data-axis]")) {
     refine();
   });
 }
-role("scale").addEventListener("click", async ({ currentTarget: button }) => {
-  const log = button.getAttribute("aria-pressed") !== "true";
-  button.setAttribute("aria-pressed", String(log));
-  await chart.scaled(log ? "log" : "linear");
+chooseScale(role("scale"), async (scale) => {
+  await chart.scaled(scale);
   remember();
 });
 role("scatter-reset").addEventListener("click", () => chart.look({}));

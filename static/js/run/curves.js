@@ -1,5 +1,6 @@
 // The three charts of a run's page. They grow with new trials, one step at a time.
 import { Chart, gather } from "../charts/chart.js";
+import { chooseScale } from "../charts/scale.js";
 import { recentTrials } from "../common/constants.js";
 import { role } from "../common/dom.js";
 import { isLive } from "../common/status.js";
@@ -209,11 +210,7 @@ export function against(axis) {
   return Promise.all(all.map(([, chart]) => chart.against(axis)));
 }
 
-for (const button of document.querySelectorAll("[data-role=scale]")) {
-  button.addEventListener("click", () => {
-    const log = button.getAttribute("aria-pressed") !== "true";
-    button.setAttribute("aria-pressed", String(log));
-    charts[button.dataset.chart].scaled(log ? "log" : "linear");
-  });
+for (const group of document.querySelectorAll("[data-role=scale]")) {
+  chooseScale(group, (scale) => charts[group.dataset.chart].scaled(scale));
 }
 document.addEventListener("themechange", () => all.forEach(([, chart]) => chart.restyle()));

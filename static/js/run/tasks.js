@@ -11,8 +11,7 @@ const body = table.tBodies[0];
 // --- rows
 
 export function show(tasks, run, isLive) {
-  const largest = Math.max(...tasks.map((task) => shareOf(task, run) ?? 0));
-  for (const task of tasks) fill(rowOf(task), task, run, largest, isLive && run.phase_task === task.index);
+  for (const task of tasks) fill(rowOf(task), task, run, isLive && run.phase_task === task.index);
   role("tasks-empty").hidden = body.rows.length > 0;
   sort();
 }
@@ -44,7 +43,7 @@ function shareOf(task, run) {
   return total && task.best_latency_s !== null ? (task.best_latency_s * task.weight) / total : null;
 }
 
-function fill(row, task, run, largest, isActive) {
+function fill(row, task, run, isActive) {
   put(row, "index", String(task.index));
   put(row, "name", task.name);
   put(row, "weight", units.count(task.weight));
@@ -54,16 +53,16 @@ function fill(row, task, run, largest, isActive) {
   put(row, "gflops", units.gflops(task.gflops), task.gflops);
   put(row, "trials", units.count(task.trials));
   put(row, "failed", units.count(task.failed), task.failed);
-  fillShare(cell(row, "share"), shareOf(task, run), largest);
+  fillShare(cell(row, "share"), shareOf(task, run));
   row.toggleAttribute("data-all-failed", task.trials > 0 && task.trials === task.failed);
   row.toggleAttribute("data-plateaued", task.plateaued);
   row.toggleAttribute("data-unchosen", !task.chosen);
   row.toggleAttribute("data-active", isActive);
 }
 
-function fillShare(element, share, largest) {
+function fillShare(element, share) {
   element.dataset.value = share ?? "";
-  element.querySelector("meter").value = share ? share / largest : 0;
+  element.querySelector("meter").value = share ?? 0;
   element.querySelector("span").textContent = units.percent(share);
 }
 

@@ -1,5 +1,6 @@
 // The module of every page.
 import "./copy.js";
+import "./more.js";
 import "./shortcuts.js";
 import "./tab.js";
 import "./times.js";

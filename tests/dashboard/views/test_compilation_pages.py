@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -167,6 +168,18 @@ def test_a_finished_compilation_shows_verification_benchmark_and_downloads(viewe
     ):
         assertContains(shown, text)
     assertContains(shown, 'id="history" hidden')
+
+
+@pytest.mark.parametrize(
+    ("verified", "primary"), [(True, "download-library"), (None, "benchmark"), (False, "benchmark")]
+)
+def test_its_main_button_is_what_comes_next(operator: Client, verified: bool | None, primary: str) -> None:
+    compilation = make_compilation(verified=verified)
+    publish(compilation)
+    buttons = re.findall(
+        r'class="button primary"[^>]*data-role="([\w-]+)"', page(operator, compilation).content.decode()
+    )
+    assert buttons == [primary]
 
 
 def test_a_functions_record_links_to_its_schedule_while_it_is_kept(viewer: Client) -> None:

@@ -34,7 +34,9 @@ def api(client: Client, **query: Any) -> Any:
 
 
 def test_an_empty_library_explains_itself(viewer: Client) -> None:
-    assertContains(viewer.get("/library/"), 'data-role="empty"')
+    page = viewer.get("/library/")
+    assertContains(page, "<h1>Best records</h1>")
+    assertContains(page, 'data-role="empty"')
     assert api(viewer) == {"items": [], "total": 0, "next": None}
 
 

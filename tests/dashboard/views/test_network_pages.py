@@ -77,6 +77,7 @@ class TestThePage:
         page = client_of("operator").get(f"/networks/{extraction.network_id}/")
         assertContains(page, "fused_matmul0")
         assertContains(page, "80.0")  # 2 × 2 MFLOP of 2 × 2 + 1 × 1
+        assertContains(page, 'max="1" value="0.8"')
         assertContains(page, "(1, 128) float32")
         assertContains(page, '<span class="nd">@T</span>', html=False)
         assertContains(page, '<input type="checkbox" checked', 3)

@@ -44,6 +44,7 @@ def test_it_shows_a_run_without_scripts(operator: Client) -> None:
     assertContains(page, '<span data-role="estimate">7.000\u00a0ms</span>', html=True)
     assertContains(page, "2 of 2 tasks measured")
     assertContains(page, "14.3\u00a0%")
+    assertContains(page, 'max="1" value="0.1428')  # of the estimate, not of the largest share
     assert [row["task"].index for row in page.context["rows"]] == [0, 1]
 
 
@@ -58,6 +59,7 @@ def test_it_invents_no_estimate(operator: Client) -> None:
 def test_it_says_in_the_first_line_why_a_run_failed(operator: Client) -> None:
     run = make_run(status=Run.Status.FAILED, error="All trials failed.\nRuntimeError: <boom>")
     page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, "No tasks: the run ended before there were any.")
     assertContains(page, '<strong data-role="run-error-line">All trials failed.</strong>', html=True)
     assertContains(page, "RuntimeError: &lt;boom&gt;")
 
