@@ -19,6 +19,7 @@ from tuning.models import Run, RunDict, Task, TrialRow
 from tuning.reads import console, exploring, showing
 from tuning.reads.console import ConsoleDict
 from tuning.reads.curves import CurvesDict, curves
+from tuning.reads.run_list import read_rounds
 from tuning.reads.scatter import ScatterDict, scatter
 from tuning.validation import Invalid, unknown
 
@@ -37,6 +38,7 @@ def list_runs(request: HttpRequest, query: Query[queries.RunQuery]) -> shapes.Ru
     whole = Run.everything.listed().prefetch_related(Prefetch("tasks", tasks))
     runs, following = long_page(query.filter().runs(person(request)), whole, query.order, query.cursor, query.limit)
     places = Run.objects.places() if any(run.status == Run.Status.QUEUED for run in runs) else {}
+    read_rounds(runs)
     return {"items": [run.to_listed_dict(tasks=run.tasks.all(), places=places) for run in runs], "next": following}
 
 

@@ -165,7 +165,9 @@ def _detail(run: Run) -> str:
         return f"queued: {run.waits}"
     task = "" if run.phase_task is None else f" task {run.phase_task}"
     failed = f" {run.trials_failed:,} failed" if run.trials_failed else ""
-    return f"{(run.phase or '').replace('_', ' ')}{task}{failed}"
+    left = run.remaining()
+    remaining = f", {units.about(left.s)} left" if left else ""
+    return f"{(run.phase or '').replace('_', ' ')}{task}{failed}{remaining}"
 
 
 def _estimate(run: RunDict) -> str:

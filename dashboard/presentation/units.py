@@ -15,6 +15,16 @@ from tuning.wording import SPACE
 UNKNOWN = "–"
 
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+LEAST_ABOUT_S = 10
+ROUGHLY: tuple[tuple[float, float, str, float], ...] = (
+    (55, 1, "s", 10),
+    (9.5 * 60, 60, "min", 1),
+    (57.5 * 60, 60, "min", 5),
+    (9.75 * 3600, 3600, "h", 0.5),
+    (36 * 3600, 3600, "h", 1),
+    (math.inf, 86_400, "d", 1),
+)
+"""Below how many seconds a rough time is in which unit (its seconds and name), and to which multiple of it."""
 _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K"), (1.0, ""))
 
 
@@ -97,6 +107,34 @@ def scientific(number: float | None) -> str:
 def duration(seconds: float | None) -> str:
     """Seconds in the two largest units."""
     return UNKNOWN if seconds is None else wording.duration(seconds)
+
+
+def about(seconds: float | None) -> str:
+    """A time that is only roughly known, in one unit."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < LEAST_ABOUT_S:
+        return f"less than {LEAST_ABOUT_S}{SPACE}s"
+    return f"about {SPACE.join(_roughly(seconds))}"
+
+
+def between(bounds: Sequence[float | None]) -> str:
+    """Two such times: `2 to 4 min`; empty if they aren't known, or are the same."""
+    known = [_roughly(max(seconds, LEAST_ABOUT_S)) for seconds in bounds if seconds is not None]
+    if len(known) < len(bounds):
+        return ""
+    least, most = known
+    if least == most:
+        return ""
+    low = least[0] if least[1] == most[1] else SPACE.join(least)
+    return f"{low} to {SPACE.join(most)}"
+
+
+def _roughly(seconds: float) -> tuple[str, str]:
+    """A number and its unit. The more, the rougher."""
+    unit_s, unit, step = next(size for size in ROUGHLY if seconds < size[0])[1:]
+    number = max(1, round(seconds / unit_s / step)) * step
+    return f"{number:g}", unit
 
 
 def bound(seconds: float) -> str:

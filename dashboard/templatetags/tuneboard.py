@@ -46,10 +46,12 @@ for _figure in (
     units.milliseconds,
     units.scientific,
     units.duration,
+    units.about,
     units.bound,
 ):
     register.filter(_figure.__name__, _of_nothing(_figure))
 
+register.filter("range", lambda forecast: units.between((forecast.least_s, forecast.most_s)))
 register.filter("markdown", notes.html)
 register.filter("series", series)
 register.filter("sparkline", lambda run: sparkline(run.estimates, run.trials_done))

@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from tuning.engines.wire.engines import META_SCHEDULE
 from tuning.engines.wire.legacy import RECORDS
+from tuning.forecast import ROUNDS, Forecast, forecast
 from tuning.logs import meta_schedule
 from tuning.wording import simulator
 
@@ -217,6 +218,10 @@ RECORD_FILES = (meta_schedule.RECORDS, RECORDS)
 """Names of the file in a run's folder whose line n is trial n: MetaSchedule's, and that of other engines."""
 
 
+LARGEST_ROUND = 64
+"""Trials in which others' tuners, and runs on many machines, search at least once."""
+
+
 class Run(Leased):
     """One tuning of one network for one target."""
 
@@ -255,6 +260,8 @@ class Run(Leased):
     READ_ELSEWHERE: ClassVar[Mapping[str, str]] = {"drained_at": "machine__draining_at"}
     drained_at: datetime | None = None
     """Since when its machine is being drained, as of the last renewal."""
+    _rounds: tuple[range, list[tuple[int, float]]] | None = None
+    """Trials and seconds at the ends of its latest rounds, and the trials that these ended with."""
     taker: Machine | None = None
     """The machine of the process that is going to claim it; None if the site doesn't know that machine."""
 
@@ -446,6 +453,49 @@ class Run(Leased):
         return None if self.trials_budget is None else self.trials_budget - self.trials_done
 
     @property
+    def round_size(self) -> int:
+        """Trials of which each has a whole search, its builds and its measurements.
+
+        A task never gets more at a time than its share of the budget. On many machines batches are larger.
+        """
+        given = self.options.get("trials_per_batch")
+        size = given if isinstance(given, int) and given > 0 else LARGEST_ROUND
+        budget = self.trials_budget or 0
+        if self.has_pool:
+            size = max(size, min(LARGEST_ROUND, budget // 10))
+        return max(1, min(size, budget // max(1, self.tasks_chosen)))
+
+    def remaining(self) -> Forecast | None:
+        """For how long it will be tuned; None if that can't be told, or not yet."""
+        if self.status != self.Status.RUNNING or self.trials_budget is None or self.elapsed_s is None:
+            return None
+        found = forecast(self._round_ends(), self.trials_budget, self.elapsed_s)
+        if found is None or self.time_limit_s is None:
+            return found
+        return found.within(self.time_limit_s - self.elapsed_s)
+
+    @property
+    def rounds_ended_at(self) -> range:
+        """Numbers of the trials with which its latest rounds ended; 0 for its beginning."""
+        size = self.round_size
+        last = self.trials_done // size
+        return range(max(0, last - ROUNDS) * size, last * size + 1, size)
+
+    def learn_rounds(self, ended: Iterable[tuple[int, float | None]]) -> None:
+        """Remember the numbers and seconds of these trials, which are `rounds_ended_at`."""
+        numbers = self.rounds_ended_at
+        begun = [(0, 0.0)] if numbers.start == 0 else []
+        self._rounds = numbers, [*begun, *((number, at_s) for number, at_s in ended if at_s is not None)]
+
+    def _round_ends(self) -> list[tuple[int, float]]:
+        """Read once a round: the recorder asks with every batch."""
+        numbers = self.rounds_ended_at
+        if self._rounds is None or self._rounds[0] != numbers:
+            ended = self.trials.filter(number__one_of=numbers).order_by("number")
+            self.learn_rounds(ended.values_list("number", "at_s") if numbers.stop > 1 else [])
+        return self._rounds[1] if self._rounds else []
+
+    @property
     def network_name(self) -> str | None:
         return self.network.name if self.network else None
 
@@ -625,6 +675,7 @@ class Run(Leased):
             "place": place.ahead if place else None,
             "waits": place.waits if place else None,
             "elapsed_s": self.elapsed_s,
+            "remaining": left.to_dict() if (left := self.remaining()) else None,
             "created_by": username(self.created_by),
             "created_at": self.created_at.isoformat(),
             "started_at": iso(self.started_at),

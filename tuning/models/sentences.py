@@ -34,7 +34,13 @@ READING = {"imported": "reading its log", "watched": "reading its file"}
 
 def words(run: RunFacts) -> RunWords:
     """What pages say about the run."""
-    return {"phase": _phase(run), "coverage": _coverage(run), "warm_start": _warm_start(run), "noisy": _noisy(run)}
+    return {
+        "phase": _phase(run),
+        "coverage": _coverage(run),
+        "warm_start": _warm_start(run),
+        "noisy": _noisy(run),
+        "remaining": _remaining(run),
+    }
 
 
 def disturbance(machines: Sequence[str]) -> str:
@@ -61,6 +67,19 @@ def _phase(run: RunFacts) -> str:
         return READING[origin]
     doing = DOING.get(run["phase"] or "", run["phase"] or "starting")
     return doing if run["phase_task"] is None else f"{doing} of task {run['phase_task']}"
+
+
+def _remaining(run: RunFacts) -> str:
+    """Why it isn't said how long the run will go on; empty if it is."""
+    if run["status"] not in ("queued", "running", "stopping"):
+        return "the run has ended"
+    if run["status"] == "stopping":
+        return "it is being stopped"
+    if run["trials_budget"] is None:
+        return "it has no budget"
+    if run["elapsed_s"] is None:
+        return "times aren’t recorded"
+    return "" if run["remaining"] else "not known yet"
 
 
 def _ended(run: RunFacts) -> str:

@@ -8,6 +8,8 @@ from typing import Any, Literal
 from django.contrib.auth.models import User
 from typing_extensions import NotRequired, TypedDict
 
+from tuning.forecast import ForecastDict
+
 from .fleet import MemberDict
 
 NUL = "\N{REPLACEMENT CHARACTER}"
@@ -126,6 +128,7 @@ class RunFacts(TypedDict):
     waits: str | None
     """What a queued run waits for."""
     elapsed_s: float | None
+    remaining: ForecastDict | None
     created_by: str | None
     created_at: str
     started_at: str | None
@@ -143,13 +146,15 @@ class RunFacts(TypedDict):
 class RunWords(TypedDict):
     """What pages say about a run, as plain text; empty where there is nothing to say.
 
-    What it is doing or why it ended, which tasks its estimate covers, which records it began with, and how many trials are noisy.
+    What it is doing or why it ended, which tasks its estimate covers, which records it began with, how many trials are noisy, and why it
+    isn't known how long it will go on.
     """
 
     phase: str
     coverage: str
     warm_start: str
     noisy: str
+    remaining: str
 
 
 class RunDict(RunFacts):

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timezone
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import Any, Literal, get_args
 
 from django.contrib.auth.models import User
 from django.db.models import Count, Exists, Max, OuterRef, Q
 
-from tuning.models import Network, Project, Run, RunQuerySet, Tag, seen_by
+from tuning.models import Network, Project, Run, RunQuerySet, Tag, Trial, seen_by
 from tuning.validation import Invalid, day
 
 RunOrder = Literal[
@@ -147,6 +148,20 @@ class RunFilter:
             ("tag", self.tag),
         )
         yield "engine", (self.engine or "",)
+
+
+def read_rounds(runs: Iterable[Run]) -> None:
+    """Read what the forecasts of these runs need, in one query."""
+    running = {run.pk: run for run in runs if run.status == Run.Status.RUNNING}
+    if not running:
+        return
+    ended = [Q(run=key, number__one_of=run.rounds_ended_at) for key, run in running.items()]
+    found = Trial.objects.filter(reduce(or_, ended)).order_by("number").values_list("run", "number", "at_s")
+    by_run: dict[int, list[tuple[int, float | None]]] = {key: [] for key in running}
+    for key, number, at_s in found:
+        by_run[key].append((number, at_s))
+    for key, run in running.items():
+        run.learn_rounds(by_run[key])
 
 
 def projects(user: User | None) -> list[str]:

@@ -22,7 +22,7 @@ from tuning.actions import curation
 from tuning.models import Project, Run
 from tuning.reads import run_list as reads
 from tuning.reads.comparing import FEWEST, MOST
-from tuning.reads.run_list import RunFilter
+from tuning.reads.run_list import RunFilter, read_rounds
 from tuning.validation import Invalid
 from tuning.wording import numbered
 
@@ -166,6 +166,7 @@ def _found(request: HttpRequest, wanted: RunFilter, asked: QueryDict, projects: 
     rows, following = _rows(wanted, user, projects, asked.get("cursor") or None)
     statuses = wanted.counts(user)
     places = Run.objects.places() if any(run.status == Run.Status.QUEUED for run in rows) else {}
+    read_rounds(rows)
     return {
         "rows": [(run, place.ahead if (place := places.get(run.pk)) else None) for run in rows],
         "several_machines": len({run.machine_id for run in rows if run.machine_id}) > 1,

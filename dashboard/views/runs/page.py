@@ -50,11 +50,10 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "priorities": placing.PRIORITIES,
         "most_urgent": Run.Priority.HIGH,
         "rows": task_rows(run, tasks),
-        "speed": (speed := charts.run_speed(run)),
+        "speed": charts.run_speed(run),
         "average": run.average_speed,
-        "remaining": remaining(run, speed),
+        "remaining": run.remaining(),
         "goes_on": run.status not in Run.ENDED,
-        "remaining_of": "the run has ended" if run.status in Run.ENDED else "at this speed",
         "errors": run.errors.all(),
         "console": console.console(run),
         "extension": ExtensionForm(),
@@ -159,16 +158,6 @@ def members_counted(members: list[MemberDict]) -> str:
     """How many are in each state: `12 measuring, 1 left out`."""
     states = Counter(member["state"].replace("_", " ") for member in members)
     return ", ".join(f"{count} {state}" for state, count in states.items())
-
-
-def remaining(run: Run, speed: float | None) -> float | None:
-    """Seconds until the budget is spent at the recent speed, or the time limit is reached."""
-    if not speed or run.trials_left is None:
-        return None
-    spent_s = run.trials_left / speed
-    if run.time_limit_s is None:
-        return spent_s
-    return max(0.0, min(spent_s, run.time_limit_s - (run.elapsed_s or 0.0)))
 
 
 def _run(request: HttpRequest, pk: int, permission: str = "") -> Run:

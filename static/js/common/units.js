@@ -30,6 +30,35 @@ export function duration(seconds) {
   return `${rest}${SPACE}s`;
 }
 
+const LEAST_ABOUT_S = 10;
+const ROUGHLY = [[55, 1, "s", 10], [9.5 * 60, 60, "min", 1], [57.5 * 60, 60, "min", 5], [9.75 * 3600, 3600, "h", 0.5], [36 * 3600, 3600, "h", 1], [Infinity, 86400, "d", 1]];
+
+/** A time that is only roughly known, in one unit. */
+export function about(seconds) {
+  if (!known(seconds)) return UNKNOWN;
+  if (seconds < LEAST_ABOUT_S) return `less than ${LEAST_ABOUT_S}${SPACE}s`;
+  return `about ${roughly(seconds).join(SPACE)}`;
+}
+
+/** Two such times; empty if they aren't known, or are the same. */
+export function between(bounds) {
+  if (!bounds.every(known)) return "";
+  const [low, high] = bounds.map((seconds) => roughly(Math.max(seconds, LEAST_ABOUT_S)));
+  if (low.join() === high.join()) return "";
+  return `${low[1] === high[1] ? low[0] : low.join(SPACE)} to ${high.join(SPACE)}`;
+}
+
+function roughly(seconds) {
+  const [, size, unit, step] = ROUGHLY.find(([most]) => seconds < most);
+  return [String(Math.max(1, halfToEven(seconds / size / step)) * step), unit];
+}
+
+/** As Python rounds. */
+function halfToEven(number) {
+  const whole = Math.round(number);
+  return whole - number === 0.5 && whole % 2 ? whole - 1 : whole;
+}
+
 /** How long ago, in one unit. */
 export function age(seconds) {
   for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"]]) {

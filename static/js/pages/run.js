@@ -22,12 +22,16 @@ const article = role("run");
 
 let run = null;
 let runAt = 0;
+/** The latest forecast, and when it was told. */
+let forecast = "";
+let forecastAt = 0;
 const tasks = new Map();
 const isRunning = () => run !== null && isLive(run.status);
 
 function show() {
   heading.show(run, isRunning() ? curves.speed() : null);
   showElapsed();
+  showRemaining();
   table.show([...tasks.values()], run, isRunning());
   failures.refresh(run.trials_failed);
   machines.show(run.machines);
@@ -49,7 +53,15 @@ function showSoon() {
 function showElapsed() {
   if (run) heading.showElapsed(run.elapsed_s === null ? null : run.elapsed_s + (isRunning() ? (performance.now() - runAt) / 1000 : 0));
 }
-setInterval(() => document.hidden || showElapsed(), ELAPSED_EVERY_MS);
+
+function showRemaining() {
+  if (run) heading.showRemaining(run, (performance.now() - forecastAt) / 1000);
+}
+setInterval(() => {
+  if (document.hidden) return;
+  showElapsed();
+  showRemaining();
+}, ELAPSED_EVERY_MS);
 
 // --- parts rendered by the server: times and versions, compilations and the button that starts one
 
@@ -107,6 +119,8 @@ const live = new LiveRun({
 function update(now, changed = []) {
   run = now;
   runAt = performance.now();
+  const told = JSON.stringify(run.remaining);
+  if (told !== forecast) [forecast, forecastAt] = [told, runAt];
   editing.follow(run);
   // At once: a background tab has no frames.
   report({ title: run.name, status: run.status, share: run.trials_budget && run.trials_done / run.trials_budget, outcome: heading.outcome(run) });

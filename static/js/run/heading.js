@@ -18,8 +18,6 @@ export function show(run, speed) {
   text("failed-share", `${units.percent(run.trials_done ? run.trials_failed / run.trials_done : null)} of trials`);
   text("speed", units.speed(speed ?? average(run)));
   text("speed-of", speed ? "latest trials" : "on average");
-  text("remaining", units.duration(speed ? remaining(run, speed) : null));
-  text("remaining-of", statuses.ended.includes(run.status) ? "the run has ended" : "at this speed");
   showActions(run);
   showError(run);
   showAlerts(run);
@@ -28,6 +26,15 @@ export function show(run, speed) {
 /** Seconds of tuning. */
 export function showElapsed(seconds) {
   text("elapsed", units.duration(seconds));
+}
+
+/** For how long the run will go on, some seconds after its forecast was told. */
+export function showRemaining(run, passed_s) {
+  const { remaining } = run;
+  const gone = remaining ? Math.min(passed_s, remaining.round_s) : 0;
+  const less = (seconds) => (seconds === null ? null : Math.max(0, seconds - gone));
+  text("remaining", units.about(remaining && less(remaining.s)));
+  text("remaining-of", remaining ? units.between([less(remaining.least_s), less(remaining.most_s)]) : run.words.remaining);
 }
 
 /** The text of the notification when the run has ended. */
@@ -58,12 +65,6 @@ function showProgress(run) {
 /** Average trials per second of the whole run; null while there are none. */
 function average(run) {
   return run.trials_done && run.elapsed_s ? run.trials_done / run.elapsed_s : null;
-}
-
-function remaining(run, speed) {
-  if (run.trials_budget === null) return null;
-  const spent = (run.trials_budget - run.trials_done) / speed;
-  return run.time_limit_s === null ? spent : Math.max(0, Math.min(spent, run.time_limit_s - run.elapsed_s));
 }
 
 // --- actions

@@ -1,0 +1,100 @@
+"""What a run tells of the time that it will still take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.world import claimed, make_run, make_tasks, record_trials
+from tuning.models import Run
+
+pytestmark = pytest.mark.django_db
+
+
+def started(trials: int, **values: Any) -> Run:
+    """A run of rounds of 4 trials, of which so many have been measured, one a second."""
+    given = {"options": {"trials_per_batch": 4}, "trials_budget": 40, **values}
+    run = claimed(make_run(**given))
+    make_tasks(run, 2)
+    if trials:
+        record_trials(run, [(number % 2, 1e-3) for number in range(trials)])
+    return Run.objects.get(pk=run.pk)
+
+
+def test_it_is_not_known_before_the_first_round_has_ended() -> None:
+    shown = started(3).to_dict(tasks=[])
+    assert shown["remaining"] is None
+    assert shown["words"]["remaining"] == "not known yet"
+
+
+def test_it_is_told_from_whole_rounds() -> None:
+    shown = started(13).to_dict(tasks=[])
+    assert shown["remaining"] == {"s": 27.0, "least_s": 27.0, "most_s": 27.0, "round_s": 3.0}
+    assert shown["words"]["remaining"] == ""
+
+
+def test_a_time_limit_may_come_first() -> None:
+    left = started(12, time_limit_s=20.0).remaining()
+    assert left is not None
+    assert left.s == 8.0
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"status": "stopping"}, "it is being stopped"),
+        ({"status": "finished"}, "the run has ended"),
+        ({"trials_budget": None}, "it has no budget"),
+        ({"elapsed_s": None}, "times aren’t recorded"),
+    ],
+)
+def test_it_says_why_nothing_is_told(changed: dict[str, Any], said: str) -> None:
+    run = started(12)
+    for name, value in changed.items():
+        setattr(run, name, value)
+    shown = run.to_dict(tasks=[])
+    assert shown["remaining"] is None
+    assert shown["words"]["remaining"] == said
+
+
+@pytest.mark.parametrize(
+    ("values", "size"),
+    [
+        ({"options": {"trials_per_batch": 16}, "trials_budget": 320}, 16),
+        ({"options": {"trials_per_batch": 64}, "trials_budget": 320, "tasks_chosen": 18}, 17),
+        ({"options": {}, "trials_budget": 1000}, 64),
+        ({"options": {"trials_per_batch": "many"}, "trials_budget": 1000}, 64),
+        ({"options": {"trials_per_batch": 16}, "trials_budget": 2000, "machines_wanted": 4}, 64),
+        ({"options": {"trials_per_batch": 16}, "trials_budget": 300, "machines_wanted": 0}, 30),
+        ({"options": {"trials_per_batch": 16}, "trials_budget": 3, "tasks_chosen": 18}, 1),
+    ],
+)
+def test_a_round_holds_a_search(values: dict[str, Any], size: int) -> None:
+    assert Run(**values).round_size == size
+
+
+def test_its_rounds_are_read_once_each(django_assert_num_queries: Any) -> None:
+    run = started(13)
+    with django_assert_num_queries(1):
+        first = run.remaining()
+    with django_assert_num_queries(0):
+        run.trials_done, run.elapsed_s = 14, 14.0
+        second = run.remaining()
+    assert first is not None
+    assert second is not None
+    assert (first.s, second.s) == (27.0, 26.0)
+
+
+def test_only_the_latest_rounds_count() -> None:
+    run = started(0, trials_budget=400)
+    slow, fast = [(0, 1e-3)] * 40, [(0, 1e-3)] * 4 * 32
+    record_trials(run, slow)
+    run.trials.filter(number__lte=40).update(at_s=1000.0)
+    record_trials(Run.objects.get(pk=run.pk), fast)
+    run = Run.objects.get(pk=run.pk)
+    run.trials.filter(number__gte=40).update(at_s=1000.0)
+    run.elapsed_s = 1000.0
+    left = run.remaining()
+    assert left is not None
+    assert left.s == 0.0, "the latest 32 rounds took no time"
