@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Locator, Page, Request, expect
+from playwright.sync_api import Locator, Page, Request, Route, expect
 
 from tests.live import LiveSite
 
@@ -84,6 +84,27 @@ def test_an_error_stands_beside_its_field_once_that_is_left(form: Page) -> None:
     expect(error(form, "target")).to_have_count(0)
 
 
+def test_a_late_answer_says_nothing_of_what_was_changed_meanwhile(form: Page) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    form.route("**/runs/new/check/", hold)
+    target = form.locator("#id_target")
+    with form.expect_request(asks_about("target", "")):
+        form.get_by_role("button", name="A tag").click()
+        target.press("Tab")
+    target.press_sequentially("l")
+    while not held:
+        form.wait_for_timeout(20)
+    with form.expect_response("**/runs/new/check/") as late:
+        held[-1].fulfill(response=held[-1].fetch())
+    assert late.value.json()["fields"] == {"target": NO_TARGET}
+    form.evaluate("new Promise((done) => setTimeout(done, 200))")
+    expect(error(form, "target")).to_have_count(0)
+
+
 def test_a_field_that_was_not_left_is_not_scolded(form: Page) -> None:
     with form.expect_response("**/runs/new/check/") as checked:
         form.get_by_role("button", name="A tag").click()
@@ -130,3 +151,18 @@ def test_what_the_browser_cannot_read_as_a_number_is_not_sent_as_none(form: Page
     expect(trials).to_be_focused()
     expect(form.locator("[data-role=form-errors]")).to_have_count(0)
     expect(form.get_by_role("button", name="Launch", exact=True)).to_be_enabled()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_network_is_chosen_by_pressing_anywhere_on_its_label(form: Page, width: int) -> None:
+    form.set_viewport_size({"width": width, "height": 900})
+    form.locator("[data-role=advanced] > summary").click()
+    for button in form.get_by_role("radio").all():
+        pressed, around = button.bounding_box(), button.locator("xpath=..").bounding_box()
+        assert pressed
+        assert around
+        assert pressed["height"] >= 24
+        assert (pressed["width"], pressed["height"]) == pytest.approx((around["width"], around["height"]), abs=2)
+    form.get_by_text("Matrix product", exact=True).click()
+    expect(form.get_by_role("radio", name="Matrix product")).to_be_checked()
+    expect(form.locator("[id='id_network_options.matmul.n']")).to_be_visible()

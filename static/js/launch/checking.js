@@ -38,17 +38,22 @@ export class Checking {
     this.stop();
     this.asked = new AbortController();
     this.changed = false;
+    const sent = new FormData(this.form);
     // An abort may also interrupt the reading of the response.
-    const answer = await fetch(this.form.dataset.check, { method: "POST", body: new FormData(this.form), signal: this.asked.signal })
+    const answer = await fetch(this.form.dataset.check, { method: "POST", body: sent, signal: this.asked.signal })
       .then((response) => (response.ok ? response.json() : null)).catch(() => null);
     if (!answer) {
       this.changed ||= !this.asked.signal.aborted;
       return;
     }
-    this.errors = answer.fields;
+    // Nothing is said of a value that was changed meanwhile.
+    const held = new FormData(this.form);
+    const holds = ([field]) => sent.get(field) === held.get(field);
+    const still = (told) => Object.fromEntries(Object.entries(told).filter(holds));
+    this.errors = still(answer.fields);
     this.show();
-    this.warn(answer.warnings);
-    this.told(answer);
+    this.warn(still(answer.warnings));
+    if (holds(["target"])) this.told(answer);
   }
 
   /** Shows the errors; returns whether the browser itself can't read a number. It sends those as empty, which means the default. */
