@@ -90,13 +90,18 @@ class LaunchForm(forms.Form):
         network = self.data.get("network", "")
         options = (*launching.budget_options(), *self.options)
         choices = ("project", "engine", "interpreter", "name", "device", "machine", "machines", "priority")
-        names = (*choices, *(option["name"] for option in options))
+        fields = [(option["name"], option["name"]) for option in options]
         return {
             "network": network,
             "target": self.data.get("target"),
-            "network_options": {option: self.data.get(field, "") for option, field in self._option_fields(network)},
-            **{name: self.data.get(name, "") for name in names},
+            "network_options": self._sent(self._option_fields(network)),
+            **{name: self.data.get(name, "") for name in choices},
+            **self._sent(fields),
         }
+
+    def _sent(self, fields: Sequence[tuple[str, str]]) -> dict[str, str]:
+        """By option, what its field holds. An emptied one was sent, too: only options that may be null can be empty."""
+        return {option: self.data[field] for option, field in fields if field in self.data}
 
     def refuse(self, wrong: Mapping[str, str]) -> None:
         """Adds the errors of `runs.launch` to their fields."""
@@ -281,7 +286,7 @@ class ExtractForm(forms.Form):
 
     def request(self, network: str) -> dict[str, Any]:
         """The input as `networks.extract_tasks` takes it."""
-        options = {name: self.data.get(name, "") for name in self.fields if name != "target"}
+        options = {name: self.data[name] for name in self.fields if name != "target" and name in self.data}
         return {"network": network, "network_options": options, "target": self.data.get("target")}
 
     def refuse(self, wrong: Mapping[str, str]) -> None:

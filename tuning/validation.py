@@ -176,7 +176,7 @@ _TYPES: dict[str, Type] = {
 
 
 def convert(struct: type[Struct], given: Mapping[str, Any]) -> Struct:
-    """The struct made of what was given; an empty string means "not given".
+    """The struct made of what was given. An empty string means "not given" where a field may be null, and is no value elsewhere.
 
     Raises `Invalid` that names every field at fault, unknown ones included.
     """
@@ -185,16 +185,20 @@ def convert(struct: type[Struct], given: Mapping[str, Any]) -> Struct:
     values: dict[str, Any] = {}
     wrong = unknown(given, list(properties), "option")
     for name, schema in properties.items():
-        if given.get(name, "") == "":
+        value, *null = schema.get("anyOf", [schema])
+        if name not in given or (given[name] == "" and null):
             continue
-        value, *_null = schema.get("anyOf", [schema])
         try:
             values[name] = msgspec.convert(_split(value, given[name]), hints[name], strict=False)
         except msgspec.ValidationError:
-            wrong[name] = f"Must be {_expected(value)}, not {str(given[name])[:60]!r}."
+            wrong[name] = f"Must be {_expected(value)}, {_found(given[name])}."
     if wrong:
         raise Invalid(wrong)
     return struct(**values)
+
+
+def _found(value: Any) -> str:
+    return "and can't be empty" if value == "" else f"not {str(value)[:60]!r}"
 
 
 def _split(schema: Mapping[str, Any], value: Any) -> Any:

@@ -151,7 +151,9 @@ class Launch:
         self.interpreter = gather(wrong, interpreters.chosen, data.get("interpreter"), engine)
         self.network = gather(wrong, _network_name, data.get("network"), self.project, engine)
         self.network_options = gather(wrong, _network_options, self.network, data.get("network_options"), engine)
-        self.budget = gather(wrong, convert, Budget, {name: data.get(name, "") for name in Budget.__struct_fields__})
+        self.budget = gather(
+            wrong, convert, Budget, {name: data[name] for name in Budget.__struct_fields__ if name in data}
+        )
         self.name = gather(wrong, _name, data.get("name"), self)
         self.options = gather(wrong, _options, engine, {key: data[key] for key in data.keys() - OWN})
         remote = gather(wrong, devices.chosen, data.get("device"))

@@ -109,6 +109,29 @@ def test_an_empty_target_is_refused_by_form_and_api(operator: Client, empty: str
     assert operator.post("/api/v1/runs", {"network": "mlp"}, content_type="application/json").status_code == 201
 
 
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [
+        ("trials", "trials"),
+        ("repeat", "repeat"),
+        ("strategy", "strategy"),
+        ("network_options.mlp.batch", "network_options.batch"),
+    ],
+)
+def test_an_option_that_is_emptied_is_refused_unless_empty_means_something(
+    operator: Client, field: str, name: str
+) -> None:
+    page = operator.post("/runs/new/", filled(**{field: "", "seed": "", "time_limit_s": ""}))
+    assert page.status_code == 422
+    assert list(page.context["form"].errors) == [field]
+    assertContains(page, "and can&#x27;t be empty.", status_code=422)
+    given = {"network_options": {"batch": ""}} if "." in name else {name: ""}
+    answer = operator.post("/api/v1/runs", {"network": "mlp", "seed": "", **given}, content_type="application/json")
+    assert answer.status_code == 422
+    assert list(answer.json()["error"]["fields"]) == [name]
+    assert not Run.objects.exists()
+
+
 def test_no_field_holds_grey_text_that_could_pass_for_its_value(operator: Client) -> None:
     """What an empty field means is said below it."""
     for number in range(MENU + 1):
