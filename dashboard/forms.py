@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -17,7 +18,8 @@ from typing_extensions import TypedDict
 from tuning.actions import launching, projects
 from tuning.actions.machines import placing
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
-from tuning.models import Machine, described
+from tuning.host.devices import HERE, is_remote
+from tuning.models import Machine, Network, Run, described
 from tuning.reads import device_status, network_list
 from tuning.reads.network_list import NetworkDict
 from tuning.validation import OptionDict, Type
@@ -259,6 +261,44 @@ def _priority_field() -> forms.Field:
     )
 
 
+def settings_of(run: Run) -> dict[str, str]:
+    """What the launch form holds to launch one of the site's runs again, by field.
+
+    Its name, seed and priority stay its own.
+    """
+    assert run.network is not None, "the site knows the networks of its own runs"
+    values: dict[str, Any] = {
+        **values_of_network(run.network),
+        "project": run.project.name,
+        "engine": run.engine,
+        "interpreter": run.interpreter,
+        "target": run.target if isinstance(run.target, str) else json.dumps(run.target),
+        "device": run.device if is_remote(run.device) else HERE,
+        "machine": run.chosen_machine.name if run.chosen_machine else placing.ANY,
+        "machines": run.machines_wanted or placing.ALL,
+        "trials": run.trials_budget,
+        "time_limit_s": run.time_limit_s,
+        **{name: value for name, value in run.options.items() if name != "seed"},
+    }
+    return {name: _as_text(value) for name, value in values.items()}
+
+
+def values_of_network(network: Network) -> dict[str, Any]:
+    """What chooses a network with its options in the launch form, by field."""
+    options = {OPTION.format(network=network.name, option=name): value for name, value in network.options.items()}
+    project = {"project": network.project.name} if network.project else {}
+    return {"network": network.name, **project, **options}
+
+
+def _as_text(value: Any) -> str:
+    """As a field shows it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
 class ExtensionForm(forms.Form):
     """How many more trials or seconds to give a run."""
 
@@ -302,7 +342,7 @@ def _field(option: OptionDict) -> forms.Field:
     return forms.CharField(
         label=option["title"],
         help_text=option["description"],
-        initial=str(option["default"]).lower() if option["type"] == "boolean" else option["default"],
+        initial=option["default"] if option["default"] is None else _as_text(option["default"]),
         required=False,
         widget=_WIDGETS[option["type"]](option),
     )

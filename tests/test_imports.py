@@ -165,7 +165,7 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.reads",
     },
     "dashboard.templatetags": {"dashboard.accounts", "dashboard.presentation", "tuning.models"},
-    "dashboard.forms": {"tuning.actions", "tuning.engines.wire", "tuning.models", "tuning.reads"},
+    "dashboard.forms": {"tuning.actions", "tuning.engines.wire", "tuning.host", "tuning.models", "tuning.reads"},
     "dashboard.consumers": {
         "dashboard.accounts",
         "dashboard.http",

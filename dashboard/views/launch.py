@@ -13,24 +13,27 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from dashboard.accounts import LAUNCH
-from dashboard.forms import LaunchForm
-from dashboard.http.access import person
+from dashboard.forms import LaunchForm, settings_of
+from dashboard.http.access import find, person
 from tuning.actions import advice, runs
 from tuning.host import targets
 from tuning.models import Run
 from tuning.reads import device_status
-from tuning.validation import Busy, Invalid
+from tuning.validation import Busy, Invalid, natural
 
 
 @require_http_methods(["GET", "POST"])
 @permission_required(LAUNCH, raise_exception=True)
 def launch(request: HttpRequest) -> HttpResponse:
-    """Shows the form with initial values from the URL. On POST it launches the run and shows its page, or shows the form with errors (422)."""
-    form = LaunchForm(person(request), request.POST if request.method == "POST" else None, initial=request.GET.dict())
+    """Shows the form with initial values from the URL, or those of the run `like`. On POST it launches the run and shows its page, or shows the form with errors (422)."""
+    like = _like(request)
+    initial = {**(settings_of(like) if like else {}), **request.GET.dict()}
+    form = LaunchForm(person(request), request.POST if request.method == "POST" else None, initial=initial)
     if form.is_bound and (run := _launched(request, form)):
         messages.success(request, f"Launched as run {run.pk}.")
         return redirect("run_page", pk=run.pk)
-    return render(request, "launch.html", {"form": form, "devices": _devices()}, status=422 if form.is_bound else 200)
+    context = {"form": form, "devices": _devices(), "like": like}
+    return render(request, "launch.html", context, status=422 if form.is_bound else 200)
 
 
 @require_POST
@@ -57,6 +60,14 @@ def target_tags(_request: HttpRequest) -> JsonResponse:
     except (Invalid, Busy) as error:
         reason = error.fields["target"] if isinstance(error, Invalid) else str(error)
         return JsonResponse({"tags": [], "error": reason}, status=503)
+
+
+def _like(request: HttpRequest) -> Run | None:
+    """The run whose settings `?like=` asks for. Raises `Http404`."""
+    if request.method == "POST" or not (number := natural(request.GET.get("like", ""))):
+        return None
+    ours = Run.objects.filter(origin=Run.Origin.LAUNCHED, synthetic=False)
+    return find(request, ours.select_related("network", "project", "chosen_machine"), pk=number)
 
 
 def _launched(request: HttpRequest, form: LaunchForm) -> Run | None:

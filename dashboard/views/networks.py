@@ -16,7 +16,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from dashboard.accounts import DELETE_NETWORK, UPLOAD, On
-from dashboard.forms import OPTION, ExtractForm
+from dashboard.forms import ExtractForm, values_of_network
 from dashboard.http.access import find, person
 from tuning.actions import networks, projects
 from tuning.models import Extraction, Network, Project, Run
@@ -115,7 +115,7 @@ def _page(request: HttpRequest, network: Network, form: ExtractForm | None = Non
         "runs": Run.objects.seen_by(person(request)).filter(network=network).select_related("created_by")[:RUNS],
         "may": On(request.user, network),
         "several_projects": Project.objects.seen_by(person(request)).count() > 1,
-        "launch": _launch_values(network),
+        "launch": values_of_network(network),
         **(_tasks_of(shown) if shown else {}),
     }
     return render(request, "networks/page.html", context, status=422 if form else 200)
@@ -131,15 +131,8 @@ def _tasks_of(extraction: Extraction) -> dict[str, Any]:
     tasks = list(extraction.tasks.all())
     total = sum(task.total_flop for task in tasks)
     rows = [{"task": task, "share": task.total_flop / total if total else None} for task in tasks]
-    launch = _launch_values(extraction.network) | {"target": json.dumps(extraction.target)}
+    launch = values_of_network(extraction.network) | {"target": json.dumps(extraction.target)}
     return {"extraction": extraction, "rows": rows, "total": total, "launch": launch}
-
-
-def _launch_values(network: Network) -> dict[str, Any]:
-    """Values of the launch form for this network."""
-    options = {OPTION.format(network=network.name, option=name): value for name, value in network.options.items()}
-    project = {"project": network.project.name} if network.project else {}
-    return {"network": network.name, **project, **options}
 
 
 def _extracted(request: HttpRequest, form: ExtractForm, name: str) -> Extraction | None:

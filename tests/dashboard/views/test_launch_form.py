@@ -72,6 +72,42 @@ def test_it_launches_what_was_entered(operator: Client) -> None:
     assert run.network_options["n"] == 64
 
 
+def test_it_launches_a_run_again_with_its_settings(operator: Client) -> None:
+    entered = {"network": "matmul", "network_options.matmul.n": "64", "trials": "8", "seed": "7", "name": "mine"}
+    entered |= {"tasks": "0", "plateau_trials": "32", "plateau_percent": "0.5", "time_limit_s": "90", "warm_start": "false", "target": "llvm"}
+    operator.post("/runs/new/", filled(**entered))
+    first = Run.objects.get()
+    page = operator.get(f"/runs/new/?like={first.pk}")
+    assertContains(page, f'<a href="/runs/{first.pk}/">#{first.pk} mine</a>', html=True)
+    form = page.context["form"]
+    operator.post("/runs/new/", {name: form[name].value() or "" for name in form.fields})
+    second = Run.objects.latest("pk")
+    assert second.pk != first.pk
+    for field in (
+        "network",
+        "target",
+        "device",
+        "engine",
+        "project",
+        "trials_budget",
+        "time_limit_s",
+        "machines_wanted",
+    ):
+        assert getattr(second, field) == getattr(first, field), field
+    assert second.options | {"seed": 7} == first.options
+    assert second.options["seed"] != 7, "drawn anew"
+    assert second.name != "mine"
+
+
+def test_only_what_the_site_tunes_can_be_launched_again(operator: Client) -> None:
+    runs = [make_run(origin=Run.Origin.IMPORTED), make_run(synthetic=True)]
+    for run in runs:
+        assertNotContains(operator.get(f"/runs/{run.pk}/"), "Launch again")
+        assert operator.get(f"/runs/new/?like={run.pk}").status_code == 404
+    assertContains(operator.get(f"/runs/{make_run().pk}/"), "Launch again")
+    assert operator.get(f"/runs/new/?like={10**30}").status_code == 200
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
