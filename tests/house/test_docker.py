@@ -14,7 +14,6 @@ import yaml
 from redis.connection import parse_url
 
 from tests.live import ROOT, environment
-from tuning.host.devices import REMOTE
 from tuning.queue import celery
 
 FOLDER = ROOT / "docker"
@@ -123,7 +122,7 @@ def test_every_queue_has_a_worker() -> None:
         for queue in found[1].split(",")
     }
     queues = {value for name, value in vars(celery).items() if name.endswith("_QUEUE")}
-    assert served == queues | {celery.queue_of(f"{REMOTE}:")}
+    assert served == queues | {celery.REMOTE_QUEUES}
     assert "join --only-devices" in SERVICES["worker"]["command"], "it serves the queues of the devices"
 
 

@@ -428,7 +428,7 @@ def test_the_keyboard_can_skip_the_navigation(site: LiveSite, world: dict[str, i
 
 def test_a_chart_has_a_description(site: LiveSite, world: dict[str, int], admin: Page) -> None:
     visit(admin, site, f"/runs/{world['live']}/")
-    words = admin.locator("[data-role=chart-latency] + .sr")
+    words = admin.locator("[data-role=chart-latency] ~ .sr")
     expect(words).to_contain_text("Best latency of each task: Latency against Trial. At the end: 0 fused_matmul0 1.000")
     admin.get_by_role("button", name="Time", exact=True).click()
     expect(words).to_contain_text("Latency against Time since the start")

@@ -74,7 +74,14 @@ def test_it_launches_what_was_entered(operator: Client) -> None:
 
 def test_it_launches_a_run_again_with_its_settings(operator: Client) -> None:
     entered = {"network": "matmul", "network_options.matmul.n": "64", "trials": "8", "seed": "7", "name": "mine"}
-    entered |= {"tasks": "0", "plateau_trials": "32", "plateau_percent": "0.5", "time_limit_s": "90", "warm_start": "false", "target": "llvm"}
+    entered |= {
+        "tasks": "0",
+        "plateau_trials": "32",
+        "plateau_percent": "0.5",
+        "time_limit_s": "90",
+        "warm_start": "false",
+        "target": "llvm",
+    }
     operator.post("/runs/new/", filled(**entered))
     first = Run.objects.get()
     page = operator.get(f"/runs/new/?like={first.pk}")
