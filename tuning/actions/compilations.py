@@ -87,6 +87,4 @@ def _thing(compilation: Compilation) -> audit.Thing:
 
 
 def _end_queued(compilation: Compilation) -> bool:
-    """Cancelling a queued benchmark doesn't cancel the library, which is finished."""
-    ended = Status.FINISHED if compilation.verified is not None else Status.CANCELLED
-    return compilation.end(Status.QUEUED, to=ended)
+    return compilation.end(Status.QUEUED, to=compilation.without_result(Status.CANCELLED))

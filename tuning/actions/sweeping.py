@@ -65,14 +65,25 @@ def _end_abandoned(kind: type[Run | Extraction | Compilation | Import]) -> int:
 
 
 def _end_unreachable() -> None:
-    """End queued runs for devices of a tracker that isn't allowed anymore: no worker would take them."""
+    """End what is queued for devices of a tracker that isn't allowed anymore: no worker would take it."""
     queued = Run.Status.QUEUED
     for run in Run.objects.filter(status=queued, device__startswith=SHARED):
-        try:
-            remote_of(run.device)
-        except NotAllowed as why:
-            if run.end(queued, to=Run.Status.FAILED, error=str(why)):
-                announce_status(run)
+        if (why := _not_allowed(run)) and run.end(queued, to=Run.Status.FAILED, error=why):
+            announce_status(run)
+    proofs = Compilation.objects.proving().filter(status=queued, run__device__startswith=SHARED)
+    for proof in proofs.select_related("run"):
+        failed = proof.without_result(Compilation.Status.FAILED)
+        if (why := _not_allowed(proof.run)) and proof.end(queued, to=failed, error=why):
+            announce_compilation(proof.pk)
+
+
+def _not_allowed(run: Run) -> str | None:
+    """Why the run's remote device can't be used; None if it can."""
+    try:
+        remote_of(run.device)
+    except NotAllowed as why:
+        return str(why)
+    return None
 
 
 def _clean_up(row: Run | Extraction | Compilation | Import) -> None:

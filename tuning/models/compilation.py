@@ -214,6 +214,10 @@ class Compilation(Leased):
             return None
         return {"functions": len(self.used) + len(self.untuned), "tuned": len(self.used), "untuned": self.untuned}
 
+    def without_result(self, status: str) -> str:
+        """How it ends if it should end so: a library that was verified before stays finished without another benchmark."""
+        return self.Status.FINISHED if self.verified is not None else status
+
     def remove_unpublished(self) -> None:
         """Remove what an unsuccessful build left behind."""
         shutil.rmtree(self.unpublished, ignore_errors=True)

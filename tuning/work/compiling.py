@@ -132,7 +132,7 @@ class _Job:
 
     def abandon(self) -> None:
         """End or requeue the compilation: it was cancelled, taken away, or the worker is shutting down."""
-        if self.compilation.finish(Status.CANCELLING, to=self._without_result(Status.CANCELLED)):
+        if self.compilation.finish(Status.CANCELLING, to=self.compilation.without_result(Status.CANCELLED)):
             return
         if self.shutdown.is_set():
             self.compilation.requeue(Status.RUNNING, stage=self.compilation.stage, where=self.compilation.hold)
@@ -141,17 +141,13 @@ class _Job:
 
     def fail(self, error: str) -> None:
         """Store why there is no result, unless the user cancelled meanwhile."""
-        if not self.compilation.finish(Status.RUNNING, to=self._without_result(Status.FAILED), error=error):
+        if not self.compilation.finish(Status.RUNNING, to=self.compilation.without_result(Status.FAILED), error=error):
             self.abandon()
 
     def announce(self) -> None:
         """Announce the compilation as it is in the database."""
         announce_compilation(self.compilation.pk)
         self.announced_at = time.monotonic()
-
-    def _without_result(self, status: str) -> str:
-        """A failed benchmark doesn't make a library that was verified before a failure."""
-        return Status.FINISHED if self.compilation.verified is not None else status
 
     def _build_question(self, records: list[BestRecord], estimate_s: float | None) -> Build:
         compilation, run = self.compilation, self.run

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from tests.world import claimed, make_run
+from tests.world import claimed, make_compilation, make_run
 from tuning.actions import sweeping
 from tuning.engines.wire.tracker import Address
 from tuning.models import LEASE, TELL_AGAIN, Run
@@ -78,6 +78,21 @@ def test_it_ends_runs_for_a_tracker_that_is_not_allowed_anymore(settings: Any, e
     assert (gone.status, gone.error) == ("failed", "There is no tracker 'old'. Allowed: lab.")
     assert gone.can_resume
     assert enqueued == [allowed.pk]
+
+
+@pytest.mark.parametrize(("verified", "status"), [(None, "failed"), (True, "finished")])
+def test_it_ends_proofs_for_a_tracker_that_is_not_allowed_anymore(
+    settings: Any, verified: bool | None, status: str
+) -> None:
+    settings.TRACKERS = {}
+    run = make_run(device="rpc:old/board", status="finished")
+    proof = make_compilation(run, status="queued", verified=verified)
+    sweeping.sweep()
+    proof.refresh_from_db()
+    assert (proof.status, proof.error) == (
+        status,
+        "There is no tracker 'old'. None is allowed: see TUNEBOARD_TRACKERS.",
+    )
 
 
 def test_it_waits_for_an_answer_before_it_enqueues_again(enqueued: list[int]) -> None:
