@@ -92,18 +92,13 @@ class LaunchForm(forms.Form):
         network = self.data.get("network", "")
         options = (*launching.budget_options(), *self.options)
         choices = ("project", "engine", "interpreter", "name", "device", "machine", "machines", "priority")
-        fields = [(option["name"], option["name"]) for option in options]
         return {
             "network": network,
             "target": self.data.get("target"),
-            "network_options": self._sent(self._option_fields(network)),
+            "network_options": _sent(self.data, self._option_fields(network)),
             **{name: self.data.get(name, "") for name in choices},
-            **self._sent(fields),
+            **_sent(self.data, [(option["name"], option["name"]) for option in options]),
         }
-
-    def _sent(self, fields: Sequence[tuple[str, str]]) -> dict[str, str]:
-        """By option, what its field holds. An emptied one was sent, too: only options that may be null can be empty."""
-        return {option: self.data[field] for option, field in fields if field in self.data}
 
     def refuse(self, wrong: Mapping[str, str]) -> None:
         """Adds the errors of `runs.launch` to their fields."""
@@ -326,7 +321,7 @@ class ExtractForm(forms.Form):
 
     def request(self, network: str) -> dict[str, Any]:
         """The input as `networks.extract_tasks` takes it."""
-        options = {name: self.data[name] for name in self.fields if name != "target" and name in self.data}
+        options = _sent(self.data, [(name, name) for name in self.fields if name != "target"])
         return {"network": network, "network_options": options, "target": self.data.get("target")}
 
     def refuse(self, wrong: Mapping[str, str]) -> None:
@@ -337,12 +332,17 @@ class ExtractForm(forms.Form):
             self.add_error(field if field in self.fields else None, message)
 
 
+def _sent(data: Mapping[str, Any], fields: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """By option, what its field holds. An emptied one was sent, too: only options that may be null can be empty."""
+    return {option: data[field] for option, field in fields if field in data}
+
+
 def _field(option: OptionDict) -> forms.Field:
     """Always optional text: `tuning.actions` validates, so that form, API and shell agree."""
     return forms.CharField(
         label=option["title"],
         help_text=option["description"],
-        initial=option["default"] if option["default"] is None else _as_text(option["default"]),
+        initial=_as_text(option["default"]),
         required=False,
         widget=_WIDGETS[option["type"]](option),
     )

@@ -112,15 +112,18 @@ def ordered(comparison: ComparisonDict, view: View) -> list[ComparedTaskDict]:
     return sorted(comparison["tasks"], key=_largest_difference, reverse=True)
 
 
-def number(comparison: ComparisonDict, task: ComparedTaskDict) -> str:
-    """A task's number in the baseline, or in the first run that has it: `3 of #7`, since the baseline's 3 is another task."""
+def number(comparison: ComparisonDict, task: ComparedTaskDict) -> tuple[int, str]:
+    """A task's number in the baseline, or in the first run that has it, and as it is shown.
+
+    The latter is `3 of #7`, since the baseline's 3 is another task.
+    """
     keys = [run["run"]["id"] for run in comparison["runs"]]
     numbers = {key: cell["task"] for key, cell in zip(keys, task["cells"], strict=True) if cell}
     base = comparison["baseline"]
     if base in numbers:
-        return str(numbers[base])
+        return numbers[base], str(numbers[base])
     key, first = next(iter(numbers.items()))
-    return f"{first} of #{key}"
+    return first, f"{first} of #{key}"
 
 
 def _largest_difference(task: ComparedTaskDict) -> float:
@@ -230,7 +233,7 @@ def _bars(  # noqa: PLR0913 - what the two charts of bars differ in
 ) -> FigureDict:
     """A group of bars for each task, with one bar per run; `also` is the field shown on hovering."""
     named = len(tasks) <= NAMED
-    numbers = [number(comparison, task) for task in tasks]
+    numbers = [number(comparison, task)[1] for task in tasks]
     labels = [_label(task, told) if named else told for task, told in zip(tasks, numbers, strict=True)]
     traces = []
     for place, run in enumerate(comparison["runs"]):

@@ -90,10 +90,7 @@ def _context(comparison: ComparisonDict, view: View) -> dict[str, Any]:
             {**_run(run, place, view), "settings": _distinctive(options, place)}
             for place, run in enumerate(comparison["runs"])
         ],
-        "tasks": [
-            (shown.number(comparison, task), task, _weights(task["cells"]), _cells(comparison, view, task))
-            for task in tasks
-        ],
+        "tasks": [_row(comparison, view, task) for task in tasks],
         "options": options,
         "most_bars": shown.BARS,
         "choices": [_choice(view, *choice) for choice in CHOICES],
@@ -148,11 +145,14 @@ def _option_text(name: str, value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _cells(comparison: ComparisonDict, view: View, task: ComparedTaskDict) -> list[tuple[int, Any, bool]]:
-    """The task in each run, and whether it has another number there than the row."""
-    number = shown.number(comparison, task).partition(" ")[0]
+def _row(
+    comparison: ComparisonDict, view: View, task: ComparedTaskDict
+) -> tuple[str, ComparedTaskDict, str, list[Any]]:
+    """The task's number, the task, its weights, and for each run its cell and whether it has another number there."""
+    number, told = shown.number(comparison, task)
     pairs = zip(view.runs, task["cells"], strict=True)
-    return [(run, cell, cell is not None and str(cell["task"]) != number) for run, cell in pairs]
+    cells = [(run, cell, cell is not None and cell["task"] != number) for run, cell in pairs]
+    return told, task, _weights(task["cells"]), cells
 
 
 def _weights(cells: Any) -> str:

@@ -56,7 +56,7 @@ export class Checking {
     if (holds(["target"])) this.told(answer);
   }
 
-  /** Shows the errors; returns whether the browser itself can't read a number. It sends those as empty, which means the default. */
+  /** Shows the errors; returns whether the browser itself can't read a number. It sends those as empty. */
   show() {
     const misread = [...this.form.elements].filter(({ validity }) => validity?.badInput);
     const errors = { ...this.errors, ...Object.fromEntries(misread.map(({ name }) => [name, NO_NUMBER])) };
