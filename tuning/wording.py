@@ -107,6 +107,28 @@ def _short(value: Any) -> str:
     return text if len(text) <= LONGEST_FIELD else f"{text[: LONGEST_FIELD - 1]}…"
 
 
+def percent(share: float) -> str:
+    """A share from 0 to 1."""
+    return f"{share * 100:.1f}{SPACE}%"
+
+
+def signed(value: float, magnitude: str) -> str:
+    """The sign of the value before its magnitude in words. Zero after rounding has none."""
+    signless = not any(digit in magnitude for digit in "123456789")
+    return magnitude if signless else f"{'−' if value < 0 else '+'}{magnitude}"
+
+
+def difference(change: float, *, within_noise: bool | None) -> str:
+    """A relative difference, and whether it means anything: `−3.0 %, within noise`. None: nobody knows the noise."""
+    text = signed(change, percent(abs(change)))
+    return f"{text}, within noise" if within_noise else text
+
+
+def plus_minus(noise: float) -> str:
+    """The noise of a figure, as it stands behind it: `± 2 %`, with a digit more below 1 %."""
+    return f"±{SPACE}{noise * 100:.{1 if noise < 0.00995 else 0}f}{SPACE}%"
+
+
 def duration(seconds: float) -> str:
     """Seconds in the two largest units."""
     if seconds < 10:

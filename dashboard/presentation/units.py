@@ -6,7 +6,7 @@ Every function accepts None for what wasn't measured, and shows a dash.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from tuning import wording
@@ -50,24 +50,17 @@ def count(number: int | None) -> str:
 
 def percent(share: float | None) -> str:
     """A share from 0 to 1."""
-    return UNKNOWN if share is None else f"{share * 100:.1f}{SPACE}%"
+    return UNKNOWN if share is None else wording.percent(share)
 
 
 def difference(ratio: float | None) -> str:
     """A ratio as a difference from 1: `−12.5 %`."""
-    return UNKNOWN if ratio is None else _signed(ratio - 1, percent)
+    return UNKNOWN if ratio is None else wording.difference(ratio - 1, within_noise=None)
 
 
 def signed_latency(seconds: float | None) -> str:
     """A difference of latencies with its sign."""
-    return UNKNOWN if seconds is None else _signed(seconds, latency)
-
-
-def _signed(value: float, show: Callable[[float], str]) -> str:
-    text = show(abs(value))
-    # Zero after rounding has no sign.
-    signless = not any(digit in text for digit in "123456789")
-    return text if signless else f"{'−' if value < 0 else '+'}{text}"
+    return UNKNOWN if seconds is None else wording.signed(seconds, latency(abs(seconds)))
 
 
 def speed(trials_a_second: float | None) -> str:

@@ -53,7 +53,17 @@ from .shapes import (
 )
 from .tag import Tag
 from .task import Provenance, Record, Task, TaskQuerySet, estimated_latency, provenance
-from .trial import MAX_NUMBER, Trial, TrialError, TrialQuerySet, TrialRow, level_of_detail, step_for, trial_columns
+from .trial import (
+    MAX_NUMBER,
+    ReferenceMeasurement,
+    Trial,
+    TrialError,
+    TrialQuerySet,
+    TrialRow,
+    level_of_detail,
+    step_for,
+    trial_columns,
+)
 
 __all__ = (
     "EVER",
@@ -104,6 +114,7 @@ __all__ = (
     "Provenance",
     "Queued",
     "Record",
+    "ReferenceMeasurement",
     "Run",
     "RunDelta",
     "RunDict",

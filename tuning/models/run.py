@@ -312,6 +312,14 @@ class Run(Leased):
     """How many of the tasks are tuned; the estimate covers these."""
     tasks_measured = models.PositiveIntegerField(default=0)
     estimated_latency_s = models.FloatField(null=True)
+    confirmed_latency_s = models.FloatField(null=True)
+    """The same sum of the tasks' confirmed latencies; null unless all that it covers are confirmed."""
+    noise = models.FloatField(null=True)
+    """How far measurements of one thing lie apart in it, as `tuning.noise` tells; null if that isn't recorded, or not yet."""
+    reference_trial = models.PositiveIntegerField(null=True)
+    """The trial whose record is measured again every so often; null for a run without one."""
+    drift = models.FloatField(null=True)
+    """How much slower its reference has become since the run began, if by more than noise."""
     warm_start = models.JSONField(null=True)
     """Indices of the tasks whose search began with records of earlier runs, and the ids of those runs."""
     phase = models.CharField(max_length=20, null=True)
@@ -669,6 +677,8 @@ class Run(Leased):
             "tasks_chosen": self.tasks_chosen,
             "tasks_measured": self.tasks_measured,
             "estimated_latency_s": self.estimated_latency_s,
+            "confirmed_latency_s": self.confirmed_latency_s,
+            "noise": self.noise,
             "warm_start": self.warm_start,
             "phase": self.phase,
             "phase_task": self.phase_task,

@@ -73,6 +73,14 @@ class TaskDict(TypedDict):
     best_latency_s: float | None
     best_trial: int | None
     gflops: float | None
+    confirmed_latency_s: float | None
+    """The median of its best record's measurements at the end of the run; null, like the next three, if it isn't confirmed."""
+    confirmed_trial: int | None
+    """Whose record that is: not always the one of `best_trial`, which may have been lucky."""
+    confirmed_times: int | None
+    """How often it was measured."""
+    confirmed_noise: float | None
+    """How far these measurements lay apart, as a share."""
     chosen: bool
     plateaued: bool
 
@@ -120,6 +128,10 @@ class RunFacts(TypedDict):
     tasks_chosen: int
     tasks_measured: int
     estimated_latency_s: float | None
+    confirmed_latency_s: float | None
+    """As the estimate, of confirmed latencies; null unless all of its tasks are confirmed."""
+    noise: float | None
+    """How far measurements of the same thing lie apart, as a share; null if that isn't recorded."""
     warm_start: WarmStart | None
     phase: str | None
     phase_task: int | None

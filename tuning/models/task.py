@@ -83,13 +83,21 @@ class Task(Subgraph):
     failed = models.PositiveIntegerField(default=0)
     best_latency_s = models.FloatField(null=True)
     best_trial = models.PositiveIntegerField(null=True)
+    confirmed_latency_s = models.FloatField(null=True)
+    """The median of its confirmed record's measurements. Null, like the next three, as long as its best trial isn't confirmed."""
+    confirmed_trial = models.PositiveIntegerField(null=True)
+    """Whose record won when the best ones were measured again in turn."""
+    confirmed_times = models.PositiveSmallIntegerField(null=True)
+    """How often that was measured."""
+    confirmed_noise = models.FloatField(null=True)
+    """How far its measurements lay apart; null if there were too few to tell."""
 
     objects = TaskQuerySet.as_manager()
 
     class Meta(Subgraph.Meta):
         constraints = (models.UniqueConstraint(fields=("run", "index"), name="task_index_once_a_run"),)
         # Covers all that the library ranks by, since rows are long.
-        indexes = (models.Index(fields=("workload_hash", "run", "best_latency_s")),)
+        indexes = (models.Index(fields=("workload_hash", "run", "best_latency_s", "confirmed_latency_s")),)
 
     @property
     def gflops(self) -> float | None:
@@ -146,6 +154,10 @@ class Task(Subgraph):
             "best_latency_s": self.best_latency_s,
             "best_trial": self.best_trial,
             "gflops": self.gflops,
+            "confirmed_latency_s": self.confirmed_latency_s,
+            "confirmed_trial": self.confirmed_trial,
+            "confirmed_times": self.confirmed_times,
+            "confirmed_noise": self.confirmed_noise,
             "chosen": self.chosen,
             "plateaued": self.plateaued,
         }

@@ -50,6 +50,23 @@ class OneOf(models.Lookup):
         return f"{left} IN (SELECT value FROM json_each(%s))", [*parameters, numbers]  # noqa: S608 - a column
 
 
+class ReferenceMeasurement(models.Model):
+    """One more measurement of the record of its run's `reference_trial`. It isn't a trial: neither budget nor record file has it."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="reference_measurements")
+    after = models.PositiveIntegerField()
+    """The run's latest trial by then."""
+    at_s = models.FloatField()
+    """Seconds of tuning since the run began."""
+    latency_s = models.FloatField()
+
+    class Meta:
+        ordering = ("pk",)
+
+    def __str__(self) -> str:
+        return f"reference after trial {self.after}"
+
+
 class TrialError(models.Model):
     """An error of a run, stored once for all trials that failed with it."""
 
