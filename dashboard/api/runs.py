@@ -19,9 +19,10 @@ from tuning.models import Run, RunDict, Task, TrialRow
 from tuning.reads import console, exploring, showing
 from tuning.reads.console import ConsoleDict
 from tuning.reads.curves import CurvesDict, curves
+from tuning.reads.records import Missing, NotOfTask, of_trial
 from tuning.reads.run_list import read_rounds
 from tuning.reads.scatter import ScatterDict, scatter
-from tuning.validation import Invalid, unknown
+from tuning.validation import Conflict, Invalid, unknown
 
 from . import bodies, queries, shapes
 from .auth import needs
@@ -195,18 +196,20 @@ def get_task(request: HttpRequest, run_id: int, index: int) -> shapes.TaskDetail
     url_name="get_record",
 )
 def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Status[shapes.RecordDetail]:
-    """One of the best records with its schedule: as code, with its decisions and the resulting TensorIR; or its steps or knobs.
+    """The record of any trial of the task with its schedule: as code, with its decisions and the resulting TensorIR; or its steps or knobs.
 
-    202 while a process applies the record: ask again after a second.
+    202 while a process applies the record: ask again after a second. 409 says why the trial has no record.
     """
     task = get_object_or_404(_run(request, run_id).tasks, index=index)
-    records = list(task.records.all())
-    record = next((record for record in records if record.trial == trial), None)
-    if record is None:
-        raise Http404
+    try:
+        record = of_trial(task, trial)
+    except NotOfTask as missing:
+        raise Http404(str(missing)) from None
+    except Missing as missing:
+        raise Conflict(str(missing)) from None
     if not task.run.is_meta_schedule:
         return Status(200, shapes.told_detail(task, record))
-    detail = shapes.record_detail(task, record, showing.show([record, *records]))
+    detail = shapes.record_detail(task, record, showing.show([record, *task.records.all()]))
     return Status(202 if detail["status"] == "making" else 200, detail)
 
 

@@ -14,6 +14,7 @@ from dashboard.presentation import recorded
 from dashboard.presentation.snippets import SnippetDict
 from tuning.models import AuditEntryDict, CompilationDict, Record, RunDict, RunErrorDict, Task, TaskDict, TrialColumns
 from tuning.reads import showing
+from tuning.reads.records import TrialRecord
 from tuning.reads.showing import Applying, Failed, Shown
 
 ERRORS: dict[Any, Any] = {400: ErrorDict}
@@ -60,10 +61,10 @@ class ErrorList(TypedDict):
 
 
 class RecordDict(TypedDict):
-    """One of a task's best trials. `text` is the engine's own record, with the trace; `url` returns its schedule."""
+    """A trial's record. `text` is the engine's own, with the trace; `url` returns its schedule. A failed trial has no latency."""
 
     trial: int
-    latency_s: float
+    latency_s: float | None
     gflops: float | None
     url: str
     text: str
@@ -144,7 +145,7 @@ def task_detail(task: Task) -> TaskDetail:
     return {**task.to_dict(), "tensorir": task.tensorir, "records": records}
 
 
-def record_detail(task: Task, record: Record, state: showing.State) -> RecordDetail:
+def record_detail(task: Task, record: TrialRecord, state: showing.State) -> RecordDetail:
     return {
         **_record(task, record),
         "status": "making" if isinstance(state, Applying) else "failed" if isinstance(state, Failed) else "made",
@@ -156,7 +157,7 @@ def record_detail(task: Task, record: Record, state: showing.State) -> RecordDet
     }
 
 
-def told_detail(task: Task, record: Record) -> RecordDetail:
+def told_detail(task: Task, record: TrialRecord) -> RecordDetail:
     """A record of auto_scheduler or AutoTVM, which tells its schedule itself."""
     found = recorded.opened(task.run.engine, record, None)
     error: str | None = found.get("error")
@@ -177,7 +178,7 @@ def _schedule(shown: Shown) -> ScheduleDict:
     return {"code": shown.code, "decisions": decisions, "tensorir": shown.tensorir, "packs": shown.packs}
 
 
-def _record(task: Task, record: Record) -> RecordDict:
+def _record(task: Task, record: Record | TrialRecord) -> RecordDict:
     return {
         "trial": record.trial,
         "latency_s": record.latency_s,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
-from tuning.models import Record, Task
+from tuning.models import Task
+from tuning.reads.records import TrialRecord
 from tuning.schedules.knobs import side_by_side
 from tuning.schedules.packed import unpacked
 from tuning.schedules.steps import Explained, explain
@@ -31,7 +32,7 @@ def arguments(task: Task) -> dict[str, Any]:
     return {"packed": packed, "arguments": list(zip_longest(task.args, packed.tensors if packed else []))}
 
 
-def opened(engine: str, record: Record, other: Record | None) -> dict[str, Any]:
+def opened(engine: str, record: TrialRecord, other: TrialRecord | None) -> dict[str, Any]:
     """The context of an opened record, and of its comparison with another one; `error` if it can't be read."""
     found: dict[str, Any] = {"told": True, "failed": record, "raw": code.indented(record.text)}
     try:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Union
+from typing import Protocol, Union
 
 import msgspec
 from django.conf import settings
@@ -22,10 +22,9 @@ from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.showing import Decision, Question, Shown
 from tuning.engines.wire.versions import installed
 from tuning.host import admission, sandbox
-from tuning.models import Record
 from tuning.wording import internal_error
 
-__all__ = ("Applying", "Decision", "Failed", "Shown", "show")
+__all__ = ("Applying", "Decision", "Failed", "Recorded", "Shown", "show")
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 2
@@ -37,6 +36,14 @@ UNREPORTED = 100
 """Failures that are kept until somebody asks."""
 FORMAT = 1
 """Version of the cached files."""
+
+
+class Recorded(Protocol):
+    """Whatever has a record."""
+
+    @property
+    def text(self) -> str:
+        """As in `TrialMeasured.record`."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ _steps: dict[str, str] = {}
 _failures: dict[str, str] = {}
 
 
-def show(records: Sequence[Record]) -> State:
+def show(records: Sequence[Recorded]) -> State:
     """The schedule of the first record. The others are applied along with it, since users often look at them next.
 
     Returns at once. A failure is reported once; the next call tries again. Raises `Busy` if too many are being applied already.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
@@ -13,8 +14,9 @@ from django.views.decorators.http import require_GET
 from dashboard.http.access import find
 from dashboard.presentation import charts, code, decisions, downloads, recorded
 from dashboard.views.queries import wants_part
-from tuning.models import Record, Task
+from tuning.models import Task
 from tuning.reads import showing
+from tuning.reads.records import Missing, TrialRecord, of_trial
 from tuning.reads.showing import Shown
 from tuning.validation import Busy
 
@@ -27,12 +29,14 @@ BEFORE = "before"
 def task_page(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     """The task, its curve and its best records; `record` opens one of them. htmx gets only the records.
 
-    `record` is the number of a trial. `diff` selects what to compare it with: `before` or the number of another trial.
+    `record` is the number of any trial of the task. `diff` selects what to compare it with: `before` or the number of another trial.
     `of=schedule` compares the schedules instead of the TensorIR.
     """
     task = _task(request, pk, index)
     asked = {name: request.GET[name] for name in ("record", "diff", "of") if request.GET.get(name)}
-    context = {"task": task, "run": task.run, "records": _rows(task), "asked": asked, "here": urlencode(asked)}
+    records = _rows(task)
+    context = {"task": task, "run": task.run, "records": records, "asked": asked, "here": urlencode(asked)}
+    context["other_kept"] = asked.get("diff") in {str(row["record"].trial) for row in records}
     context |= _opened(task, **asked) if "record" in asked else {}
     if wants_part(request):
         return render(request, "tasks/_opened.html", context)
@@ -74,26 +78,36 @@ def _rows(task: Task) -> list[dict[str, Any]]:
 
 def _opened(task: Task, record: str, diff: str = "", of: str = "") -> dict[str, Any]:
     """The context of the opened record, and of its comparison: what is known so far, or the error."""
-    known = {str(one.trial): one for one in task.records.all()}
     wanted = [name for name in (record, diff) if name and (name != BEFORE or name == record)]
-    if lost := [name for name in wanted if name not in known]:
-        return {"lost": lost[0]}
-    opened: dict[str, Any] = {"record": known[record], "other": known.get(diff)}
-    if not task.run.is_meta_schedule:
-        return opened | recorded.opened(task.run.engine, known[record], known.get(diff))
-    return opened | _applied(task, known, wanted, diff, of)
-
-
-def _applied(task: Task, known: dict[str, Record], wanted: list[str], diff: str, of: str) -> dict[str, Any]:
-    """The schedules of these records, as TVM applies them in a process of its own."""
-    shown = []
+    found = {}
     for name in wanted:
         try:
-            state = showing.show([known[name], *known.values()])
+            found[name] = _record(task, name)
+        except Missing as missing:
+            return {"lost": name, "why": str(missing)}
+    opened: dict[str, Any] = {"record": found[record], "other": found.get(diff)}
+    if not task.run.is_meta_schedule:
+        return opened | recorded.opened(task.run.engine, found[record], found.get(diff))
+    return opened | _applied(task, found, wanted, diff, of)
+
+
+def _record(task: Task, name: str) -> TrialRecord:
+    """Raises `Missing`."""
+    if not re.fullmatch(r"[1-9][0-9]{0,9}", name):
+        raise Missing("This isn’t the number of a trial.")
+    return of_trial(task, int(name))
+
+
+def _applied(task: Task, found: dict[str, TrialRecord], wanted: list[str], diff: str, of: str) -> dict[str, Any]:
+    """The schedules of these records, as TVM applies them in a process of its own."""
+    best, shown = list(task.records.all()), []
+    for name in wanted:
+        try:
+            state = showing.show([found[name], *best])
         except Busy as busy:
             state = showing.Failed(str(busy))
         if isinstance(state, showing.Failed):
-            return {"failed": known[name], "error": state.error}
+            return {"failed": found[name], "error": state.error}
         if isinstance(state, showing.Applying):
             return {"step": state.step}
         shown.append(state)

@@ -14,7 +14,7 @@ from dashboard.http.access import find
 from dashboard.http.paging import page
 from dashboard.presentation import charts, downloads
 from dashboard.views.queries import chosen
-from tuning.models import KEEP_BEST, MAX_NUMBER, Record, Run, TrialRow
+from tuning.models import MAX_NUMBER, Run, TrialRow
 from tuning.reads import exploring
 from tuning.reads.exploring import TrialFilter, TrialOrder
 from tuning.validation import Invalid
@@ -81,7 +81,6 @@ def trials_page(request: HttpRequest, pk: int) -> HttpResponse:
             "wanted": _conditions(wanted),
         },
         "file": downloads.stem(run),
-        "kept": KEEP_BEST,
     }
     return render(request, "runs/trials.html", context, status=422 if wrong else 200)
 
@@ -162,7 +161,6 @@ def _detail(request: HttpRequest, run: Run) -> dict[str, Any] | None:
         "trial": trial,
         "slower": trial.latency_s / best - 1 if trial.latency_s and best else None,
         "gflops": trial.task.gflops_at(trial.latency_s) if trial.latency_s else None,
-        "kept": Record.objects.filter(task=trial.task_id, trial=trial.number).exists(),
     }
 
 

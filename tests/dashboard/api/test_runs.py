@@ -7,6 +7,7 @@ import json
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
@@ -15,7 +16,15 @@ from django.db.models import F
 from django.test import Client
 from pydantic import TypeAdapter
 
-from tests.world import make_run, make_user, measured_by, measured_run, record_trials, share_first_project
+from tests.world import (
+    make_run,
+    make_user,
+    measured_by,
+    measured_run,
+    record_trials,
+    share_first_project,
+    write_record_files,
+)
 from tuning.engines.wire.showing import Decision
 from tuning.models import Record, Run, TrialError
 from tuning.reads import network_list, showing
@@ -415,6 +424,22 @@ def test_it_says_why_a_record_cannot_be_shown(client: Client, monkeypatch: pytes
 def test_it_returns_404_for_a_record_of_another_task(client: Client, trial: str) -> None:
     run = measured_run()
     assert client.get(f"/api/v1/runs/{run.pk}/tasks/0/records/{trial}").status_code == 404
+
+
+def test_a_slow_trial_has_its_schedule_unless_the_record_file_is_gone(
+    client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path
+) -> None:
+    settings.VAR = tmp_path
+    run = measured_run([(0, 1e-3)] * 8 + [(0, 2e-3), (0, None)])
+    write_record_files(run)
+    monkeypatch.setattr(showing, "show", lambda _: Shown("code", [DECISION], "def main(): ...", packs=False))
+    slow, failed = (get(client, f"runs/{run.pk}/tasks/0/records/{trial}") for trial in (9, 10))
+    assert (slow["latency_s"], slow["schedule"]["code"]) == (2e-3, "code")
+    assert (failed["latency_s"], failed["gflops"], failed["status"]) == (None, None, "made")
+    run.record_file.unlink()
+    refused = client.get(f"/api/v1/runs/{run.pk}/tasks/0/records/9")
+    assert refused.status_code == 409
+    assert "isn’t here anymore" in refused.json()["error"]["message"]
 
 
 def test_it_returns_the_console_from_an_offset(client: Client) -> None:

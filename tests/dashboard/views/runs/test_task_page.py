@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from html import escape, unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,10 +179,28 @@ class TestAnOpenedRecord:
         assert "every 1s" not in page
 
     @pytest.mark.parametrize(
-        "query", ["record=9", "record=2&diff=9", "record=before", "record=x&diff=before", f"record={'9' * 60}"]
+        ("query", "why"),
+        [
+            ("record=9", "The run has no trial 9."),
+            ("record=2&diff=9", "The run has no trial 9."),
+            ("record=before", "isn’t the number of a trial"),
+            ("record=x&diff=before", "isn’t the number of a trial"),
+            (f"record={'9' * 60}", "isn’t the number of a trial"),
+            (f"record={'9' * 10}", "The run has no trial 9,999,999,999."),
+        ],
     )
-    def test_it_names_a_record_that_is_not_among_the_best(self, viewer: Client, query: str) -> None:
-        assert "isn’t among this task’s best records" in words(opened(viewer, query))
+    def test_it_says_why_there_is_no_record(self, viewer: Client, query: str, why: str) -> None:
+        assert why in words(opened(viewer, query))
+
+    def test_slow_and_failed_trials_have_one(self, viewer: Client, settings: Any, tmp_path: Path) -> None:
+        settings.VAR = tmp_path
+        run = measured_run([(0, 1e-3 + number * 1e-5) for number in range(10)] + [(0, None)])
+        write_record_files(run)
+        assert not run.tasks.get(index=0).records.filter(trial=10).exists()
+        slow = words(opened(viewer, "record=10&diff=11"))
+        assert "Record of trial 10 1.090 ms" in slow
+        assert "with trial 11" in slow
+        assert "Record of trial 11 run failed" in words(opened(viewer, "record=11"))
 
     def test_long_functions_are_not_compared(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(code, "MOST_LINES", 1)

@@ -144,7 +144,7 @@ def test_it_shows_a_trial_in_full(viewer: Client) -> None:
     assertContains(valid, f"/runs/{run.pk}/tasks/0/?record=1#record")
     failed = viewer.get(path, {"trial": 2})
     assertContains(failed, "CUDA error: too many resources")
-    assertContains(failed, "not kept: only")
+    assertContains(failed, f"/runs/{run.pk}/tasks/1/?record=2#record")
     assertNotContains(failed, "GFLOPS")
 
 
