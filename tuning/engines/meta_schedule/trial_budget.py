@@ -1,8 +1,8 @@
 """Divides a run's trials among its tasks: which task is next, and how large its batch may be. No TVM here.
 
 TVM's gradient scheduler first gives each task a whole batch, so a small budget is spent before the last task has had
-its turn, and it never returns to a task whose first batch failed. We keep its formula for measured tasks, and choose
-among unmeasured ones ourselves.
+its turn, and it never returns to a task whose first batch failed. We keep its formula for measured tasks, and give
+unmeasured ones a few trials each: then there is an estimate, and the formula knows where more trials are worth most.
 """
 
 from __future__ import annotations
@@ -122,7 +122,15 @@ class TrialBudget:
         """How many candidates the task's next batch may have. Each unmeasured task keeps its share of what is left."""
         unmeasured = [other for other in self._tunable(left) if self._is_unmeasured(other)]
         share = left // len(unmeasured) if task in unmeasured else left - len(unmeasured)
-        return min(self._options.trials_per_batch, self._left_for(task, left), max(1, share))
+        return min(self._full_batch(task, left), self._left_for(task, left), max(1, share))
+
+    def _full_batch(self, task: int, left: int) -> int:
+        """A task without a latency begins with its part of the first pass. If that failed, its trials double batch by batch."""
+        progress, batch = self.progress[task], self._options.trials_per_batch
+        if progress.measured:
+            return batch
+        total = left + self.in_flight + sum(other.trials for other in self.progress)
+        return min(batch, max(self._options.first_pass(total, len(self.chosen)), self._tried(progress)))
 
     def any_tunable(self, left: int) -> bool:
         """Whether `next_task` would name a task. Unlike that, this takes no turn of round-robin."""

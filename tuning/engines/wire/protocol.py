@@ -19,7 +19,10 @@ from msgspec import Meta
 
 from .tracker import Address
 
-VERSION = 4
+VERSION = 5
+
+FIRST_TRIALS, FIRST_SHARE = 4, 0.15
+"""Trials of each task in the first pass by default, and at most how much of the budget that takes."""
 
 KEEP_BEST = 8
 """Records of each task that the database keeps; the run's whole record log stays in its work directory."""
@@ -267,6 +270,15 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="Ranks candidates before they are measured. Only the replay strategies work without one.",
         ),
     ] = "xgb"
+    first_trials: Annotated[
+        Annotated[int, Meta(ge=1, le=1024)] | None,
+        Meta(
+            title="First trials per task",
+            description="Each task gets so many trials before the task scheduler divides the rest, at most a batch and its share "
+            f"of the budget. If empty, {FIRST_TRIALS}, or fewer so that this takes {FIRST_SHARE * 100:.0f} % of the budget; a single "
+            "task gets a batch.",
+        ),
+    ] = None
     task_scheduler: Annotated[
         Literal["gradient", "round-robin"],
         Meta(
@@ -354,6 +366,12 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=1, le=256)] | None,
         Meta(title="Build workers", description="How many candidates are built at once. If empty, one per core."),
     ] = None
+
+    def first_pass(self, budget: int, tasks: int) -> int:
+        """How many trials each of so many tasks gets first, before the task scheduler divides the rest of the budget."""
+        default = min(FIRST_TRIALS, int(budget * FIRST_SHARE / tasks)) if tasks > 1 else self.trials_per_batch
+        limits = (self.trials_per_batch, budget // tasks, self.max_trials_per_task or budget)
+        return max(1, min(self.first_trials or default, *limits))
 
     def contradictions(self) -> dict[str, str]:
         """Errors by option, for options that are valid by themselves but not together."""

@@ -18,7 +18,7 @@ def searched_for_the_second_task_while_the_first_was_measured(events: list[Event
 
 def test_it_can_search_and_build_while_it_measures(tmp_path: Path) -> None:
     work_dir = tmp_path / "work"
-    slow = options(overlap="on", min_repeat_ms=500, trials_per_batch=3)
+    slow = options(overlap="on", min_repeat_ms=500, trials_per_batch=3, first_trials=3)
     with Engine(start(work_dir, network=MLP, trials_budget=8, options=slow), tmp_path / "console") as engine:
         assert engine.to_the_end() == Finished("budget")
     assert searched_for_the_second_task_while_the_first_was_measured(engine.seen)
@@ -27,7 +27,7 @@ def test_it_can_search_and_build_while_it_measures(tmp_path: Path) -> None:
 
 
 def test_on_a_cpu_it_measures_first_and_then_searches(tmp_path: Path) -> None:
-    given = start(tmp_path / "work", network=MLP, trials_budget=6, options=options(trials_per_batch=3))
+    given = start(tmp_path / "work", network=MLP, trials_budget=6, options=options(trials_per_batch=3, first_trials=3))
     with Engine(given, tmp_path / "console") as engine:
         assert engine.to_the_end() == Finished("budget")
     assert not searched_for_the_second_task_while_the_first_was_measured(engine.seen)
@@ -35,7 +35,7 @@ def test_on_a_cpu_it_measures_first_and_then_searches(tmp_path: Path) -> None:
 
 def test_a_stop_doesnt_wait_for_candidates_in_the_queue(tmp_path: Path) -> None:
     work_dir = tmp_path / "work"
-    slow = options(overlap="on", min_repeat_ms=500, trials_per_batch=16)
+    slow = options(overlap="on", min_repeat_ms=500, trials_per_batch=16, first_trials=16)
     with Engine(start(work_dir, network=MLP, trials_budget=64, options=slow), tmp_path / "console") as engine:
         engine.until(TrialMeasured)
         engine.stop()

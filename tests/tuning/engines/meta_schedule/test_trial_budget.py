@@ -50,14 +50,53 @@ def test_it_measures_every_task_before_the_budget_is_spent(total: int, scheduler
     assert sum(trials(batches).values()) == total
 
 
-def test_it_gives_full_batches_if_the_budget_allows() -> None:
-    assert spend(budget_for(3), 48, improving) == [(0, 16), (1, 16), (2, 16)]
+@pytest.mark.parametrize(("total", "size"), [(18, 1), (100, 1), (320, 2), (400, 3), (480, 4), (10_000, 4)])
+def test_it_begins_with_a_few_trials_of_every_task(total: int, size: int) -> None:
+    """As many as fit in 15 % of the budget, and no more than 4."""
+    assert spend(budget_for(18), total, improving)[:18] == [(task, size) for task in range(18)]
+
+
+def test_then_the_gradient_gives_full_batches() -> None:
+    batches = spend(budget_for(18), 320, improving)[18:]
+    assert {size for _, size in batches[:-1]} == {16}
+    assert batches[0][0] == 17, "its total latency is the largest"
+
+
+def test_a_single_task_begins_with_a_full_batch() -> None:
+    assert spend(budget_for(1), 40, improving) == [(0, 16), (0, 16), (0, 8)]
+
+
+def test_the_first_pass_may_be_larger_up_to_full_batches() -> None:
+    assert spend(budget_for(3, first_trials=16), 48, improving) == [(0, 16), (1, 16), (2, 16)]
+    assert spend(budget_for(2, first_trials=16, trials_per_batch=5), 10, improving) == [(0, 5), (1, 5)]
 
 
 def test_it_divides_a_small_budget_evenly() -> None:
-    first_round = spend(budget_for(18), 48, improving)[:18]
+    first_round = spend(budget_for(18, first_trials=16), 48, improving)[:18]
     assert [task for task, _ in first_round] == list(range(18))
-    assert {size for _, size in first_round} == {2, 3}
+    assert {size for _, size in first_round} == {2}
+
+
+def test_no_task_starves_or_devours_the_budget() -> None:
+    """Latencies of whole networks span three orders of magnitude, and first trials are off by another."""
+    budget = TrialBudget([1] * 18, range(18), Options())
+    counted = trials(spend(budget, 640, lambda task, nth: 1e-6 * 1.5**task * (1 + 9 / nth)))
+    assert min(counted.values()) >= 4
+    assert max(counted.values()) <= 640 / 2
+    assert counted[17] == max(counted.values())
+
+
+def test_tasks_that_fail_get_larger_batches_until_one_is_valid() -> None:
+    budget = budget_for(2)
+    batches = spend(budget, 200, lambda task, nth: None if task == 1 and nth < 40 else 1e-3)
+    assert [size for task, size in batches if task == 1][:5] == [4, 4, 8, 16, 16]
+
+
+def test_a_resumed_run_goes_on_with_the_tasks_that_have_no_latency() -> None:
+    budget = budget_for(3)
+    for task in (0, 0, 0, 1):
+        budget.add_recorded(task, 1e-3 if task == 0 else None)
+    assert spend(budget, 96, improving)[:2] == [(2, 4), (1, 4)]
 
 
 def test_it_returns_to_a_task_whose_first_batch_failed() -> None:
@@ -68,12 +107,14 @@ def test_it_returns_to_a_task_whose_first_batch_failed() -> None:
 
 def test_a_task_that_always_fails_gets_no_more_than_its_share() -> None:
     counted = trials(spend(budget_for(4), 400, lambda task, nth: None if task == 2 else improving(task, nth)))
-    assert counted == {0: 64, 1: 96, 2: 112, 3: 128}
+    assert counted == {0: 68, 1: 100, 2: 100, 3: 132}
 
 
 def test_the_last_trials_go_to_unmeasured_tasks() -> None:
     batches = spend(
-        budget_for(2, trials_per_batch=4), 12, lambda task, nth: None if task == 1 and nth < 6 else improving(task, nth)
+        budget_for(2, trials_per_batch=4, first_trials=4),
+        12,
+        lambda task, nth: None if task == 1 and nth < 6 else improving(task, nth),
     )
     assert batches == [(0, 4), (1, 4), (1, 4)]
 
@@ -128,7 +169,8 @@ def test_it_skips_exhausted_tasks() -> None:
 
 def looked_ahead(scheduler: str) -> list[int]:
     """Which tasks get the next six batches while nothing ends, after each of three has had one."""
-    budget = TrialBudget([1] * 3, range(3), Options(trials_per_batch=4, task_scheduler=scheduler), ahead=True)  # type: ignore[arg-type]
+    options = Options(trials_per_batch=4, first_trials=4, task_scheduler=scheduler)  # type: ignore[arg-type]
+    budget = TrialBudget([1] * 3, range(3), options, ahead=True)
     spend(budget, 12, improving)
     tasks = []
     for _ in range(6):

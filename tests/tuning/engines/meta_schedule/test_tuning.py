@@ -86,7 +86,7 @@ def test_it_spends_exactly_its_budget(changes: dict[str, str], tmp_path: Path) -
     with Engine(given, tmp_path / "console") as engine:
         assert engine.to_the_end() == Finished("budget")
     assert len(engine.trials) == len(latencies(tmp_path / "work")) == 7
-    assert [trial.task for trial in engine.trials] == [0] * 3 + [1] * 4, "each gets its share"
+    assert [trial.task for trial in engine.trials][:2] == [0, 1], "every task is measured first"
 
 
 def test_it_respects_the_limit_per_task(tmp_path: Path) -> None:
