@@ -22,7 +22,7 @@ from dashboard.views import (
 )
 from dashboard.views.admin import audit, people, projects, system
 from dashboard.views.admin import metrics as admin_metrics
-from dashboard.views.runs import compare, listing, notes, page, scripts, tasks, trials
+from dashboard.views.runs import compare, listing, notes, page, scripts, tasks, trials, verdict
 
 from .api import api
 from .hosting import HEALTH
@@ -40,6 +40,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<number:pk>/", page.run_page, name="run_page"),
     path("runs/<number:pk>/figures/", page.run_figures, name="run_figures"),
     path("runs/<number:pk>/trials/", trials.trials_page, name="run_trials"),
+    path("runs/<number:pk>/verdict/", verdict.run_verdict, name="run_verdict"),
     path("runs/<number:pk>/console/", page.run_console, name="run_console"),
     path("runs/<number:pk>/marks/", listing.run_curation, name="run_curation"),
     path("runs/notes/preview/", notes.notes_preview, name="notes_preview"),

@@ -19,6 +19,7 @@ from tuning.models import Run, RunDict, Task, TrialRow
 from tuning.reads import console, exploring, showing
 from tuning.reads.console import ConsoleDict
 from tuning.reads.curves import CurvesDict, curves
+from tuning.reads.gaining import VerdictDict, verdict
 from tuning.reads.records import Missing, NotOfTask, of_trial
 from tuning.reads.run_list import read_rounds
 from tuning.reads.scatter import ScatterDict, scatter
@@ -169,6 +170,12 @@ def get_curves(request: HttpRequest, run_id: int, query: Query[queries.CurveQuer
     """
     run = _run(request, run_id)
     return columns(request, run, f"curves {query.points}", lambda: curves(run, query.points))
+
+
+@router.get("runs/{number:run_id}/verdict", response={200: VerdictDict, **ERRORS})
+def get_verdict(request: HttpRequest, run_id: int) -> VerdictDict:
+    """What is left to gain, task by task and in all: the best known elsewhere of the runs that you see."""
+    return verdict(_run(request, run_id), person(request)).to_dict()
 
 
 @router.get("runs/{number:run_id}/scatter", response={200: ScatterDict, **ERRORS})

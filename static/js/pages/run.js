@@ -9,6 +9,7 @@ import { follow } from "../live/console.js";
 import { role } from "../common/dom.js";
 import { isLive } from "../common/status.js";
 import * as table from "../run/tasks.js";
+import * as verdict from "../run/verdict.js";
 import { remember, viewed } from "../common/address.js";
 import { report } from "../live/notifications.js";
 import * as editing from "../run/editing.js";
@@ -36,6 +37,7 @@ function show() {
   failures.refresh(run.trials_failed);
   machines.show(run.machines);
   refreshParts();
+  verdict.follow(run);
   curves.explain();
   curves.grow(() => live.reload());
 }

@@ -38,6 +38,22 @@ function rowOf(task) {
   return row;
 }
 
+/** Shows what others have reached: `gains` has cells of the table, by task. */
+export function showGains(gains) {
+  for (const gain of gains) {
+    const row = body.querySelector(`tr[data-task="${gain.dataset.task}"]`);
+    if (row) for (const filled of gain.children) fillFrom(cell(row, filled.dataset.cell), filled);
+  }
+  table.toggleAttribute("data-alone", gains.length === 0);
+  sort();
+}
+
+function fillFrom(element, filled) {
+  element.dataset.value = filled.dataset.value;
+  element.title = filled.title;
+  if (element.innerHTML !== filled.innerHTML) element.replaceChildren(...filled.cloneNode(true).childNodes);
+}
+
 function shareOf(task, run) {
   const total = run.estimated_latency_s;
   return total && task.best_latency_s !== null ? (task.best_latency_s * task.weight) / total : null;

@@ -1,19 +1,21 @@
-// Keeps parts of a page up to date: htmx asks for the page and swaps in the parts that the element's hx-select-oob names.
+// Keeps parts of a page up to date: htmx asks for the page and swaps in the parts that the element's hx-select-oob names, or asks for a part of its own.
 import { reload } from "./ended.js";
 import "./htmx.js";
 
 const EVERY_MS = 1000;
 const RETRY_MS = 5000;
 
+/** The page's address as it is when the request is sent. Its fragment would make htmx scroll. */
+const here = () => location.pathname + location.search;
+
 /**
- * Sends the request of an element with hx-get="" and hx-trigger="refresh", at most one in `everyMs` and never two at once.
+ * Sends the request of an element with hx-trigger="refresh", to the page or to `address`, at most one in `everyMs` and never two at once.
  * Requests that are asked for meanwhile, or in a hidden tab, become one that is sent as soon as possible.
  */
 export class Refresher {
-  constructor(element, everyMs = EVERY_MS) {
+  constructor(element, everyMs = EVERY_MS, address = here) {
     Object.assign(this, { element, everyMs, isWanted: false, startedAt: null, timer: null });
-    // The address as it is when the request is sent. Its fragment would make htmx scroll.
-    this.#on("htmx:configRequest", (detail) => { detail.path = location.pathname + location.search; });
+    this.#on("htmx:configRequest", (detail) => { detail.path = address(); });
     this.#on("htmx:afterRequest", (detail) => this.#answered(detail));
     document.addEventListener("visibilitychange", () => this.#send());
   }

@@ -1,0 +1,1 @@
+"""What is left to gain from a run, as pages show it."""

@@ -1,0 +1,19 @@
+// What is left to gain: a panel of its own, which is asked for once the charts are drawn and again while the run goes on.
+import { role } from "../common/dom.js";
+import { Refresher } from "../site/refresh.js";
+import { showGains } from "./tasks.js";
+
+const EVERY_MS = 5000;
+const panel = role("verdict");
+const refresher = new Refresher(panel, EVERY_MS, () => panel.getAttribute("hx-get"));
+let shown = "";
+
+panel.addEventListener("htmx:afterSwap", () => showGains([...role("gains", panel).content.children]));
+
+/** Asks for it if the run has changed since. */
+export function follow(run) {
+  const key = `${run.status} ${run.tasks_total} ${run.trials_done} ${run.trials_budget}`;
+  if (key === shown) return;
+  shown = key;
+  refresher.ask();
+}

@@ -1,0 +1,80 @@
+"""The panel that says what is left to gain from a run."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django.asserts import assertContains, assertNotContains
+
+from tests.world import make_machine, make_user, measured_run
+from tuning.models import Run
+
+pytestmark = pytest.mark.django_db
+OWN = [(0, 4e-3), (1, 3e-3)]
+"""The estimate is 10 ms."""
+
+
+@pytest.fixture
+def viewer(client: Client) -> Client:
+    client.force_login(make_user("viewer"))
+    return client
+
+
+def sentences(viewer: Client, run: Run) -> list[str]:
+    page = viewer.get(f"/runs/{run.pk}/verdict/")
+    found = re.findall(r'data-role="verdict-sentence">(.*?)</p>', page.content.decode())
+    return [sentence.replace("\u00a0", " ") for sentence in found]
+
+
+def another(*latencies: tuple[int, float | None], **values: Any) -> Run:
+    return measured_run(latencies, device="", **values)
+
+
+def test_it_says_nothing_if_nothing_is_known(viewer: Client) -> None:
+    run = measured_run(OWN)
+    page = viewer.get(f"/runs/{run.pk}/verdict/")
+    assertNotContains(page, "<section")
+    assertContains(page, '<template data-role="gains"></template>', html=True)
+
+
+def test_it_tells_what_equalling_others_would_gain(viewer: Client) -> None:
+    run = measured_run(OWN)
+    another((0, 1e-3), (1, 9e-3))
+    assert sentences(viewer, run) == [
+        "Other runs are faster in task 0: equalling them would gain 3.000 ms (30.0 % of the estimate)."
+    ]
+    another((1, 1e-3))
+    (sentence,) = sentences(viewer, run)
+    assert sentence.startswith("Other runs are faster in 2 tasks, most of all in task 1: equalling them would gain")
+    assert sentence.endswith("gain 7.000 ms (70.0 % of the estimate).")
+
+
+def test_it_says_so_if_nobody_is_faster(viewer: Client) -> None:
+    run = measured_run(OWN)
+    another((0, 5e-3))
+    assert sentences(viewer, run) == ["No other run is faster on task 0."]
+    another((1, 5e-3))
+    assert sentences(viewer, run) == ["No other run is faster on any of its tasks."]
+
+
+def test_the_cells_lead_to_the_trial_and_name_another_machine(viewer: Client) -> None:
+    run = measured_run(OWN, name="own")
+    other = another((0, 1e-3), name="theirs")
+    link = f'href="/runs/{other.pk}/tasks/0/?record=1#record"'
+    page = viewer.get(f"/runs/{run.pk}/verdict/")
+    assertContains(page, link)
+    assertContains(page, 'title="Trial 1 of theirs, TVM not recorded"')
+    Run.objects.filter(pk=other.pk).update(machine=make_machine("lab-7"))
+    assertContains(viewer.get(f"/runs/{run.pk}/verdict/"), 'title="Trial 1 of theirs on lab-7, TVM not recorded"')
+
+
+def test_the_api_tells_the_same(viewer: Client) -> None:
+    run = measured_run(OWN)
+    other = another((0, 1e-3))
+    told = viewer.get(f"/api/v1/runs/{run.pk}/verdict").json()
+    assert (told["run"], told["last"]) == (run.pk, 2)
+    assert (told["if_equalled_s"], told["if_equalled"]) == pytest.approx((3e-3, 0.3))
+    assert [task["best_known"] and task["best_known"]["run"] for task in told["tasks"]] == [other.pk, None]

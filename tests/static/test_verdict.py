@@ -1,0 +1,45 @@
+"""What is left to gain, on a run's page in a browser."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.live import LiveSite
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("without_charts")]
+SEED = """
+from tests.world import claimed, make_run, make_tasks, record_trials
+from tuning.models import Run
+for latencies in ([(0, 1e-3), (1, 9e-3)], [(0, 4e-3), (1, 3e-3)]):
+    run = claimed(make_run(device=""))
+    make_tasks(run)
+    record_trials(run, latencies)
+    run.move("running", to="finished")
+    Run.objects.filter(pk=run.pk).update(target_fingerprint="of the verdict")
+    print(run.pk)
+"""
+"""The first run is faster in task 0, the second in task 1. No other run on the site has their target."""
+
+
+def cells(page: Page, name: str) -> list[str]:
+    return [
+        text.replace("\u00a0", " ")
+        for text in page.locator(f"[data-role=tasks-table] tbody [data-cell={name}]").all_inner_texts()
+    ]
+
+
+def test_the_page_shows_what_is_left_to_gain(live_site: LiveSite, signed_in: Page) -> None:
+    theirs, own = live_site.manage("shell", "--no-imports", "-c", SEED).split()
+    signed_in.goto(f"{live_site.url}/runs/{own}/")
+    expect(signed_in.locator("[data-role=verdict-sentence]").first).to_contain_text("Other runs are faster in task 0")
+    assert cells(signed_in, "known") == ["1.000 ms", "9.000 ms"]
+    assert cells(signed_in, "gain") == ["30.0 %", "none"]
+    link = signed_in.locator("tr[data-task='0'] [data-cell=known] a")
+    assert link.get_attribute("href") == f"/runs/{theirs}/tasks/0/?record=1#record"
+    signed_in.get_by_role("button", name="Gain if equalled").click()
+    assert cells(signed_in, "gain") == ["30.0 %", "none"]
+    signed_in.get_by_role("button", name="Gain if equalled").click()
+    assert cells(signed_in, "gain") == ["none", "30.0 %"]
+    link.click()
+    signed_in.wait_for_url(f"**/runs/{theirs}/tasks/0/**")
