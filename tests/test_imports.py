@@ -128,10 +128,12 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.engines.forking",
         "tuning.engines.measuring",
         "tuning.engines.networks",
+        "tuning.engines.meta_schedule.trust",
         "tuning.engines.targets",
         "tuning.engines.wire",
         "tuning.logs",
     },
+    "tuning.engines.meta_schedule.trust": {"tuning.engines.measuring", "tuning.engines.wire"},
     # The web.
     "dashboard.bootstrap": set(),
     "dashboard.healthy": set(),

@@ -118,6 +118,13 @@ def last_records(work_dir: Path, count: int) -> list[str]:
     return [_self_contained(line, workloads) for line in lines[len(lines) - count :]]
 
 
+def record_of(work_dir: Path, trial: int) -> str | None:
+    """The record of a trial, in the same form; None if it was lost."""
+    with (work_dir / RECORDS).open() as file:
+        line = next(islice(file, trial - 1, None), "").strip()
+    return None if line in ("", LOST) else _self_contained(line, _lines(work_dir / WORKLOADS))
+
+
 def entries(workloads: bytes, records: BinaryIO, count: int) -> Iterator[tuple[bytes, bytes] | None]:
     """Yield workload and record, each as JSON, for up to `count` lines of the record file; None for a lost record.
 

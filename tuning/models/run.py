@@ -42,7 +42,7 @@ from .imported import Import
 from .lifecycle import LEASE, Leased, LeasedQuerySet, deciding, drawn_lease, not_within
 from .network import Network, fingerprint
 from .project import Project, seen_by
-from .sentences import EARLY, disturbance, words
+from .sentences import EARLY, disturbance, drifted, words
 from .shapes import Alert, RunDict, RunFacts, WrittenDict, iso, username
 
 KEPT = Q(deleted_at__isnull=True)
@@ -638,6 +638,8 @@ class Run(Leased):
         found = [alert for alert in told if alert]
         if self.is_live and self.disturbed:
             found.insert(0, {"kind": "disturbed", "task": None, "message": disturbance(self.disturbed)})
+        if self.drift is not None:
+            found.insert(0, {"kind": "drift", "task": None, "message": drifted(self.drift, live=self.is_live)})
         return found
 
     @property

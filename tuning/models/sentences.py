@@ -53,6 +53,16 @@ def disturbance(machines: Sequence[str]) -> str:
     )
 
 
+def drifted(change: float, *, live: bool) -> str:
+    """An alert that the run's reference takes longer or shorter than it did at first."""
+    how = f"{wording.percent(abs(change))} {'slower' if change > 0 else 'faster'}"
+    when = "has become {} since the run began" if live else "became {} while the run was tuned"
+    return (
+        f"The machine {when.format(how)}: that is how much the latest measurements of one and the same record differ from the first. "
+        f"Trials of the run’s beginning and of its end don’t compare."
+    )
+
+
 def _phase(run: RunFacts) -> str:
     origin = run["origin"]
     if run["status"] == "queued":

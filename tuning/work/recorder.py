@@ -19,6 +19,7 @@ from tuning.engines.wire.protocol import (
     Hello,
     Phase,
     Plateaued,
+    ReferenceMeasured,
     TasksExtracted,
     TrialMeasured,
     WarmStarted,
@@ -27,6 +28,7 @@ from tuning.models import (
     KEEP_BEST,
     Machine,
     Record,
+    ReferenceMeasurement,
     Run,
     RunDelta,
     Tally,
@@ -41,6 +43,7 @@ from tuning.models import (
     trial_columns,
 )
 from tuning.models.fleet import is_shared
+from tuning.noise import drift, noise
 
 from .copies import RecordCopy
 from .estimating import grown
@@ -58,6 +61,9 @@ RUN_FIELDS = (
     "warm_start",
     "estimated_latency_s",
     "estimates",
+    "noise",
+    "drift",
+    "reference_trial",
     "elapsed_s",
     "phase",
     "phase_task",
@@ -124,6 +130,8 @@ class Recorder:
         self.kept: dict[int, list[Record]] = {index: [] for index in self.tasks}
         for record in Record.objects.filter(task__run=self._pk).select_related("task"):
             self.kept[record.task.index].append(record)
+        self.reference = list(self.run.reference_measurements.values_list("latency_s", flat=True))
+        """Latencies of the run's reference, oldest first."""
         self.machine_of = self.run.measurers().names()
         """Names of the machines that measured trials of the run, by key."""
         self.key_of: dict[str, int | None] = {name: key for key, name in self.machine_of.items()}
@@ -154,6 +162,7 @@ class _Batch:
         self.added: list[Record] = []
         self.estimates: list[tuple[int, float]] = []
         """Trials that changed the estimate, each with the new estimate."""
+        self.references: list[ReferenceMeasurement] = []
 
     def write(self, events: Sequence[Event | TasksTold]) -> RunDelta:
         for event in events:
@@ -179,8 +188,14 @@ class _Batch:
             self._take_tasks(event)
         elif isinstance(event, TasksTold):
             self._take_told(event)
-        elif isinstance(event, Phase):
+        else:
+            self._take_other(event)
+
+    def _take_other(self, event: Event) -> None:
+        if isinstance(event, Phase):
             self.run.phase, self.run.phase_task = event.name, event.task
+        elif isinstance(event, ReferenceMeasured):
+            self._take_reference(event)
         elif isinstance(event, Plateaued):
             self._task(event.task).plateaued = True
         elif isinstance(event, WarmStarted):
@@ -241,6 +256,16 @@ class _Batch:
             self._count_failure(task, trial.number, event)
         elif event.record is not None and not event.short:
             self._keep(task, trial.number, event.latency_s, event.record)
+
+    def _take_reference(self, event: ReferenceMeasured) -> None:
+        run, known = self.run, self.recorder.reference
+        if run.reference_trial not in (None, event.trial) or not 0 < event.trial <= run.trials_done:
+            raise EngineMisbehaved(f"the engine measured trial {event.trial} as its reference")
+        known.append(event.latency_s)
+        run.reference_trial, run.noise, run.drift = event.trial, noise(known), drift(known)
+        self.references.append(
+            ReferenceMeasurement(run=run, after=run.trials_done, at_s=event.at_s, latency_s=event.latency_s)
+        )
 
     def _row(self, event: TrialMeasured, task: Task) -> TrialRow:
         """Of a trial that was just counted; if it improves on the task's best, it is that now."""
@@ -319,6 +344,7 @@ class _Batch:
             self.trials[place] = self.trials[place]._replace(error_id=error.pk)
         Trial.objects.insert(self.trials)
         self._count()
+        ReferenceMeasurement.objects.bulk_create(self.references)
         gone = set(map(id, self.dropped))
         Record.objects.bulk_create(record for record in self.added if id(record) not in gone)
         if stored := [record.pk for record in self.dropped if record.pk]:

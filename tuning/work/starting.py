@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from tuning.engines.wire.engines import ENGINES
 from tuning.engines.wire.legacy import RELAY, LegacyOptions, LegacyStart, relay_spec
-from tuning.engines.wire.protocol import Options, Start
+from tuning.engines.wire.protocol import Options, Reference, Start
 from tuning.host import devices, interpreters
 from tuning.models import Run
 
@@ -20,7 +20,10 @@ def starting(run: Run, elapsed_s: float) -> tuple[AnyStart, Path, Path | None]:
     """The arguments of `EngineProcess` after the engine's name. Raises `interpreters.NoInterpreter` and `devices.NotAllowed`."""
     if not ENGINES[run.engine].legacy:
         options = cast("Options", _options(run))
-        start = Start(**_common(run, elapsed_s), options=options, pool=asked_of_engine(run))
+        pool = asked_of_engine(run)
+        measures = pool is None and not devices.is_remote(run.device)
+        reference = Reference(run.reference_trial) if measures else None
+        start = Start(**_common(run, elapsed_s), options=options, pool=pool, reference=reference)
         return start, run.console_log, None
     interpreter = interpreters.path_of(run.interpreter)
     network = run.tuned_network.spec()

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from tests.world import make_compilation, make_run, measured_run
 from tuning.actions import curation, purging, sweeping
-from tuning.models import Compilation, Record, Run, Tag, Task, Trial, TrialError
+from tuning.models import Compilation, Record, ReferenceMeasurement, Run, Tag, Task, Trial, TrialError
 from tuning.validation import Conflict
 
 pytestmark = pytest.mark.django_db
@@ -47,9 +47,10 @@ def test_it_removes_everything_that_belongs_to_the_run_and_nothing_else(settings
     kept, gone = ended(), deleted(2.1)
     gone.tags.create(name="old")
     make_compilation(gone)
+    ReferenceMeasurement.objects.create(run=gone, after=1, at_s=20.0, latency_s=1e-3)
     sweeping.sweep()
     assert list(Run.everything.all()) == [kept]
-    assert {model.objects.count() for model in (Tag, Compilation)} == {0}
+    assert {model.objects.count() for model in (Tag, Compilation, ReferenceMeasurement)} == {0}
     assert (Trial.objects.count(), Task.objects.count(), TrialError.objects.count()) == (4, 2, 1)
     assert Record.objects.count() == 3
     assert not gone.work_dir.exists()

@@ -21,8 +21,9 @@ from tests.world import (
     task_infos,
     trial,
 )
-from tuning.engines.wire.protocol import Event, Phase, TasksExtracted
+from tuning.engines.wire.protocol import Event, Phase, ReferenceMeasured, TasksExtracted
 from tuning.models import KEEP_BEST, Machine, Record, Run, Trial, TrialError, level_of_detail
+from tuning.noise import noise
 from tuning.work.recorder import EngineMisbehaved, LeaseLost, Recorder, error_digest
 
 pytestmark = pytest.mark.django_db
@@ -275,3 +276,37 @@ def test_an_error_digest_ignores_what_differs_from_trial_to_trial() -> None:
     assert one == error_digest("run", "Segfault in /tmp/xyz/lib.so at 0x1234 (pid 7)")
     assert one != error_digest("build", "Segfault in /tmp/abc/lib.so at 0x7fff12 (pid 123)")
     assert one != error_digest("run", "Out of memory (pid 123)")
+
+
+def test_the_reference_tells_noise_and_drift_and_is_no_trial() -> None:
+    run = measured_run([(0, 1e-3), (1, 2e-3)])
+    steady = [1.0, 1.01, 0.99, 1.01, 0.99]
+    recorder = Recorder(run)
+    delta = recorder.record([ReferenceMeasured(2, 2e-3 * each, 20.0 + each) for each in steady[:4]])
+    assert (delta["after"], delta["last"], delta["run"]["noise"]) == (2, 2, None)
+    recorder.record([trial(0, 1e-3, at_s=25.0), ReferenceMeasured(2, 2e-3 * steady[4], 26.0)])
+    run.refresh_from_db()
+    assert (run.trials_done, run.reference_trial, run.drift) == (3, 2, None)
+    assert run.noise == pytest.approx(noise(steady))
+    rows = run.reference_measurements.values_list("after", "at_s", "latency_s")
+    assert [*rows][3:] == [(2, 21.01, 2.02e-3), (3, 26.0, 1.98e-3)]
+
+    # Another supervisor goes on where this one was.
+    Recorder(run).record([ReferenceMeasured(2, 2e-3 * 1.18 * each, 30.0) for each in steady])
+    run.refresh_from_db()
+    assert run.drift == pytest.approx(0.18)
+    alert = run.alerts([])[0]
+    assert (alert["kind"], alert["task"]) == ("drift", None)
+    assert alert["message"].startswith("The machine has become 18.0\u00a0% slower since the run began")
+    run.move("running", to="finished")
+    assert "became 18.0\u00a0% slower while the run was tuned" in run.alerts([])[0]["message"]
+
+
+@pytest.mark.parametrize("number", [0, 2, 3])
+def test_a_run_has_one_reference_which_is_a_trial_of_it(number: int) -> None:
+    run = measured_run([(0, 1e-3), (1, 2e-3)])
+    recorder = Recorder(run)
+    recorder.record([ReferenceMeasured(1, 1e-3, 20.0)])
+    with pytest.raises(EngineMisbehaved, match=f"trial {number} as its reference"):
+        recorder.record([ReferenceMeasured(number, 1e-3, 40.0)])
+    assert run.reference_measurements.count() == 1

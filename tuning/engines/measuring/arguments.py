@@ -14,6 +14,12 @@ RANDOM_FILL = "tvm.contrib.random.random_fill_for_measure"
 _MAYBE_INDEX = re.compile(r"u?int(32|64)$|bool$")
 
 
+def plain(args_info: Any) -> list[tuple[str, str, list[int]]]:
+    """TVM's arguments' kinds, data types and shapes as plain values."""
+    infos = (info.as_json() for info in args_info)
+    return [(str(kind), str(dtype), [int(extent) for extent in shape]) for kind, dtype, shape in infos]
+
+
 def allocated(random_fill: Callable[[Any], None], device: Any, args_info: list[Any]) -> Any:
     """A tensor per argument, as TVM's evaluators take them: zeros if it may hold indices, else random numbers.
 

@@ -20,12 +20,16 @@ from tuning.engines.measuring.sessions import artifact_suffix
 from tuning.engines.targets.here import local_artifact_suffix, measures_on_cpu, threads_to_measure
 from tuning.engines.targets.resolving import cores
 from tuning.engines.wire.protocol import Options, Remote
+from tuning.engines.wire.protocol import Reference as Asked
+from tuning.logs.meta_schedule import record_of
 
 from . import pooled, strategies
 from .measurement import Background, TrialBuilder, TrialRunner
 from .scheduler import NO_LIMIT, Scheduler, print_numbers_of_the_run
 from .search import Search, Strategy
 from .trials import ARTIFACTS, Trials
+from .trust.rebuilding import rebuild
+from .trust.reference import Reference
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class TuningConfig:
     remote: Remote | None = None
     out: pooled.CandidatesOut | None = None
     """Where candidates go in a run with a pool of machines."""
+    reference: Asked | None = None
+    """Which record is measured again every so often; None for none."""
 
 
 def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
@@ -58,7 +64,9 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
     if config.out:
         pooled.tune(contexts, cost_model, search, config.out, options.trials_per_batch)
         return
+    builder = _builder(config)
     runner, background = _runner(config, search.trials)
+    reference = _reference(config, search.trials, builder, runner)
     print_numbers_of_the_run(chosen)
     ms.tune.tune_tasks(
         tasks=list(contexts.values()),
@@ -67,8 +75,8 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
         max_trials_global=NO_LIMIT,
         max_trials_per_task=NO_LIMIT,
         num_trials_per_iter=options.trials_per_batch,
-        builder=TrialBuilder(search, _builder(config)),
-        runner=TrialRunner(search, runner, background),
+        builder=TrialBuilder(search, builder),
+        runner=TrialRunner(search, runner, background, reference),
         database=search.prior.database,
         cost_model=cost_model,
         # No AddToDatabase: each trial is committed when it ends. No RemoveBuildArtifact: the runner removes artifacts.
@@ -115,3 +123,16 @@ def _runner(config: TuningConfig, trials: Trials) -> tuple[Runner, Background | 
     )
     overlap = options.overlap == "on" or (options.overlap == "auto" and not is_cpu)
     return local, Background(threads=1) if overlap else None
+
+
+def _reference(config: TuningConfig, trials: Trials, builder: LocalBuilder, runner: Runner) -> Reference | None:
+    """The run's reference, built anew if an earlier process has chosen it."""
+    if config.reference is None:
+        return None
+    reference = Reference(runner, config.reference, trials.report_reference)
+    if trial := config.reference.trial:
+        text = record_of(config.work_dir, trial)
+        reference.use(
+            trial, next((built for _, built in rebuild([text] if text else [], builder, config.target)), None)
+        )
+    return reference

@@ -17,11 +17,14 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 
+from tuning.engines.measuring.arguments import plain
 from tuning.engines.measuring.local import LocalBuilder
 from tuning.engines.measuring.outcomes import Failure, Runner, Timing
 from tuning.engines.wire.errors import RunRefused
 
 from .search import Batch, Search
+from .trust.built import Built
+from .trust.reference import Reference
 
 
 @derived_object
@@ -85,8 +88,11 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
     Measures on the search's own thread, one candidate after another, unless `background` threads are given.
     """
 
-    def __init__(self, search: Search, runner: Runner, background: Background | None) -> None:
+    def __init__(
+        self, search: Search, runner: Runner, background: Background | None, reference: Reference | None
+    ) -> None:
         super().__init__()
+        self._reference = reference
         self._search = search
         self._runner = runner
         self._wait = background is not None and background.wait
@@ -99,18 +105,28 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
             self._search.trials.report_phase("measuring", batch.task)
         inputs = zip(batch.built, runner_inputs, strict=True)
         if self._threads is None:
-            return [_finished(self._measure_now(batch, index, *_arguments(one))) for index, one in inputs]
+            self._measure_reference()
+            return [_finished(self._measure_now(batch, index, _built(one))) for index, one in inputs]
+        self._threads.submit(self._measure_reference)
         outcomes = [
-            self._threads.submit(self._measure_in_background, batch, index, *_arguments(one)) for index, one in inputs
+            self._threads.submit(self._measure_in_background, batch, index, _built(one)) for index, one in inputs
         ]
         if self._wait:
             futures.wait(outcomes)
         return [BackgroundResult(outcome) for outcome in outcomes]
 
-    def _measure(self, batch: Batch, index: int, path: Path, device: str, args: list[Any]) -> Timing | Failure:
+    def _measure_reference(self) -> None:
+        """Between batches, on the thread that measures."""
+        if self._reference:
+            self._reference.measure_if_due()
+
+    def _measure(self, batch: Batch, index: int, built: Built) -> Timing | Failure:
         search = self._search
-        outcome = self._runner.run(path, device, args, search.trials.race_limit_s(batch.task))
-        search.trials.end_trial(batch.task, batch.candidates[index], outcome, search.target)
+        spared = self._reference.spare(built) if self._reference else None
+        outcome = self._runner.run(built.path, built.device, built.args, search.trials.race_limit_s(batch.task))
+        trial = search.trials.end_trial(batch.task, batch.candidates[index], outcome, search.target)
+        if self._reference:
+            self._reference.consider(trial, spared, outcome)
         return outcome
 
     def _measure_now(self, *measurement: Any) -> Timing | Failure:
@@ -129,15 +145,8 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
             self._search.trials.fail(f"{type(error).__name__}: {error}")
 
 
-def _arguments(runner_input: Any) -> tuple[Path, str, list[tuple[str, str, list[int]]]]:
-    """Artifact, device type and arguments, as workers take them."""
-    return Path(runner_input.artifact_path), str(runner_input.device_type), plain(runner_input.args_info)
-
-
-def plain(args_info: Any) -> list[tuple[str, str, list[int]]]:
-    """TVM's arguments' kinds, data types and shapes as plain values."""
-    infos = (info.as_json() for info in args_info)
-    return [(str(kind), str(dtype), [int(extent) for extent in shape]) for kind, dtype, shape in infos]
+def _built(runner_input: Any) -> Built:
+    return Built(Path(runner_input.artifact_path), str(runner_input.device_type), plain(runner_input.args_info))
 
 
 def _finished(outcome: Timing | Failure) -> Any:

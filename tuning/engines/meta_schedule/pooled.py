@@ -26,10 +26,10 @@ import zstandard
 from tvm.s_tir import meta_schedule as ms
 
 from tuning.engines.events import EventWriter
+from tuning.engines.measuring.arguments import plain
 from tuning.engines.measuring.outcomes import Failure, Timing
 from tuning.engines.wire.protocol import Candidate, Measured, Pool, Slots
 
-from .measurement import plain
 from .scheduler import NO_LIMIT
 from .search import Search
 from .trials import Trials

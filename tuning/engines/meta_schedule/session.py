@@ -66,7 +66,11 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
             events.send(prior.warm_started)
         search = Search(trials, {info.name: info.index for info in infos}, target, prior)
         out = CandidatesOut(start.pool, trials, target, events, controls.from_pool) if start.pool else None
-        tune(extracted, search, TuningConfig(start.options, work_dir, target, context, start.remote, out))
+        tune(
+            extracted,
+            search,
+            TuningConfig(start.options, work_dir, target, context, start.remote, out, start.reference),
+        )
     trials.finish(trials.finish_reason())
 
 

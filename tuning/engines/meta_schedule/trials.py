@@ -26,6 +26,7 @@ from tuning.engines.wire.protocol import (
     Phase,
     PhaseName,
     Plateaued,
+    ReferenceMeasured,
     Start,
     TaskInfo,
     TrialMeasured,
@@ -175,8 +176,8 @@ class Trials:
 
     def end_trial(
         self, task: int, candidate: Any, outcome: Timing | Failure, target: Any, machine: str | None = None
-    ) -> None:
-        """Commit the trial to the record file, then report it. If the disk is full, the run ends before that.
+    ) -> int:
+        """Commit the trial to the record file, then report it, and return its number. If the disk is full, the run ends before that.
 
         `machine` is the one of the run's pool that measured it.
         """
@@ -211,6 +212,12 @@ class Trials:
             )
             if plateaued:
                 self._events.send(Plateaued(task))
+            return self.done
+
+    def report_reference(self, trial: int, latency_s: float) -> None:
+        """Report that this trial's record was measured again."""
+        logger.info("[Reference: trial #%d] Time: %.4f us.", trial, latency_s * 1e6)
+        self._events.send(ReferenceMeasured(trial, latency_s, self._elapsed_s()))
 
     def _among_best(self, task: int, latency: float) -> bool:
         best = self._best[task]

@@ -134,6 +134,16 @@ class TrialMeasured(msgspec.Struct, tag="trial", frozen=True):
     """Which machine of the run's pool measured it; None without a pool, and for a recovered trial."""
 
 
+class ReferenceMeasured(msgspec.Struct, tag="reference", frozen=True):
+    """The run's reference was measured again, as `Start.reference` asks. It isn't a trial, and isn't in the record file."""
+
+    trial: int
+    """Whose record it is."""
+    latency_s: float
+    at_s: float
+    """As in `TrialMeasured`."""
+
+
 class Candidate(msgspec.Struct, tag="candidate", frozen=True):
     """A candidate for a machine of the run's pool to build and measure. Sent only if `Start.pool` is given."""
 
@@ -175,7 +185,9 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
     field: str | None = None
 
 
-Event = Union[Hello, Phase, TasksExtracted, WarmStarted, Candidate, TrialMeasured, Plateaued, Finished, Failed]
+Event = Union[
+    Hello, Phase, TasksExtracted, WarmStarted, Candidate, TrialMeasured, ReferenceMeasured, Plateaued, Finished, Failed
+]
 
 
 class ModelFile(msgspec.Struct, frozen=True):
@@ -393,6 +405,16 @@ class Pool(msgspec.Struct, frozen=True):
     """Whether they are fake devices. Only a run that says so accepts their answers, and it accepts no others."""
 
 
+class Reference(msgspec.Struct, frozen=True):
+    """That one record of the run is measured again every so often, between batches, and reported as `ReferenceMeasured`."""
+
+    trial: int | None = None
+    """Whose record an earlier process has measured; None: that of the first good trial."""
+    every_s: Annotated[float, Meta(ge=0)] = 20.0
+    most_share: Annotated[float, Meta(gt=0, le=1)] = 0.02
+    """Of the time: if measuring it takes longer, it is measured more rarely."""
+
+
 class Start(msgspec.Struct, tag="start", frozen=True):
     """The first control: what to tune, and how much of it is done."""
 
@@ -419,6 +441,8 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     """An empty folder for temporary files, which the supervisor removes. Its path is short: there are Unix sockets in it."""
     pool: Pool | None = None
     """Where to measure, in place of this process; None means here, or on the `remote` devices."""
+    reference: Reference | None = None
+    """None: no record is measured again. Only what measures on this machine itself can do it."""
 
 
 class Stop(msgspec.Struct, tag="stop", frozen=True):

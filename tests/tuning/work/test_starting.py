@@ -1,0 +1,33 @@
+"""What an engine is asked for, by where it measures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.world import make_machine, make_run
+from tuning.engines.wire.protocol import Reference, Start
+from tuning.engines.wire.tracker import Address
+from tuning.work.starting import starting
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(
+    ("values", "reference"),
+    [
+        ({}, Reference()),
+        ({"reference_trial": 7}, Reference(trial=7)),
+        ({"machines_wanted": 3}, None),
+        ({"device": "rpc:lab/pi"}, None),
+    ],
+    ids=["new", "resumed", "pool", "remote"],
+)
+def test_only_one_that_measures_on_its_own_machine_has_a_reference(
+    settings: Any, values: dict[str, Any], reference: Reference | None
+) -> None:
+    settings.TRACKERS = {"lab": Address("127.0.0.1", 9)}
+    start, *_ = starting(make_run(machine=make_machine(), **values), 0.0)
+    assert isinstance(start, Start)
+    assert start.reference == reference

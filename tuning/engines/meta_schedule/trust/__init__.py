@@ -1,0 +1,1 @@
+"""What tells how far the run's latencies can be trusted: records that are measured again."""

@@ -1,0 +1,86 @@
+"""The run's reference: one record that is measured again every so often, which tells how noisy measurements are. No TVM here."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import fmean
+
+from tuning.engines.measuring.outcomes import Failure, Runner, Timing
+from tuning.engines.wire.protocol import Reference as Asked
+
+from .built import Built
+
+logger = logging.getLogger("tuneboard")
+LEAST_S, MOST_S = 1e-6, 1.0
+"""Latencies that are worth measuring again: of shorter ones, calls and timers are most; longer ones would take too much of the time."""
+
+
+class Reference:
+    """The first good trial's record, built, and when it is measured next. Its methods are for the one thread that measures."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        asked: Asked,
+        report: Callable[[int, float], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`report` is given the trial and each latency in seconds."""
+        self._runner = runner
+        self._asked = asked
+        self._report = report
+        self._clock = clock
+        self._chosen: tuple[int, Built] | None = None
+        self._due = 0.0
+        self._sought = True
+
+    def use(self, trial: int, built: Built | None) -> None:
+        """Go on with the reference of an earlier process of the run; None if it couldn't be built again. Then there is none anymore."""
+        self._sought = False
+        if built:
+            self._choose(trial, built)
+
+    def spare(self, built: Built) -> Built | None:
+        """Copy what is about to be measured, and so deleted, in case it becomes the reference; None if that is chosen."""
+        if not self._sought:
+            return None
+        copy = built.path.with_name(f"reference{built.path.suffix}")
+        shutil.copyfile(built.path, copy)
+        return replace(built, path=copy)
+
+    def consider(self, trial: int, spared: Built | None, outcome: Timing | Failure) -> None:
+        """Choose this trial if it is the first good one."""
+        if spared is None:
+            return
+        good = isinstance(outcome, Timing) and not outcome.short and LEAST_S <= fmean(outcome.run_secs) <= MOST_S
+        if good:
+            self._sought = False
+            logger.info("The record of trial #%d is measured again from time to time, to tell noise and drift.", trial)
+            self._choose(trial, spared)
+        else:
+            spared.path.unlink()
+
+    def measure_if_due(self) -> None:
+        """Measure it if that was long enough ago, and report its latency."""
+        began = self._clock()
+        if self._chosen is None or began < self._due:
+            return
+        trial, built = self._chosen
+        copy = built.path.with_name(f"reference-measured{built.path.suffix}")
+        shutil.copyfile(built.path, copy)
+        outcome = self._runner.run(copy, built.device, built.args, None)
+        ended = self._clock()
+        self._due = ended + max(self._asked.every_s, (ended - began) / self._asked.most_share)
+        if isinstance(outcome, Timing):
+            self._report(trial, fmean(outcome.run_secs))
+        else:
+            logger.warning("The reference can't be measured anymore: %s", outcome.text)
+            self._chosen = None
+
+    def _choose(self, trial: int, built: Built) -> None:
+        self._chosen = trial, built
+        self._due = self._clock() + self._asked.every_s
