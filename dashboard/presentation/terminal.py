@@ -173,7 +173,7 @@ def _detail(run: Run) -> str:
 def _estimate(run: RunDict) -> str:
     coverage = run["words"]["coverage"]
     if run["estimated_latency_s"] is None:
-        return f"not known, {coverage}"
+        return run["words"]["unknown"] or f"unknown: {coverage}"
     return f"{units.latency(run['estimated_latency_s'])} ({coverage})"
 
 

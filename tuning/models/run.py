@@ -42,7 +42,7 @@ from .imported import Import
 from .lifecycle import LEASE, Leased, LeasedQuerySet, deciding, drawn_lease, not_within
 from .network import Network, fingerprint
 from .project import Project, seen_by
-from .sentences import EARLY, disturbance, drifted, words
+from .sentences import EARLY, disturbance, drifted, unknown, words
 from .shapes import Alert, RunDict, RunFacts, WrittenDict, iso, username
 
 KEPT = Q(deleted_at__isnull=True)
@@ -646,6 +646,12 @@ class Run(Leased):
     def early(self) -> str:
         """Why it ended before its budget was spent, in a few words; empty if it didn't."""
         return EARLY.get(self.finish_reason or "", "") if self.status == self.Status.FINISHED else ""
+
+    @property
+    def unknown(self) -> str:
+        """What stands in place of its estimate while tasks lack a latency; empty otherwise."""
+        goes_on = self.status not in self.ENDED
+        return unknown(self.tasks_measured, self.tasks_chosen, self.tasks_total, goes_on=goes_on)
 
     def to_dict(self, *, tasks: Iterable[TunedTask], places: Mapping[int, Place] | None = None) -> RunDict:
         """The run without its tasks, which are needed for the alerts. `places`, if given, saves a query for its place."""

@@ -29,6 +29,7 @@ STOPPING = {
 }
 MOST_NAMED = 6
 """Most machines that an alert names."""
+GOES_ON = ("queued", "running", "stopping")
 READING = {"imported": "reading its log", "watched": "reading its file"}
 
 
@@ -37,6 +38,9 @@ def words(run: RunFacts) -> RunWords:
     return {
         "phase": _phase(run),
         "coverage": _coverage(run),
+        "unknown": unknown(
+            run["tasks_measured"], run["tasks_chosen"], run["tasks_total"], goes_on=run["status"] in GOES_ON
+        ),
         "warm_start": _warm_start(run),
         "noisy": _noisy(run),
         "remaining": _remaining(run),
@@ -81,7 +85,7 @@ def _phase(run: RunFacts) -> str:
 
 def _remaining(run: RunFacts) -> str:
     """Why it isn't said how long the run will go on; empty if it is."""
-    if run["status"] not in ("queued", "running", "stopping"):
+    if run["status"] not in GOES_ON:
         return "the run has ended"
     if run["status"] == "stopping":
         return "it is being stopped"
@@ -113,11 +117,23 @@ def _coverage(run: RunFacts) -> str:
     measured, chosen, total = run["tasks_measured"], run["tasks_chosen"], run["tasks_total"]
     if not total:
         return "tasks not extracted yet" if run["origin"] == "launched" else "no tasks yet"
-    if chosen == total:
-        unknown = measured == total and run["estimated_latency_s"] is None
-        return f"{measured:,} of {total:,} tasks measured" + ("; their weights aren't recorded" if unknown else "")
-    rest = "" if measured == chosen else f", {measured:,} measured"
-    return f"covers the chosen {chosen:,} of {total:,} tasks{rest}"
+    lacking = _lacking(measured, chosen, goes_on=run["status"] in GOES_ON)
+    if chosen < total:
+        return f"covers the chosen {chosen:,} of {total:,} tasks" + (f": {lacking}" if lacking else "")
+    unweighted = "" if run["estimated_latency_s"] is not None else "; their weights aren't recorded"
+    return lacking or f"{measured:,} of {total:,} tasks measured{unweighted}"
+
+
+def unknown(measured: int, chosen: int, total: int, *, goes_on: bool) -> str:
+    """What stands in place of the estimate while tasks lack a latency; empty if none does, or if tasks aren't known."""
+    lacking = _lacking(measured, chosen, goes_on=goes_on)
+    return f"unknown: {lacking}" if total and lacking else ""
+
+
+def _lacking(measured: int, chosen: int, *, goes_on: bool) -> str:
+    if measured >= chosen:
+        return ""
+    return f"{chosen - measured:,} of {chosen:,} tasks not measured{' yet' if goes_on else ''}"
 
 
 def _noisy(run: RunFacts) -> str:

@@ -158,12 +158,13 @@ class RunFacts(TypedDict):
 class RunWords(TypedDict):
     """What pages say about a run, as plain text; empty where there is nothing to say.
 
-    What it is doing or why it ended, which tasks its estimate covers, which records it began with, how many trials are noisy, and why it
-    isn't known how long it will go on.
+    What it is doing or why it ended, which tasks its estimate covers, what stands in place of the estimate while it is unknown, which
+    records it began with, how many trials are noisy, and why it isn't known how long it will go on.
     """
 
     phase: str
     coverage: str
+    unknown: str
     warm_start: str
     noisy: str
     remaining: str

@@ -219,7 +219,8 @@ export class Chart {
   #layout() {
     const { layout } = this.figure;
     const wide = this.element.clientWidth >= 620;
-    const type = this.scale ?? layout.yaxis.type;
+    // Logarithms can't be stacked.
+    const type = (layout.meta.stacked ? null : this.scale) ?? layout.yaxis.type;
     if (this.key) this.key.hidden = wide;
     const folded = this.key && !wide && this.key.getAttribute("aria-pressed") !== "true";
     // To find room for labels, Plotly draws them twice, which takes as long as all the rest. Numbers always fit; names may not.

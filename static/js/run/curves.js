@@ -4,6 +4,7 @@ import { chooseScale } from "../charts/scale.js";
 import { recentTrials } from "../common/constants.js";
 import { role } from "../common/dom.js";
 import { isLive } from "../common/status.js";
+import * as parts from "./parts.js";
 import { color } from "./tasks.js";
 import * as units from "../common/units.js";
 
@@ -21,6 +22,7 @@ for (const name of ["latency", "estimate", "allocation"]) {
 }
 const all = Object.entries(charts);
 const ofTasks = [charts.latency, charts.allocation];
+const scales = role("scale", role("chart-estimate").closest("figure"));
 
 // --- drawing
 
@@ -28,6 +30,9 @@ const ofTasks = [charts.latency, charts.allocation];
 let recent = [];
 let weights = [];
 let best = [];
+/** Until there is an estimate: its empty figure, and the improvements of each task, from which its chart shows what is known. */
+let unknown = null;
+let improvements = [];
 let lastPoint = [Number(article.dataset.last), 0];
 let foremost = null;
 let waiting = emptyUpdates();
@@ -55,14 +60,32 @@ async function show(figures) {
   waiting = emptyUpdates();
   [grown, isBehind] = [0, false];
   foremost = figures.foremost;
+  unknown = figures.estimate.data[0].y.length || isUnweighted() ? null : figures.estimate;
+  improvements = unknown ? figures.latency.data.map(({ x, customdata, y, name, meta }) => ({ number: [...x], at_s: [...customdata], y: [...y], name, look: meta })) : [];
   emphasize();
   for (const [name, chart] of all) {
-    await chart.draw(figures[name]);
+    await (name === "estimate" && unknown ? sketch() : chart.draw(figures[name]));
     await painted();
     markFirst();
   }
   explain();
   dispatchDrawn(figures.last);
+}
+
+/** Draws what is known of the estimate. */
+function sketch() {
+  const known = parts.figure(improvements, weights, lastPoint, unknown);
+  scales.hidden = known !== null;
+  return charts.estimate.draw(known ?? structuredClone(unknown));
+}
+
+/** Draws the estimate's curve from its first points on. */
+async function begin(points, end) {
+  const { estimate } = charts;
+  scales.hidden = false;
+  await estimate.draw(unknown);
+  [unknown, improvements] = [null, []];
+  await estimate.extend(points, end);
 }
 
 let busy = Promise.resolve();
@@ -107,7 +130,7 @@ async function emphasize() {
   const contribution = (task) => (weights[task] ?? 1) * (best[task] ?? 0);
   const chosen = weights.map((_, task) => task).sort((a, b) => contribution(b) - contribution(a)).slice(0, foremost).sort((a, b) => a - b);
   color(chosen);
-  for (const chart of ofTasks) await chart.emphasize(chosen);
+  for (const chart of unknown ? [...ofTasks, charts.estimate] : ofTasks) await chart.emphasize(chosen);
 }
 
 // --- new trials
@@ -124,6 +147,7 @@ export function collect(columns) {
     if (columns.improved[row]) {
       gather(waiting.latency, task, number, at, latency);
       best[task] = latency;
+      if (improvements[task]) remember(improvements[task], number, at, latency);
       const sum = estimate();
       if (sum !== null) gather(waiting.estimate, 0, number, at, sum);
     }
@@ -136,6 +160,12 @@ export function collect(columns) {
   // A background tab draws nothing. When it is shown again, the server sends the figures thinned.
   waiting = emptyUpdates();
   isBehind = true;
+}
+
+function remember(points, number, at, latency) {
+  points.number.push(number);
+  points.at_s.push(at);
+  points.y.push(latency);
 }
 
 /** Whether a task's weight isn't recorded, so that there never is an estimate. */
@@ -180,10 +210,12 @@ async function extend() {
   waiting = emptyUpdates();
   [dueAt, isDue] = [Infinity, false];
   for (const [name, chart] of all) {
+    const sketched = name === "estimate" && unknown;
     // Only the end of the steps has moved. That is half of the work, and can wait.
-    if (!more[name].size && performance.now() < (heldUntil[name] ?? 0)) dueAt = Math.min(dueAt, heldUntil[name]);
+    if (!more[sketched ? "latency" : name].size && performance.now() < (heldUntil[name] ?? 0)) dueAt = Math.min(dueAt, heldUntil[name]);
     else {
-      await chart.extend(more[name], end);
+      if (!sketched) await chart.extend(more[name], end);
+      else await (more.estimate.size ? begin(more.estimate, end) : sketch());
       heldUntil[name] = performance.now() + HOLD_MS;
     }
   }

@@ -2,12 +2,15 @@
 import * as downloads from "./downloads.js";
 import { statuses } from "../common/constants.js";
 import { copyOf, role, text } from "../common/dom.js";
+import { isLive } from "../common/status.js";
 import * as units from "../common/units.js";
 
 /** `speed` is that of the latest trials, in trials a second; null if none is being measured. */
 export function show(run, speed) {
   showProgress(run);
-  text("estimate", units.latency(run.estimated_latency_s));
+  text("estimate", run.words.unknown ? "unknown" : units.latency(run.estimated_latency_s));
+  text("note-estimate", run.words.unknown);
+  role("charts").toggleAttribute("data-none", !isLive(run.status) && run.status !== "queued" && !run.trials_done);
   text("coverage", run.words.coverage);
   text("warm-start", run.words.warm_start);
   text("noisy", run.words.noisy);

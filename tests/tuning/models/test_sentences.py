@@ -42,6 +42,37 @@ def test_only_tasks_of_this_sites_runs_are_extracted() -> None:
     assert words_of("streamed", "running")[1] == "no tasks yet"
 
 
+@pytest.mark.parametrize(
+    ("status", "tasks", "coverage", "unknown"),
+    [
+        ("running", (13, 18, 18), "5 of 18 tasks not measured yet", "unknown: 5 of 18 tasks not measured yet"),
+        ("failed", (13, 18, 18), "5 of 18 tasks not measured", "unknown: 5 of 18 tasks not measured"),
+        (
+            "running",
+            (1, 3, 18),
+            "covers the chosen 3 of 18 tasks: 2 of 3 tasks not measured yet",
+            "unknown: 2 of 3 tasks not measured yet",
+        ),
+        ("running", (18, 18, 18), "18 of 18 tasks measured", ""),
+        ("running", (0, 0, 0), "tasks not extracted yet", ""),
+    ],
+)
+def test_what_the_estimate_lacks(status: str, tasks: tuple[int, int, int], coverage: str, unknown: str) -> None:
+    measured, chosen, total = tasks
+    latency = 1e-3 if measured == chosen == 18 else None
+    run = make_run(
+        status=status, tasks_measured=measured, tasks_chosen=chosen, tasks_total=total, estimated_latency_s=latency
+    )
+    words = run.to_dict(tasks=[])["words"]
+    assert (words["coverage"], words["unknown"], run.unknown) == (coverage, unknown, unknown)
+
+
+def test_without_weights_there_never_is_an_estimate() -> None:
+    run = make_run(status="finished", tasks_measured=2, tasks_chosen=2, tasks_total=2)
+    words = run.to_dict(tasks=[])["words"]
+    assert (words["coverage"], words["unknown"]) == ("2 of 2 tasks measured; their weights aren't recorded", "")
+
+
 def test_only_this_sites_runs_try_a_task_again() -> None:
     run = claimed(make_run())
     (task,) = make_tasks(run, 1)

@@ -56,7 +56,7 @@ def test_it_shows_the_estimate_or_the_coverage(operator: Client) -> None:
     measured_run([(0, 1e-3)], device="another")
     page = operator.get("/runs/")
     assertContains(page, "7.000\u00a0ms")
-    assertContains(page, "1 of 2 tasks measured")
+    assertContains(page, "unknown: 1 of 2 tasks not measured")
 
 
 def test_it_draws_a_sparkline_of_the_estimate(operator: Client) -> None:

@@ -51,9 +51,16 @@ def test_it_shows_a_run_without_scripts(operator: Client) -> None:
 def test_it_invents_no_estimate(operator: Client) -> None:
     run = measured_run([(0, 1e-3)])
     page = operator.get(f"/runs/{run.pk}/")
-    assertContains(page, '<span data-role="estimate">–</span>', html=True)
-    assertContains(page, "1 of 2 tasks measured")
+    assertContains(page, '<span data-role="estimate">unknown</span>', html=True)
+    assertContains(page, "1 of 2 tasks not measured")
     assert [row["share"] for row in page.context["rows"]] == [None, None]
+
+
+def test_a_run_that_ended_before_its_first_trial_has_no_charts(operator: Client) -> None:
+    ended = 'aria-label="Charts" data-role="charts" data-none>'
+    assertContains(operator.get(f"/runs/{make_run(status=Run.Status.FAILED).pk}/"), ended)
+    assertNotContains(operator.get(f"/runs/{make_run().pk}/"), ended)
+    assertNotContains(operator.get(f"/runs/{measured_run(device='another').pk}/"), ended)
 
 
 def test_it_says_in_the_first_line_why_a_run_failed(operator: Client) -> None:
