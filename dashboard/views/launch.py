@@ -39,7 +39,7 @@ def launch(request: HttpRequest) -> HttpResponse:
 @require_POST
 @permission_required(LAUNCH, raise_exception=True)
 def check(request: HttpRequest) -> JsonResponse:
-    """The errors and the warnings of the form's current values, by field name, and a label of its target."""
+    """The errors and the warnings of the form's current values, by field name, a label of its target, and its first pass."""
     form = LaunchForm(person(request), request.POST)
     checked = advice.check(form.order(), person(request))
     return JsonResponse(
@@ -47,6 +47,7 @@ def check(request: HttpRequest) -> JsonResponse:
             "fields": form.by_field(checked["fields"]),
             "warnings": form.by_field(checked["warnings"]),
             "target": checked["target"],
+            "first_pass": checked["first_pass"],
         }
     )
 

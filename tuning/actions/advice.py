@@ -1,13 +1,14 @@
-"""Warnings about a launch that is valid but may not do what its user wants."""
+"""What a launch would do: warnings if that may not be what its user wants, and its first pass."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
 from typing_extensions import TypedDict
 
+from tuning.engines.wire.protocol import FIRST_SHARE, FIRST_TRIALS, Options
 from tuning.models import Extraction, Network, Run
 from tuning.validation import Invalid
 
@@ -15,11 +16,22 @@ from .launching import Launch
 
 
 class CheckDict(TypedDict):
-    """The errors and the warnings of a launch by field; `target` is the resolved target's label."""
+    """The errors and the warnings of a launch by field; `target` is the resolved target's label.
+
+    `first_pass` says how many trials are spent before the task scheduler divides the rest; empty for engines that don't divide them so.
+    """
 
     fields: dict[str, str]
     warnings: dict[str, str]
     target: str | None
+    first_pass: str
+
+
+class KnownTasks(NamedTuple):
+    """How many tasks the network has, and where that is known from; None if it isn't."""
+
+    total: int | None
+    source: str = ""
 
 
 def check(data: Mapping[str, Any], user: User | None) -> CheckDict:
@@ -27,13 +39,18 @@ def check(data: Mapping[str, Any], user: User | None) -> CheckDict:
     try:
         launch = Launch(data, user)
     except Invalid as invalid:
-        return {"fields": invalid.fields, "warnings": {}, "target": None}
-    return {"fields": {}, "warnings": warnings(launch), "target": launch.target["label"]}
+        return {"fields": invalid.fields, "warnings": {}, "target": None, "first_pass": ""}
+    tasks = _known_tasks(launch)
+    return {
+        "fields": {},
+        "warnings": _warnings(launch, tasks),
+        "target": launch.target["label"],
+        "first_pass": _first_pass(launch, tasks),
+    }
 
 
-def warnings(launch: Launch) -> dict[str, str]:
-    """The warnings by field."""
-    found = {"target": launch.target.get("warning") or "", **_about_templates(launch), **_about_tasks(launch)}
+def _warnings(launch: Launch, tasks: KnownTasks) -> dict[str, str]:
+    found = {"target": launch.target.get("warning") or "", **_about_templates(launch), **_about_tasks(launch, tasks)}
     if launch.target_is_guessed:
         found["target"] = (
             f"`this` is this machine's CPU ({launch.target['label']}), which {launch.device} may not have: "
@@ -52,9 +69,27 @@ def _about_templates(launch: Launch) -> dict[str, str]:
     }
 
 
-def _about_tasks(launch: Launch) -> dict[str, str]:
+def _first_pass(launch: Launch, known: KnownTasks) -> str:
+    options, trials = launch.options, launch.budget.trials
+    if not isinstance(options, Options):
+        return ""
+    number = len(set(options.tasks)) if options.tasks else known.total
+    if number is None:
+        each = f"{options.first_trials:,}" if options.first_trials else f"{FIRST_TRIALS} or fewer"
+        share = "" if options.first_trials else f", at most {FIRST_SHARE * 100:.0f} % of the budget together"
+        return (
+            f"Each task gets {each} trials before scheduling begins{share}. How many tasks there are isn't known yet."
+        )
+    if number == 1 or trials < number:
+        return ""
+    size = options.first_pass(trials, number)
+    warm = " A task with a warm start needs only 1." if options.warm_start and size > 1 else ""
+    return f"{number:,} tasks × {size:,} = {number * size:,} trials before scheduling begins.{warm}"
+
+
+def _about_tasks(launch: Launch, known: KnownTasks) -> dict[str, str]:
     """Only if the network's tasks are known from an earlier run or extraction with the same target."""
-    total, source = _known_tasks(launch)
+    total, source = known
     if total is None:
         return {}
     chosen = launch.options.tasks or range(total)
@@ -68,18 +103,17 @@ def _about_tasks(launch: Launch) -> dict[str, str]:
     return {}
 
 
-def _known_tasks(launch: Launch) -> tuple[int | None, str]:
-    """The number of tasks and where it is known from."""
+def _known_tasks(launch: Launch) -> KnownTasks:
     network = Network.objects.named(launch.network, launch.network_options, launch.project)
     target = launch.target["target"]
     known = Run.objects.filter(project=launch.project, network=network, engine=launch.engine.name, tasks_total__gt=0)
     for run in known.order_by("-pk")[:20]:
         if run.target == target:
-            return run.tasks_total, f"as in run {run.pk}"
+            return KnownTasks(run.tasks_total, f"as in run {run.pk}")
     if launch.engine.legacy:
-        return None, ""
+        return KnownTasks(None)
     done = Extraction.objects.filter(network=network, status=Extraction.Status.FINISHED).order_by("-pk")[:20]
     for extraction in done:
         if extraction.target == target:
-            return extraction.tasks.count(), "as extracted"
-    return None, ""
+            return KnownTasks(extraction.tasks.count(), "as extracted")
+    return KnownTasks(None)

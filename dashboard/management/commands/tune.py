@@ -66,8 +66,11 @@ class Command(MigratedCommand):
         data["network_options"] = given | _pairs(options["option"])
         try:
             data["machine"] = _here() if in_front else options["machine"]
-            for name, message in advice.check(data, None)["warnings"].items():
+            checked = advice.check(data, None)
+            for name, message in checked["warnings"].items():
                 self.stderr.write(f"{name}: {message}")
+            if checked["first_pass"]:
+                self.stderr.write(checked["first_pass"])
             _check_broker(data["machines"], in_front=in_front)
             return runs.launch(data, None, enqueue=not in_front)
         except Invalid as error:

@@ -61,7 +61,9 @@ kinds.addEventListener("click", ({ target }) => {
 
 // --- errors and warnings
 
-const checking = new Checking(form, ({ target, fields }) => {
+const checking = new Checking(form, ({ target, fields, first_pass: firstPass }) => {
+  role("first-pass").textContent = firstPass;
+  role("first-pass").hidden = !firstPass;
   if (target) role("target-label").textContent = `Tunes for ${target}.`;
   else if (fields.target) role("target-label").textContent = "";
 });

@@ -244,6 +244,7 @@ def test_it_warns_about_unusual_values(operator: Client, monkeypatch: pytest.Mon
     }
     monkeypatch.setattr(targets, "resolve", lambda _target: warned)
     checked = operator.post("/runs/new/check/", filled(target="llvm")).json()
+    assert checked.pop("first_pass").startswith("Each task gets 4 or fewer trials before scheduling begins")
     assert checked == {"fields": {}, "warnings": {"target": "It leaves out avx2."}, "target": "znver4"}
     assert not Run.objects.exists()
     page = operator.post("/runs/new/", filled(target="llvm"), follow=True)

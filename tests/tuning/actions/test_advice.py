@@ -41,7 +41,8 @@ def check(**given: Any) -> CheckDict:
 
 
 def test_a_valid_launch_has_no_warnings() -> None:
-    assert check() == {"fields": {}, "warnings": {}, "target": "llvm · znver4 · 2 cores"}
+    checked = check()
+    assert (checked["fields"], checked["warnings"], checked["target"]) == ({}, {}, "llvm · znver4 · 2 cores")
 
 
 def test_it_lists_the_errors_of_a_launch() -> None:
@@ -74,6 +75,38 @@ def test_the_number_of_tasks_can_come_from_an_extraction() -> None:
             index=info.index, name=info.name, weight=1, flop=info.flop, workload_hash=info.workload_hash
         )
     assert "12 tasks (as extracted)" in check()["warnings"]["trials"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"trials": 480}, "18 tasks × 4 = 72 trials before scheduling begins."),
+        ({"trials": 320}, "18 tasks × 2 = 36 trials before scheduling begins."),
+        ({"trials": 320, "first_trials": 16}, "18 tasks × 16 = 288 trials before scheduling begins."),
+        (
+            {"trials": 320, "first_trials": 16, "trials_per_batch": 8},
+            "18 tasks × 8 = 144 trials before scheduling begins.",
+        ),
+        ({"trials": 320, "tasks": [0, 5]}, "2 tasks × 4 = 8 trials before scheduling begins."),
+        ({"trials": 320, "tasks": [3]}, ""),
+        ({"trials": 17}, ""),
+    ],
+)
+def test_it_says_how_large_the_first_pass_is(given: dict[str, Any], words: str) -> None:
+    matmul()
+    assert check(warm_start=False, **given)["first_pass"] == words
+
+
+def test_a_warm_start_shortens_the_first_pass() -> None:
+    matmul()
+    assert check(trials=480)["first_pass"].endswith(" A task with a warm start needs only 1.")
+
+
+def test_it_says_what_is_known_of_the_first_pass_of_a_new_network() -> None:
+    unknown = "How many tasks there are isn't known yet."
+    each = "Each task gets {} trials before scheduling begins"
+    assert check()["first_pass"] == f"{each.format('4 or fewer')}, at most 15 % of the budget together. {unknown}"
+    assert check(first_trials=8)["first_pass"] == f"{each.format(8)}. {unknown}"
 
 
 def test_it_warns_of_tasks_that_the_network_does_not_have() -> None:
