@@ -103,7 +103,9 @@ ALLOWED: dict[str, set[str]] = {
     "tuning.engines.networks.uploaded": {"tuning.engines.wire"},
     "tuning.engines.measuring": {"tuning.engines.wire"},
     "tuning.engines.confinement": {"tuning.engines.wire"},
+    "tuning.engines.assembly": {"tuning.engines.wire"},
     "tuning.engines.oneshot": {
+        "tuning.engines.assembly",
         "tuning.engines.confinement",
         "tuning.engines.measuring",
         "tuning.engines.networks",

@@ -90,7 +90,17 @@ OF_PROJECT = {
     *(
         f"GET /api/v1/runs/1/{part}"
         for part in (
-            *("trials", "curves", "scatter", "errors", "tasks/1", "tasks/1/records/1", "console", "compilations"),
+            *(
+                "trials",
+                "curves",
+                "scatter",
+                "errors",
+                "tasks/1",
+                "tasks/1/records/1",
+                "tasks/1/records/1/code",
+                "console",
+                "compilations",
+            ),
             *("records", "trials.csv", "trials.parquet", "console.log"),
         )
     ),

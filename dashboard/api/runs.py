@@ -20,7 +20,7 @@ from tuning.reads import console, exploring, showing
 from tuning.reads.console import ConsoleDict
 from tuning.reads.curves import CurvesDict, curves
 from tuning.reads.gaining import VerdictDict, verdict
-from tuning.reads.records import Missing, NotOfTask, of_trial
+from tuning.reads.records import Missing, NotOfTask, TrialRecord, of_trial
 from tuning.reads.run_list import read_rounds
 from tuning.reads.scatter import ScatterDict, scatter
 from tuning.validation import Conflict, Invalid, unknown
@@ -208,15 +208,27 @@ def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Sta
     202 while a process applies the record: ask again after a second. 409 says why the trial has no record.
     """
     task = get_object_or_404(_run(request, run_id).tasks, index=index)
-    try:
-        record = of_trial(task, trial)
-    except NotOfTask as missing:
-        raise Http404(str(missing)) from None
-    except Missing as missing:
-        raise Conflict(str(missing)) from None
+    record = _record(task, trial)
     if not task.run.is_meta_schedule:
         return Status(200, shapes.told_detail(task, record))
     detail = shapes.record_detail(task, record, showing.show([record, *task.records.all()]))
+    return Status(202 if detail["status"] == "making" else 200, detail)
+
+
+@router.get(
+    "runs/{number:run_id}/tasks/{number:index}/records/{number:trial}/code",
+    response={(200, 202): shapes.CodeDetail, **ERRORS},
+)
+def get_code(request: HttpRequest, run_id: int, index: int, trial: int) -> Status[shapes.CodeDetail]:
+    """What is made of a record's schedule: lowered TIR, LLVM IR and assembly with its hot loop, or CUDA C++.
+
+    202 while a process builds it: ask again after a second. 409 for a trial without a record, and for engines other than MetaSchedule.
+    """
+    task = get_object_or_404(_run(request, run_id).tasks, index=index)
+    record = _record(task, trial)
+    if not task.run.is_meta_schedule:
+        raise Conflict("Only the records of MetaSchedule tell which function they schedule.")
+    detail = shapes.code_detail(trial, showing.generate(record))
     return Status(202 if detail["status"] == "making" else 200, detail)
 
 
@@ -224,6 +236,16 @@ def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Sta
 def get_console(request: HttpRequest, run_id: int, query: Query[queries.ConsoleQuery]) -> ConsoleDict:
     """What the engine printed: the end, or the part after a byte offset. Ask again with `after` set to `end`."""
     return console.console(_run(request, run_id), after=query.after)
+
+
+def _record(task: Task, trial: int) -> TrialRecord:
+    """Raises `Http404`, or `Conflict` that says why there is no record."""
+    try:
+        return of_trial(task, trial)
+    except NotOfTask as missing:
+        raise Http404(str(missing)) from None
+    except Missing as missing:
+        raise Conflict(str(missing)) from None
 
 
 def _run(request: HttpRequest, run_id: int, permission: str = "") -> Run:

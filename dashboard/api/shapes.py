@@ -15,7 +15,7 @@ from dashboard.presentation.snippets import SnippetDict
 from tuning.models import AuditEntryDict, CompilationDict, Record, RunDict, RunErrorDict, Task, TaskDict, TrialColumns
 from tuning.reads import showing
 from tuning.reads.records import TrialRecord
-from tuning.reads.showing import Applying, Failed, Shown
+from tuning.reads.showing import Applying, Failed, Generated, Shown
 
 ERRORS: dict[Any, Any] = {400: ErrorDict}
 """All errors have one shape; for the OpenAPI page, which repeats it for their other statuses.
@@ -133,6 +133,44 @@ class RecordDetail(RecordDict):
     knobs: list[KnobDict] | None
 
 
+class HotLoopDict(TypedDict):
+    """The loop of assembly that does most of the arithmetic: its lines, from 1, and what is its own, not its inner loops'.
+
+    `fma` counts multiplications with addition and dot products, `arithmetic` other floating-point instructions, `bits` is the width that most
+    of them have (0 if the machine decides it), `stack` those of the `loads` and `stores` that are of the stack.
+    """
+
+    function: str
+    depth: int
+    first: int
+    last: int
+    instructions: int
+    fma: int
+    arithmetic: int
+    bits: int
+    loads: int
+    stores: int
+    stack: int
+
+
+class ListingDict(TypedDict):
+    """One form of the code that was made of a schedule."""
+
+    kind: Literal["tir", "llvm", "asm", "cuda"]
+    text: str
+    hot_loop: HotLoopDict | None
+
+
+class CodeDetail(TypedDict):
+    """What is made of a record's schedule. `status`, `step` and `error` are as in `RecordDetail`; `listings` is empty unless it is `made`."""
+
+    trial: int
+    status: Literal["making", "made", "failed"]
+    step: str | None
+    error: str | None
+    listings: list[ListingDict]
+
+
 class TaskDetail(TaskDict):
     """A task with its unscheduled function as TVMScript, and its best records, fastest first."""
 
@@ -148,13 +186,28 @@ def task_detail(task: Task) -> TaskDetail:
 def record_detail(task: Task, record: TrialRecord, state: showing.State) -> RecordDetail:
     return {
         **_record(task, record),
-        "status": "making" if isinstance(state, Applying) else "failed" if isinstance(state, Failed) else "made",
+        "status": _status(state),
         "step": state.step if isinstance(state, Applying) else None,
         "error": state.error if isinstance(state, Failed) else None,
         "schedule": _schedule(state) if isinstance(state, Shown) else None,
         "steps": None,
         "knobs": None,
     }
+
+
+def code_detail(trial: int, state: showing.CodeState) -> CodeDetail:
+    listings: list[ListingDict] = msgspec.to_builtins(state.listings) if isinstance(state, Generated) else []
+    return {
+        "trial": trial,
+        "status": _status(state),
+        "step": state.step if isinstance(state, Applying) else None,
+        "error": state.error if isinstance(state, Failed) else None,
+        "listings": listings,
+    }
+
+
+def _status(state: showing.State | showing.CodeState) -> Literal["making", "made", "failed"]:
+    return "making" if isinstance(state, Applying) else "failed" if isinstance(state, Failed) else "made"
 
 
 def told_detail(task: Task, record: TrialRecord) -> RecordDetail:

@@ -186,6 +186,7 @@ NO_PAGES = {
     "compilation_cancel": "an action",
     "compilation_benchmark": "an action",
     "task_figures": "JSON for charts",
+    "task_code": "a download",
     "import_cancel": "an action",
     "network_extract": "an action",
     "network_delete": "an action",

@@ -1,4 +1,4 @@
-"""Schedules of records: a sandboxed process applies each record once, and the result is cached on disk.
+"""Schedules of records, and the code made of them: a sandboxed process applies each record once, and the result is cached on disk.
 
 Threads of the web process wait for these processes. If the web process ends, nothing is lost: the next request starts again.
 """
@@ -13,18 +13,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Union
+from typing import Generic, Protocol, TypeVar, Union
 
 import msgspec
 from django.conf import settings
 
 from tuning.engines.wire.errors import Refused
-from tuning.engines.wire.showing import Decision, Question, Shown
+from tuning.engines.wire.showing import Decision, Generated, HotLoop, Listing, Question, Shown
 from tuning.engines.wire.versions import installed
 from tuning.host import admission, sandbox
 from tuning.wording import internal_error
 
-__all__ = ("Applying", "Decision", "Failed", "Recorded", "Shown", "show")
+__all__ = ("Applying", "Decision", "Failed", "Generated", "HotLoop", "Listing", "Recorded", "Shown", "generate", "show")
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 2
@@ -36,6 +36,20 @@ UNREPORTED = 100
 """Failures that are kept until somebody asks."""
 FORMAT = 1
 """Version of the cached files."""
+
+A = TypeVar("A", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True)
+class _Program(Generic[A]):
+    """What applies records, and the kind of its answers."""
+
+    module: str
+    answer: type[A]
+
+
+SHOWING = _Program("tuning.engines.oneshot.showing", Shown)
+GENERATING = _Program("tuning.engines.oneshot.generating", Generated)
 
 
 class Recorded(Protocol):
@@ -61,6 +75,7 @@ class Failed:
 
 
 State = Union[Shown, Applying, Failed]
+CodeState = Union[Generated, Applying, Failed]
 
 _lock = threading.Lock()
 _turns = threading.BoundedSemaphore(AT_ONCE)
@@ -74,18 +89,27 @@ def show(records: Sequence[Recorded]) -> State:
 
     Returns at once. A failure is reported once; the next call tries again. Raises `Busy` if too many are being applied already.
     """
-    wanted = {_key(record.text): record.text for record in records}
+    return _state(SHOWING, records)
+
+
+def generate(record: Recorded) -> CodeState:
+    """What compilers make of the record's schedule; otherwise as `show`."""
+    return _state(GENERATING, [record])
+
+
+def _state(program: _Program[A], records: Sequence[Recorded]) -> A | Applying | Failed:
+    wanted = {_key(program, record.text): record.text for record in records}
     first = next(iter(wanted))
     with _lock:
         if (failure := _failures.pop(first, None)) is not None:
             return Failed(failure)
         if (step := _steps.get(first)) is not None:
             return Applying(step)
-        if (shown := _kept(first)) is not None:
-            return shown
+        if (kept := _kept(first, program.answer)) is not None:
+            return kept
         missing = {key: text for key, text in wanted.items() if key == first or not _is_known(key)}
         turn = admission.inspections.ticket(admission.asking.get())
-        threading.Thread(target=_make, args=(missing, turn), name="showing", daemon=True).start()
+        threading.Thread(target=_make, args=(program, missing, turn), name="showing", daemon=True).start()
         _steps.update(dict.fromkeys(missing, WAITING))
     return Applying(WAITING)
 
@@ -94,7 +118,7 @@ def shown_dir() -> Path:
     return Path(settings.VAR) / "shown"
 
 
-def _make(texts: Mapping[str, str], turn: admission.Ticket) -> None:
+def _make(program: _Program[A], texts: Mapping[str, str], turn: admission.Ticket) -> None:
     missing = list(texts)
 
     def hear(step: str) -> bool:
@@ -105,7 +129,7 @@ def _make(texts: Mapping[str, str], turn: admission.Ticket) -> None:
     try:
         question = Question(records=list(texts.values()), **sandbox.limits())
         turn.enter(None)
-        with _turns, closing(sandbox.ask("tuning.engines.oneshot.showing", question, Shown, hear)) as answers:
+        with _turns, closing(sandbox.ask(program.module, question, program.answer, hear)) as answers:
             for key, shown in zip(
                 texts, answers, strict=False
             ):  # The process may still be running after its last answer.
@@ -135,9 +159,9 @@ def _forget(*keys: str) -> None:
             _steps.pop(key, None)
 
 
-def _key(text: str) -> str:
+def _key(program: _Program[A], text: str) -> str:
     """A digest of everything that the result depends on."""
-    return hashlib.sha256(f"{FORMAT} {installed('apache-tvm')}\n{text}".encode()).hexdigest()
+    return hashlib.sha256(f"{FORMAT} {program.module} {installed('apache-tvm')}\n{text}".encode()).hexdigest()
 
 
 def _path(key: str) -> Path:
@@ -148,16 +172,16 @@ def _is_known(key: str) -> bool:
     return key in _steps or _path(key).exists()
 
 
-def _kept(key: str) -> Shown | None:
+def _kept(key: str, kind: type[A]) -> A | None:
     try:
-        shown = msgspec.json.decode(_path(key).read_bytes(), type=Shown)
+        shown = msgspec.json.decode(_path(key).read_bytes(), type=kind)
         os.utime(_path(key))
     except (FileNotFoundError, msgspec.MsgspecError):  # Broken files are left by power cuts.
         return None
     return shown
 
 
-def _keep(key: str, shown: Shown) -> None:
+def _keep(key: str, shown: msgspec.Struct) -> None:
     """Write the file atomically."""
     shown_dir().mkdir(exist_ok=True)
     incoming = _path(key).with_suffix(f".{os.getpid()}.{threading.get_ident()}")

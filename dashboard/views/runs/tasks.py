@@ -7,17 +7,20 @@ from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
 from dashboard.http.access import find
 from dashboard.presentation import charts, code, decisions, downloads, recorded
+from dashboard.presentation.tasks import listing
 from dashboard.views.queries import wants_part
 from tuning.models import Task
 from tuning.reads import showing
 from tuning.reads.records import Missing, TrialRecord, of_trial
-from tuning.reads.showing import Shown
+from tuning.reads.showing import Listing, Shown
 from tuning.validation import Busy
 
 POINTS = 4000
@@ -30,10 +33,10 @@ def task_page(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     """The task, its curve and its best records; `record` opens one of them. htmx gets only the records.
 
     `record` is the number of any trial of the task. `diff` selects what to compare it with: `before` or the number of another trial.
-    `of=schedule` compares the schedules instead of the TensorIR.
+    `of=schedule` compares the schedules instead of the TensorIR. `code` shows what is made of the record instead: a kind of listing.
     """
     task = _task(request, pk, index)
-    asked = {name: request.GET[name] for name in ("record", "diff", "of") if request.GET.get(name)}
+    asked = {name: request.GET[name] for name in ("record", "diff", "of", "code") if request.GET.get(name)}
     records = _rows(task)
     context = {"task": task, "run": task.run, "records": records, "asked": asked, "here": urlencode(asked)}
     context["other_kept"] = asked.get("diff") in {str(row["record"].trial) for row in records}
@@ -61,6 +64,28 @@ def task_figures(request: HttpRequest, pk: int, index: int) -> JsonResponse:
     return JsonResponse({"run": run.pk, "task": index, "last": run.trials_done, "end": end, "curve": figure})
 
 
+@require_GET
+def task_code(request: HttpRequest, pk: int, index: int, trial: int, kind: str) -> HttpResponse:
+    """One of the listings of a record, whole; the page, while it isn't made yet."""
+    task = _task(request, pk, index)
+    try:
+        record = of_trial(task, trial)
+    except Missing:
+        raise Http404 from None
+    state = _code_of(record) if task.run.is_meta_schedule else None
+    if not isinstance(state, showing.Generated):
+        return redirect(f"{reverse('task_page', args=[pk, index])}?record={trial}&code={kind}#record")
+    found = next((one for one in state.listings if one.kind == kind), None)
+    if found is None:
+        raise Http404
+    name = f"{downloads.stem(task.run)}_task-{index}_trial-{trial}.{listing.SUFFIXES[found.kind]}"
+    return HttpResponse(
+        found.text,
+        content_type="text/plain; charset=utf-8",
+        headers={"Content-Disposition": content_disposition_header(True, name) or ""},  # noqa: FBT003
+    )
+
+
 def _trials(task: Task) -> list[charts.TaskTrial]:
     """About POINTS trials, including all improvements, by number."""
     columns = charts.TaskTrial._fields
@@ -76,7 +101,7 @@ def _rows(task: Task) -> list[dict[str, Any]]:
     return [{"record": record, "gap": record.latency_s / records[0].latency_s - 1} for record in records]
 
 
-def _opened(task: Task, record: str, diff: str = "", of: str = "") -> dict[str, Any]:
+def _opened(task: Task, record: str, diff: str = "", of: str = "", code: str = "") -> dict[str, Any]:
     """The context of the opened record, and of its comparison: what is known so far, or the error."""
     wanted = [name for name in (record, diff) if name and (name != BEFORE or name == record)]
     found = {}
@@ -88,7 +113,36 @@ def _opened(task: Task, record: str, diff: str = "", of: str = "") -> dict[str, 
     opened: dict[str, Any] = {"record": found[record], "other": found.get(diff)}
     if not task.run.is_meta_schedule:
         return opened | recorded.opened(task.run.engine, found[record], found.get(diff))
+    if code:
+        return opened | _generated(found[record], code)
     return opened | _applied(task, found, wanted, diff, of)
+
+
+def _generated(record: TrialRecord, kind: str) -> dict[str, Any]:
+    """What is made of the record, in the form asked for, or else the first one."""
+    state = _code_of(record)
+    if isinstance(state, showing.Failed):
+        return {"failed": record, "error": state.error}
+    if isinstance(state, showing.Applying):
+        return {"step": state.step}
+    by_kind: dict[str, Listing] = {one.kind: one for one in state.listings}
+    shown = by_kind.get(kind) or state.listings[0]
+    return {
+        "listing": shown,
+        "listings": [(name, listing.TITLES[name]) for name in by_kind],
+        "title": listing.TITLES[shown.kind],
+        "about": listing.ABOUT[shown.kind],
+        "excerpt": listing.excerpt(shown),
+        "hot_words": listing.in_words(shown.hot_loop) if shown.hot_loop else "",
+        "without_compiler": len(by_kind) == 1,
+    }
+
+
+def _code_of(record: TrialRecord) -> showing.CodeState:
+    try:
+        return showing.generate(record)
+    except Busy as busy:
+        return showing.Failed(str(busy))
 
 
 def _record(task: Task, name: str) -> TrialRecord:

@@ -83,6 +83,17 @@ for (const button of document.querySelectorAll("[data-axis]")) {
     chart.against(button.dataset.axis);
   });
 }
+/** Scrolls a listing to its hot loop, unless the same one is there already. */
+function showHotLoop() {
+  const hot = role("hot-loop");
+  if (!hot || hot.dataset.seen) return;
+  hot.dataset.seen = "";
+  const listing = role("listing");
+  listing.scrollTop += hot.getBoundingClientRect().top - listing.getBoundingClientRect().top - listing.clientHeight / 6;
+}
+document.addEventListener("htmx:afterSettle", showHotLoop);
+showHotLoop();
+
 document.addEventListener("themechange", () => chart.restyle());
 
 const live = new LiveRun({

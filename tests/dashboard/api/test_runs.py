@@ -31,7 +31,7 @@ from tuning.reads import network_list, showing
 from tuning.reads.curves import CurvesDict
 from tuning.reads.exploring import TrialOrder
 from tuning.reads.run_list import RunOrder
-from tuning.reads.showing import Applying, Failed, Shown
+from tuning.reads.showing import Applying, Failed, Generated, HotLoop, Listing, Shown
 
 pytestmark = pytest.mark.django_db
 DECISION = Decision("sample_perfect_tile", "i1", "matmul", 128, [4, 32], "4 × 32", [])
@@ -418,6 +418,26 @@ def test_it_says_why_a_record_cannot_be_shown(client: Client, monkeypatch: pytes
     monkeypatch.setattr(showing, "show", lambda _: Failed("TVM can't apply it."))
     record = get(client, f"runs/{run.pk}/tasks/0/records/1")
     assert (record["status"], record["error"], record["schedule"]) == ("failed", "TVM can't apply it.", None)
+
+
+def test_it_returns_the_code_that_is_made_of_a_record(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"/api/v1/runs/{measured_run().pk}/tasks/0/records/1/code"
+    loop = HotLoop("main", 1, 2, 3, instructions=2, fma=1, arithmetic=0, bits=512, loads=1, stores=0, stack=0)
+    states: list[showing.CodeState] = [
+        Applying("Loading TVM"),
+        Generated([Listing("asm", "text", loop)]),
+        Failed("No."),
+    ]
+    monkeypatch.setattr(showing, "generate", lambda _: states.pop(0))
+    making, made, failed = (client.get(path) for _ in range(3))
+    assert (making.status_code, making.json()["status"], making.json()["step"]) == (202, "making", "Loading TVM")
+    assert made.json()["listings"] == [{"kind": "asm", "text": "text", "hot_loop": msgspec.to_builtins(loop)}]
+    assert (failed.status_code, failed.json()["error"], failed.json()["listings"]) == (200, "No.", [])
+
+
+def test_other_engines_records_have_no_code(client: Client) -> None:
+    run = measured_run(engine="autotvm")
+    assert client.get(f"/api/v1/runs/{run.pk}/tasks/0/records/1/code").status_code == 409
 
 
 @pytest.mark.parametrize("trial", ["2", "7", "9" * 40])

@@ -18,7 +18,7 @@ from tuning.engines.wire.showing import Question
 from tuning.host import sandbox
 from tuning.models import Record
 from tuning.reads import showing
-from tuning.reads.showing import Applying, Failed, Shown, show
+from tuning.reads.showing import Applying, Failed, Generated, Listing, Shown, generate, show
 
 Answers = Callable[..., Iterator[Shown]]
 
@@ -189,6 +189,23 @@ def test_the_least_recently_used_files_are_removed(monkeypatch: pytest.MonkeyPat
     assert isinstance(show([record("one")]), Shown)
     assert asked == [["one"], ["two"], ["six"]]
     assert len(list(showing.shown_dir().iterdir())) == 2
+
+
+def test_what_is_made_of_a_record_is_kept_beside_its_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_of = {Shown: made("one"), Generated: Generated([Listing("tir", "lowered")])}
+    asked: list[str] = []
+
+    def answer(module: str, _question: Question, kind: Any, _hear: Any) -> Iterator[Any]:
+        asked.append(module.rpartition(".")[2])
+        yield made_of[kind]
+
+    monkeypatch.setattr(sandbox, "ask", answer)
+    assert ended(record("one")) == made("one")
+    while isinstance(state := generate(record("one")), Applying):
+        until(lambda: not showing._steps)
+    assert state == made_of[Generated]
+    assert show([record("one")]) == made("one")
+    assert asked == ["showing", "generating"]
 
 
 def refuse(reason: str) -> Iterator[Shown]:

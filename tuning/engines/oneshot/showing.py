@@ -87,16 +87,21 @@ def show(text: str) -> Shown:
     """Apply the record to the function that it contains. Raises `Refused`."""
     from tvm.s_tir.schedule import Schedule
 
-    mod, trace = _applied(text)
-    schedule = Schedule(mod)
+    mod, applied = _applied(text)
+    schedule, trace = Schedule(mod), applied.trace
     observer = _Observer(schedule)
     trace.apply_to_schedule(schedule, remove_postproc=False, decision_provider=observer)
     tensorir = str(schedule.mod.script())
     return Shown(str(trace), observer.decisions, tensorir, PACKING in tensorir)
 
 
+def scheduled(text: str) -> Any:
+    """TVM's `Schedule` of the record. Raises `Refused`."""
+    return _applied(text)[1]
+
+
 def _applied(text: str) -> tuple[Any, Any]:
-    """The function, and the trace once it was applied to it. Raises `Refused`."""
+    """The function, and the schedule once the trace was applied to it. Raises `Refused`."""
     from tvm.s_tir.schedule import Schedule, Trace
 
     mod, instructions, decisions = _read(text)
@@ -107,7 +112,7 @@ def _applied(text: str) -> tuple[Any, Any]:
     except Exception as error:
         kind, _inputs, attrs, _outputs = instructions[len(schedule.trace.insts)]
         raise Refused(f"TVM can't apply its {kind} {json.dumps(attrs)}: {_reason(error)}") from error
-    return mod, schedule.trace
+    return mod, schedule
 
 
 def _read(text: str) -> tuple[Any, list[Any], list[Any]]:

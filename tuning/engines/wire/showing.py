@@ -1,8 +1,8 @@
-"""Schedules: what `tuning.engines.oneshot.showing` is asked, and what it answers."""
+"""Schedules: what `tuning.engines.oneshot.showing` and `generating` are asked, and what they answer."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -43,3 +43,40 @@ class Shown(msgspec.Struct, frozen=True, tag="shown"):
     """The function with the schedule applied, as TVMScript."""
     packs: bool
     """Whether some of its blocks pack weights, which is done once, when the network is compiled."""
+
+
+class HotLoop(msgspec.Struct, frozen=True):
+    """The loop that does most of the arithmetic. What is counted is its own: not the loops inside of it."""
+
+    function: str
+    depth: int
+    """From 1, the outermost."""
+    first: int
+    """Its first line, from 1."""
+    last: int
+    instructions: int
+    fma: int
+    """Instructions that multiply and add, or are dot products."""
+    arithmetic: int
+    """Other instructions that compute with floating-point numbers."""
+    bits: int
+    """Width of the registers that most of these instructions compute in; 0 if that depends on the machine."""
+    loads: int
+    stores: int
+    stack: int
+    """Loads and stores that are of the stack: spilled registers, or buffers that are there."""
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """One form of the code that was made of a schedule."""
+
+    kind: Literal["tir", "llvm", "asm", "cuda"]
+    text: str
+    hot_loop: HotLoop | None = None
+    """Of assembly; null if none was found."""
+
+
+class Generated(msgspec.Struct, frozen=True, tag="generated"):
+    """What compilers made of one record, from TVM's lowered TIR on."""
+
+    listings: list[Listing]

@@ -15,7 +15,7 @@ from tests.world import claimed, make_run, make_tasks, make_user, measured_run, 
 from tuning.engines.wire.showing import Decision
 from tuning.models import Record, Run
 from tuning.reads import showing
-from tuning.reads.showing import Applying, Failed, Shown
+from tuning.reads.showing import Applying, Failed, Generated, HotLoop, Listing, Shown
 
 pytestmark = pytest.mark.django_db
 
@@ -241,3 +241,77 @@ def test_it_says_that_the_best_trial_is_noisy(viewer: Client) -> None:
     run.trials.filter(number=2).update(noisy=True)
     assertContains(viewer.get(f"/runs/{run.pk}/tasks/0/"), "The best trial is noisy")
     assertNotContains(viewer.get(f"/runs/{run.pk}/tasks/1/"), "The best trial is noisy")
+
+
+HOT = HotLoop("main_compute_", 2, 2, 3, instructions=2, fma=1, arithmetic=0, bits=512, loads=1, stores=0, stack=1)
+ASSEMBLY = "main:\n\tvfmadd231ps\t8(%rsp), %zmm1, %zmm2\n\tjne\t.LBB0_1\n\tretq\n"
+GENERATED = Generated(
+    [Listing("tir", "def lowered(): ..."), Listing("llvm", "define i32"), Listing("asm", ASSEMBLY, HOT)]
+)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[showing.CodeState]:
+    """The state of what is made of records."""
+    state: list[showing.CodeState] = [GENERATED]
+    monkeypatch.setattr(showing, "generate", lambda _record: state[-1])
+    return state
+
+
+@pytest.mark.usefixtures("made")
+class TestGeneratedCode:
+    def test_assembly_is_shown_with_its_hot_loop(self, viewer: Client) -> None:
+        page = opened(viewer, "record=2&code=asm")
+        hot = page.partition('data-role="hot-loop">')[2].partition('<span class="hot"')[0]
+        assert "vfmadd231ps" in hot
+        text = words(page)
+        assert "Hot loop : 2 instructions, 1 FMA of 512 bits, 1 load, 0 stores; 1 is of the stack" in text
+        assert "Lines 2 to 3 of main_compute_ , inside of 1 other loop." in text
+
+    @pytest.mark.parametrize(
+        ("kind", "text"), [("tir", "def lowered ()"), ("llvm", "define"), ("nonsense", "def lowered ()")]
+    )
+    def test_each_form_has_a_link(self, viewer: Client, kind: str, text: str) -> None:
+        page = opened(viewer, f"record=2&code={kind}")
+        assert text in words(page)
+        for other in ("tir", "llvm", "asm"):
+            assert f'href="?record=2&amp;code={other}#record"' in page
+        assert "Hot loop" not in words(page)
+
+    def test_it_says_that_no_hot_loop_was_found(self, viewer: Client, made: list[showing.CodeState]) -> None:
+        made.append(Generated([Listing("tir", "…"), Listing("asm", ASSEMBLY)]))
+        assert "No hot loop was found" in words(opened(viewer, "record=2&code=asm"))
+
+    def test_it_says_that_there_is_no_compiler(self, viewer: Client, made: list[showing.CodeState]) -> None:
+        made.append(Generated([Listing("tir", "def lowered(): ...")]))
+        assert "Only the lowered TIR" in words(opened(viewer, "record=2&code=asm"))
+
+    def test_the_page_polls_and_says_why_it_failed(self, viewer: Client, made: list[showing.CodeState]) -> None:
+        made.append(Applying("Building the schedule"))
+        page = opened(viewer, "record=2&code=asm")
+        assert "Building the schedule…" in words(page)
+        assert 'hx-get="?record=2&amp;code=asm" hx-trigger="every 1s"' in page
+        made.append(Failed("TVM can't build it."))
+        assert "The code of trial 2 can’t be shown. TVM can't build it." in words(opened(viewer, "record=2&code=asm"))
+
+    def test_a_listing_is_downloaded_whole(self, viewer: Client, made: list[showing.CodeState]) -> None:
+        opened(viewer, "")
+        path = f"/runs/{Run.objects.get().pk}/tasks/0/code/2/"
+        answer = viewer.get(f"{path}asm/")
+        assert answer.content.decode() == ASSEMBLY
+        assert answer["Content-Disposition"].endswith('_task-0_trial-2.s"')
+        assert answer["Content-Type"].startswith("text/plain")
+        assert [
+            viewer.get(f"{path}cuda/").status_code,
+            viewer.get(path.replace("/2/", "/9/") + "asm/").status_code,
+        ] == [404] * 2
+        made.append(Applying("Loading TVM"))
+        assert viewer.get(f"{path}asm/")["Location"].endswith("?record=2&code=asm#record")
+
+
+def test_other_engines_say_that_there_is_no_code(viewer: Client) -> None:
+    run = measured_run([(0, 1e-3)], engine="autotvm")
+    Record.objects.update(text='{"config": {"entity": [["tile", "sp", [-1, 8]]]}}')
+    page = viewer.get(f"/runs/{run.pk}/tasks/0/?record=1&code=asm").content.decode()
+    assert "aren’t available" in words(page)
+    assert viewer.get(f"/runs/{run.pk}/tasks/0/code/1/asm/").status_code == 302

@@ -1,0 +1,1 @@
+"""What the page of a task shows besides its records."""
