@@ -174,7 +174,7 @@ def get_curves(request: HttpRequest, run_id: int, query: Query[queries.CurveQuer
 
 @router.get("runs/{number:run_id}/verdict", response={200: VerdictDict, **ERRORS})
 def get_verdict(request: HttpRequest, run_id: int) -> VerdictDict:
-    """What is left to gain, task by task and in all: the best known elsewhere of the runs that you see."""
+    """What is left to gain, task by task and in all: what more trials are expected to bring, and what others have reached as far as you see their runs."""
     return verdict(_run(request, run_id), person(request)).to_dict()
 
 

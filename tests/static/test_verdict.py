@@ -43,3 +43,22 @@ def test_the_page_shows_what_is_left_to_gain(live_site: LiveSite, signed_in: Pag
     assert cells(signed_in, "gain") == ["none", "30.0 %"]
     link.click()
     signed_in.wait_for_url(f"**/runs/{theirs}/tasks/0/**")
+
+
+LIVELY = """
+from tests.world import measured_run
+run = measured_run([(0, 9e-3 / (1 + number)) for number in range(32)] + [(1, 1e-4)] * 32)
+run.move("running", to="finished")
+print(run.pk)
+"""
+
+
+def test_a_button_fills_in_by_how_many_trials_to_extend(live_site: LiveSite, signed_in: Page) -> None:
+    key = live_site.manage("shell", "--no-imports", "-c", LIVELY).strip()
+    signed_in.goto(f"{live_site.url}/runs/{key}/")
+    signed_in.get_by_role("button", name="Extend by 20 trials").click()
+    dialog = signed_in.get_by_role("dialog", name="Extend this run")
+    expect(dialog.locator("[name=trials]")).to_have_value("20")
+    dialog.get_by_role("button", name="Cancel").click()
+    signed_in.get_by_role("link", name="Tune just this task").click()
+    expect(signed_in.locator("[name=tasks]")).to_have_value("0")

@@ -21,8 +21,48 @@ def shown(verdict: Verdict) -> dict[str, Any]:
 
 
 def sentences(verdict: Verdict) -> list[str]:
-    """What there is to say, the most important first; nothing if nothing is known."""
-    return [sentence for sentence in (_if_equalled(verdict),) if sentence]
+    """What there is to say, the most important first; nothing if nothing is known, or if a simulator tells the time."""
+    if verdict.run.simulator:
+        return []
+    return [sentence for sentence in (_outlook(verdict), _if_equalled(verdict)) if sentence]
+
+
+def _outlook(verdict: Verdict) -> str:
+    return " ".join(part for part in (_held(verdict), _expected(verdict)) if part)
+
+
+def _held(verdict: Verdict) -> str:
+    holders = verdict.holders
+    slower = [gain for gain in verdict.gains if gain.if_equalled_s]
+    if holders is None or (verdict.forecast is None and len(slower) == 1):  # The other sentence names it.
+        return ""
+    share = f"{holders.share * 100:.0f}{SPACE}% of what can still be gained"
+    numbers = holders.indices
+    if len(numbers) > MOST_NAMED:
+        return f"{len(numbers)} of {verdict.run.tasks_chosen} tasks hold {share}."
+    return f"{_named(numbers).capitalize()} hold{'' if len(numbers) > 1 else 's'} {share}."
+
+
+def _expected(verdict: Verdict) -> str:
+    """As in `200 more trials are expected to bring 4 to 7 %`."""
+    forecast, estimate_s = verdict.forecast, verdict.run.estimated_latency_s
+    if forecast is None or not estimate_s:
+        return ""
+    noise = verdict.run.noise
+    doubt = (
+        f", within the run’s noise of ±{units.percent(noise)}" if noise and forecast.most_s / estimate_s < noise else ""
+    )
+    number = f"{forecast.trials:,} more trial{'s are' if forecast.trials > 1 else ' is'}"
+    return f"{number} expected to bring {_between(forecast.least_s / estimate_s, forecast.most_s / estimate_s)}{doubt}."
+
+
+def _between(least: float, most: float) -> str:
+    low, high = round(least * 100), round(most * 100)
+    if high < 1:
+        return f"less than 1{SPACE}%"
+    if low == high:
+        return f"about {high}{SPACE}%"
+    return f"{low} to {high}{SPACE}%" if low else f"up to {high}{SPACE}%"
 
 
 def _if_equalled(verdict: Verdict) -> str:
@@ -33,11 +73,8 @@ def _if_equalled(verdict: Verdict) -> str:
         return f"No other run is faster on {_covered(verdict)}."
     first = max(slower, key=lambda gain: gain.if_equalled_s or 0)
     gained = f"{units.latency(verdict.if_equalled_s)}{_of_estimate(verdict)}"
-    where = (
-        f"task {first.task.index}"
-        if len(slower) == 1
-        else f"{len(slower)} tasks, most of all in task {first.task.index}"
-    )
+    several = f"{len(slower)} tasks, most of all in task {first.task.index}"
+    where = several if len(slower) > 1 else f"task {first.task.index}"
     return f"Other runs are faster in {where}: equalling them would gain {gained}."
 
 
@@ -51,9 +88,13 @@ def _covered(verdict: Verdict) -> str:
     known = [gain.task.index for gain in verdict.gains if gain.if_equalled_s is not None]
     if len(known) == sum(gain.task.chosen for gain in verdict.gains):
         return "any of its tasks"
-    if len(known) <= MOST_NAMED:
-        return f"task{'s' if len(known) > 1 else ''}{SPACE}{listed(known)}"
-    return f"any of the {len(known)} tasks that others have measured, too"
+    return (
+        _named(known) if len(known) <= MOST_NAMED else f"any of the {len(known)} tasks that others have measured, too"
+    )
+
+
+def _named(numbers: list[int]) -> str:
+    return f"task{'s' if len(numbers) > 1 else ''} {listed(numbers)}"
 
 
 def _cells(gain: Gain, machine: str) -> dict[str, Any]:

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Any
+from urllib.parse import urlencode
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_GET
 
+from dashboard.accounts import On
 from dashboard.http.access import find, person
 from dashboard.presentation.gaining import words
 from tuning.models import Run
-from tuning.reads.gaining import verdict
+from tuning.reads.gaining import Verdict, more, verdict
 
 
 @require_GET
 def run_verdict(request: HttpRequest, pk: int) -> HttpResponse:
     """The panel below the run's summary, and with it cells of the table of tasks."""
-    run = find(request, Run.objects.select_related("network", "machine"), pk=pk)
+    run = find(request, Run.objects.select_related("network", "project", "machine"), pk=pk)
     found = verdict(run, person(request))
-    return render(request, "runs/_verdict.html", {"run": run, **words.shown(found)})
+    context = {"run": run, "may": On(request.user, run), **words.shown(found), **_acts(found)}
+    return render(request, "runs/_verdict.html", context)
+
+
+def _acts(found: Verdict) -> dict[str, Any]:
+    """What the panel's buttons do, where the run can be tuned here: launch one of few tasks, extend it by so many trials."""
+    run, holders = found.run, found.holders
+    if not run.can_tune or not run.trials_done:
+        return {}
+    trials = more(run)
+    settings = {"like": run.pk, "trials": trials, "warm_start": "true"}
+    just = {**settings, "tasks": ", ".join(map(str, sorted(holders.indices)))} if holders else None
+    return {
+        "just": f"{reverse('launch')}?{urlencode(just)}" if just else None,
+        "holders": len(holders.tasks) if holders else 0,
+        "extend_by": trials if run.can_extend and run.status in Run.ENDED else None,
+    }

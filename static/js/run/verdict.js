@@ -10,6 +10,14 @@ let shown = "";
 
 panel.addEventListener("htmx:afterSwap", () => showGains([...role("gains", panel).content.children]));
 
+// The dialog for extending, with the number filled in.
+panel.addEventListener("click", ({ target }) => {
+  const button = target.closest("[data-role=extend-by]");
+  if (!button) return;
+  role("extend-dialog").querySelector("[name=trials]").value = button.dataset.trials;
+  role("extend").click();
+});
+
 /** Asks for it if the run has changed since. */
 export function follow(run) {
   const key = `${run.status} ${run.tasks_total} ${run.trials_done} ${run.trials_budget}`;

@@ -1,5 +1,6 @@
-"""What is left to gain from a run: what others have reached, and what more trials would probably bring."""
+"""What is left to gain from a run: what others have reached, and what more trials are expected to bring."""
 
+from .expecting import more
 from .verdict import Gain, GainDict, Verdict, VerdictDict, verdict
 
-__all__ = ("Gain", "GainDict", "Verdict", "VerdictDict", "verdict")
+__all__ = ("Gain", "GainDict", "Verdict", "VerdictDict", "more", "verdict")

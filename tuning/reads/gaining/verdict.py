@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from django.contrib.auth.models import User
 from typing_extensions import TypedDict
 
 from tuning.estimate import weighted
+from tuning.gain import Gain as Forecast
 from tuning.models import Run, Task
 
+from . import expecting
 from .best_known import BestKnownDict, best_known
+from .expecting import ForecastDict
+
+MOST = 0.5
+"""The tasks that hold what can still be gained are the fewest with at least this share of it."""
+LEAST = 0.005
+"""If less than this share of the estimate can be gained, it doesn't matter where."""
 
 
 class GainDict(TypedDict):
@@ -18,21 +27,36 @@ class GainDict(TypedDict):
 
     `if_equalled_s` is what the estimate would lose if the task were as fast as the best known elsewhere: 0 if it already is. It is null
     without either latency, or if the task's weight isn't recorded; `if_equalled` is the same as a share of the estimate.
+    `expected_s` is its part of the run's forecast, null without one.
     """
 
     task: int
     best_known: BestKnownDict | None
     if_equalled_s: float | None
     if_equalled: float | None
+    expected_s: float | None
+
+
+class HoldersDict(TypedDict):
+    """The few tasks that hold most of what can still be gained, that with the largest part first, and their share of it."""
+
+    tasks: list[int]
+    share: float
 
 
 class VerdictDict(TypedDict):
-    """What is left to gain from a run after trial `last`. `if_equalled_s` and `if_equalled` are sums over its tasks; null if none has any."""
+    """What is left to gain from a run after trial `last`.
+
+    `if_equalled_s` and `if_equalled` are sums over its tasks; null if none has any. `holders` is null if there is next to nothing to gain,
+    or if it is spread over most tasks.
+    """
 
     run: int
     last: int
     if_equalled_s: float | None
     if_equalled: float | None
+    forecast: ForecastDict | None
+    holders: HoldersDict | None
     tasks: list[GainDict]
 
 
@@ -42,6 +66,7 @@ class Gain:
 
     task: Task
     best_known: BestKnownDict | None
+    expected_s: float | None
     estimate_s: float | None
     """The run's."""
 
@@ -59,13 +84,31 @@ class Gain:
         """The same as a share of the estimate."""
         return _share(self.if_equalled_s, self.estimate_s)
 
+    @property
+    def room_s(self) -> float:
+        """What can still be gained: what more trials are expected to bring, or what others have shown if that is more."""
+        return max(self.expected_s or 0.0, self.if_equalled_s or 0.0)
+
     def to_dict(self) -> GainDict:
         return {
             "task": self.task.index,
             "best_known": self.best_known,
             "if_equalled_s": self.if_equalled_s,
             "if_equalled": self.if_equalled,
+            "expected_s": self.expected_s,
         }
+
+
+@dataclass(frozen=True)
+class Holders:
+    """The few tasks that hold most of what can still be gained, and their share of it."""
+
+    tasks: list[Task]
+    share: float
+
+    @property
+    def indices(self) -> list[int]:
+        return [task.index for task in self.tasks]
 
 
 @dataclass(frozen=True)
@@ -74,6 +117,7 @@ class Verdict:
 
     run: Run
     gains: list[Gain]
+    forecast: Forecast | None
 
     @property
     def if_equalled_s(self) -> float | None:
@@ -86,12 +130,27 @@ class Verdict:
         """The same as a share of the estimate."""
         return _share(self.if_equalled_s, self.run.estimated_latency_s)
 
+    @property
+    def holders(self) -> Holders | None:
+        """Which few tasks to go on with; None if there is next to nothing to gain, or if it is spread over most tasks."""
+        by_room = sorted(self.gains, key=lambda gain: -gain.room_s)
+        sums_s = list(accumulate(gain.room_s for gain in by_room))
+        if not sums_s or sums_s[-1] <= LEAST * (self.run.estimated_latency_s or sums_s[-1]):
+            return None
+        count = next(place for place, sum_s in enumerate(sums_s, 1) if sum_s >= MOST * sums_s[-1])
+        if count > sum(gain.task.chosen for gain in self.gains) / 2:
+            return None
+        return Holders([gain.task for gain in by_room[:count]], sums_s[count - 1] / sums_s[-1])
+
     def to_dict(self) -> VerdictDict:
+        estimate_s, holders = self.run.estimated_latency_s, self.holders
         return {
             "run": self.run.pk,
             "last": self.run.trials_done,
             "if_equalled_s": self.if_equalled_s,
             "if_equalled": self.if_equalled,
+            "forecast": expecting.to_dict(self.forecast, estimate_s) if self.forecast and estimate_s else None,
+            "holders": {"tasks": holders.indices, "share": holders.share} if holders else None,
             "tasks": [gain.to_dict() for gain in self.gains],
         }
 
@@ -99,8 +158,11 @@ class Verdict:
 def verdict(run: Run, user: User | None) -> Verdict:
     """What is left to gain from the run, as far as the user sees what others have reached; None is the site itself."""
     known = best_known(run, user)
-    tasks = run.tasks.select_related("run").defer("tensorir", "args").order_by("index")
-    return Verdict(run, [Gain(task, known.get(task.workload_hash), run.estimated_latency_s) for task in tasks])
+    tasks = list(run.tasks.select_related("run").defer("tensorir", "args").order_by("index"))
+    told = expecting.expected(run, tasks)
+    parts = {task.pk: part_s for task, part_s in zip(told[0], told[1].by_task, strict=True)} if told else {}
+    gains = [Gain(task, known.get(task.workload_hash), parts.get(task.pk), run.estimated_latency_s) for task in tasks]
+    return Verdict(run, gains, told[1] if told else None)
 
 
 def _share(part_s: float | None, whole_s: float | None) -> float | None:

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
-from tests.world import make_machine, make_user, measured_run
+from tests.world import make_machine, make_user, measured_run, share_first_project
 from tuning.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -20,6 +20,13 @@ OWN = [(0, 4e-3), (1, 3e-3)]
 @pytest.fixture
 def viewer(client: Client) -> Client:
     client.force_login(make_user("viewer"))
+    return client
+
+
+@pytest.fixture
+def operator(client: Client) -> Client:
+    share_first_project()
+    client.force_login(make_user("operator"))
     return client
 
 
@@ -47,7 +54,8 @@ def test_it_tells_what_equalling_others_would_gain(viewer: Client) -> None:
         "Other runs are faster in task 0: equalling them would gain 3.000 ms (30.0 % of the estimate)."
     ]
     another((1, 1e-3))
-    (sentence,) = sentences(viewer, run)
+    held, sentence = sentences(viewer, run)
+    assert held == "Task 1 holds 57 % of what can still be gained."
     assert sentence.startswith("Other runs are faster in 2 tasks, most of all in task 1: equalling them would gain")
     assert sentence.endswith("gain 7.000 ms (70.0 % of the estimate).")
 
@@ -78,3 +86,50 @@ def test_the_api_tells_the_same(viewer: Client) -> None:
     assert (told["run"], told["last"]) == (run.pk, 2)
     assert (told["if_equalled_s"], told["if_equalled"]) == pytest.approx((3e-3, 0.3))
     assert [task["best_known"] and task["best_known"]["run"] for task in told["tasks"]] == [other.pk, None]
+
+
+LIVELY = [(0, 9e-3 / (1 + number)) for number in range(32)] + [(1, 1e-4)] * 32
+
+
+def test_it_says_what_more_trials_bring_and_offers_them(operator: Client) -> None:
+    run = measured_run(LIVELY)
+    run.move("running", to="finished")
+    (sentence,) = sentences(operator, run)
+    assert re.fullmatch(
+        r"Task 0 holds \d+ % of what can still be gained\. 20 more trials are expected to bring (up to \d+|\d+ to \d+) %\.",
+        sentence,
+    )
+    page = operator.get(f"/runs/{run.pk}/verdict/")
+    assertContains(page, f'href="/runs/new/?like={run.pk}&amp;trials=20&amp;warm_start=true&amp;tasks=0"')
+    assertContains(page, 'data-trials="20"')
+    form = operator.get(f"/runs/new/?like={run.pk}&trials=20&warm_start=true&tasks=0").context["form"]
+    assert [form[name].value() for name in ("tasks", "trials", "warm_start")] == ["0", "20", "true"]
+
+
+def test_a_gain_within_noise_is_told_as_such(viewer: Client) -> None:
+    run = measured_run(LIVELY)
+    Run.objects.filter(pk=run.pk).update(noise=0.9)
+    assert sentences(viewer, run)[0].endswith(", within the run’s noise of ±90.0 %.")
+
+
+def test_a_viewer_is_offered_nothing(viewer: Client) -> None:
+    run = measured_run(LIVELY)
+    run.move("running", to="finished")
+    page = viewer.get(f"/runs/{run.pk}/verdict/")
+    assertContains(page, "more trials are expected")
+    assertNotContains(page, "Tune just")
+    assertNotContains(page, "Extend by")
+
+
+def test_a_running_run_is_told_of_the_rest_of_its_budget(operator: Client) -> None:
+    run = measured_run(LIVELY, trials_budget=80)
+    assert "16 more trials are expected to bring" in sentences(operator, run)[0]
+    assertNotContains(operator.get(f"/runs/{run.pk}/verdict/"), "Extend by")
+
+
+def test_a_simulators_time_is_nothing_to_gain(viewer: Client) -> None:
+    simulated = {"kind": "ext_dev", "device": "vta", "model": "sim_1x16_i8w8a32_15_15_18_17"}
+    run = measured_run(OWN)
+    another((0, 1e-3))
+    Run.objects.filter(pk=run.pk).update(target=simulated)
+    assert sentences(viewer, run) == []

@@ -1,0 +1,77 @@
+"""What more trials of a run are expected to gain."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from typing_extensions import TypedDict
+
+from tuning.gain import Curve, Gain, forecast_gain
+from tuning.models import Run, Task
+
+SEARCH, KIND = "evolutionary", "llvm"
+"""The strategy and the kind of targets of the runs that forecasts were checked on."""
+FEWEST = 64
+"""Trials of such a run from which on they were checked."""
+ROUND = (5, 2, 1)
+"""Round numbers of trials are these times a power of ten."""
+
+
+class ForecastDict(TypedDict):
+    """What `trials` more are expected to gain, with the bounds of an 80 % interval: in seconds of the estimate, and as shares of it."""
+
+    trials: int
+    expected_s: float
+    least_s: float
+    most_s: float
+    expected: float
+    least: float
+    most: float
+
+
+def expected(run: Run, tasks: Sequence[Task]) -> tuple[list[Task], Gain] | None:
+    """The forecast, and the tasks that its `by_task` is about; None if it can't be told."""
+    if not _is_foreseeable(run):
+        return None
+    chosen = [task for task in tasks if task.chosen]
+    found = forecast_gain(_curves(run, chosen), more(run), run.round_size)
+    return None if found is None else (chosen, found)
+
+
+def more(run: Run) -> int:
+    """How many trials the verdict is about: those that its budget has left, or about half as many as there were; never more than these."""
+    left = run.trials_left or 0
+    if left > 0 and run.status != run.Status.FINISHED:
+        return min(left, run.trials_done)
+    power = 10 ** max(0, len(str(run.trials_done)) - 1)
+    fitting = (number * size for size in (power, power // 10 or 1) for number in ROUND)
+    return next((number for number in fitting if number <= 0.65 * run.trials_done), 1)
+
+
+def to_dict(forecast: Gain, estimate_s: float) -> ForecastDict:
+    return {
+        "trials": forecast.trials,
+        "expected_s": forecast.expected_s,
+        "least_s": forecast.least_s,
+        "most_s": forecast.most_s,
+        "expected": forecast.expected_s / estimate_s,
+        "least": forecast.least_s / estimate_s,
+        "most": forecast.most_s / estimate_s,
+    }
+
+
+def _is_foreseeable(run: Run) -> bool:
+    """Whether it is like the runs that forecasts were checked on, and has an estimate."""
+    if run.synthetic or not run.is_meta_schedule or not run.estimated_latency_s or run.trials_done < FEWEST:
+        return False
+    kind = run.target.get("kind") if isinstance(run.target, dict) else None
+    return kind == KIND and run.options.get("strategy", SEARCH) == SEARCH
+
+
+def _curves(run: Run, tasks: Sequence[Task]) -> list[Curve]:
+    steps: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for task, nth, latency_s in run.trials.improvements().values_list("task_id", "nth", "latency_s"):
+        if latency_s is not None:
+            steps[task].append((nth, latency_s))
+    return [Curve(task.weighted_latency_s or 0.0, task.trials, steps[task.pk], not task.plateaued) for task in tasks]
