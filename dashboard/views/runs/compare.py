@@ -11,8 +11,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from dashboard.http.access import person
-from dashboard.presentation import comparison as shown
-from dashboard.presentation.comparison import View
+from dashboard.presentation.comparing import figures, labels
+from dashboard.presentation.comparing.concluding import conclusions
+from dashboard.presentation.comparing.view import View
 from dashboard.presentation.units import count
 from tuning.reads.comparing import (
     FEWEST,
@@ -38,11 +39,12 @@ SETTINGS_SHOWN = 3
 NOT_LISTED = ("network", "target", "options.seed")
 """Settings that the page shows elsewhere; the seed explains nothing."""
 SORTS = (("total", "Contribution to the total"), ("difference", "Largest difference"))
+PER = (("network", "× weight"), ("execution", "One execution"))
 
 
 @require_GET
 def compare_page(request: HttpRequest) -> HttpResponse:
-    """Compares the URL's `runs` with its `baseline`; `x`, `scale`, `values` and `sort` choose the view."""
+    """Compares the URL's `runs` with its `baseline`; `x`, `scale`, `values`, `sort`, `per` and `other` choose the view."""
     named = request.GET.getlist("runs")
     text = ",".join(named)
     if len(named) > 1:
@@ -81,21 +83,25 @@ def _refused(request: HttpRequest, text: str, invalid: Invalid) -> HttpResponse:
 
 
 def _context(comparison: ComparisonDict, view: View) -> dict[str, Any]:
-    tasks = shown.ordered(comparison, view)
+    tasks = labels.ordered(comparison, view)
     options = [(option["name"], _option_texts(option)) for option in comparison["options"]]
+    base = next(run for run in comparison["runs"] if run["run"]["id"] == view.baseline)
     return {
         "comparison": comparison,
         "view": view,
         "runs": [
-            {**_run(run, place, view), "settings": _distinctive(options, place)}
+            {**_run(run, base, place, view), "settings": _distinctive(options, place)}
             for place, run in enumerate(comparison["runs"])
         ],
         "tasks": [_row(comparison, view, task) for task in tasks],
         "options": options,
-        "most_bars": shown.BARS,
+        "most_bars": figures.BARS,
         "choices": [_choice(view, *choice) for choice in CHOICES],
         "sorts": _links(view, "sort", SORTS),
-        "figures": shown.figures(comparison, view),
+        "per": _links(view, "per", PER),
+        "against": _links(view, "other", [(key, f"#{key}") for key in view.others]) if len(view.runs) > FEWEST else [],
+        "conclusions": conclusions(comparison),
+        "figures": figures.figures(comparison, view),
         **_merged(comparison, view),
     }
 
@@ -109,13 +115,15 @@ def _merged(comparison: ComparisonDict, view: View) -> dict[str, Any]:
     return {"merged": url, "engine": engines.pop()}
 
 
-def _run(run: ComparedRunDict, place: int, view: View) -> dict[str, Any]:
+def _run(run: ComparedRunDict, base: ComparedRunDict, place: int, view: View) -> dict[str, Any]:
     key = run["run"]["id"]
     others = tuple(one for one in view.runs if one != key)
+    common_s, base_s = run["common_s"], base["common_s"]
     return {
         **run,
+        "common_ratio": common_s / base_s if common_s is not None and base_s else None,
         "place": place,
-        "title": shown.title(run),
+        "title": labels.title(run),
         "is_baseline": key == view.baseline,
         "as_baseline": view.url(baseline=key),
         "without": view.url(runs=others) if len(others) >= FEWEST else None,
@@ -149,7 +157,7 @@ def _row(
     comparison: ComparisonDict, view: View, task: ComparedTaskDict
 ) -> tuple[str, ComparedTaskDict, str, list[Any]]:
     """The task's number, the task, its weights, and for each run its cell and whether it has another number there."""
-    number, told = shown.number(comparison, task)
+    number, told = labels.number(comparison, task)
     pairs = zip(view.runs, task["cells"], strict=True)
     cells = [(run, cell, cell is not None and cell["task"] != number) for run, cell in pairs]
     return told, task, _weights(task["cells"]), cells
@@ -170,7 +178,7 @@ def _links(view: View, name: str, options: Any) -> list[dict[str, Any]]:
             "id": f"{name}-{value}",
             "words": words,
             "url": view.url(**{name: value}),
-            "current": getattr(view, name) == value,
+            "current": value == (view.against if name == "other" else getattr(view, name)),
         }
         for value, words in options
     ]

@@ -12,7 +12,7 @@ refresher.restoreOnBack();
 // --- charts
 
 const charts = {};
-for (const name of ["estimate", "tasks", "allocation", "speed"]) {
+for (const name of ["estimate", "waterfall", "tasks", "allocation", "speed"]) {
   charts[name] = new Chart(role(`chart-${name}`), role(`empty-${name}`), { file: `runs_${article.dataset.runs}_${name}`, legend: name === "estimate" });
   role(`chart-${name}`).dataset.about = `runs ${article.dataset.runs.replaceAll("_", ", ")}`;
 }

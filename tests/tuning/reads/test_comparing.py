@@ -91,6 +91,30 @@ def test_it_sums_the_tasks_that_all_have_measured() -> None:
     assert [run["common_s"] for run in comparison["runs"]] == [1e-3, 3e-3]
 
 
+def test_it_tells_which_differences_are_within_noise() -> None:
+    fast, slow = measured(), measured(SLOW)
+    assert [run["within_noise"] for run in compared(fast, slow)["runs"]] == [None, None]
+    Run.objects.filter(pk__in=(fast.pk, slow.pk)).update(noise=0.3)
+    base, other = compared(fast, slow)["runs"]
+    assert (base["noise"], base["within_noise"]) == (None, None)
+    assert other["noise"] == pytest.approx(0.3 * 2**0.5)
+    assert other["within_noise"], "9.5 ms beside 7 ms is 36 % more"
+    cells = {task["name"]: task["cells"][1] for task in compared(fast, slow)["tasks"]}
+    assert {name: cell and cell["within_noise"] for name, cell in cells.items()} == {
+        "fused_matmul1": True,
+        "fused_matmul0": False,
+    }
+
+
+def test_runs_share_what_both_have_measured() -> None:
+    whole, part, nothing = measured(), measured(((0, 3e-3),)), measured(((0, None), (1, None)))
+    assert [run["shared"] for run in compared(whole, part, nothing)["runs"]] == [
+        None,
+        {"tasks": 1, "total_s": 3e-3, "baseline_s": 1e-3},
+        None,
+    ]
+
+
 def info(name: str, *shapes: list[int]) -> TaskInfo:
     args = [TensorInfo(f"p{number}", shape, "float32") for number, shape in enumerate(shapes)]
     return TaskInfo(index=0, name=name, weight=1, flop=1e6, workload_hash=name, args=args, tensorir="")

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from tuning.estimate import total
 from tuning.models import Run, Task
+from tuning.noise import Difference, combined
 from tuning.reads.curves import LatencyColumns
 
 from .differences import caveats, different_options
 from .lines import Lines, lines_of
 from .matching import Match, matched
-from .shapes import ComparedCellDict, ComparedRunDict, ComparedTaskDict, ComparisonDict, LoneTaskDict, ReachedDict
+from .shapes import (
+    ComparedCellDict,
+    ComparedRunDict,
+    ComparedTaskDict,
+    ComparisonDict,
+    LoneTaskDict,
+    ReachedDict,
+    SharedDict,
+)
+
+
+class Sums(NamedTuple):
+    """What a run's tasks add up to: those that all runs have measured, and those that it shares with the baseline."""
+
+    common_s: float | None
+    shared: SharedDict | None
 
 
 def compare(runs: Sequence[Run], baseline: Run) -> ComparisonDict:
@@ -23,7 +40,13 @@ def compare(runs: Sequence[Run], baseline: Run) -> ComparisonDict:
     return {
         "baseline": baseline.pk,
         "runs": [
-            _compared(run, baseline, lines[position], lines[base].estimate, _common_total(common, position))
+            _compared(
+                run,
+                baseline,
+                lines[position],
+                lines[base].estimate,
+                Sums(_common_total(common, position), None if position == base else _shared(matches, position, base)),
+            )
             for position, run in enumerate(runs)
         ],
         "caveats": caveats(runs, matches),
@@ -38,10 +61,12 @@ def _measured_by_all(match: Match, runs: int) -> bool:
     return len(match.tasks) == runs and all(task.best_latency_s is not None for task in match.tasks.values())
 
 
-def _compared(run: Run, baseline: Run, lines: Lines, base: LatencyColumns, common_s: float | None) -> ComparedRunDict:
+def _compared(run: Run, baseline: Run, lines: Lines, base: LatencyColumns, sums: Sums) -> ComparedRunDict:
     estimate, speed = lines
     comparable = _same_work(run, baseline)
     own, other = _last(estimate), _last(base) if comparable else None
+    noise = None if run == baseline else combined(run.noise, baseline.noise)
+    ratio = own / other if own is not None and other else None
     return {
         "run": run.to_dict(tasks=run.tasks.all()),
         "comparable": comparable,
@@ -49,9 +74,12 @@ def _compared(run: Run, baseline: Run, lines: Lines, base: LatencyColumns, commo
         "estimate": estimate,
         "speed": speed,
         "average_speed": run.average_speed,
-        "ratio": own / other if own is not None and other else None,
+        "ratio": ratio,
         "difference_s": own - other if own is not None and other is not None else None,
-        "common_s": common_s,
+        "noise": noise,
+        "within_noise": None if ratio is None else Difference(ratio - 1, noise).within_noise,
+        "common_s": sums.common_s,
+        "shared": sums.shared,
         "caught_up": None if run == baseline or other is None else _reached(estimate, other),
     }
 
@@ -64,6 +92,20 @@ def _end(run: Run, *times: Sequence[float | None]) -> float | None:
 
 def _common_total(common: Sequence[Match], position: int) -> float | None:
     return total(match.tasks[position].weighted_latency_s for match in common)
+
+
+def _shared(matches: Sequence[Match], position: int, base: int) -> SharedDict | None:
+    """What both have measured; None without such a task, or if none has a recorded weight."""
+    pairs = [(match.tasks[position], match.tasks[base]) for match in matches if {position, base} <= match.tasks.keys()]
+    parts = [(one.weighted_latency_s, other.weighted_latency_s) for one, other in pairs]
+    known = [(one, other) for one, other in parts if one is not None and other is not None]
+    if not known:
+        return None
+    return {
+        "tasks": len(known),
+        "total_s": sum(one for one, _ in known),
+        "baseline_s": sum(other for _, other in known),
+    }
 
 
 def _same_work(run: Run, other: Run) -> bool:
@@ -105,6 +147,8 @@ def _task(match: Match, runs: Sequence[Run], base: int) -> ComparedTaskDict:
 def _cell(task: Task, run: Run, base: Task | None) -> ComparedCellDict:
     own, other = task.best_latency_s, base.best_latency_s if base else None
     own_total, base_total = task.weighted_latency_s, base.weighted_latency_s if base else None
+    ratio = own / other if own is not None and other else None
+    noise = combined(run.noise, base.run.noise) if base and base.run != run else None
     return {
         "task": task.index,
         "weight": task.weight,
@@ -113,8 +157,9 @@ def _cell(task: Task, run: Run, base: Task | None) -> ComparedCellDict:
         "trials_share": task.trials / run.trials_done if run.trials_done else None,
         "latency_s": own,
         "total_s": own_total,
-        "ratio": own / other if own is not None and other else None,
+        "ratio": ratio,
         "difference_s": own_total - base_total if own_total is not None and base_total is not None else None,
+        "within_noise": None if ratio is None else Difference(ratio - 1, noise).within_noise,
     }
 
 

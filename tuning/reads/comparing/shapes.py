@@ -27,13 +27,22 @@ class ReachedDict(TypedDict):
     at_s: float | None
 
 
+class SharedDict(TypedDict):
+    """The tasks that a run and the baseline have both measured: how many, and the sums of latency × weight in seconds."""
+
+    tasks: int
+    total_s: float
+    baseline_s: float
+
+
 class ComparedRunDict(TypedDict):
     """A run compared with the baseline; what isn't known is null.
 
     `comparable` says whether both estimates cover the same tasks of the same network; otherwise there is no ratio or difference.
-    `ratio` is estimate ÷ baseline's, `difference_s` estimate − baseline's. `common_s` is the latency of the tasks that all
+    `ratio` is estimate ÷ baseline's, `difference_s` estimate − baseline's. `noise` is that of both runs' measurements together, as a share,
+    and `within_noise` says whether it explains the difference; null if a run's noise isn't recorded. `common_s` is the latency of the tasks that all
     runs have measured. `end_s` is the duration of tuning; `average_speed` is trials per second over all of it.
-    `caught_up` is when the run first was at least as fast as the baseline is now; null for the baseline itself.
+    `caught_up` is when the run first was at least as fast as the baseline is now. It and `shared` are null for the baseline itself.
     """
 
     run: RunDict
@@ -44,14 +53,18 @@ class ComparedRunDict(TypedDict):
     average_speed: float | None
     ratio: float | None
     difference_s: float | None
+    noise: float | None
+    within_noise: bool | None
     common_s: float | None
+    shared: SharedDict | None
     caught_up: ReachedDict | None
 
 
 class ComparedCellDict(TypedDict):
     """A task in one run; `total_s` is latency × weight, `trials_share` its share of the run's trials.
 
-    `ratio` is latency ÷ the baseline's, `difference_s` total − the baseline's.
+    `ratio` is latency ÷ the baseline's, `difference_s` total − the baseline's. `within_noise` says whether noise explains the difference;
+    null if that isn't known.
     """
 
     task: int
@@ -63,6 +76,7 @@ class ComparedCellDict(TypedDict):
     total_s: float | None
     ratio: float | None
     difference_s: float | None
+    within_noise: bool | None
 
 
 class ComparedTaskDict(TypedDict):

@@ -9,7 +9,8 @@ from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
 from dashboard.presentation import units
-from dashboard.presentation.comparison import View, figures
+from dashboard.presentation.comparing.figures import figures
+from dashboard.presentation.comparing.view import View
 from dashboard.templatetags.tuneboard import tone
 from tests.tuning.reads.test_comparing import FAST, SLOW, measured
 from tests.world import make_network, make_run, make_user, measured_run
@@ -208,18 +209,63 @@ def test_a_curve_is_relative_to_the_baseline_at_the_same_point() -> None:
 
 def test_bars_are_relative_to_the_baseline() -> None:
     fast, slow = measured(), measured(SLOW)
-    absolute = drawn(fast, slow)["tasks"]
+    absolute = drawn(fast, slow, per="execution")["tasks"]
     assert absolute["layout"]["yaxis"]["type"] == "linear", "a bar's length is a latency"
     assert [trace["y"] for trace in absolute["data"]] == [[3e-3, 1e-3], [4e-3, 1.5e-3]]
+    weighted = drawn(fast, slow)["tasks"]["data"]
+    assert [trace["y"] for trace in weighted] == [[6e-3, 1e-3], [8e-3, 1.5e-3]]
     relative = drawn(fast, slow, values="relative")["tasks"]
     assert relative["layout"]["yaxis"]["type"] == "linear"
     assert relative["data"][1]["y"] == [pytest.approx(100 / 3), pytest.approx(50.0)]
 
 
-def test_shares_of_trials_are_grouped_by_task() -> None:
-    traces = drawn(measured(FAST), measured(SLOW))["allocation"]["data"]
-    assert [trace["y"] for trace in traces] == [[pytest.approx(1 / 3), pytest.approx(2 / 3)]] * 2
-    assert traces[0]["customdata"] == [1, 2]
+def test_a_runs_trials_are_stacked_by_task() -> None:
+    fast, slow = measured(FAST), measured(SLOW)
+    traces = drawn(fast, slow)["allocation"]["data"]
+    assert [trace["name"] for trace in traces] == ["1 fused_matmul1", "0 fused_matmul0"]
+    assert [trace["x"] for trace in traces] == [[f"#{fast.pk}", f"#{slow.pk}"]] * 2
+    assert [trace["y"] for trace in traces] == [[pytest.approx(1 / 3)] * 2, [pytest.approx(2 / 3)] * 2]
+    assert [trace["customdata"] for trace in traces] == [[1, 1], [2, 2]]
+
+
+def test_trials_of_tasks_that_one_run_has_alone_complete_its_bar() -> None:
+    one, other = measured(), measured()
+    other.tasks.filter(index=1).update(name="fused_conv2d", workload_hash="c")
+    traces = drawn(one, other, make_run())["allocation"]["data"]
+    assert [(trace["name"], trace["customdata"]) for trace in traces] == [
+        ("0 fused_matmul0", [2, 2]),
+        ("other tasks", [1, 1]),
+    ]
+
+
+def test_latencies_are_weighted_and_summed_unless_asked_for_one_execution(viewer: Client) -> None:
+    runs = measured(), measured(SLOW)
+    page = viewer.get(address(*runs))
+    assertContains(page, "8.000\u00a0ms</a>")
+    assertContains(page, "of all 2 tasks that all runs have measured")
+    total = page.content.decode().partition('data-role="common-total"')[2].partition("</tr>")[0]
+    assert "7.000\u00a0ms" in total
+    assert "9.500\u00a0ms" in total
+    assert "+35.7\u00a0%" in total
+    single = viewer.get(address(*runs, per="execution"))
+    assertContains(single, "4.000\u00a0ms</a>")
+    assertNotContains(single, 'data-role="common-total"')
+
+
+def test_the_run_whose_difference_is_taken_apart_can_be_chosen(viewer: Client) -> None:
+    runs = [measured(), measured(SLOW), measured(((0, 1e-3), (1, 5e-3)))]
+    keys = [run.pk for run in runs]
+    page = viewer.get(address(*runs))
+    assertContains(
+        page, f'id="other-{keys[1]}" href="/compare/?runs={keys[0]},{keys[1]},{keys[2]}" aria-current="true"'
+    )
+    other = f"/compare/?runs={keys[0]},{keys[1]},{keys[2]}&amp;other={keys[2]}"
+    assertContains(page, f'id="other-{keys[2]}" href="{other}"')
+    assert viewer.get(address(*runs, other=keys[2])).context["view"].against == keys[2]
+    for wrong in (keys[0], 99999, "x"):
+        assert viewer.get(address(*runs, other=wrong)).context["view"].against == keys[1]
+    without = viewer.get(address(*runs[1:], other=keys[2]))
+    assertNotContains(without, 'id="other-')
 
 
 def test_the_speed_starts_at_zero_trials() -> None:

@@ -1,4 +1,4 @@
-"""The compare page's view, which is its URL, and its Plotly figures.
+"""The compare page's Plotly figures.
 
 A trace's `meta.task` is the position of its run, which selects the color. The first four runs are drawn solid and the others
 dashed, so nobody depends on color alone. As in `charts`, `x` counts trials and `customdata` holds the seconds.
@@ -7,16 +7,17 @@ dashed, so nobody depends on color alone. As in `charts`, `x` counts trials and 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, get_args, get_type_hints
-from urllib.parse import urlencode
+from typing import Any, Literal
 
-from django.urls import reverse
 from typing_extensions import TypedDict
 
 from dashboard.presentation.charts import FigureDict, Point, Value, layout_of, steps
-from tuning.reads.comparing import ComparedRunDict, ComparedTaskDict, ComparisonDict
+from tuning.reads.comparing import ComparedCellDict, ComparedRunDict, ComparisonDict
+
+from .allocation import allocation
+from .labels import categories, label, number, ordered, title
+from .view import View
+from .waterfall import waterfall
 
 BARS = 24
 """Tasks in a chart, those with the largest contribution; the table has all."""
@@ -24,45 +25,16 @@ SOLID = 4
 """Runs whose curves are solid and whose bars are plain."""
 NAMED = 8
 """Most tasks whose names fit below their bars; with more, there is only room for their numbers."""
-LONGEST = 30
 
 Values = list[Value]
 """Points of a curve: trial number, seconds since the run began, value."""
-
-
-@dataclass(frozen=True)
-class View:
-    """The page's whole state. If `baseline` is None, it is the first run."""
-
-    runs: tuple[int, ...]
-    baseline: int | None = None
-    x: Literal["trials", "time"] = "trials"
-    scale: Literal["log", "linear"] = "log"
-    values: Literal["absolute", "relative"] = "absolute"
-    sort: Literal["total", "difference"] = "total"
-
-    @classmethod
-    def of(cls, runs: tuple[int, ...], baseline: int | None, asked: Mapping[str, str]) -> View:
-        """The view of a URL; missing and unknown values become the default."""
-        hints = get_type_hints(cls)
-        words = {name: asked[name] for name in ("x", "scale", "values", "sort") if name in asked}
-        return cls(runs, baseline, **{name: word for name, word in words.items() if word in get_args(hints[name])})  # type: ignore[arg-type]
-
-    def url(self, **changes: Any) -> str:
-        """The URL of the view with these changes."""
-        changed = asdict(replace(self, **changes))
-        if changed["baseline"] not in changed["runs"][1:]:
-            changed["baseline"] = None
-        defaults = asdict(View(changed["runs"]))
-        query = {name: value for name, value in changed.items() if value != defaults[name]}
-        query["runs"] = ",".join(map(str, changed["runs"]))
-        return f"{reverse('compare')}?{urlencode({'runs': query.pop('runs'), **query}, safe=',')}"
 
 
 class FiguresDict(TypedDict):
     """The page's figures, and the texts for those without points."""
 
     estimate: FigureDict
+    waterfall: FigureDict
     tasks: FigureDict
     allocation: FigureDict
     speed: FigureDict
@@ -74,11 +46,13 @@ def figures(comparison: ComparisonDict, view: View) -> FiguresDict:
     without = "The baseline has no estimate: choose another baseline." if view.values == "relative" else ""
     return {
         "estimate": _estimates(comparison, view),
+        "waterfall": waterfall(comparison, view),
         "tasks": _tasks(comparison, view),
-        "allocation": _allocation(comparison, view),
+        "allocation": allocation(comparison),
         "speed": _speeds(comparison),
         "empty": {
             "estimate": without or _unknown(comparison),
+            "waterfall": "These two runs have measured no task in common.",
             "tasks": "None of the shared tasks has a valid trial." if comparison["tasks"] else alone,
             "allocation": "No trial yet." if comparison["tasks"] else alone,
             "speed": "No trial yet.",
@@ -96,38 +70,6 @@ def _unknown(comparison: ComparisonDict) -> str:
         return "Not known: the weights of the tasks aren’t recorded."
     rest = " The weights of some runs’ tasks aren’t recorded." if unweighted else ""
     return f"Known once every task of a run has a valid trial.{rest}"
-
-
-def title(run: ComparedRunDict) -> str:
-    """A run's number and name, shortened for a legend."""
-    name = run["run"]["name"]
-    simulated = ", simulated" if run["run"]["simulator"] else ""
-    return f"#{run['run']['id']} {name if len(name) <= LONGEST else f'{name[: LONGEST - 1]}…'}{simulated}"
-
-
-def ordered(comparison: ComparisonDict, view: View) -> list[ComparedTaskDict]:
-    """The tasks, sorted by their contribution to the total or by their largest difference."""
-    if view.sort == "total":
-        return comparison["tasks"]
-    return sorted(comparison["tasks"], key=_largest_difference, reverse=True)
-
-
-def number(comparison: ComparisonDict, task: ComparedTaskDict) -> tuple[int, str]:
-    """A task's number in the baseline, or in the first run that has it, and as it is shown.
-
-    The latter is `3 of #7`, since the baseline's 3 is another task.
-    """
-    keys = [run["run"]["id"] for run in comparison["runs"]]
-    numbers = {key: cell["task"] for key, cell in zip(keys, task["cells"], strict=True) if cell}
-    base = comparison["baseline"]
-    if base in numbers:
-        return numbers[base], str(numbers[base])
-    key, first = next(iter(numbers.items()))
-    return first, f"{first} of #{key}"
-
-
-def _largest_difference(task: ComparedTaskDict) -> float:
-    return max((abs(cell["difference_s"] or 0.0) for cell in task["cells"] if cell), default=0.0)
 
 
 def _estimates(comparison: ComparisonDict, view: View) -> FigureDict:
@@ -198,78 +140,46 @@ def _sorted(values: Values, axis: int) -> tuple[list[float], list[float]]:
 
 def _tasks(comparison: ComparisonDict, view: View) -> FigureDict:
     """Best latencies, or their differences from the baseline. Always linear: on a log axis a bar's length says nothing."""
-    relative = view.values == "relative"
-    what = f"Difference from run {comparison['baseline']}" if relative else "Best latency"
-    layout = layout_of("Best latency of each task", what, log=False, kind="" if relative else "s")
+    relative, weighted = view.values == "relative", view.per == "network"
+    latency = "Best latency × weight" if weighted else "Best latency"
+    what = f"Difference from run {comparison['baseline']}" if relative else latency
+    layout = layout_of(f"{latency} of each task", what, log=False, kind="" if relative else "s")
     if relative:
         layout["yaxis"] |= {"ticksuffix": " %", "rangemode": "normal", "zeroline": True}
     hover = "%{y:+.1f} %<br>%{customdata:.4s}s" if relative else "%{y:.4s}s"
-
-    def value(cell: Any) -> float | None:
-        if not relative:
-            return cell["latency_s"]  # type: ignore[no-any-return]
-        return None if cell["ratio"] is None else (cell["ratio"] - 1) * 100
-
-    return _bars(comparison, ordered(comparison, view)[:BARS], layout, value, hover, also="latency_s")
-
-
-def _allocation(comparison: ComparisonDict, view: View) -> FigureDict:
-    layout = layout_of("Trials given to each task", "Share of the run's trials", log=False, kind="")
-    layout["yaxis"]["tickformat"] = ".0%"
-    hover = "%{y:.1%} of its trials: %{customdata}"
-    return _bars(
-        comparison, ordered(comparison, view)[:BARS], layout, lambda cell: cell["trials_share"], hover, also="trials"
-    )
-
-
-def _bars(  # noqa: PLR0913 - what the two charts of bars differ in
-    comparison: ComparisonDict,
-    tasks: list[ComparedTaskDict],
-    layout: dict[str, Any],
-    value: Any,
-    hover: str,
-    *,
-    also: str,
-) -> FigureDict:
-    """A group of bars for each task, with one bar per run; `also` is the field shown on hovering."""
+    shown: Literal["total_s", "latency_s"] = "total_s" if weighted else "latency_s"
+    tasks = ordered(comparison, view)[:BARS]
     named = len(tasks) <= NAMED
     numbers = [number(comparison, task)[1] for task in tasks]
-    labels = [_label(task, told) if named else told for task, told in zip(tasks, numbers, strict=True)]
+    labels = [label(told, task["name"]) if named else told for task, told in zip(tasks, numbers, strict=True)]
     traces = []
     for place, run in enumerate(comparison["runs"]):
-        cells = [(task["cells"][place], task, label) for task, label in zip(tasks, labels, strict=True)]
-        shown = [
-            (label, height, cell[also], task["name"])  # type: ignore[literal-required]
-            for cell, task, label in cells
-            if cell and (height := value(cell)) is not None
+        cells = [(task["cells"][place], task["name"], told) for task, told in zip(tasks, labels, strict=True)]
+        bars = [
+            (told, height, cell[shown], name)
+            for cell, name, told in cells
+            if cell and (height := _change(cell) if relative else cell[shown]) is not None
         ]
         traces.append(
             {
                 "type": "bar",
                 "name": title(run),
-                "x": [label for label, _, _, _ in shown],
-                "y": [height for _, height, _, _ in shown],
-                "customdata": [told for _, _, told, _ in shown],
-                "text": [name for _, _, _, name in shown],
+                "x": [told for told, _, _, _ in bars],
+                "y": [height for _, height, _, _ in bars],
+                "customdata": [seconds for _, _, seconds, _ in bars],
+                "text": [name for _, _, _, name in bars],
                 "textposition": "none",
                 "meta": {"task": place},
                 "marker": {"pattern": {"shape": "" if place < SOLID else "/", "fillmode": "overlay", "size": 4}},
                 "hovertemplate": f"{hover}<br>%{{text}}<extra>%{{fullData.name}}</extra>",
             }
         )
-    layout["xaxis"] = {
-        "title": {"text": "" if named else f"Task of run {comparison['baseline']}"},
-        "type": "category",
-        "categoryorder": "array",
-        "categoryarray": labels,
-        "tickfont": {"size": 11},
-    }
+    layout["xaxis"] = categories("" if named else f"Task of run {comparison['baseline']}", labels)
     return {"data": traces, "layout": {**layout, "bargap": 0.25}}
 
 
-def _label(task: ComparedTaskDict, told: str) -> str:
-    name = task["name"]
-    return f"{told} {name if len(name) <= LONGEST else f'{name[: LONGEST - 1]}…'}"
+def _change(cell: ComparedCellDict) -> float | None:
+    return None if cell["ratio"] is None else (cell["ratio"] - 1) * 100
 
 
 def _speeds(comparison: ComparisonDict) -> FigureDict:
