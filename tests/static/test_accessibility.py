@@ -42,7 +42,7 @@ from tests.heartbeats import keep_alive
 from tuning.actions import members, projects
 from tests.world import *
 from tuning.models import AuditEntry, BadLine, Benchmark, Delivery, Import, PoolMember, Record, Run, TrackerSample
-from tuning.reads.showing import Decision, Shown, _keep, _key
+from tuning.reads.showing import SHOWING, Decision, Shown, _keep, _key
 from tuning.work.synthetic import seed_run
 trials = [(0, 2e-3), (1, 3e-3), (0, None), (0, 1e-3), (1, 2.5e-3)] + [(0, None)] * 16
 ApiToken.issue(User.objects.get(), name="a token with a rather long name that somebody gave to it")
@@ -78,7 +78,7 @@ for record in Record.objects.all():
     chosen = str(record.trial)
     decision = Decision(instruction="l1", of="i", block="matmul", extent=64, decision=[8, 8], choice=chosen, among=["1", "2"])
     code = f"# from tvm import tir\\n@T.prim_func\\ndef main(a: T.handle):\\n    x = T.float32({chosen}.5)\\n    print(None, 'text', True)\\n"
-    _keep(_key(record.text), Shown(code=code, decisions=[decision], tensorir=code, packs=True))
+    _keep(_key(SHOWING, record.text), Shown(code=code, decisions=[decision], tensorir=code, packs=True))
 for minutes in range(20):
     queues = {"pi": {"key": "pi", "total": 2, "free": minutes % 3, "pending": 1}}
     TrackerSample.objects.create(tracker="lab", at=timezone.now() - datetime.timedelta(minutes=minutes), queues=queues)
