@@ -52,7 +52,8 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
     options, work_dir = config.options, str(config.work_dir)
     seed = _seed(options, search.trials.done)
     chosen = search.trials.budget.chosen
-    strategy = Strategy(strategies.create_strategy(options, search.trials.left // len(chosen)), search)
+    inner = strategies.create_strategy(options, search.trials.left // len(chosen))
+    strategy = Strategy(inner, search, strategies.create_first_strategy(options))
     # Of all tasks, because TVM numbers their log files by their positions in this list.
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
         extracted, work_dir, strategy=strategy, num_threads=cores(), seed=seed

@@ -11,6 +11,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from tuning.logs.meta_schedule import FAILED_RUN_SECS
 
+from .strategies import WARMUP_TRIALS
 from .trials import Trials
 from .warm_start import PriorRecords
 
@@ -36,6 +37,11 @@ class Search:
         self.batch = Batch()
         """The batch that is being built or sent to the runner. Earlier ones may still be waiting for the device."""
 
+    def begins(self, task: int) -> bool:
+        """Whether the task had no candidate yet, and the cost model hasn't learned enough to rank any."""
+        knows = self.trials.done >= WARMUP_TRIALS or self.prior.warm_started.tasks
+        return not knows and self.trials.budget.progress[task].begins
+
     def next_batch(self, task: int, generate: Callable[[], Any]) -> list[Any] | None:
         """Candidates of the task, no more than its budget allows; None if there are none left.
 
@@ -55,11 +61,12 @@ class Search:
 
 @derived_object
 class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
-    """Wraps one of TVM's search strategies."""
+    """Wraps one of TVM's search strategies, and the one that finds a task's `first` candidates, if that is another."""
 
-    def __init__(self, inner: Any, search: Search) -> None:
+    def __init__(self, inner: Any, search: Search, first: Any = None) -> None:
         super().__init__()
         self._inner = inner
+        self._first = first
         self._search = search
         self._task = 0
         self._mod: Any = None
@@ -68,7 +75,8 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
     def _initialize_with_tune_context(self, context: Any) -> None:
         self._task = self._search.task_by_name[str(context.task_name)]
         self._mod = context.mod
-        self._inner._initialize_with_tune_context(context)  # noqa: SLF001  TVM's name for what strategies override
+        for strategy in filter(None, (self._inner, self._first)):
+            strategy._initialize_with_tune_context(context)  # noqa: SLF001  TVM's name for what strategies override
 
     def pre_tuning(
         self,
@@ -81,16 +89,22 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         """Start with the task, whose design spaces are known now, and report that the next task's follow."""
         self._database = database
         self._inner.pre_tuning(max_trials, num_trials_per_iter, design_spaces, database, cost_model)
+        if self._first:
+            first = self._search.trials.batch_size(self._task)
+            self._first.pre_tuning(max_trials, first, design_spaces, database, cost_model)
         following = [task for task in self._search.trials.budget.chosen if task > self._task]
         if following:
             self._search.trials.report_phase("design_spaces", following[0])
 
     def post_tuning(self) -> None:
         self._inner.post_tuning()
+        if self._first:
+            self._first.post_tuning()
 
     def generate_measure_candidates(self) -> Any:
         """A batch of candidates; None if the task has none left."""
-        return self._search.next_batch(self._task, self._inner.generate_measure_candidates)
+        strategy = self._first if self._first and self._search.begins(self._task) else self._inner
+        return self._search.next_batch(self._task, strategy.generate_measure_candidates)
 
     def notify_runner_results(self, measure_candidates: Any, results: Any) -> None:
         self._commit(measure_candidates, results)
@@ -109,4 +123,4 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     def clone(self) -> Any:
         """Return a strategy for another task."""
-        return Strategy(self._inner.clone(), self._search)
+        return Strategy(self._inner.clone(), self._search, self._first and self._first.clone())

@@ -36,6 +36,14 @@ def create_strategy(options: Options, trials_per_task: int) -> Any:
     )
 
 
+def create_first_strategy(options: Options) -> Any:
+    """What finds a task's first candidates while the cost model ranks nothing; None: the search strategy does.
+
+    It draws as many as are measured. An evolution would replay dozens of times as many, to choose among them at random.
+    """
+    return ms.search_strategy.SearchStrategy.create("replay-trace") if options.strategy == "evolutionary" else None
+
+
 def create_cost_model(options: Options, seed: int | None) -> Any:
     """The cost model from the options."""
     if options.cost_model == "xgb":

@@ -60,6 +60,11 @@ class TaskProgress:
         """Whether any trial was valid."""
         return self.best_s < math.inf
 
+    @property
+    def begins(self) -> bool:
+        """Whether it has had no candidate yet."""
+        return not self.trials and not self.in_flight
+
     def add(self, latency_s: float | None) -> None:
         """Count a trial; None means it failed."""
         self.best_history_s.append(min(self.best_s, math.inf if latency_s is None else latency_s))
