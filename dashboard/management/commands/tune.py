@@ -14,6 +14,7 @@ from rich.console import Console
 
 from dashboard.management import foreground
 from dashboard.management.foreground import Interrupts
+from dashboard.presentation.gaining import words
 from dashboard.presentation.terminal import RunProgress, summary
 from tuning.actions import advice, launching, runs
 from tuning.actions.machines import placing
@@ -23,6 +24,7 @@ from tuning.management.migrated import MigratedCommand
 from tuning.models import Machine, Run
 from tuning.queue import jobs
 from tuning.reads import network_list
+from tuning.reads.gaining import verdict
 from tuning.validation import Invalid, OptionDict
 from tuning.work.supervisor import supervise
 
@@ -51,11 +53,14 @@ class Command(MigratedCommand):
         in_front = _is_here(options["machine"])
         run = self._launch(options, in_front=in_front)
         status = _follow(run, Interrupts(), console, in_front=in_front)
-        shown = Run.objects.select_related("network", "project", "created_by").get(pk=run.pk).to_full_dict()
+        run = Run.objects.select_related("network", "project", "created_by", "machine").get(pk=run.pk)
+        shown = run.to_full_dict()
         if options["json"]:
             self.stdout.write(json.dumps(shown))
         else:
             summary(console, shown)
+            for sentence in words.sentences(verdict(run, None)):
+                console.print(sentence)
         if status in (Run.Status.FAILED, Run.Status.INTERRUPTED):
             raise CommandError(f"Run {run.pk} {status}: {shown['error'] or 'no reason recorded'}", returncode=1)
 

@@ -18,7 +18,7 @@ from dashboard.presentation.terminal import RunProgress
 from tests import older_tvm
 from tests.engine_fixtures import Play
 from tests.threads import when
-from tests.world import claimed, extracted, make_machine, make_run, trial
+from tests.world import claimed, extracted, make_machine, make_run, measured_run, trial
 from tuning.engines.wire.protocol import VERSION, Failed, Finished, Hello, Plateaued, WarmStarted
 from tuning.host import targets
 from tuning.host.machine import identity
@@ -51,6 +51,13 @@ def test_it_prints_the_tasks_and_the_estimate(play: Play, capsys: pytest.Capture
     assert "finished: 2 of 2 trials" in said
     assert "8.000\u00a0ms (2 of 2 tasks measured)" in said
     assert Run.objects.get().status == "finished"
+
+
+def test_it_says_what_is_left_to_gain(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
+    measured_run([(0, 1e-9)], device="")
+    play(*BEGINNING, Finished("budget"))
+    call_command("tune", "mlp", "--trials", "2")
+    assert "Other runs are faster in task 0: equalling them would gain" in capsys.readouterr().out
 
 
 def test_it_prints_the_run_as_json_and_nothing_else(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
