@@ -61,6 +61,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<number:pk>/tasks/<number:index>/", tasks.task_page, name="task_page"),
     path("runs/<number:pk>/tasks/<number:index>/figures/", tasks.task_figures, name="task_figures"),
     path("runs/<number:pk>/tasks/<number:index>/code/<number:trial>/<slug:kind>/", tasks.task_code, name="task_code"),
+    path("runs/<number:pk>/tasks/<number:index>/decisions/", tasks.task_decisions, name="task_decisions"),
     path("networks/", networks.network_list, name="network_list"),
     path("networks/builtin/<str:name>/", networks.builtin_page, name="builtin_page"),
     path("networks/script/", scripts.own_script, name="own_script"),

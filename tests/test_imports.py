@@ -69,7 +69,13 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.reads",
         "tuning.storage",
     },
-    "tuning.reads.records": {"tuning.logs", "tuning.models", "tuning.reads.downloads", "tuning.storage"},
+    "tuning.reads.records": {
+        "tuning.logs",
+        "tuning.models",
+        "tuning.reads.downloads",
+        "tuning.schedules",
+        "tuning.storage",
+    },
     "tuning.work": {"tuning.engines.wire", "tuning.host", "tuning.logs", "tuning.notify.announce", *READ_SIDE},
     "tuning.queue": {"tuning.host", "tuning.models", "tuning.notify", "tuning.notify.announce", "tuning.work"},
     "tuning.actions": {

@@ -187,6 +187,7 @@ NO_PAGES = {
     "compilation_benchmark": "an action",
     "task_figures": "JSON for charts",
     "task_code": "a download",
+    "task_decisions": "a part of the task page",
     "import_cancel": "an action",
     "network_extract": "an action",
     "network_delete": "an action",

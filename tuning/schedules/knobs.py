@@ -28,9 +28,9 @@ class Knob:
 
 def side_by_side(records: Sequence[str]) -> list[Knob]:
     """The knobs of these lines of AutoTVM's log, in the order of the records. Raises `ValueError` if one isn't such a line."""
-    chosen = [_chosen(record) for record in records]
-    kinds = {name: kind for one in chosen for name, (kind, _) in one.items()}
-    return [_knob(name, kind, [one.get(name, ("", ""))[1] for one in chosen]) for name, kind in kinds.items()]
+    given = [chosen(record) for record in records]
+    kinds = {name: kind for one in given for name, (kind, _) in one.items()}
+    return [_knob(name, kind, [one.get(name, ("", ""))[1] for one in given]) for name, kind in kinds.items()]
 
 
 def _knob(name: str, kind: str, values: list[str]) -> Knob:
@@ -39,8 +39,8 @@ def _knob(name: str, kind: str, values: list[str]) -> Knob:
     return Knob(name, kind, values, value if agrees else "", times if agrees else 0)
 
 
-def _chosen(record: str) -> dict[str, tuple[str, str]]:
-    """Kind and value of each knob."""
+def chosen(record: str | bytes) -> dict[str, tuple[str, str]]:
+    """Kind and value of each knob of a line of the log. Raises `ValueError`."""
     try:
         decoded = msgspec.json.decode(record)
         entities = decoded["config"]["entity"] if "config" in decoded else decoded["i"][5]["e"]

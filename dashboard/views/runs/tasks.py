@@ -15,11 +15,11 @@ from django.views.decorators.http import require_GET
 
 from dashboard.http.access import find
 from dashboard.presentation import charts, code, decisions, downloads, recorded
-from dashboard.presentation.tasks import listing
+from dashboard.presentation.tasks import deciding, listing
 from dashboard.views.queries import wants_part
 from tuning.models import Task
 from tuning.reads import showing
-from tuning.reads.records import Missing, TrialRecord, of_trial
+from tuning.reads.records import Missing, TrialRecord, decided, of_trial
 from tuning.reads.showing import Listing, Shown
 from tuning.validation import Busy
 
@@ -62,6 +62,20 @@ def task_figures(request: HttpRequest, pk: int, index: int) -> JsonResponse:
     end = (task.trials, times[-1] if times else run.elapsed_s)
     figure = charts.told(run, charts.task_figure(task, _trials(task), end), task)
     return JsonResponse({"run": run.pk, "task": index, "last": run.trials_done, "end": end, "curve": figure})
+
+
+@require_GET
+def task_decisions(request: HttpRequest, pk: int, index: int) -> HttpResponse:
+    """Which decisions matter, for the task's page. `space` selects a design space, from 1, the one with most trials."""
+    task = _task(request, pk, index)
+    context: dict[str, Any] = {"task": task, "run": task.run}
+    try:
+        found = decided(task)
+    except Missing as missing:
+        return render(request, "tasks/_decisions.html", context | {"missing": str(missing)})
+    asked = request.GET.get("space", "")
+    chosen = int(asked) if re.fullmatch(r"[1-9][0-9]?", asked) and int(asked) <= len(found.spaces) else 1
+    return render(request, "tasks/_decisions.html", context | deciding.context(found, chosen))
 
 
 @require_GET

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
@@ -63,9 +64,16 @@ def line(path: Path, number: int) -> bytes | None:
 
     The first time it reads the file up to there, later only what is new. Raises `OSError`, and `ValueError` if the line is too long.
     """
+    ((_, found),) = lines(path, [number])
+    return found
+
+
+def lines(path: Path, numbers: Iterable[int]) -> Iterator[tuple[int, bytes | None]]:
+    """As `line`, for several numbers, each with its line."""
     with store().opened(path) as file:
-        _places(path).seek(file, number)
-        found = file.readline(LONGEST_BYTES + 1)
-    if len(found) > LONGEST_BYTES:
-        raise ValueError(f"line {number:,} has more than {LONGEST_BYTES >> 20} MiB")
-    return found.rstrip(b"\r\n") if found.endswith(b"\n") else None
+        for number in numbers:
+            _places(path).seek(file, number)
+            found = file.readline(LONGEST_BYTES + 1)
+            if len(found) > LONGEST_BYTES:
+                raise ValueError(f"line {number:,} has more than {LONGEST_BYTES >> 20} MiB")
+            yield number, found.rstrip(b"\r\n") if found.endswith(b"\n") else None

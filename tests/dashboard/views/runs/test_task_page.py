@@ -11,11 +11,14 @@ from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
 from dashboard.presentation import code
+from dashboard.views.runs import tasks
 from tests.world import claimed, make_run, make_tasks, make_user, measured_run, record_trials, write_record_files
 from tuning.engines.wire.showing import Decision
 from tuning.models import Record, Run
 from tuning.reads import showing
+from tuning.reads.records import Decided, Space, Tried
 from tuning.reads.showing import Applying, Failed, Generated, HotLoop, Listing, Shown
+from tuning.schedules.importance import Importance
 
 pytestmark = pytest.mark.django_db
 
@@ -315,3 +318,62 @@ def test_other_engines_say_that_there_is_no_code(viewer: Client) -> None:
     page = viewer.get(f"/runs/{run.pk}/tasks/0/?record=1&code=asm").content.decode()
     assert "aren’t available" in words(page)
     assert viewer.get(f"/runs/{run.pk}/tasks/0/code/1/asm/").status_code == 302
+
+
+class TestWhichDecisionsMatter:
+    NAME = ("tiling of i of <matmul>", "factor 4 of 4, innermost")
+
+    def shown(self, viewer: Client, monkeypatch: pytest.MonkeyPatch, *spaces: Space, query: str = "") -> str:
+        run = Run.objects.first() or measured_run()
+        monkeypatch.setattr(tasks, "decided", lambda _task: Decided([*spaces], 1, 0))
+        page: str = viewer.get(f"/runs/{run.pk}/tasks/0/decisions/{query}").content.decode()
+        return page
+
+    def space(self, count: int, importance: Importance[tuple[str, str]] | None = None) -> Space:
+        return Space([Tried(nth + 1, 1e-3 * (nth + 1), {self.NAME: nth % 4}) for nth in range(count)], importance)
+
+    def test_the_sentence_names_the_decision_that_explains_most(
+        self, viewer: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        page = self.shown(viewer, monkeypatch, self.space(40, Importance([(self.NAME, 0.62)], 0.1)), self.space(3))
+        assert "Tiling of i of &lt;matmul&gt; (factor 4 of 4, innermost) explains 62.0\u00a0% of the spread" in page
+        assert page.count("<polyline") == 40
+        assert "?record=40#record" in page
+        assert page.rindex("<title>Trial 1:") > page.rindex("<title>Trial 40:"), "the fastest is on top"
+        assert "Design space 2" in page
+
+    def test_chance_and_few_trials_are_said(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        chance = self.space(40, Importance([(self.NAME, 0.1)], 0.2))
+        assert "than chance would" in self.shown(viewer, monkeypatch, chance)
+        few = self.shown(viewer, monkeypatch, chance, self.space(3), query="?space=2")
+        assert "can’t be told from 3 trials: at least 30 are needed" in few
+        assert few.count("<polyline") == 3
+
+    def test_many_lines_are_thinned(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        page = self.shown(viewer, monkeypatch, self.space(1000))
+        assert page.count("<polyline") == 400
+        assert "600 slower trials are left out" in page
+
+    def test_it_says_why_there_is_nothing(self, viewer: Client, settings: Any, tmp_path: Path) -> None:
+        settings.VAR = tmp_path
+        run = measured_run()
+        assertContains(viewer.get(f"/runs/{run.pk}/tasks/0/decisions/"), "isn’t here anymore")
+
+    def test_the_page_asks_for_it_when_it_is_opened(self, viewer: Client) -> None:
+        run = measured_run()
+        page = viewer.get(f"/runs/{run.pk}/tasks/0/")
+        assertContains(page, f'hx-get="/runs/{run.pk}/tasks/0/decisions/"')
+        assertNotContains(page, "<polyline")
+
+    def test_values_are_in_order(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        values: list[int | str] = ["loop 10", "loop 9", "inlined", 16, 2]
+        space = Space([Tried(nth + 1, 1e-3, {self.NAME: value}) for nth, value in enumerate(values)], None)
+        page = self.shown(viewer, monkeypatch, space)
+        ticks = re.findall(r'class="tick"[^>]* y="([\d.]+)"[^>]*>([^<]+)', page)[: len(values)]
+        assert [text for _, text in sorted(ticks, key=lambda one: -float(one[0]))] == [
+            "2",
+            "16",
+            "inlined",
+            "loop 9",
+            "loop 10",
+        ]
