@@ -11,6 +11,7 @@ from django.core.management import CommandError, call_command
 
 from tests.benchmarks.engine import plan, report, sides
 from tests.benchmarks.engine.compare import Journal, compare, records_used
+from tests.benchmarks.engine.order import Order, told
 from tests.benchmarks.engine.sides import Best, Broken, Tuned
 from tests.benchmarks.engine.timeline import Comparison, Estimate, Measured, Timeline, estimates
 from tests.world import measured_run
@@ -40,6 +41,18 @@ SLOW = timeline((3.0, 0, 4e-3), (4.5, 1, 8e-3), (20.0, 1, 1.75e-3), first_s=10.0
 def test_an_estimate_begins_when_every_task_has_a_valid_trial() -> None:
     assert _estimates(FAST) == [(4.0, 10e-3), (5.0, 6e-3)]
     assert timeline((1.0, 0, 1e-3), (2.0, 1, None)).final_estimate_s() is None
+
+
+def test_orders_of_work_are_compared_at_equal_trials() -> None:
+    small = [Order(seed, 0, [(36, 9e-3), (200, 4e-3 * seed), (320, 2e-3 * seed)], 20.0) for seed in (1, 2)]
+    large = [Order(seed, 16, [(273, 5e-3), (310, 2e-3)], 60.0) for seed in (1, 2)]
+    assert (small[0].first, small[0].estimate_s(35), small[0].estimate_s(319)) == (36, None, 4e-3)
+    assert told([*small, *large], [0, 16], 320).splitlines() == [
+        "first_trials default: estimate from trial 36, 36, after 20, 20 s",
+        "  after 320: 1.414 of 16's (1.000 to 2.000), 2 seeds",
+        "first_trials 16: estimate from trial 273, 273, after 60, 60 s",
+        "  after 320: 1.000 of 16's (1.000 to 1.000), 2 seeds",
+    ]
 
 
 def test_a_short_measurement_is_no_estimate() -> None:

@@ -27,10 +27,10 @@ class Modelled:
     def __init__(self, work_dirs: Sequence[Path]) -> None:
         """Raises `ValueError` if there are too few records."""
         intrinsics.load("llvm")
-        records = [one for folder in work_dirs for one in _records(folder)]
+        records = [one for folder in work_dirs for one in records_of(folder)]
         if len(records) < LEAST_RECORDS:
             raise ValueError(f"{len(records)} valid records are too few for a model: {', '.join(map(str, work_dirs))}")
-        self._best_s = min(map(_seconds, records))
+        self._best_s = min(map(seconds, records))
         self._context = ms.TuneContext(mod=records[0].workload.mod, target=records[0].target, num_threads=1)
         self._model = ms.cost_model.XGBModel(num_warmup_samples=0, num_tuning_cores=1)
         results = [ms.runner.RunnerResult([float(each) for each in one.run_secs], None) for one in records]
@@ -52,11 +52,11 @@ class Modelled:
         return [self._best_s / max(float(score), LEAST_SCORE) for score in scores]
 
 
-def _records(work_dir: Path) -> list[Any]:
+def records_of(work_dir: Path) -> list[Any]:
     """The valid ones."""
     known = ms.database.JSONDatabase(work_dir=str(work_dir)).get_all_tuning_records()
-    return [one for one in known if one.run_secs and _seconds(one) < 1e9]
+    return [one for one in known if one.run_secs and seconds(one) < 1e9]
 
 
-def _seconds(record: Any) -> float:
+def seconds(record: Any) -> float:
     return fmean(float(each) for each in record.run_secs)
