@@ -105,7 +105,7 @@ OF_PROJECT = {
                 "console",
                 "compilations",
             ),
-            *("records", "trials.csv", "trials.parquet", "console.log"),
+            *("records", "trials.csv", "trials.parquet", "console.log", "rounds", "rankings", "conditions"),
         )
     ),
     *(f"POST /api/v1/streams/1/{part}" for part in ("trials", "end")),

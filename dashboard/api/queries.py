@@ -129,6 +129,15 @@ class CurveQuery(Query):
     )
 
 
+class CourseQuery(Query):
+    after: int = Field(0, ge=0, le=2**63 - 1, description="`next` of the previous page.")
+    limit: int = Field(500, ge=1, le=2000)
+
+
+class RankingQuery(CourseQuery):
+    task: int | None = Field(None, ge=0, le=MAX_NUMBER, description="The task's index; by default, all tasks.")
+
+
 class ScatterQuery(TrialConditions):
     first: int = Field(1, alias="from", ge=1, le=MAX_NUMBER, description="Number of the first trial.")
     last: int | None = Field(

@@ -18,6 +18,8 @@ from tuning.actions.curation import Action
 from tuning.models import Run, RunDict, Task, TrialRow
 from tuning.reads import console, exploring, showing
 from tuning.reads.console import ConsoleDict
+from tuning.reads.course import conditions, rankings, rounds
+from tuning.reads.course.conditions import ConditionsDict
 from tuning.reads.curves import CurvesDict, curves
 from tuning.reads.gaining import VerdictDict, verdict
 from tuning.reads.records import Missing, NotOfTask, TrialRecord, of_trial
@@ -183,6 +185,26 @@ def get_scatter(request: HttpRequest, run_id: int, query: Query[queries.ScatterQ
     """Trials in a window of numbers and latencies, thinned to `points`; the best and some failed ones are always included."""
     run, window = _run(request, run_id), query.window()
     return columns(request, run, f"scatter {window} {query.points}", lambda: scatter(run, window, query.points))
+
+
+@router.get("runs/{number:run_id}/rounds", response={200: shapes.RoundPage, **ERRORS})
+def list_rounds(request: HttpRequest, run_id: int, query: Query[queries.CourseQuery]) -> shapes.RoundPage:
+    """The run's rounds, oldest first: where the time of each went, in seconds."""
+    items = rounds.rounds(_run(request, run_id), query.after, query.limit)
+    return {"items": items, "next": items[-1]["id"] if len(items) == query.limit else None}
+
+
+@router.get("runs/{number:run_id}/rankings", response={200: shapes.RankingPage, **ERRORS})
+def list_rankings(request: HttpRequest, run_id: int, query: Query[queries.RankingQuery]) -> shapes.RankingPage:
+    """Batches that the cost model judged before it learned from them, oldest first."""
+    items = rankings.rankings(_run(request, run_id), query.task, query.after, query.limit)
+    return {"items": items, "next": items[-1]["id"] if len(items) == query.limit else None}
+
+
+@router.get("runs/{number:run_id}/conditions", response={200: ConditionsDict, **ERRORS})
+def get_conditions(request: HttpRequest, run_id: int) -> ConditionsDict:
+    """What the machine was like while the run measured on it."""
+    return conditions.conditions(_run(request, run_id))
 
 
 @router.get("runs/{number:run_id}/errors", response={200: shapes.ErrorList, **ERRORS})

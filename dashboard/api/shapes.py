@@ -14,6 +14,8 @@ from dashboard.presentation import recorded
 from dashboard.presentation.snippets import SnippetDict
 from tuning.models import AuditEntryDict, CompilationDict, Record, RunDict, RunErrorDict, Task, TaskDict, TrialColumns
 from tuning.reads import showing
+from tuning.reads.course.rankings import RankingDict
+from tuning.reads.course.rounds import RoundDict
 from tuning.reads.records import TrialRecord
 from tuning.reads.showing import Applying, Failed, Generated, Shown
 
@@ -42,6 +44,20 @@ class TrialPage(TrialColumns):
     """`next` is the cursor of the next page, if there is one."""
 
     next: str | None
+
+
+class RoundPage(TypedDict):
+    """`next` goes into `after` for the next page, if there is one."""
+
+    items: list[RoundDict]
+    next: int | None
+
+
+class RankingPage(TypedDict):
+    """`next` goes into `after` for the next page, if there is one."""
+
+    items: list[RankingDict]
+    next: int | None
 
 
 class CompilationList(TypedDict):

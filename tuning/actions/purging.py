@@ -9,7 +9,7 @@ from tuning.models import Run
 from tuning.storage import store
 
 BATCH = 2000
-"""Trials in one transaction; a recorder may have to wait for it."""
+"""Trials or rounds in one transaction; a recorder may have to wait for it."""
 AT_ONCE_S = 0.5
 """The most that one sweep spends on it, since leases can't wait."""
 
@@ -33,9 +33,14 @@ def purge() -> int:
 
 
 def _emptied(run: Run, until: float) -> bool:
-    """Delete the trials, in batches since Django loads what it deletes; False if time ran out."""
+    """Delete the trials and rounds, in batches since Django loads what it deletes; False if time ran out."""
     while (first := run.trials.order_by("number").values_list("number", flat=True).first()) is not None:
         if time.monotonic() > until:
             return False
         run.trials.filter(number__lt=first + BATCH).delete()
+    for rows in (run.rounds, run.rankings):
+        while keys := list(rows.values_list("pk", flat=True)[:BATCH]):
+            if time.monotonic() > until:
+                return False
+            rows.filter(pk__in=keys).delete()
     return True

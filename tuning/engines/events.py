@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -54,13 +55,14 @@ class EventWriter:
         with self._lock:
             self._write(event)
 
-    def exit_with(self, event: Finished | Failed) -> NoReturn:
-        """Write the last event and end the process. Other threads can't write any more.
+    def exit_with(self, event: Finished | Failed, *, before: Iterable[msgspec.Struct] = ()) -> NoReturn:
+        """Write the last event, and others `before` it, and end the process. Other threads can't write any more.
 
         This skips the interpreter's shutdown, which would wait for a thread that is in TVM.
         """
         with self._lock:
-            self._write(event)
+            for one in (*before, event):
+                self._write(one)
             os._exit(0 if isinstance(event, Finished) else 1)
 
     def _write(self, event: msgspec.Struct) -> None:

@@ -5,6 +5,7 @@ from tuning.storage.tables import Chunk, LooseObject, StoredFile
 
 from .audit import LONGEST_NAME, AppendOnly, AuditEntry, AuditEntryDict, AuditQuerySet
 from .compilation import Benchmark, Compilation
+from .course import PARTS, ConditionSample, ConditionSession, Ranking, Round
 from .delivery import Delivery
 from .elsewhere import Stream, StreamDict, StreamSession, Watch
 from .extraction import ExtractedTask, Extraction
@@ -73,6 +74,7 @@ __all__ = (
     "LONGEST_NAME",
     "LOST",
     "MAX_NUMBER",
+    "PARTS",
     "RECORD_FILES",
     "SEES_ALL",
     "TELL_AGAIN",
@@ -88,6 +90,8 @@ __all__ = (
     "Chunk",
     "Compilation",
     "CompilationDict",
+    "ConditionSample",
+    "ConditionSession",
     "CoverageDict",
     "Delivery",
     "DeviceTurn",
@@ -113,8 +117,10 @@ __all__ = (
     "Project",
     "Provenance",
     "Queued",
+    "Ranking",
     "Record",
     "ReferenceMeasurement",
+    "Round",
     "Run",
     "RunDelta",
     "RunDict",

@@ -46,6 +46,7 @@ from tuning.models.fleet import is_shared
 from tuning.noise import drift, noise
 
 from .copies import RecordCopy
+from .course.rounds import RoundRows
 from .estimating import grown
 from .told import TasksTold
 
@@ -160,6 +161,7 @@ class _Batch:
         self.errors: dict[str, TrialError] = {}
         self.dropped: list[Record] = []
         self.added: list[Record] = []
+        self.rounds = RoundRows(self.run, self._known)
         self.estimates: list[tuple[int, float]] = []
         """Trials that changed the estimate, each with the new estimate."""
         self.references: list[ReferenceMeasurement] = []
@@ -202,13 +204,17 @@ class _Batch:
             self.run.warm_start = {"tasks": event.tasks, "runs": event.runs}
         elif isinstance(event, Hello):
             self.run.versions = event.versions
+        self.rounds.take(event)
 
     def _task(self, index: int) -> Task:
         """The task, which will be saved with the batch."""
+        task = self.tasks[index] = self._known(index)
+        return task
+
+    def _known(self, index: int) -> Task:
         task = self.recorder.tasks.get(index)
         if task is None:
             raise EngineMisbehaved(f"the engine sent an event about task {index}, which it never announced")
-        self.tasks[index] = task
         return task
 
     def _take_tasks(self, event: TasksExtracted) -> None:
@@ -343,6 +349,7 @@ class _Batch:
         for place, error in self.met.items():
             self.trials[place] = self.trials[place]._replace(error_id=error.pk)
         Trial.objects.insert(self.trials)
+        self.rounds.save()
         self._count()
         ReferenceMeasurement.objects.bulk_create(self.references)
         gone = set(map(id, self.dropped))

@@ -32,6 +32,7 @@ from tuning.storage import Moved, store
 from tuning.wording import internal_error
 
 from .copies import Growing, RecordCopy, bring, release
+from .course.conditions import Conditions, measures_here
 from .engine_process import AnyStart, BadEvent, EngineProcess
 from .failures import death_notice, nothing_valid
 from .pool.pooling import Invite, RunPool
@@ -95,6 +96,7 @@ class _Supervision:
         """Seconds from each trial to its announcement, of trials that weren't counted yet."""
         self.measuring = set() if devices.is_remote(run.device) else {run.machine_name}
         """Names of the machines whose load matters for the trials: the run's own, and those of its pool that have measured."""
+        self.conditions = Conditions(run) if measures_here(run) else None
         self.stop_sent: float | None = None
         self.last: Finished | Failed | None = None
         self.is_shared = store().is_shared
@@ -215,6 +217,8 @@ class _Supervision:
         if not self._patiently(lambda: self.run.renew(elapsed_s=elapsed_s)):
             raise LeaseLost("it was taken away")
         self.recorder.run.elapsed_s = max(self.recorder.run.elapsed_s or 0.0, elapsed_s)
+        if self.conditions:
+            self._patiently(partial(self.conditions.look, elapsed_s, self.recorder.run.trials_done))
         if self._wanted() != self.told:
             self._extend(engine)
         self.renewed = time.monotonic()

@@ -11,14 +11,30 @@ from django.utils import timezone
 
 from tests.world import make_compilation, make_run, measured_run
 from tuning.actions import curation, purging, sweeping
-from tuning.models import Compilation, Record, ReferenceMeasurement, Run, Tag, Task, Trial, TrialError
+from tuning.engines.wire.protocol import Ranked
+from tuning.engines.wire.protocol import Round as RoundEvent
+from tuning.models import (
+    Compilation,
+    Ranking,
+    Record,
+    ReferenceMeasurement,
+    Round,
+    Run,
+    Tag,
+    Task,
+    Trial,
+    TrialError,
+)
 from tuning.validation import Conflict
+from tuning.work.recorder import Recorder
 
 pytestmark = pytest.mark.django_db
 
 
 def ended(**values: Any) -> Run:
     run = measured_run([(0, 2e-3), (1, 3e-3), (0, None), (0, 1e-3)], **values)
+    ranked = Ranked(0, 4, 3.0, 0.5, [0.1] * 4, [1e-3] * 4)
+    Recorder(run).record([*(RoundEvent(0, done, 1, done, done + 1.0) for done in range(4)), ranked])
     run.move("running", to="finished")
     run.work_dir.mkdir(parents=True)
     run.console_log.write_text("printed")
@@ -53,6 +69,7 @@ def test_it_removes_everything_that_belongs_to_the_run_and_nothing_else(settings
     assert {model.objects.count() for model in (Tag, Compilation, ReferenceMeasurement)} == {0}
     assert (Trial.objects.count(), Task.objects.count(), TrialError.objects.count()) == (4, 2, 1)
     assert Record.objects.count() == 3
+    assert (Round.objects.count(), Ranking.objects.count()) == (4, 1)
     assert not gone.work_dir.exists()
     assert kept.console_log.exists()
 

@@ -25,6 +25,7 @@ from tuning.logs.meta_schedule import record_of
 
 from . import pooled, strategies
 from .measurement import Background, TrialBuilder, TrialRunner
+from .rounds.ranking import Learn
 from .scheduler import NO_LIMIT, Scheduler, print_numbers_of_the_run
 from .search import Search, Strategy
 from .trials import ARTIFACTS, Trials
@@ -81,7 +82,7 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
         database=search.prior.database,
         cost_model=cost_model,
         # No AddToDatabase: each trial is committed when it ends. No RemoveBuildArtifact: the runner removes artifacts.
-        measure_callbacks=[ms.measure_callback.UpdateCostModel()],
+        measure_callbacks=[Learn(search, cost_model)],
         task_scheduler=Scheduler(search.trials),
     )
 

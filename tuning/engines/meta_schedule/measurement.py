@@ -5,6 +5,7 @@ TVM reports whole batches only, and to callbacks that don't know when a trial en
 
 from __future__ import annotations
 
+import time
 import traceback
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +23,7 @@ from tuning.engines.measuring.local import LocalBuilder
 from tuning.engines.measuring.outcomes import Failure, Runner, Timing
 from tuning.engines.wire.errors import RunRefused
 
+from .rounds.stopwatch import Stopwatch
 from .search import Batch, Search
 from .trust.built import Built
 from .trust.reference import Reference
@@ -41,11 +43,12 @@ class TrialBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
         search, batch = self._search, self._search.batch
         search.trials.report_phase("building", batch.task)
         outcomes: dict[int, Path | Failure] = {}
-        mods = [tvm.ir.save_json(build_input.mod) for build_input in build_inputs]
-        for index, outcome in self._builder.build(mods, str(search.target)):
-            outcomes[index] = outcome
-            if isinstance(outcome, Failure):
-                search.trials.end_trial(batch.task, batch.candidates[index], outcome, search.target)
+        with search.trials.stopwatch.doing("build"):
+            mods = [tvm.ir.save_json(build_input.mod) for build_input in build_inputs]
+            for index, outcome in self._builder.build(mods, str(search.target)):
+                outcomes[index] = outcome
+                if isinstance(outcome, Failure):
+                    search.end_trial(batch, index, outcome)
         results = [outcomes[index] for index in range(len(mods))]
         batch.built = [index for index, outcome in enumerate(results) if isinstance(outcome, Path)]
         return [
@@ -69,16 +72,18 @@ class Background:
 class BackgroundResult(ms.runner.PyRunnerFuture):  # type: ignore[misc]
     """A measurement that may still be running, or waiting for its device."""
 
-    def __init__(self, outcome: Future[Timing | Failure]) -> None:
+    def __init__(self, outcome: Future[Timing | Failure], stopwatch: Stopwatch) -> None:
         super().__init__()
         self._outcome = outcome
+        self._stopwatch = stopwatch
 
     def done(self) -> bool:
         return self._outcome.done()
 
     def result(self) -> Any:
         """Wait for the result."""
-        return _finished(self._outcome.result()).result()
+        with self._stopwatch.doing("wait"):
+            return _finished(self._outcome.result()).result()
 
 
 @derived_object
@@ -100,20 +105,22 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
 
     def run(self, runner_inputs: Any) -> list[Any]:
         """A future for each input; without background threads these are finished."""
-        batch = self._search.batch
+        batch, stopwatch = self._search.batch, self._search.trials.stopwatch
         if runner_inputs:
             self._search.trials.report_phase("measuring", batch.task)
         inputs = zip(batch.built, runner_inputs, strict=True)
         if self._threads is None:
-            self._measure_reference()
-            return [_finished(self._measure_now(batch, index, _built(one))) for index, one in inputs]
+            with stopwatch.doing("measure"):
+                self._measure_reference()
+                return [_finished(self._measure_now(batch, index, _built(one))) for index, one in inputs]
         self._threads.submit(self._measure_reference)
         outcomes = [
             self._threads.submit(self._measure_in_background, batch, index, _built(one)) for index, one in inputs
         ]
         if self._wait:
-            futures.wait(outcomes)
-        return [BackgroundResult(outcome) for outcome in outcomes]
+            with stopwatch.doing("wait"):
+                futures.wait(outcomes)
+        return [BackgroundResult(outcome, stopwatch) for outcome in outcomes]
 
     def _measure_reference(self) -> None:
         """Between batches, on the thread that measures."""
@@ -121,10 +128,11 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
             self._reference.measure_if_due()
 
     def _measure(self, batch: Batch, index: int, built: Built) -> Timing | Failure:
-        search = self._search
+        search, began = self._search, time.monotonic()
         spared = self._reference.spare(built) if self._reference else None
         outcome = self._runner.run(built.path, built.device, built.args, search.trials.race_limit_s(batch.task))
-        trial = search.trials.end_trial(batch.task, batch.candidates[index], outcome, search.target)
+        beside_s = time.monotonic() - began if self._threads else 0.0
+        trial = search.end_trial(batch, index, outcome, measure_s=beside_s)
         if self._reference:
             self._reference.consider(trial, spared, outcome)
         return outcome

@@ -30,6 +30,8 @@ from tuning.engines.measuring.arguments import plain
 from tuning.engines.measuring.outcomes import Failure, Timing
 from tuning.engines.wire.protocol import Candidate, Measured, Pool, Slots
 
+from .rounds.ranking import learn
+from .rounds.stopwatch import RoundTimes
 from .scheduler import NO_LIMIT
 from .search import Search
 from .trials import Trials
@@ -75,7 +77,7 @@ class CandidatesOut:
         self._target = target
         self._events = events
         self._from_pool = from_pool
-        self._out: dict[str, tuple[int, Any]] = {}
+        self._out: dict[str, tuple[int, Any, RoundTimes]] = {}
         self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
         self._compressor = zstandard.ZstdCompressor()
         # Answers to an earlier process of the run may still be on their way.
@@ -88,13 +90,13 @@ class CandidatesOut:
         """Whether the machines might soon have to wait for more."""
         return len(self._out) < math.ceil(self._slots * self._pool.look_ahead)
 
-    def hand_out(self, task: int, candidates: list[Any]) -> None:
-        """Have the candidates measured, in this order, best first."""
+    def hand_out(self, task: int, candidates: list[Any], times: RoundTimes) -> None:
+        """Have the candidates of a round measured, in this order, best first."""
         limit_s = self._trials.race_limit_s(task)
         for candidate in candidates:
             id_ = next(self._ids)
             module = self._compressor.compress(tvm.ir.save_json(candidate.sch.mod).encode())
-            self._out[id_] = (task, candidate)
+            self._out[id_] = (task, candidate, times)
             self._events.send(Candidate(id_, task, module, plain(candidate.args_info), limit_s))
 
     def take_ended(self) -> Iterator[Ended]:
@@ -116,12 +118,15 @@ class CandidatesOut:
             self._slots = control.wanted
             return
         # Who asks for its size meanwhile may get either: a pop is atomic.
-        task, candidate = self._out.pop(control.id, (None, None))
-        if task is None:  # A second answer: the machine that was believed dead had measured it, too.
+        found = self._out.pop(control.id, None)
+        if found is None:  # A second answer: the machine that was believed dead had measured it, too.
             return
+        task, candidate, times = found
         if control.synthetic != self._pool.synthetic:
             self._trials.fail(_mixed(control))
         self._trials.end_trial(task, candidate, _outcome(control), self._target, control.machine)
+        took = {"build_s": control.build_s or 0.0, "measure_s": control.measure_s or 0.0}
+        self._trials.stopwatch.ended(times, **took)
         self._ended.put(Ended(task, candidate, _outcome(control)))
 
 
@@ -148,17 +153,18 @@ def tune(contexts: Mapping[int, Any], cost_model: Any, search: Search, out: Cand
         if over and not trials.in_flight:
             return
         if over or not out.too_few:
-            trials.changed.wait()
+            with trials.stopwatch.doing("wait"):
+                trials.changed.wait()
             continue
         trials.report_phase("searching")  # Learning is as much work as what follows.
-        _learn(out.take_ended(), contexts, cost_model)
+        _learn(out.take_ended(), contexts, cost_model, search)
         task = trials.next_task()
         if task is not None and (candidates := contexts[task].generate_measure_candidates()):
-            out.hand_out(task, list(candidates))
+            out.hand_out(task, list(candidates), search.batch.times)
         trials.report_phase("measuring", task)
 
 
-def _learn(ended: Iterator[Ended], contexts: Mapping[int, Any], cost_model: Any) -> None:
+def _learn(ended: Iterator[Ended], contexts: Mapping[int, Any], cost_model: Any, search: Search) -> None:
     """Tell the search of results: first its database and the strategies, then the cost model."""
     by_task: dict[int, list[Ended]] = defaultdict(list)
     for one in ended:
@@ -166,4 +172,4 @@ def _learn(ended: Iterator[Ended], contexts: Mapping[int, Any], cost_model: Any)
     for task, ones in by_task.items():
         contexts[task].notify_runner_results([one.candidate for one in ones], [one.result() for one in ones])
         built = [one for one in ones if one.was_built]
-        cost_model.update(contexts[task], [one.candidate for one in built], [one.result() for one in built])
+        learn(search, cost_model, contexts[task], [one.candidate for one in built], [one.result() for one in built])

@@ -9,8 +9,10 @@ from typing import Any
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
+from tuning.engines.measuring.outcomes import Failure, Timing
 from tuning.logs.meta_schedule import FAILED_RUN_SECS
 
+from .rounds.stopwatch import RoundTimes
 from .strategies import WARMUP_TRIALS
 from .trials import Trials
 from .warm_start import PriorRecords
@@ -24,6 +26,7 @@ class Batch:
     candidates: list[Any] = field(default_factory=list)
     built: list[int] = field(default_factory=list)
     """Indices of the candidates that were built, in the order in which TVM sends them to the runner."""
+    times: RoundTimes = field(default_factory=lambda: RoundTimes(None, 0, 0.0))
 
 
 class Search:
@@ -48,15 +51,25 @@ class Search:
         The best candidate of earlier runs comes first, in a batch of its own: this run needs a latency of its own.
         """
         size, best = self.trials.batch_size(task), self.prior.take_best_candidate(task)
+        stopwatch = self.trials.stopwatch
+        times = stopwatch.begin(task, self.trials.done)
         if best is None:
             self.trials.report_phase("searching", task)
-        candidates: Any = generate() if best is None else [best]
+        with stopwatch.doing("search"):
+            candidates: Any = generate() if best is None else [best]
         if candidates is None:
             self.trials.budget.progress[task].exhausted = True
             return None
-        self.batch = Batch(task, list(candidates)[:size])
+        self.batch = Batch(task, list(candidates)[:size], times=times)
+        stopwatch.hold(times, len(self.batch.candidates))
         self.trials.add_in_flight(task, len(self.batch.candidates))
         return self.batch.candidates
+
+    def end_trial(self, batch: Batch, index: int, outcome: Timing | Failure, *, measure_s: float = 0.0) -> int:
+        """End the trial of the batch's candidate, which was measured so long beside the search's thread; return its number."""
+        number = self.trials.end_trial(batch.task, batch.candidates[index], outcome, self.target)
+        self.trials.stopwatch.ended(batch.times, measure_s=measure_s)
+        return number
 
 
 @derived_object

@@ -26,6 +26,7 @@ from tuning.engines.wire.protocol import (
     Phase,
     PhaseName,
     Plateaued,
+    Ranked,
     ReferenceMeasured,
     Start,
     TaskInfo,
@@ -33,6 +34,7 @@ from tuning.engines.wire.protocol import (
 )
 from tuning.logs.meta_schedule import FAILED_RUN_SECS, RecordLine, RecordTail, last_records
 
+from .rounds.stopwatch import Stopwatch
 from .trial_budget import TrialBudget
 
 logger = logging.getLogger("tuneboard")
@@ -58,6 +60,7 @@ class Trials:
         self._tasks = tasks
         self._events = events
         self._started_at = started_at
+        self.stopwatch = Stopwatch(events.send, self._elapsed_s, start.elapsed_s)
         self._best: list[list[float]] = [[] for _ in tasks]  # Heaps of the best k, negated so that the worst is on top.
         self._lock = threading.RLock()
         self._measuring = False
@@ -158,6 +161,12 @@ class Trials:
     def report_phase(self, name: PhaseName, task: int | None = None) -> None:
         self._events.send(Phase(name, task))
 
+    def report_ranking(
+        self, task: int, correlation: float | None, scores: list[float], latencies_s: list[float]
+    ) -> None:
+        """Report what the cost model said of candidates that were measured; see `Ranked`."""
+        self._events.send(Ranked(task, self.done, self._elapsed_s(), correlation, scores, latencies_s))
+
     @contextmanager
     def measurement(self) -> Iterator[None]:
         """Make a stop wait for the measurement inside, which must end its trial there too."""
@@ -249,7 +258,7 @@ class Trials:
             logger.error("%s", error)
             with suppress(OSError):  # The console's disk may be full.
                 sys.stdout.flush()
-            self._events.exit_with(Failed(error))
+            self._events.exit_with(Failed(error), before=self.stopwatch.close())
 
     def finish(self, reason: FinishReason) -> NoReturn:
         """Report the end and end the process. Nothing else is left to do: each trial was committed when it ended."""
@@ -257,7 +266,7 @@ class Trials:
             self._clean_up()
             logger.info("Finished (%s): %d of %d trials.", reason, self.done, self.total)
             sys.stdout.flush()
-            self._events.exit_with(Finished(reason))
+            self._events.exit_with(Finished(reason), before=self.stopwatch.close())
 
     def _require_space(self) -> None:
         free = shutil.disk_usage(self._start.work_dir).free

@@ -172,6 +172,47 @@ class Plateaued(msgspec.Struct, tag="plateaued", frozen=True):
     task: int
 
 
+class Round(msgspec.Struct, tag="round", frozen=True):
+    """A round is over: a batch of one task was searched for, built and measured. Sent once all of its trials have ended.
+
+    Rounds divide the process's time without gaps, and what remains of one is overhead. What was done meanwhile, by background threads or
+    the machines of a pool, is counted `beside`; it adds up over devices, so it may exceed the round.
+    """
+
+    task: int | None
+    """None: the time before the process's first round."""
+    done: int
+    """Trials of the run that had ended when it began."""
+    candidates: int
+    began_s: float
+    """Seconds of tuning since the run began, as in `TrialMeasured.at_s`."""
+    ended_s: float
+    search_s: float = 0.0
+    """Seconds of it in which the search's thread generated candidates; likewise below."""
+    learn_s: float = 0.0
+    build_s: float = 0.0
+    measure_s: float = 0.0
+    wait_s: float = 0.0
+    """For a device, or for the machines of a pool."""
+    beside_build_s: float = 0.0
+    beside_measure_s: float = 0.0
+
+
+class Ranked(msgspec.Struct, tag="ranked", frozen=True):
+    """What the cost model said of measured candidates of a task, just before it learned from them."""
+
+    task: int
+    done: int
+    """Trials of the run that have ended."""
+    at_s: float
+    correlation: float | None
+    """Spearman's rank correlation of scores and speeds, from -1 to 1; None if either are all equal."""
+    scores: list[float]
+    """Predicted; higher is better."""
+    latencies_s: list[float]
+    """Measured."""
+
+
 class Finished(msgspec.Struct, tag="finished", frozen=True):
     """The last event of an engine that did what it was asked to."""
 
@@ -186,7 +227,18 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
 
 
 Event = Union[
-    Hello, Phase, TasksExtracted, WarmStarted, Candidate, TrialMeasured, ReferenceMeasured, Plateaued, Finished, Failed
+    Hello,
+    Phase,
+    TasksExtracted,
+    WarmStarted,
+    Candidate,
+    TrialMeasured,
+    ReferenceMeasured,
+    Plateaued,
+    Round,
+    Ranked,
+    Finished,
+    Failed,
 ]
 
 

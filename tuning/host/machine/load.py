@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 from typing_extensions import TypedDict
 
+from .processor import Clock, Processor, clock, processor
+
 IDLE = ("idle", "iowait", "guest", "guest_nice")
 """Columns of the CPU's times that aren't work, or are counted in others already."""
 
@@ -29,6 +31,8 @@ class Load(TypedDict):
     """How many of them our processes used, on average since the last sample; None in the first one."""
     others_cores: float | None
     """How many of them other processes used."""
+    clock: Clock
+    processor: Processor
 
 
 class Sampler:
@@ -49,6 +53,8 @@ class Sampler:
             "cpus": psutil.cpu_count() or 1,
             "ours_cores": ours,
             "others_cores": others,
+            "clock": clock(),
+            "processor": processor(),
         }
 
     def _used(self) -> tuple[float, float] | tuple[None, None]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.tuning.engines.running import Engine, latencies, options, start
-from tuning.engines.wire.protocol import Event, Finished, NetworkSpec, Phase, TrialMeasured
+from tuning.engines.wire.protocol import Event, Finished, NetworkSpec, Phase, Round, TrialMeasured
 
 pytestmark = pytest.mark.tvm
 MLP = NetworkSpec("mlp")
@@ -24,6 +24,9 @@ def test_it_can_search_and_build_while_it_measures(tmp_path: Path) -> None:
     assert searched_for_the_second_task_while_the_first_was_measured(engine.seen)
     assert [trial.latency_s for trial in engine.trials] == pytest.approx(latencies(work_dir), rel=1e-12)
     assert len(engine.trials) == 8, "candidates in flight count against the budget"
+    rounds = [event for event in engine.seen if isinstance(event, Round) and event.task is not None]
+    assert all(one.measure_s == 0 < one.beside_measure_s for one in rounds), "the device measures beside the search"
+    assert sum(one.candidates for one in rounds) == 8
 
 
 def test_on_a_cpu_it_measures_first_and_then_searches(tmp_path: Path) -> None:

@@ -1,0 +1,82 @@
+"""How well the cost model ranks candidates, judged by each batch before it learns from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule as ms
+
+from tuning.engines.meta_schedule.search import Search
+
+FEWEST = 4
+"""Measured candidates from which on a correlation is told."""
+
+
+def learn(search: Search, cost_model: Any, context: Any, candidates: list[Any], results: list[Any]) -> None:
+    """Report how the cost model would have ranked the candidates, then have it learn from them. Takes TVM's objects."""
+    trials = search.trials
+    with trials.stopwatch.doing("learn"):
+        valid = [pair for pair in zip(candidates, results, strict=True) if pair[1].run_secs]
+        if len(valid) >= FEWEST and is_trained(cost_model):
+            scores = [float(score) for score in cost_model.predict(context, [candidate for candidate, _ in valid])]
+            latencies = [fmean(float(seconds) for seconds in result.run_secs) for _, result in valid]
+            correlation = rank_correlation(scores, [-seconds for seconds in latencies])
+            trials.report_ranking(search.task_by_name[str(context.task_name)], correlation, scores, latencies)
+        cost_model.update(context, candidates, results)
+
+
+def is_trained(cost_model: Any) -> bool:
+    """Whether it ranks by what it has learned: TVM's XGBModel draws at random before."""
+    booster = getattr(cost_model, "booster", None)
+    return booster is not None and bool(cost_model.data_size >= cost_model.num_warmup_samples)
+
+
+def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | None:
+    """Spearman's, from -1 to 1; None where either has only equal values."""
+    ranks = [_ranks(np.asarray(values)) for values in (one, other)]
+    if any(np.ptp(values) == 0 for values in ranks):
+        return None
+    return float(np.corrcoef(np.stack(ranks))[0, 1])
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Positions in order; equal values share the mean of theirs."""
+    _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(sizes)
+    means: NDArray[np.float64] = ends - (sizes - 1) / 2
+    return means[group]
+
+
+@derived_object
+class Learn(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
+    """In place of TVM's UpdateCostModel, which doesn't ask the model first."""
+
+    def __init__(self, search: Search, cost_model: Any) -> None:
+        super().__init__()
+        self._search = search
+        self._cost_model = cost_model
+
+    def apply(
+        self,
+        task_scheduler: Any,
+        task_id: int,
+        measure_candidates: Any,
+        builder_results: Any,
+        runner_results: Any,
+    ) -> None:
+        """Learn from the candidates that were built, as TVM does."""
+        rows = zip(measure_candidates, builder_results, runner_results, strict=True)
+        built = [(candidate, result) for candidate, build, result in rows if build.error_msg is None]
+        context = task_scheduler.tasks_[task_id].ctx
+        learn(
+            self._search,
+            self._cost_model,
+            context,
+            [candidate for candidate, _ in built],
+            [result for _, result in built],
+        )

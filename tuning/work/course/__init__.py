@@ -1,0 +1,1 @@
+"""Stores how a run went, besides its trials."""
