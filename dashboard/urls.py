@@ -22,7 +22,7 @@ from dashboard.views import (
 )
 from dashboard.views.admin import audit, people, projects, system
 from dashboard.views.admin import metrics as admin_metrics
-from dashboard.views.runs import compare, listing, notes, page, scripts, tasks, trials, verdict
+from dashboard.views.runs import compare, course, listing, notes, page, scripts, tasks, trials, verdict
 
 from .api import api
 from .hosting import HEALTH
@@ -39,6 +39,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/new/tags/", launch.target_tags, name="target_tags"),
     path("runs/<number:pk>/", page.run_page, name="run_page"),
     path("runs/<number:pk>/figures/", page.run_figures, name="run_figures"),
+    path("runs/<number:pk>/time/", course.run_time, name="run_time"),
+    path("runs/<number:pk>/time/predicted/", course.run_predicted, name="run_predicted"),
+    path("runs/<number:pk>/conditions/", course.run_conditions, name="run_conditions"),
     path("runs/<number:pk>/trials/", trials.trials_page, name="run_trials"),
     path("runs/<number:pk>/verdict/", verdict.run_verdict, name="run_verdict"),
     path("runs/<number:pk>/console/", page.run_console, name="run_console"),

@@ -55,12 +55,24 @@ HASH = f"{0:016x}"
 """Of a workload that the runs of both projects have."""
 
 OF_PROJECT = {
-    *(f"GET /runs/1/{part}" for part in ("", "figures/", "trials/", "console/", "notes/")),
+    *(
+        f"GET /runs/1/{part}"
+        for part in (
+            "",
+            "figures/",
+            "time/",
+            "time/predicted/",
+            "conditions/",
+            "verdict/",
+            "trials/",
+            "console/",
+            "notes/",
+        )
+    ),
     *(f"POST /runs/1/{part}/" for part in ("marks", "stop", "resume", "extend", "priority", "compile")),
     "GET /runs/1/tasks/1/",
     "GET /runs/1/tasks/1/figures/",
     "GET /runs/1/tasks/1/code/1/1/",
-    "GET /runs/1/verdict/",
     "GET /runs/1/tasks/1/decisions/",
     "GET /compilations/1/",
     "GET /compilations/1/figures/",

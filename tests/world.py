@@ -11,12 +11,14 @@ from django.utils import timezone
 
 from dashboard.accounts import put_into_role
 from dashboard.models import Person
-from tuning.engines.wire.protocol import Event, TaskInfo, TasksExtracted, TensorInfo, TrialMeasured
+from tuning.engines.wire.protocol import Event, Ranked, Round, TaskInfo, TasksExtracted, TensorInfo, TrialMeasured
 from tuning.host.machine import identity
 from tuning.logs.meta_schedule import FAILED_RUN_SECS, RECORDS, WORKLOADS
 from tuning.models import (
     Benchmark,
     Compilation,
+    ConditionSample,
+    ConditionSession,
     ExtractedTask,
     Extraction,
     Machine,
@@ -243,6 +245,30 @@ def record_trials(run: Run, latencies: Sequence[tuple[int, float | None]]) -> Ru
     delta = Recorder(run).record(list(events))
     run.refresh_from_db()
     return delta
+
+
+def make_course(run: Run) -> None:
+    """Rounds of the first two tasks of a claimed run, the cost model's rankings, and what its machine was like."""
+    told = {
+        "search_s": 1.0,
+        "learn_s": 0.25,
+        "build_s": 0.5,
+        "measure_s": 1.0,
+        "wait_s": 0.125,
+        "beside_measure_s": 2.0,
+    }
+    rounds: list[Event] = [
+        Round(None, 0, 0, 0.0, 1.0),
+        *(Round(at % 2, at, 1, 1.0 + 3 * at, 4.0 + 3 * at, **told) for at in range(4)),
+    ]
+    scores, latencies = [0.9, 0.6, 0.4, 0.1], [1e-3, 3e-3, 2e-3, 4e-3]
+    ranked = [Ranked(at % 2, at, 3.0 * at, 0.8, scores, latencies) for at in range(1, 5)]
+    Recorder(run).record([*rounds, *ranked])
+    processor = {"model": "A CPU", "cpus": 8, "governor": "powersave", "turbo": True, "smt": None, "kernel": "6.1.0"}
+    ConditionSession.objects.create(run=run, at_s=0.0, machine="lab-1", processor=processor)
+    load = {"cpus": 8, "mhz": 3000, "least_mhz": 2400, "celsius": 61.5}
+    for at in range(4):
+        ConditionSample.objects.create(run=run, at_s=3.0 * at, done=at, others_cores=at / 2, **load)
 
 
 def measured_run(

@@ -57,6 +57,7 @@ live = measured_run(trials, device="elsewhere", trials_budget=640)
 Run.objects.filter(pk=live.pk).update(phase="measuring", phase_task=1, versions={"apache-tvm": "0.27.0.post1"})
 keep_alive(live)
 first, second = (measured_run(trials, device=f"board-{seed}", options={"seed": seed}) for seed in (1, 2))
+make_course(first)
 notes = "# Why\\n\\nSee [run 1](/runs/1/).\\n\\n```python\\nx = T.float32(1.5)\\nprint(None, 'text')\\n```\\n\\n| a | b |\\n|---|---|\\n| 1 | 2 |\\n"
 Run.objects.filter(pk=first.pk).update(notes=notes)
 Run.objects.filter(pk__in=(first.pk, second.pk)).update(status="finished", finished_at=timezone.now(), finish_reason="budget")
@@ -167,6 +168,9 @@ NO_PAGES = {
     "launch_check": "JSON for the form",
     "target_tags": "JSON for the form",
     "run_figures": "JSON for charts",
+    "run_time": "part of run_page",
+    "run_predicted": "JSON for charts",
+    "run_conditions": "part of run_page",
     "run_console": "JSON for the log",
     "run_act": "an action",
     "run_curation": "an action",

@@ -396,7 +396,9 @@ function paint(data, { foremost, task: pointed = null }) {
       trace.meta.hover ??= trace.hovertemplate;
       Object.assign(trace, { mode: modeOf(trace), hoverinfo: "skip", hovertemplate: "" });
     }
-    if (trace.line) Object.assign(trace.line, { color: own, dash: foremost ? "solid" : dash, width: grey ? 1 : 2 });
+    if (trace.line) Object.assign(trace.line, { color: own, dash: foremost ? "solid" : dash, width: trace.stackgroup ? 0 : grey ? 1 : 2 });
+    if (trace.stackgroup) trace.fillcolor = own;
+    if (trace.meta.filled) trace.fill = "tozeroy";
     if (trace.marker) trace.marker = { ...trace.marker, color: own, line: { color: own, width: /open|thin/u.test(trace.marker.symbol) ? 1.5 : 0 } };
   }
 }
@@ -411,7 +413,7 @@ function dress(layout) {
   const axis = { gridcolor: ink.grid, linecolor: ink.line, zeroline: false, tickcolor: ink.line, showline: true, ticks: "outside", ticklen: 4 };
   Object.assign(layout, { paper_bgcolor: ink.panel, plot_bgcolor: ink.panel, font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: ink.text } });
   Object.assign(layout, { hoverlabel: { bgcolor: color("--raised"), bordercolor: ink.line, font: { color: color("--text"), size: 12 }, namelength: -1 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: ink.text, activecolor: color("--accent") } });
-  for (const name of ["xaxis", "yaxis"]) Object.assign(layout[name], axis);
+  for (const [name, one] of Object.entries(layout)) if (/^[xy]axis/u.test(name) && one.visible !== false) Object.assign(one, axis);
 }
 
 const probe = document.createElement("i");

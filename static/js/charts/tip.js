@@ -78,8 +78,8 @@ export class Tip {
 }
 
 /** Whether each of the trace's values holds up to the next point, or from the point before. */
-export function isStepped({ line, mode }) {
-  return Boolean(line) && mode !== "markers" && ["hv", "vh"].includes(line.shape);
+export function isStepped({ line, mode, stackgroup }) {
+  return Boolean(line) && !stackgroup && mode !== "markers" && ["hv", "vh"].includes(line.shape);
 }
 
 /** What a stepped line has at the pointer, and how far away in pixels it is; null where the line has no value. */

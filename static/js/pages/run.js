@@ -1,4 +1,5 @@
 // A run's page: passes each update to the parts of the page, at most once a frame.
+import * as course from "../run/course.js";
 import * as curves from "../run/curves.js";
 import * as downloads from "../run/downloads.js";
 import * as failures from "../run/errors.js";
@@ -27,6 +28,8 @@ let runAt = 0;
 let forecast = "";
 let forecastAt = 0;
 const tasks = new Map();
+/** Reads once more how the run went; null until that is followed. */
+let readCourse = null;
 const isRunning = () => run !== null && isLive(run.status);
 
 function show() {
@@ -119,7 +122,9 @@ const live = new LiveRun({
 });
 
 function update(now, changed = []) {
+  const hasEnded = isRunning() && !isLive(now.status);
   run = now;
+  if (hasEnded) readCourse?.();
   runAt = performance.now();
   const told = JSON.stringify(run.remaining);
   if (told !== forecast) [forecast, forecastAt] = [told, runAt];
@@ -149,6 +154,7 @@ for (const button of document.querySelectorAll("[data-axis]")) {
   button.addEventListener("click", () => {
     remember({ x: button.dataset.axis === "time" ? "time" : null });
     curves.against(button.dataset.axis);
+    course.against(button.dataset.axis);
   });
 }
 heading.showLastLines();
@@ -156,3 +162,6 @@ await curves.against(viewed("x") === "time" && document.querySelector("[data-axi
 table.sort();
 live.last = await curves.load();
 live.start();
+const axis = document.querySelector("[data-axis][aria-pressed=true]")?.dataset.axis;
+if (axis) await course.against(axis);
+readCourse = course.follow(isRunning);

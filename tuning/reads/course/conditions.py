@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.db.models import F
 from typing_extensions import TypedDict
 
 from tuning.models import ConditionSample, ConditionSession, Run
@@ -82,3 +83,10 @@ def _sample(one: ConditionSample) -> ConditionSampleDict:
         "least_mhz": one.least_mhz,
         "celsius": one.celsius,
     }
+
+
+def noisy(run: Run, most: int) -> list[tuple[int, float | None]]:
+    """Numbers and times of the run's noisy trials; every n-th number where there are more than about `most`."""
+    step = max(1, -(-run.trials_noisy // most))
+    found = run.trials.filter(noisy=True).annotate(turn=F("number") % step).filter(turn=0).order_by("number")
+    return list(found.values_list("number", "at_s"))

@@ -48,6 +48,12 @@ def rankings(run: Run, task: int | None, after: int, limit: int) -> list[Ranking
     return [_ranking(one) for one in found[:limit]]
 
 
+def latest(run: Run, task: int, most: int) -> list[RankingDict]:
+    """The task's latest rankings, newest first."""
+    found = run.rankings.filter(task__index=task).select_related("task").defer("task__tensorir", "task__args")
+    return [_ranking(one) for one in found.order_by("-pk")[:most]]
+
+
 def _ranking(one: Ranking) -> RankingDict:
     return {
         "id": one.pk,
@@ -81,7 +87,7 @@ def sentence(run: Run) -> str:
     if found is None:
         return _why_not(run)
     mean, count = found
-    what = f"{mean:.2f} on average over the last {count} rounds that could be judged"
+    what = f"{mean:.2f}".replace("-", "−") + f" on average over the last {count} rounds that could be judged"
     if mean >= GOOD:
         return f"The cost model ranks the candidates that it chooses well: {what}."
     if mean >= WEAK:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.world import measured_run
@@ -13,7 +15,7 @@ from tuning.work.recorder import Recorder
 pytestmark = pytest.mark.django_db
 
 
-def ranked_run(*correlations: float | None, **values: object) -> Run:
+def ranked_run(*correlations: float | None, **values: Any) -> Run:
     run = measured_run(**values)
     events = [
         Ranked(0, number + 1, number + 1.0, correlation, [0.5] * 4, [1e-3] * 4)
@@ -28,7 +30,7 @@ def ranked_run(*correlations: float | None, **values: object) -> Run:
     [
         ([0.7, 0.9, 0.8], "well: 0.80 on average over the last 3 rounds"),
         ([0.2, 0.3, None, 0.4], "better than chance: 0.30 on average over the last 3 rounds"),
-        ([0.1, -0.2, 0.1], "no better than chance: 0.00"),
+        ([0.1, -0.2, 0.01], "no better than chance: −0.03"),
         ([0.9, 0.9], "couldn’t be judged often enough yet"),
         ([], "couldn’t be judged often enough yet"),
     ],
@@ -39,7 +41,10 @@ def test_a_sentence_says_what_the_correlations_mean(correlations: list[float | N
 
 
 def test_only_the_latest_count() -> None:
-    assert latest_mean(ranked_run(*[0.0] * 5, *[0.5] * 10)) == (pytest.approx(0.5), 10)
+    found = latest_mean(ranked_run(*[0.0] * 5, *[0.5] * 10))
+    assert found is not None
+    assert found[0] == pytest.approx(0.5)
+    assert found[1] == 10
 
 
 @pytest.mark.parametrize("model", ["random", "none", None])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from statistics import fmean
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,13 +23,34 @@ def learn(search: Search, cost_model: Any, context: Any, candidates: list[Any], 
     """Report how the cost model would have ranked the candidates, then have it learn from them. Takes TVM's objects."""
     trials = search.trials
     with trials.stopwatch.doing("learn"):
-        valid = [pair for pair in zip(candidates, results, strict=True) if pair[1].run_secs]
-        if len(valid) >= FEWEST and is_trained(cost_model):
-            scores = [float(score) for score in cost_model.predict(context, [candidate for candidate, _ in valid])]
-            latencies = [fmean(float(seconds) for seconds in result.run_secs) for _, result in valid]
+        latencies = [fmean(map(float, result.run_secs)) for result in results if result.run_secs]
+        if len(latencies) < FEWEST or not is_trained(cost_model):
+            cost_model.update(context, candidates, results)
+            return
+        with _extracted_once(cost_model):
+            predicted = zip(cost_model.predict(context, candidates), results, strict=True)
+            scores = [float(score) for score, result in predicted if result.run_secs]
             correlation = rank_correlation(scores, [-seconds for seconds in latencies])
             trials.report_ranking(search.task_by_name[str(context.task_name)], correlation, scores, latencies)
-        cost_model.update(context, candidates, results)
+            cost_model.update(context, candidates, results)
+
+
+@contextmanager
+def _extracted_once(cost_model: Any) -> Iterator[None]:
+    """Have TVM's XGBModel extract the features of the same candidates only once: that is most of what its answer costs."""
+    extractor = cost_model.extractor
+    features: list[Any] = []
+
+    def extract_from(context: Any, candidates: Any) -> Any:
+        if not features:
+            features.extend(extractor.extract_from(context, candidates))
+        return features
+
+    cost_model.extractor = SimpleNamespace(extract_from=extract_from)
+    try:
+        yield
+    finally:
+        cost_model.extractor = extractor
 
 
 def is_trained(cost_model: Any) -> bool:

@@ -1,0 +1,67 @@
+"""How a run went: parts of its page that have addresses of their own, since they are read only once they are looked at."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, JsonResponse
+from django.template.loader import render_to_string
+from django.views.decorators.http import require_GET
+
+from dashboard.http.access import find
+from dashboard.presentation.course import figures, tables
+from tuning.models import Run
+from tuning.reads.course import conditions, rankings, rounds
+from tuning.validation import natural
+
+MARKED = 400
+"""Most noisy trials that are marked; more are thinned."""
+JUDGED = 200
+"""Rankings whose candidates the scatter shows, the latest ones."""
+
+
+@require_GET
+def run_time(request: HttpRequest, pk: int) -> JsonResponse:
+    """Where the time of the run went, and how well its cost model ranked: a table as HTML, and figures."""
+    run = _run(request, pk)
+    found = rounds.time_of(run)
+    points = rankings.accuracy(run) if found else []
+    context = {
+        "run": run,
+        "found": found,
+        "total": tables.total(found) if found else [],
+        "columns": tables.columns(found) if found else [],
+        "rows": tables.rows(run, found) if found else [],
+        "sentence": rankings.sentence(run),
+    }
+    return JsonResponse(
+        {
+            "html": render_to_string("runs/_time.html", context, request),
+            "band": figures.band(found["pieces"], run.trials_done) if found else None,
+            "accuracy": figures.accuracy(points) if points else None,
+            "judged": sorted(run.rankings.order_by().values_list("task__index", flat=True).distinct()),
+        }
+    )
+
+
+@require_GET
+def run_predicted(request: HttpRequest, pk: int) -> JsonResponse:
+    """The predicted scores and measured latencies of a task's latest candidates, as a figure."""
+    run = _run(request, pk)
+    task = natural(request.GET.get("task", "")) or 0
+    return JsonResponse(figures.predicted(rankings.latest(run, task, JUDGED)))
+
+
+@require_GET
+def run_conditions(request: HttpRequest, pk: int) -> JsonResponse:
+    """What the machine was like: a figure, null if nothing is recorded, and the machine's facts as HTML."""
+    run = _run(request, pk)
+    found = conditions.conditions(run)
+    figure = figures.conditions(found["samples"], conditions.noisy(run, MARKED))
+    sessions = [
+        {**one, "saves_power": "powersave" in (one["processor"]["governor"] or "")} for one in found["sessions"]
+    ]
+    html = render_to_string("runs/_processor.html", {"sessions": sessions}, request)
+    return JsonResponse({"figure": figure, "html": html})
+
+
+def _run(request: HttpRequest, pk: int) -> Run:
+    return find(request, Run.objects.select_related("project"), pk=pk)
