@@ -106,6 +106,8 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.host",
         "tuning.management",
         "tuning.models",
+        "tuning.reads",
+        "tuning.reads.downloads",
         "tuning.work",
     },
     # Processes of their own, with TVM and without Django.

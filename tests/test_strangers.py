@@ -154,6 +154,7 @@ LISTS = {
     "GET /api/v1/runs",
     "GET /api/v1/compare",
     "GET /api/v1/records",
+    "GET /api/v1/records/library",
     "GET /api/v1/tokens",
     "GET /api/v1/tuneboard.py",
     "GET /networks/script/",

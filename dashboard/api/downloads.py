@@ -10,7 +10,8 @@ from django.http.response import HttpResponseBase
 from ninja import Query, Router
 
 from dashboard.http.access import find, person
-from dashboard.http.downloads import response
+from dashboard.http.conditional import etag_for
+from dashboard.http.downloads import attachment, response
 from tuning.actions import compilations
 from tuning.models import Compilation, Run
 from tuning.reads import artifacts, downloads
@@ -49,6 +50,14 @@ def get_merged_records(request: HttpRequest, query: Query[queries.MergeQuery]) -
     """Records of several runs of one engine in one file: all, or the best of each workload. 409 if there are none yet."""
     runs = runs_of(person(request), query.runs, 1, queries.MOST_MERGED)
     return response(request, runs, downloads.merged_file(runs, query.format, query.which, k=query.k))
+
+
+@download("records/library", "application/zip", "application/jsonl", name="get_library_records")
+def get_library_records(request: HttpRequest, query: Query[queries.LibraryRecordsQuery]) -> HttpResponseBase:
+    """The best record of each workload on each target, as one engine's own tools read them. 409 if there are none."""
+    user = person(request)
+    file = downloads.Exported.of(query.filter(user), query.engine).file()
+    return attachment(request, file, "library", etag_for(f"library {user.pk} {file.version}"))
 
 
 @download("runs/{number:run_id}/trials.csv", "text/csv")

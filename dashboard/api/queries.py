@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 from ninja import Field, Schema
@@ -11,7 +13,7 @@ from tuning.actions.curation import MOST_TAGS
 from tuning.models import KEEP_BEST, MAX_NUMBER, Run
 from tuning.reads.audit_log import AuditFilter, Outcome
 from tuning.reads.comparing import FEWEST, MOST
-from tuning.reads.downloads import MergedFormat, RecordsFormat, Which
+from tuning.reads.downloads import EngineName, MergedFormat, RecordsFormat, Which
 from tuning.reads.exploring import TrialFilter, TrialOrder
 from tuning.reads.library import LibraryFilter, LibraryOrder
 from tuning.reads.run_list import RunFilter, RunOrder, Show
@@ -178,18 +180,31 @@ class CompareQuery(Query):
     )
 
 
-class LibraryQuery(Query):
+class LibraryConditions(Query):
     q: str = Field(
         "", max_length=200, pattern=NO_NUL, description="Words in the name of a task or network, or a workload hash."
     )
     network: str = Field("", max_length=100, pattern=NO_NUL, description="Only workloads of this network.")
     target: str = Field("", max_length=64, pattern=NO_NUL, description="Only this target, by its `target_fingerprint`.")
+
+    def filter(self, user: User) -> LibraryFilter:
+        return LibraryFilter(user, self.q, self.network, self.target)
+
+
+class LibraryRecordsQuery(LibraryConditions):
+    engine: EngineName = Field(
+        "meta_schedule",
+        description="`meta_schedule`: a zip of its two database files. Others: a log as their tools read it.",
+    )
+
+
+class LibraryQuery(LibraryConditions):
     order: LibraryOrder = Field("name", description="`run` is the run that has the best record.")
     offset: int = Field(0, ge=0, le=MAX_NUMBER)
     limit: int = Field(50, ge=1, le=200)
 
     def filter(self, user: User) -> LibraryFilter:
-        return LibraryFilter(user, self.q, self.network, self.target, self.order)
+        return replace(super().filter(user), order=self.order)
 
 
 class ConsoleQuery(Query):

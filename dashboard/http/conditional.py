@@ -18,11 +18,16 @@ PROCESS = secrets.token_hex(8)
 
 
 def etag_of(run: Run, version: str) -> str:
-    """The ETag of something made of the run that changes only with `version`.
+    """The ETag of something made of the run that changes only with `version`."""
+    return etag_for(f"{run.pk} {run.created_at} {version}")
+
+
+def etag_for(version: str) -> str:
+    """The ETag of something that changes only with `version`.
 
     Weak, since JSON may be compressed, and a zip that is generated again has other timestamps.
     """
-    return f'W/"{sha256(f"{run.pk} {run.created_at} {version}".encode()).hexdigest()[:32]}"'
+    return f'W/"{sha256(version.encode()).hexdigest()[:32]}"'
 
 
 def columns(request: HttpRequest, run: Run, version: str, make: Callable[[], object]) -> HttpResponseBase:

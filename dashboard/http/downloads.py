@@ -40,11 +40,15 @@ def _next(pieces: Iterator[bytes]) -> bytes | None:
 def response(request: HttpRequest, of: Run | Sequence[Run], file: File) -> HttpResponseBase:
     """The file of a run, or of several, as an attachment; only headers for HEAD, 304 if the client has it already."""
     runs = [of] if isinstance(of, Run) else of
+    return attachment(request, file, stem(*runs), etag_of(runs[0], f"{stem(*runs)} {file.version}"))
+
+
+def attachment(request: HttpRequest, file: File, begins: str, etag: str) -> HttpResponseBase:
+    """Likewise for any file; `begins` begins its name."""
     answer: Any = Streamed(() if request.method == "HEAD" else file.pieces, content_type=file.content_type)
-    answer.headers["Content-Disposition"] = content_disposition_header(True, f"{stem(*runs)}_{file.name}") or ""  # noqa: FBT003
+    answer.headers["Content-Disposition"] = content_disposition_header(True, f"{begins}_{file.name}") or ""  # noqa: FBT003
     answer.headers["Cache-Control"] = "private, no-cache"
     if file.size is not None:
         answer.headers["Content-Length"] = str(file.size)
-    etag = etag_of(runs[0], f"{stem(*runs)} {file.version}")
     answer.headers["ETag"] = etag
     return get_conditional_response(request, etag=etag, response=answer) or answer

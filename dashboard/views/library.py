@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from typing import Any, get_args
+from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from dashboard.http.access import person
 from tuning.models import Task
 from tuning.reads import library
+from tuning.reads.downloads import exportable
 from tuning.validation import natural
 
 from .queries import chosen, wants_part
@@ -43,6 +46,7 @@ def library_page(request: HttpRequest) -> HttpResponse:
         "first": offset + 1,
         "last": offset + len(entries[:PAGE]),
         "query": chosen(request.GET),
+        "exports": _exports(wanted) if entries else [],
         "offset": offset,
         "newer": max(0, offset - PAGE) or None,
         "older": offset + PAGE if len(entries) > PAGE else None,
@@ -72,6 +76,16 @@ def _wanted(request: HttpRequest) -> library.LibraryFilter:
     if given["order"] not in get_args(library.LibraryOrder):
         del given["order"]
     return library.LibraryFilter(person(request), **given)  # type: ignore[arg-type]
+
+
+def _exports(wanted: library.LibraryFilter) -> list[tuple[str, str, str]]:
+    """What can be exported of the filtered library: the engine, its title, and the file's address."""
+    about = {"q": wanted.q, "network": wanted.network, "target": wanted.target}
+    filters = {name: value for name, value in about.items() if value}
+    address = reverse("api:get_library_records")
+    return [
+        (engine, title, f"{address}?{urlencode({'engine': engine, **filters})}") for engine, title in exportable(wanted)
+    ]
 
 
 def _offset(request: HttpRequest) -> int:

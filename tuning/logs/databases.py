@@ -7,6 +7,7 @@ What a run of ours wrote is in `meta_schedule`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import msgspec
@@ -20,6 +21,8 @@ from .workdir import Told
 from .workloads import Workload
 
 NULL = Raw(b"null")
+UNKNOWN_HASH = "unknown-"
+"""What stands in place of a structural hash begins with this."""
 
 
 class Record(msgspec.Struct, array_like=True, gc=False):
@@ -91,11 +94,11 @@ class DatabaseReader(Reader):
             raise NotARecord(
                 f"its arguments aren't those of workload {index} in {WORKLOADS}: the two files are of different databases"
             )
-        hashed = workload.structural_hash if workload else _unknown_hash(index, record)
+        unknown = "" if workload else _unknown_hash(index, record)
         told = self._told.get(index)
         return Task(
-            key=digest("meta_schedule", hashed, target),
-            workload_hash=hashed,
+            key=digest("meta_schedule", workload.structural_hash if workload else unknown, target),
+            workload_hash=workload.workload_hash if workload else unknown,
             engine="meta_schedule",
             target=target,
             name=told.name if told else None,
@@ -158,7 +161,8 @@ def _is_tensor(arg: Any) -> bool:
 
 
 def _fit(workload: Sequence[TensorInfo], record: Sequence[TensorInfo]) -> bool:
-    return [(each.shape, each.dtype) for each in workload] == [(each.shape, each.dtype) for each in record]
+    """Whether the arguments are the same tensors. Their shapes may differ: a schedule may pack weights, and its record has them packed."""
+    return [(prod(each.shape), each.dtype) for each in workload] == [(prod(each.shape), each.dtype) for each in record]
 
 
 def _unknown_hash(index: int, record: Record) -> str:
@@ -168,4 +172,4 @@ def _unknown_hash(index: int, record: Record) -> str:
         blocks = [attrs for name, _, attrs, *_ in insts if name in {"GetBlock", "GetSBlock"}]
     except (LookupError, TypeError, ValueError):
         blocks = []
-    return "unknown-" + digest(index, ANYTHING.decode(record.args_info), blocks)
+    return UNKNOWN_HASH + digest(index, ANYTHING.decode(record.args_info), blocks)

@@ -17,6 +17,8 @@ from .neutral import TensorInfo
 HEADER = 8
 """Bytes of the little-endian length."""
 LONGEST_HASH = 64
+SHASHES = 2**64
+"""There are as many structural hashes."""
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -27,6 +29,13 @@ class Workload(msgspec.Struct, frozen=True):
     args: tuple[TensorInfo, ...] | None
     """None if they couldn't be read: the layout of the JSON changes with TVM."""
     tvm_version: str | None
+
+    @property
+    def workload_hash(self) -> str:
+        """The structural hash as TVM prints it (`shash2hex`), which engines report; the file has it as a decimal number."""
+        decimal = self.structural_hash
+        is_number = decimal.isascii() and decimal.isdecimal() and int(decimal) < SHASHES
+        return f"0x{int(decimal):016x}" if is_number else decimal
 
 
 class Module(msgspec.Struct, gc=False):

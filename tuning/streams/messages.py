@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from tuning.logs import errors, neutral, targets
+from tuning.logs.databases import UNKNOWN_HASH
 from tuning.logs.lines import LineParser
 from tuning.logs.neutral import EngineName
 from tuning.logs.reading import digest, mean
@@ -138,7 +139,7 @@ def task_of(engine: EngineName, target: dict[str, Any], sent: SentTask) -> neutr
     """The task as logs tell of it, so that it is the same as in an imported run. Raises `Invalid`."""
     task = _of_workload(engine, target, sent) if sent.workload else None
     if task is None:
-        hashed = "unknown-" + digest(engine, sent.key)
+        hashed = UNKNOWN_HASH + digest(engine, sent.key)
         task = neutral.Task(key=sent.key, workload_hash=hashed, engine=engine, target=target)
     told = {name: value for name in ("name", "weight", "flop") if (value := getattr(sent, name)) is not None}
     derived = task.flop_derived and sent.flop is None
@@ -164,7 +165,7 @@ def _of_line(line: str, target: dict[str, Any], key: str) -> neutral.Task:
     known = parsed(line.encode())
     return neutral.Task(
         key=key,
-        workload_hash=known.structural_hash,
+        workload_hash=known.workload_hash,
         engine="meta_schedule",
         target=target,
         args=known.args or (),

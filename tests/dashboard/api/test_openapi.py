@@ -31,6 +31,7 @@ from tests.world import (
 from tuning.actions import launching, runs
 from tuning.models import BadLine, Import, Run
 from tuning.reads import showing
+from tuning.reads.library import tvm
 from tuning.reads.run_list import RunOrder
 from tuning.validation import Invalid
 
@@ -155,7 +156,7 @@ def test_it_describes_the_body_of_a_launch(schema: Any) -> None:
 @pytest.mark.django_db
 def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(showing, "show", lambda _: showing.Shown("code", [], "tensorir", packs=False))
-    run = measured_run(latencies=[(0, None), (1, 2e-3), (0, 1e-3)])
+    run = measured_run(latencies=[(0, None), (1, 2e-3), (0, 1e-3)], versions={"apache-tvm": tvm()})
     write_record_files(run)
     run.console_log.write_text("printed")
     extraction, compilation = make_extraction(run.tuned_network), make_compilation(run)

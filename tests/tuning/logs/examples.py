@@ -127,6 +127,11 @@ def new_module(shape: tuple[int, ...] = (64, 64), dtype: str = "float32") -> dic
     return {"root_index": 1, "nodes": nodes, "metadata": {"tvm_version": "0.27.0"}}
 
 
+def hashed(structural_hash: int) -> str:
+    """A structural hash as TVM prints it."""
+    return f"0x{structural_hash:016x}"
+
+
 def workload(structural_hash: str = "12345", module: dict[str, Any] | None = None) -> str:
     text = json.dumps(module or old_module()).encode()
     return json.dumps([structural_hash, base64.b64encode(len(text).to_bytes(8, "little") + text).decode()])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.tuning.logs import examples
-from tests.tuning.logs.examples import lines, meta_schedule, new_module, old_module, workload
+from tests.tuning.logs.examples import hashed, lines, meta_schedule, new_module, old_module, workload
 from tuning.logs.neutral import TensorInfo
 from tuning.logs.opening import open_logs
 from tuning.logs.sources import sources
@@ -25,7 +25,7 @@ def test_a_pair_tells_hashes_names_and_the_tvm(module: dict[str, object], versio
     (log,) = opened.logs
     (trial,) = examples.trials(examples.everything(log))
     task = log.tasks[trial.task]
-    assert (task.workload_hash, task.target, log.tvm_version) == ("77", examples.LLVM, version)
+    assert (task.workload_hash, task.target, log.tvm_version) == ("0x000000000000004d", examples.LLVM, version)
     assert task.args == (TensorInfo("A", (64, 64), "float32"), TensorInfo("B", (64, 64), "float32"))
     assert task.workload == workload("77", module)
     assert (task.name, task.flop, task.weight) == (None, None, None)
@@ -62,8 +62,8 @@ def test_pairs_are_told_by_folder_and_by_name() -> None:
     for log in opened.logs:
         examples.everything(log)
         hashes[log.name] = [task.workload_hash for task in log.tasks.values()]
-    assert hashes["a/database_tuning_record.json"] == ["111", "222"]
-    assert hashes["cuda_tuning_record.json"] == ["333", "444"]
+    assert hashes["a/database_tuning_record.json"] == [hashed(111), hashed(222)]
+    assert hashes["cuda_tuning_record.json"] == [hashed(333), hashed(444)]
     assert all(each.startswith("unknown") for each in hashes["llvm_tuning_record.json"])
 
 
@@ -91,7 +91,7 @@ def test_a_broken_workload_keeps_its_index_and_costs_only_its_records() -> None:
     broken = lines(json.dumps(["111", "no base64"]), workload("222"))
     (log,) = examples.open_text(database_tuning_record=TWO, database_workload=broken).logs
     found = examples.everything(log)
-    assert [log.tasks[trial.task].workload_hash for trial in examples.trials(found)] == ["222"]
+    assert [log.tasks[trial.task].workload_hash for trial in examples.trials(found)] == [hashed(222)]
     assert [bad.line for bad in examples.bad(found)] == [1]
     assert [(remark.file, remark.line) for remark in log.remarks] == [("database_workload.json", 1)]
 
@@ -228,3 +228,20 @@ no compiler
     found = examples.trials(examples.everything(log))
     assert next(iter(log.tasks.values())).name == "main"
     assert [trial.error for trial in found if trial.error] == ["no compiler"]
+
+
+def test_a_record_of_packed_weights_is_its_workloads() -> None:
+    packed = [["TENSOR", "float32", [64, 64]], ["TENSOR", "float32", [8, 64, 8]]]
+    (log,) = examples.open_text(
+        database_tuning_record=lines(meta_schedule(args=packed)), database_workload=lines(workload("111"))
+    ).logs
+    (trial,) = examples.trials(examples.everything(log))
+    assert [arg.shape for arg in log.tasks[trial.task].args] == [(64, 64), (64, 64)]
+
+
+def test_hashes_are_those_that_engines_report() -> None:
+    decimal = "15277933882451038982"
+    files = {"database_tuning_record": lines(meta_schedule()), "database_workload": lines(workload(decimal))}
+    (log,) = examples.open_text(**files).logs
+    examples.everything(log)
+    assert [task.workload_hash for task in log.tasks.values()] == ["0xd4061feb8d661306"]

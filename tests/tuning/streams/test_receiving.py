@@ -143,7 +143,7 @@ class TestARun:
         trials += [{"number": 3, "task": "1", "error_kind": "build"}]
         receiving.take(stream().run, {"session": "a", "tasks": tasks, "trials": trials})
         run = stream().run
-        assert run.tasks.get(index=2).workload_hash == "88"
+        assert run.tasks.get(index=2).workload_hash == "0x0000000000000058"
         folder = run.work_dir
         assert len((folder / "database_workload.json").read_text().splitlines()) == 2
         lines = (folder / "database_tuning_record.json").read_text().splitlines()

@@ -1,23 +1,29 @@
-"""A run's results as files.
+"""Results of runs, and the library, as files.
 
 A file is generated while it is sent, so the memory it takes doesn't depend on the run's size.
 """
 
+from tuning.logs.neutral import EngineName
 from tuning.reads.files import File, console_file
 
+from .library import Exported, exportable, target_named
 from .merged import MergedFormat, merged_file
 from .records import RecordsFormat, Which, record_file
 from .tables import COLUMNS, TableFormat, trial_file
 
 __all__ = (
     "COLUMNS",
+    "EngineName",
+    "Exported",
     "File",
     "MergedFormat",
     "RecordsFormat",
     "TableFormat",
     "Which",
     "console_file",
+    "exportable",
     "merged_file",
     "record_file",
+    "target_named",
     "trial_file",
 )

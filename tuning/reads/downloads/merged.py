@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from typing import Any, Literal
-from zipfile import ZIP_DEFLATED
-
-from zipstream import ZipStream
 
 from tuning.models import KEEP_BEST, Record, Run
 from tuning.reads.files import File, Pieces, joined
@@ -15,7 +12,7 @@ from tuning.validation import Conflict, Invalid
 from tuning.wording import numbered
 
 from .chosen import tasks_of
-from .records import QUICK, Entry, Which, has_workloads, kept, log, native, written
+from .records import Entry, Which, archive, has_workloads, kept, log, native, written
 
 MergedFormat = Literal["native", "tophub"]
 PACKAGE = "v0.01"
@@ -73,7 +70,7 @@ def _workload(record: Record) -> tuple[str, str]:
 
 
 def _package(found: Iterable[Entry]) -> Pieces:
-    zipped = ZipStream(compress_type=ZIP_DEFLATED, compress_level=QUICK)
+    zipped = archive()
     for name, group in _by_package(found):
         zipped.add(log(group), f"{name}_{PACKAGE}.log")
     return joined(zipped)

@@ -64,6 +64,11 @@ def native(name: str, version: str, found: Iterable[Entry], *, zipped: bool) -> 
     return File(f"{name}.json", "application/jsonl", version, log(found))
 
 
+def archive() -> ZipStream:
+    """An empty zip."""
+    return ZipStream(compress_type=ZIP_DEFLATED, compress_level=QUICK)
+
+
 def log(found: Iterable[Entry]) -> Pieces:
     """One line a record."""
     return joined(entry.record + b"\n" for entry in found)
@@ -129,7 +134,7 @@ def _log_lines(path: Path, count: int) -> Iterator[tuple[bytes] | None]:
 def _zip(found: Iterable[Entry]) -> Pieces:
     """MetaSchedule's two files; the records refer to workloads by their line in `database_workload.json`."""
     lines: dict[bytes, int] = {}
-    zipped = ZipStream(compress_type=ZIP_DEFLATED, compress_level=QUICK)
+    zipped = archive()
     # The records come first: they determine the workloads.
     zipped.add(joined(_numbered(found, lines)), meta_schedule.RECORDS)
     zipped.add(joined(workload + b"\n" for workload in _keys(lines)), meta_schedule.WORKLOADS)

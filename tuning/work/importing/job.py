@@ -21,12 +21,13 @@ from tuning.logs.meta_schedule import WORKLOADS
 from tuning.logs.neutral import Skipped, Trial
 from tuning.logs.opening import Log, open_logs
 from tuning.logs.sources import GIB, Limits, of_files
-from tuning.models import BadLine, ExtractedTask, Import, Network, Run, Task, fingerprint, storable
+from tuning.models import BadLine, Import, Run, fingerprint, storable
 from tuning.models.run import RunQuerySet
 from tuning.notify.announce import announce_status
 from tuning.storage import Away, store
 from tuning.wording import internal_error, target_names
 
+from .known import named, network_called, weights_in
 from .run import About, ImportedRun, called
 
 logger = logging.getLogger(__name__)
@@ -209,15 +210,15 @@ class _Job:
         targets: dict[str, list[neutral.Task]] = {}
         for task in log.tasks.values():
             targets.setdefault(fingerprint(task.target), []).append(task)
-        options = self.source.options
+        options, project = self.source.options, self.source.project
         names = target_names([tasks[0].target or {} for tasks in targets.values()])
         for (key, tasks), target in zip(targets.items(), names, strict=True):
             name = options.get("name") or _name(log)
             shown = f"{name} · {target}" if len(targets) > 1 else name
             own = hashlib.sha256(f"{digest} {key}".encode()).hexdigest()
-            network = _network(options.get("network") or "", self.source, tasks)
-            weights = options.get("weights") or {}
-            yield About(self.source, log, shown[:200], network, own, tasks, weights)
+            network = network_called(options.get("network") or "", project, tasks)
+            weights = {**weights_in(network), **(options.get("weights") or {})}
+            yield About(self.source, log, shown[:200], network, own, named(tasks, project, network), weights)
 
     def _begun(self, about: About) -> ImportedRun | None:
         """The new run; None if its records are known, and weren't to be imported again."""
@@ -285,26 +286,6 @@ def _name(log: Log) -> str:
     if log.engine == "meta_schedule" and stem.startswith("database_"):
         return folder.rpartition("/")[2] or "MetaSchedule database"
     return stem or file
-
-
-def _network(name: str, source: Import, tasks: Sequence[neutral.Task]) -> Network | None:
-    """The project's network of this name, or the built-in one whose tasks these are; otherwise one that is known by name only."""
-    if not name:
-        return None
-    if own := source.project.networks.filter(name=name).first():
-        return own
-    hashes = {task.workload_hash for task in tasks}
-    for network in Network.objects.filter(project=None, name=name).order_by("pk"):
-        if hashes <= _hashes(network):
-            return network
-    return Network.objects.called(name, source.project)
-
-
-def _hashes(network: Network) -> set[str]:
-    """Of the tasks that the network is known to have."""
-    extracted = ExtractedTask.objects.filter(extraction__network=network).values_list("workload_hash", flat=True)
-    tuned = Task.objects.filter(run__network=network).values_list("workload_hash", flat=True)
-    return {*extracted, *tuned}
 
 
 def _copy_workloads(log: Log, folder: Path) -> None:

@@ -124,9 +124,10 @@ class ImportedRun:
         return self_contained(self.about.tasks[task], trial.record)
 
 
-def called(task: neutral.Task) -> tuple[str, str]:
-    """What users may call the task."""
-    return shown_name(task), task.workload_hash
+def called(task: neutral.Task) -> tuple[str, ...]:
+    """What users may call the task. MetaSchedule's files have the hash as a decimal number."""
+    shash = task.workload_hash
+    return shown_name(task), shash, *([str(int(shash, 16))] if shash.startswith("0x") else [])
 
 
 def self_contained(task: neutral.Task, record: bytes) -> str:
