@@ -107,6 +107,7 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.management",
         "tuning.models",
         "tuning.reads",
+        "tuning.reads.comparing",
         "tuning.reads.downloads",
         "tuning.work",
     },
