@@ -50,10 +50,9 @@ def _shares(space: Space) -> list[Share]:
 
 
 def _words(space: Space, shares: list[Share]) -> str:
-    if len(space.trials) < LEAST_TRIALS:
-        return (
-            f"Which decisions matter can’t be told from {len(space.trials)} trials: at least {LEAST_TRIALS} are needed."
-        )
+    if (count := len(space.trials)) < LEAST_TRIALS:
+        few = f"{count} trial{'' if count == 1 else 's'}"
+        return f"Which decisions matter can’t be told from {few}: at least {LEAST_TRIALS} are needed."
     if not shares:
         return "All trials decided the same, or were equally fast."
     first = shares[0]

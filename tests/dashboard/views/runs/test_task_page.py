@@ -348,6 +348,7 @@ class TestWhichDecisionsMatter:
         few = self.shown(viewer, monkeypatch, chance, self.space(3), query="?space=2")
         assert "can’t be told from 3 trials: at least 30 are needed" in few
         assert few.count("<polyline") == 3
+        assert "told from 1 trial: " in self.shown(viewer, monkeypatch, self.space(1))
 
     def test_many_lines_are_thinned(self, viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         page = self.shown(viewer, monkeypatch, self.space(1000))
