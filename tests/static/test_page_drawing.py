@@ -258,3 +258,22 @@ def test_the_machines_page_shows_who_comes_and_asks_before_something_ends(live_s
     expect(signed_in.locator("[data-role=message]")).to_contain_text("of-the-page is forgotten.")
     expect(came).to_have_count(0)
     assert said == []
+
+
+def test_noise_is_told_beside_the_estimate_and_drawn_around_its_end(live_site: LiveSite, signed_in: Page) -> None:
+    key = live_site.manage("shell", "--no-imports", "-c", SEED_TWO.format(1)).strip()
+    bands = (
+        "document.querySelector('[data-role=chart-estimate]').layout.shapes.map(({ name, y0, y1 }) => [name, y0, y1])"
+    )
+    drawn = "() => document.querySelector('[data-role=chart-allocation]').data?.length"
+    signed_in.goto(f"{live_site.url}/runs/{key}/")
+    signed_in.wait_for_function(drawn)
+    expect(signed_in.locator("[data-role=noise]")).to_have_text("")
+    assert signed_in.evaluate(bands) == []
+    live_site.manage("shell", "-c", f"Run.objects.filter(pk={key}).update(noise=0.02)")
+    signed_in.reload()
+    signed_in.wait_for_function(drawn)
+    expect(signed_in.locator("[data-role=noise]")).to_have_text("±\u00a02\u00a0%")
+    signed_in.wait_for_function(f"() => {bands}.length")
+    ((name, low, high),) = signed_in.evaluate(bands)
+    assert (name, low, high) == ("noise", pytest.approx(4.9e-3), pytest.approx(5.1e-3))

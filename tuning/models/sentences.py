@@ -15,6 +15,7 @@ DOING = {
     "searching": "searching for candidates",
     "building": "building candidates",
     "measuring": "measuring candidates",
+    "confirming": "confirming the best records",
     "quiet": "no new trial for ten minutes",
 }
 
@@ -42,6 +43,7 @@ def words(run: RunFacts) -> RunWords:
             run["tasks_measured"], run["tasks_chosen"], run["tasks_total"], goes_on=run["status"] in GOES_ON
         ),
         "warm_start": _warm_start(run),
+        "noise": _noise(run),
         "noisy": _noisy(run),
         "remaining": _remaining(run),
     }
@@ -134,6 +136,12 @@ def _lacking(measured: int, chosen: int, *, goes_on: bool) -> str:
     if measured >= chosen:
         return ""
     return f"{chosen - measured:,} of {chosen:,} tasks not measured{' yet' if goes_on else ''}"
+
+
+def _noise(run: RunFacts) -> str:
+    """How far apart the estimate would be if all were measured again."""
+    noise, latency_s = run["noise"], run["estimated_latency_s"]
+    return "" if noise is None or latency_s is None else wording.plus_minus(noise)
 
 
 def _noisy(run: RunFacts) -> str:

@@ -159,13 +159,14 @@ class RunWords(TypedDict):
     """What pages say about a run, as plain text; empty where there is nothing to say.
 
     What it is doing or why it ended, which tasks its estimate covers, what stands in place of the estimate while it is unknown, which
-    records it began with, how many trials are noisy, and why it isn't known how long it will go on.
+    records it began with, how noisy its estimate is (`± 2 %`), how many trials are noisy, and why it isn't known how long it will go on.
     """
 
     phase: str
     coverage: str
     unknown: str
     warm_start: str
+    noise: str
     noisy: str
     remaining: str
 

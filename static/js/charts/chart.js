@@ -26,7 +26,7 @@ export class Chart {
    * much of a narrow chart.
    */
   constructor(element, empty, { file, legend = true, key = null, on = {} }) {
-    Object.assign(this, { element, empty, file, legend, key, on, axis: "number", scale: null, figure: null, foremost: null, words: description(element) });
+    Object.assign(this, { element, empty, file, legend, key, on, axis: "number", scale: null, figure: null, foremost: null, noise: null, words: description(element) });
     Object.assign(this, { zooms: new Map(), seen: null, held: null });
     this.tip = new Tip(this);
     new ResizeObserver(() => this.#fit()).observe(element.parentElement);
@@ -124,6 +124,7 @@ export class Chart {
     });
     if (!indices.length) return;
     this.#ticks(this.element.layout, end[1]);
+    this.element.layout.shapes = this.#shapes(figure.layout);
     await Plotly.extendTraces(this.element, update, indices);
     await this.#dotted(indices);
     this.#describe();
@@ -231,7 +232,7 @@ export class Chart {
     const [x, y] = [ranged(this.zooms.get(this.seen.x)), ranged(onAxis(this.zooms.get(this.seen.y), type))];
     return {
       ...layout,
-      shapes: this.#sessions(layout),
+      shapes: this.#shapes(layout),
       autosize: true,
       uirevision: "kept",
       margin: { l: 74, r: 16, t: 8, b: 44 },
@@ -244,6 +245,25 @@ export class Chart {
       xaxis: { ...layout.xaxis, ...x, uirevision: this.seen.x, title: { text: this.axis === "time" ? "Time since the start" : layout.xaxis.title.text, standoff: 8 }, ...labels },
       yaxis: { ...layout.yaxis, ...y, type, uirevision: `${type} ${this.seen.y}`, ...labels, title: { ...layout.yaxis.title, standoff: 8 } },
     };
+  }
+
+  /** How far measurements of one thing lie apart, as a share; null if nobody knows. */
+  async tellNoise(noise) {
+    if (noise === this.noise) return;
+    this.noise = noise;
+    await this.restyle();
+  }
+
+  #shapes(layout) {
+    return [...this.#band(), ...this.#sessions(layout)];
+  }
+
+  /** What is as good as the estimate's end, within the run's noise. */
+  #band() {
+    const end = this.figure.data.find((trace) => trace.meta.role === "estimate")?.y.at(-1);
+    if (!this.noise || !Number.isFinite(end)) return [];
+    const [y0, y1] = [end * Math.max(0, 1 - this.noise), end * (1 + this.noise)];
+    return [{ type: "rect", name: "noise", xref: "paper", x0: 0, x1: 1, y0, y1, layer: "below", line: { width: 0 }, fillcolor: color("--chart-estimate"), opacity: 0.13 }];
   }
 
   /** A line where each later session of somebody else's tuner begins. */

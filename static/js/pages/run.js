@@ -41,6 +41,7 @@ function show() {
   machines.show(run.machines);
   refreshParts();
   verdict.follow(run);
+  curves.tellNoise(run.noise);
   curves.explain();
   curves.grow(() => live.reload());
 }

@@ -179,6 +179,9 @@ function estimate() {
 /** Speed of the latest trials, in trials a second; null if there are too few. */
 export const speed = () => units.recent_speed(recent);
 
+/** Tells how noisy the run is; null if nobody knows. */
+export const tellNoise = (noise) => inTurn(() => charts.estimate.tellNoise(noise));
+
 // --- growing
 
 let drawing = false;

@@ -10,6 +10,7 @@ export function show(run, speed) {
   showProgress(run);
   text("estimate", run.words.unknown ? "unknown" : units.latency(run.estimated_latency_s));
   text("note-estimate", run.words.unknown);
+  text("noise", run.words.noise);
   role("charts").toggleAttribute("data-none", !isLive(run.status) && run.status !== "queued" && !run.trials_done);
   text("coverage", run.words.coverage);
   text("warm-start", run.words.warm_start);

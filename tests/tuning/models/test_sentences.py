@@ -89,3 +89,10 @@ def test_why_nothing_was_valid() -> None:
     assert nothing_valid(run) == "No trial was measured."
     run.trials_done = run.trials_failed = 7296
     assert nothing_valid(run) == "None of the 7,296 trials was valid."
+
+
+@pytest.mark.parametrize(
+    ("noise", "estimate", "said"), [(0.02, 5e-3, "±\u00a02\u00a0%"), (0.02, None, ""), (None, 5e-3, "")]
+)
+def test_it_says_how_noisy_an_estimate_is(noise: float | None, estimate: float | None, said: str) -> None:
+    assert make_run(noise=noise, estimated_latency_s=estimate).to_dict(tasks=[])["words"]["noise"] == said
