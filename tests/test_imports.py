@@ -152,7 +152,7 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.engines.wire",
         "tuning.logs",
     },
-    "tuning.engines.meta_schedule.trust": {"tuning.engines.measuring", "tuning.engines.wire"},
+    "tuning.engines.meta_schedule.trust": {"tuning.engines.measuring", "tuning.engines.wire", "tuning.logs"},
     # The web.
     "dashboard.bootstrap": set(),
     "dashboard.healthy": set(),

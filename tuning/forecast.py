@@ -48,6 +48,11 @@ class Forecast(NamedTuple):
     most_s: float | None
     round_s: float
 
+    def before(self, more_s: float) -> Forecast:
+        """With something after it that takes so long."""
+        least_s, most_s = (None if bound is None else bound + more_s for bound in (self.least_s, self.most_s))
+        return Forecast(self.s + more_s, least_s, most_s, self.round_s if self.s else more_s)
+
     def within(self, limit_s: float) -> Forecast:
         """No longer than a time limit allows."""
         limit_s = max(0.0, limit_s)

@@ -233,7 +233,7 @@ def get_record(request: HttpRequest, run_id: int, index: int, trial: int) -> Sta
     record = _record(task, trial)
     if not task.run.is_meta_schedule:
         return Status(200, shapes.told_detail(task, record))
-    detail = shapes.record_detail(task, record, showing.show([record, *task.records.all()]))
+    detail = shapes.record_detail(task, record, showing.show([record, *task.records.best_first()]))
     return Status(202 if detail["status"] == "making" else 200, detail)
 
 

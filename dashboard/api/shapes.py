@@ -195,7 +195,7 @@ class TaskDetail(TaskDict):
 
 
 def task_detail(task: Task) -> TaskDetail:
-    records = [_record(task, record) for record in task.records.all()]
+    records = [_record(task, record) for record in task.records.best_first()]
     return {**task.to_dict(), "tensorir": task.tensorir, "records": records}
 
 

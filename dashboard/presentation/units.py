@@ -53,6 +53,11 @@ def percent(share: float | None) -> str:
     return UNKNOWN if share is None else wording.percent(share)
 
 
+def plus_minus(noise: float | None) -> str:
+    """A figure's noise behind it: `± 2 %`; empty if it isn't known."""
+    return "" if noise is None else wording.plus_minus(noise)
+
+
 def difference(ratio: float | None) -> str:
     """A ratio as a difference from 1: `−12.5 %`."""
     return UNKNOWN if ratio is None else wording.difference(ratio - 1, within_noise=None)

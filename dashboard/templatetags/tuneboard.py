@@ -38,6 +38,7 @@ for _figure in (
     units.gflops,
     units.count,
     units.percent,
+    units.plus_minus,
     units.difference,
     units.signed_latency,
     units.speed,

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from bisect import insort
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 WORKLOADS = "database_workload.json"
 RECORDS = "database_tuning_record.json"
@@ -34,6 +36,14 @@ class RecordLine:
     repeats: int
     """The number of `run_secs`. It exceeds the run's `repeat` if the measurement was short."""
     lost: bool
+
+
+class BestRecord(NamedTuple):
+    """One of the best records of a workload, as self-contained JSON."""
+
+    latency_s: float
+    trial: int
+    text: str
 
 
 def repair(work_dir: Path) -> list[str]:
@@ -123,6 +133,21 @@ def record_of(work_dir: Path, trial: int) -> str | None:
     with (work_dir / RECORDS).open() as file:
         line = next(islice(file, trial - 1, None), "").strip()
     return None if line in ("", LOST) else _self_contained(line, _lines(work_dir / WORKLOADS))
+
+
+def best_records(work_dir: Path, most: int, repeat: int) -> dict[str, list[BestRecord]]:
+    """By structural hash, each workload's best records, at most so many, fastest first. `repeat` is the run's: more mean a short measurement."""
+    workloads = _lines(work_dir / WORKLOADS)
+    best: dict[int, list[BestRecord]] = defaultdict(list)
+    with (work_dir / RECORDS).open() as file:
+        for number, text in enumerate(file, start=1):
+            line = _record_line(number, text)
+            if line.lost or line.latency_s is None or line.repeats > repeat:
+                continue
+            few = best[line.workload]
+            insort(few, BestRecord(line.latency_s, number, _self_contained(text.strip(), workloads)))
+            del few[most:]
+    return {json.loads(workloads[index])[0]: few for index, few in best.items()}
 
 
 def entries(workloads: bytes, records: BinaryIO, count: int) -> Iterator[tuple[bytes, bytes] | None]:

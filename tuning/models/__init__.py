@@ -53,7 +53,7 @@ from .shapes import (
     username,
 )
 from .tag import Tag
-from .task import Provenance, Record, Task, TaskQuerySet, estimated_latency, provenance
+from .task import PROMISED_S, Provenance, Record, Task, TaskQuerySet, confirmed_latency, estimated_latency, provenance
 from .trial import (
     MAX_NUMBER,
     ReferenceMeasurement,
@@ -75,6 +75,7 @@ __all__ = (
     "LOST",
     "MAX_NUMBER",
     "PARTS",
+    "PROMISED_S",
     "RECORD_FILES",
     "SEES_ALL",
     "TELL_AGAIN",
@@ -147,6 +148,7 @@ __all__ = (
     "Watch",
     "WrittenDict",
     "all_described",
+    "confirmed_latency",
     "deciding",
     "described",
     "ended",

@@ -16,8 +16,9 @@ from django.db.models import F, Max, Q, Value
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
-from tuning.engines.wire.engines import META_SCHEDULE
+from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
 from tuning.engines.wire.legacy import RECORDS
+from tuning.engines.wire.protocol import Options
 from tuning.forecast import ROUNDS, Forecast, forecast
 from tuning.logs import meta_schedule
 from tuning.wording import simulator
@@ -478,9 +479,22 @@ class Run(Leased):
         if self.status != self.Status.RUNNING or self.trials_budget is None or self.elapsed_s is None:
             return None
         found = forecast(self._round_ends(), self.trials_budget, self.elapsed_s)
-        if found is None or self.time_limit_s is None:
+        if found is None:
+            return None
+        found = found.before(self._confirming_s())
+        if self.time_limit_s is None:
             return found
         return found.within(self.time_limit_s - self.elapsed_s)
+
+    def _confirming_s(self) -> float:
+        """What it will probably take to confirm its best records, or what is left of that."""
+        if not self.options.get("confirm") or self.has_pool or is_shared(self.device) or not self.is_meta_schedule:
+            return 0.0
+        elapsed_s = self.elapsed_s or 0.0
+        options = cast("Options", ENGINES[self.engine].options_of(self.options))
+        expected_s = options.confirming_s(self.tasks_chosen, elapsed_s)
+        ends = self._round_ends()
+        return max(0.0, expected_s - (elapsed_s - ends[-1][1])) if ends and not self.trials_left else expected_s
 
     @property
     def rounds_ended_at(self) -> range:
@@ -613,7 +627,13 @@ class Run(Leased):
     def _on_abandoned(self) -> dict[str, Any]:
         if self.status == self.Status.STOPPING and not self.can_tune:
             return {"to": self.Status.STOPPED, "finished_at": self.heartbeat_at}
+        if self.only_confirms(self.phase):
+            return {"to": self.Status.FINISHED, "finished_at": self.heartbeat_at, "finish_reason": "budget"}
         return {"to": self.Status.INTERRUPTED, "finished_at": self.heartbeat_at, "error": self._abandoned_why()}
+
+    def only_confirms(self, phase: str | None) -> bool:
+        """Whether all of its trials are measured, so that nothing of the tuning is missing if it ends in this phase."""
+        return phase == "confirming" and self.trials_left == 0
 
     def _abandoned_why(self) -> str:
         if self.origin == self.Origin.LAUNCHED and self.machine is not None:

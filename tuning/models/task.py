@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import models
-from django.db.models import Case, F, Value, When, Window
-from django.db.models.functions import RowNumber
+from django.db.models import Case, F, Q, Value, When, Window
+from django.db.models.functions import Coalesce, Greatest, RowNumber
 
 from tuning.estimate import total, weighted
+from tuning.noise import noise
 
 from .extraction import Subgraph
 from .project import seen_by
@@ -40,6 +43,10 @@ def provenance(run: str, tvm: str | None) -> Case:
     )
 
 
+PROMISED_S = Coalesce("confirmed_latency_s", "best_latency_s")
+"""The latency that a task's best record promises, as an expression; see `Task.promised`."""
+
+
 class TaskQuerySet(models.QuerySet["Task"]):
     def kept(self) -> TaskQuerySet:
         """Tasks of runs that aren't deleted."""
@@ -58,7 +65,7 @@ class TaskQuerySet(models.QuerySet["Task"]):
         place = Window(
             RowNumber(),
             partition_by=[F("workload_hash"), F("run__target_fingerprint")],
-            order_by=[provenance("run", tvm), F("best_latency_s"), F("pk")],
+            order_by=[provenance("run", tvm), PROMISED_S, F("pk")],
         )
         # Ranking keys only lets the database read the index alone: rows are long.
         first = self.measured().annotate(place=place).filter(place=1).values("pk")
@@ -111,6 +118,24 @@ class Task(Subgraph):
     def tried(self) -> float | None:
         """The share of its design space that was tried, from 0 to 1."""
         return self.trials / self.space if self.space else None
+
+    @property
+    def promised(self) -> tuple[int | None, float | None]:
+        """The trial of its best record, and the latency in seconds that it promises; see `RecordQuerySet.best_first`."""
+        if self.confirmed_latency_s is not None:
+            return self.confirmed_trial, self.confirmed_latency_s
+        return self.best_trial, self.best_latency_s
+
+    def unconfirm(self) -> None:
+        """It has a new best trial, which may be a lucky one."""
+        self.confirmed_latency_s = self.confirmed_trial = self.confirmed_times = self.confirmed_noise = None
+
+    def confirm(self, measured: Mapping[int, Sequence[float]]) -> None:
+        """Whose record is best, by the medians of what several were measured to be again, by trial."""
+        trial = min(measured, key=lambda one: (median(measured[one]), one))
+        latencies = measured[trial]
+        self.confirmed_trial, self.confirmed_latency_s = trial, median(latencies)
+        self.confirmed_times, self.confirmed_noise = len(latencies), noise(latencies)
 
     @property
     def weighted_latency_s(self) -> float | None:
@@ -168,6 +193,28 @@ def estimated_latency(tasks: Iterable[Task]) -> float | None:
     return total(task.weighted_latency_s for task in tasks if task.chosen)
 
 
+def confirmed_latency(tasks: Iterable[Task]) -> float | None:
+    """As `estimated_latency`, of confirmed latencies; None unless all of these tasks are confirmed."""
+    return total(weighted(task.confirmed_latency_s, task.weight) for task in tasks if task.chosen)
+
+
+class RecordQuerySet(models.QuerySet["Record"]):
+    def best_first(self, *before: Any) -> RecordQuerySet:
+        """The one rule by which a record is better than another of the same workload: pages, downloads, compilation and warm start go by it.
+
+        What counts is `Record.promised_s`; among equals, the record that won when its task was confirmed comes first. `before` are expressions
+        to order by before that.
+        """
+        confirmed, won = F("task__confirmed_latency_s"), Q(trial=F("task__confirmed_trial"))
+        promised_s = Case(
+            When(task__confirmed_latency_s__isnull=True, then=F("latency_s")),
+            When(won, then=confirmed),
+            default=Greatest("latency_s", confirmed),
+        )
+        behind = Case(When(won, then=Value(0)), default=Value(1))
+        return self.order_by(*before, promised_s, behind, "latency_s", "trial", "pk")
+
+
 class Record(models.Model):
     """One of a task's best trials as the engine serializes it."""
 
@@ -177,12 +224,25 @@ class Record(models.Model):
     latency_s = models.FloatField()
     text = models.TextField()
 
+    objects = RecordQuerySet.as_manager()
+
     class Meta:
         ordering = ("latency_s", "trial")
         constraints = (models.UniqueConstraint(fields=("task", "trial"), name="record_once_a_trial"),)
 
     def __str__(self) -> str:
         return f"record of trial {self.trial}"
+
+    @property
+    def promised_s(self) -> float:
+        """The latency that it promises: the confirmed one, or else its only measurement.
+
+        What lost against the confirmed one isn't faster, whatever its only measurement was.
+        """
+        confirmed_s = self.task.confirmed_latency_s
+        if confirmed_s is None:
+            return self.latency_s
+        return confirmed_s if self.trial == self.task.confirmed_trial else max(self.latency_s, confirmed_s)
 
     @property
     def gflops(self) -> float | None:

@@ -15,7 +15,18 @@ from django.db.models import Case, Count, F, FloatField, Max, Q, Sum, When
 from typing_extensions import TypedDict
 
 from tuning.engines.wire.versions import installed
-from tuning.models import Network, Provenance, Record, Run, Task, TaskQuerySet, fingerprint, provenance, seen_by
+from tuning.models import (
+    PROMISED_S,
+    Network,
+    Provenance,
+    Record,
+    Run,
+    Task,
+    TaskQuerySet,
+    fingerprint,
+    provenance,
+    seen_by,
+)
 
 
 class KnownRecord(NamedTuple):
@@ -24,6 +35,7 @@ class KnownRecord(NamedTuple):
     record: int
     workload_hash: str
     latency_s: float
+    """What it promises: the confirmed one, if that is known."""
     run: int
     task: int
     """The task's index in the run."""
@@ -57,7 +69,7 @@ def known_records(  # noqa: PLR0913 - what distinguishes records
     if but is not None:
         found = found.exclude(task__run=but)
     keys: dict[str, list[int]] = defaultdict(list)
-    ranked = found.order_by(provenance("task__run", by or tvm()), "latency_s", "pk")
+    ranked = found.best_first(provenance("task__run", by or tvm()))
     for key, shash in ranked.values_list("pk", "task__workload_hash"):
         if len(keys[shash]) < most:
             keys[shash].append(key)
@@ -94,15 +106,15 @@ def _whole(keys: list[int]) -> dict[int, KnownRecord]:
 def _known(record: Record, task: Task, run: Run) -> KnownRecord:
     version = run.versions.get("apache-tvm")
     return KnownRecord(
-        record.pk, task.workload_hash, record.latency_s, run.pk, task.index, record.trial, version, record.text
+        record.pk, task.workload_hash, record.promised_s, run.pk, task.index, record.trial, version, record.text
     )
 
 
 LibraryOrder = Literal["name", "-name", "latency", "-latency", "gflops", "-gflops", "flop", "-flop", "run", "-run"]
-SPEED = Case(When(flop__gt=0, then=F("flop") / F("best_latency_s")), output_field=FloatField())
+SPEED = Case(When(flop__gt=0, then=F("flop") / PROMISED_S), output_field=FloatField())
 BY: dict[str, Any] = {
     "name": F("name"),
-    "latency": F("best_latency_s"),
+    "latency": PROMISED_S,
     "gflops": SPEED,
     "flop": F("flop"),
     "run": F("run"),
@@ -122,6 +134,8 @@ class MeasuredDict(TypedDict):
     trial: int
     trials: int
     latency_s: float
+    """The confirmed one if `confirmed`, else a single measurement."""
+    confirmed: bool
     gflops: float | None
     simulator: str | None
     """As a run has it."""
@@ -231,7 +245,7 @@ def workload(user: User | None, shash: str) -> WorkloadDict | None:
     first = tasks.order_by("pk").first()
     if first is None:
         return None
-    ranked = tasks.measured().annotate(doubt=provenance("run", tvm())).order_by("doubt", "best_latency_s", "pk")
+    ranked = tasks.measured().annotate(doubt=provenance("run", tvm())).order_by("doubt", PROMISED_S, "pk")
     provenances = dict(ranked.values_list("pk", "doubt"))
     rows = Task.objects.select_related("run__network").defer("tensorir", "args").in_bulk(provenances)
     by_target: dict[str, list[Task]] = defaultdict(list)
@@ -282,7 +296,7 @@ def _spread(user: User | None, hashes: Iterable[str]) -> dict[tuple[str, str, in
     kept = Task.objects.kept().seen_by(user)
     alike = kept.filter(workload_hash__in=hashes).measured().annotate(doubt=provenance("run", tvm()))
     figures = alike.values_list("workload_hash", "run__target_fingerprint", "doubt").annotate(
-        Count("pk"), Sum("trials"), Max("best_latency_s")
+        Count("pk"), Sum("trials"), slowest_s=Max(PROMISED_S)
     )
     return {row[:3]: {"runs": row[3], "trials": row[4], "slowest_latency_s": row[5]} for row in figures}
 
@@ -298,17 +312,19 @@ def _networks_of(user: User | None, hashes: Iterable[str]) -> dict[str, list[str
 
 def _measured(task: Task, doubted: int) -> MeasuredDict:
     run = task.run
-    assert task.best_latency_s is not None
-    assert task.best_trial is not None
+    trial, latency_s = task.promised
+    assert trial is not None
+    assert latency_s is not None
     return {
         "run": run.pk,
         "run_name": run.name,
         "network": run.network_name,
         "task": task.index,
-        "trial": task.best_trial,
+        "trial": trial,
         "trials": task.trials,
-        "latency_s": task.best_latency_s,
-        "gflops": task.gflops,
+        "latency_s": latency_s,
+        "confirmed": task.confirmed_latency_s is not None,
+        "gflops": task.gflops_at(latency_s),
         "simulator": run.simulator,
         "tvm": run.versions.get("apache-tvm"),
         "doubt": Provenance(doubted).label,

@@ -29,8 +29,8 @@ def best_records(run: Run, source: str, by: str | None = None) -> tuple[list[Bes
 
 
 def _of_run(run: Run) -> dict[str, BestRecord]:
-    rows = Record.objects.filter(task__run=run).order_by("-latency_s", "-trial").select_related("task")
-    return {row.task.workload_hash: BestRecord(run.pk, row.trial, row.latency_s, row.text) for row in rows}
+    rows = Record.objects.filter(task__run=run).best_first().reverse().select_related("task")
+    return {row.task.workload_hash: BestRecord(run.pk, row.trial, row.promised_s, row.text) for row in rows}
 
 
 def _of_library(run: Run, tasks: list[Task], by: str | None) -> dict[str, BestRecord]:

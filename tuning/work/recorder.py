@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 
 from tuning.engines.wire.protocol import (
     AnyTaskInfo,
+    Confirmed,
     Event,
     Hello,
     Phase,
@@ -37,6 +38,7 @@ from tuning.models import (
     TrialColumns,
     TrialError,
     TrialRow,
+    confirmed_latency,
     estimated_latency,
     fingerprint,
     level_of_detail,
@@ -61,6 +63,7 @@ RUN_FIELDS = (
     "tasks_measured",
     "warm_start",
     "estimated_latency_s",
+    "confirmed_latency_s",
     "estimates",
     "noise",
     "drift",
@@ -72,7 +75,17 @@ RUN_FIELDS = (
     "target_fingerprint",
     "versions",
 )
-TASK_FIELDS = ("trials", "failed", "best_latency_s", "best_trial", "plateaued")
+TASK_FIELDS = (
+    "trials",
+    "failed",
+    "best_latency_s",
+    "best_trial",
+    "confirmed_latency_s",
+    "confirmed_trial",
+    "confirmed_times",
+    "confirmed_noise",
+    "plateaued",
+)
 
 
 class LeaseLost(Exception):
@@ -196,6 +209,8 @@ class _Batch:
     def _take_other(self, event: Event) -> None:
         if isinstance(event, Phase):
             self.run.phase, self.run.phase_task = event.name, event.task
+        elif isinstance(event, Confirmed):
+            self._take_confirmed(event)
         elif isinstance(event, ReferenceMeasured):
             self._take_reference(event)
         elif isinstance(event, Plateaued):
@@ -263,6 +278,12 @@ class _Batch:
         elif event.record is not None and not event.short:
             self._keep(task, trial.number, event.latency_s, event.record)
 
+    def _take_confirmed(self, event: Confirmed) -> None:
+        task = self._task(event.task)
+        if strange := set(event.trials) - {record.trial for record in self.recorder.kept[event.task]}:
+            raise EngineMisbehaved(f"the engine confirmed trial {min(strange)}, which isn't among the best of its task")
+        task.confirm(dict(zip(event.trials, event.latencies_s, strict=True)))
+
     def _take_reference(self, event: ReferenceMeasured) -> None:
         run, known = self.run, self.recorder.reference
         if run.reference_trial not in (None, event.trial) or not 0 < event.trial <= run.trials_done:
@@ -314,6 +335,7 @@ class _Batch:
             return False
         task.best_latency_s = latency_s
         task.best_trial = self.run.trials_done
+        task.unconfirm()
         return True
 
     def _count_failure(self, task: Task, number: int, event: TrialMeasured) -> None:
@@ -377,6 +399,7 @@ class _Batch:
         tasks = self.recorder.tasks.values()
         run.tasks_measured = sum(task.best_latency_s is not None for task in tasks)
         run.estimated_latency_s = estimated_latency(tasks)
+        run.confirmed_latency_s = confirmed_latency(tasks)
         if self.estimates:
             run.estimates = grown(run.estimates, self.estimates)
         mine = run.held()

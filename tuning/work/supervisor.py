@@ -317,6 +317,8 @@ class _Supervision:
         self._patiently(lambda: run.refresh_from_db(fields=counted))
         if isinstance(self.last, Failed):
             return Run.Status.FAILED, self.last.error
+        if self.last is None and run.only_confirms(self.recorder.run.phase):
+            self.last = Finished("budget")
         if isinstance(self.last, Finished) and self.last.reason != "stopped":
             none_valid = run.trials_done == run.trials_failed
             return (Run.Status.FAILED, nothing_valid(run)) if none_valid else (Run.Status.FINISHED, None)

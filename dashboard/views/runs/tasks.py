@@ -111,7 +111,7 @@ def _trials(task: Task) -> list[charts.TaskTrial]:
 
 def _rows(task: Task) -> list[dict[str, Any]]:
     """The best records; `gap` is how much slower each is than the first."""
-    records = list(task.records.defer("text"))
+    records = list(task.records.best_first().defer("text"))
     return [{"record": record, "gap": record.latency_s / records[0].latency_s - 1} for record in records]
 
 
@@ -168,7 +168,7 @@ def _record(task: Task, name: str) -> TrialRecord:
 
 def _applied(task: Task, found: dict[str, TrialRecord], wanted: list[str], diff: str, of: str) -> dict[str, Any]:
     """The schedules of these records, as TVM applies them in a process of its own."""
-    best, shown = list(task.records.all()), []
+    best, shown = list(task.records.best_first()), []
     for name in wanted:
         try:
             state = showing.show([found[name], *best])

@@ -12,6 +12,9 @@ export const gflops = (speed) => (known(speed) ? digits(speed, 3) : UNKNOWN);
 export const count = (number) => (known(number) ? grouped(number, 0) : UNKNOWN);
 export const percent = (share) => (known(share) ? `${(share * 100).toFixed(1)}${SPACE}%` : UNKNOWN);
 
+/** A figure's noise behind it; empty if it isn't known. */
+export const plus_minus = (noise) => (known(noise) ? `±${SPACE}${(noise * 100).toFixed(noise < 0.00995 ? 1 : 0)}${SPACE}%` : "");
+
 export function speed(trialsASecond) {
   if (!known(trialsASecond)) return UNKNOWN;
   if (trialsASecond >= 1) return `${digits(trialsASecond, 3)}${SPACE}/s`;

@@ -11,6 +11,8 @@ export function show(run, speed) {
   text("estimate", run.words.unknown ? "unknown" : units.latency(run.estimated_latency_s));
   text("note-estimate", run.words.unknown);
   text("noise", run.words.noise);
+  role("confirmed").hidden = run.confirmed_latency_s === null;
+  text("confirmed-latency", units.latency(run.confirmed_latency_s));
   role("charts").toggleAttribute("data-none", !isLive(run.status) && run.status !== "queued" && !run.trials_done);
   text("coverage", run.words.coverage);
   text("warm-start", run.words.warm_start);

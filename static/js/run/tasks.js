@@ -59,12 +59,21 @@ function shareOf(task, run) {
   return total && task.best_latency_s !== null ? (task.best_latency_s * task.weight) / total : null;
 }
 
+/** What was measured again at the run's end; empty if nothing was. */
+function confirmation(task) {
+  if (task.confirmed_latency_s === null) return "";
+  const latency = `${units.latency(task.confirmed_latency_s)} ${units.plus_minus(task.confirmed_noise)}`;
+  return `Confirmed: ${latency}, the median of ${task.confirmed_times} more measurements of trial ${units.count(task.confirmed_trial)}’s record`;
+}
+
 function fill(row, task, run, isActive) {
   put(row, "index", String(task.index));
   put(row, "name", task.name);
   put(row, "weight", units.count(task.weight));
   put(row, "flop", units.flop(task.flop), task.flop);
   put(row, "latency", units.latency(task.best_latency_s), task.best_latency_s);
+  cell(row, "latency").toggleAttribute("data-confirmed", task.confirmed_latency_s !== null);
+  cell(row, "latency").title = confirmation(task);
   cell(row, "flop").toggleAttribute("data-derived", task.flop_derived);
   put(row, "gflops", units.gflops(task.gflops), task.gflops);
   put(row, "trials", units.count(task.trials));

@@ -47,7 +47,13 @@ def start(work_dir: Path, **changes: Any) -> Start:
 
 
 def options(**changes: Any) -> Options:
-    given: dict[str, Any] = {"strategy": "replay-trace", "trials_per_batch": 4, "seed": 1, "min_repeat_ms": 10}
+    given: dict[str, Any] = {
+        "strategy": "replay-trace",
+        "trials_per_batch": 4,
+        "seed": 1,
+        "min_repeat_ms": 10,
+        "confirm": 0,
+    }
     return Options(**given | changes)
 
 

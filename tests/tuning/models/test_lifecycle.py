@@ -143,6 +143,18 @@ def test_a_run_says_whose_worker_stopped_responding() -> None:
     assert again(run).error.startswith("The worker on lab-2 stopped responding.")
 
 
+@pytest.mark.parametrize(("done", "status"), [(64, "finished"), (63, "interrupted")])
+def test_a_run_whose_worker_dies_while_it_confirms_has_finished_if_its_budget_is_used_up(
+    done: int, status: str
+) -> None:
+    run = make_run()
+    assert run.claim()
+    rows(run).update(heartbeat_at=timezone.now() - LEASE - timedelta(seconds=1), phase="confirming", trials_done=done)
+    assert again(run).end_abandoned()
+    ended = again(run)
+    assert (ended.status, ended.finish_reason) == (status, "budget" if status == "finished" else None)
+
+
 @each_leased_kind
 def test_a_row_that_is_queued_again_is_announced_anew(make: Callable[[], Leased]) -> None:
     row = make()

@@ -98,3 +98,20 @@ def test_only_the_latest_rounds_count() -> None:
     left = run.remaining()
     assert left is not None
     assert left.s == 0.0, "the latest 32 rounds took no time"
+
+
+@pytest.mark.parametrize(
+    ("trials", "values", "left_s"),
+    [
+        (12, {}, 28.0 + 3.0),  # 2 tasks, of which half of 3 records are measured 5 times for 0.2 s.
+        (40, {}, 3.0),
+        (12, {"device": "rpc:lab/pi"}, 28.0),
+        (12, {"machines_wanted": 2}, 28.0),
+        (12, {"time_limit_s": 42.0}, 30.0),
+    ],
+)
+def test_what_confirming_takes_is_part_of_it(trials: int, values: dict[str, Any], left_s: float) -> None:
+    options = {"trials_per_batch": 4, "confirm": 3, "min_repeat_ms": 200}
+    left = started(trials, options=options, **values).remaining()
+    assert left is not None
+    assert left.s == pytest.approx(left_s)

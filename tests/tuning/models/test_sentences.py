@@ -24,6 +24,7 @@ def words_of(origin: str, status: str, **values: object) -> tuple[str, str]:
     [
         ("launched", "queued", None, "queued: next on this device"),
         ("launched", "running", "loading", "loading TVM and the network"),
+        ("launched", "running", "confirming", "confirming the best records"),
         ("launched", "stopping", None, "stopping after the trial being measured"),
         ("imported", "running", "loading", "reading its log"),
         ("watched", "queued", None, "queued: waiting for a worker"),

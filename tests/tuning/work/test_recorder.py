@@ -21,7 +21,7 @@ from tests.world import (
     task_infos,
     trial,
 )
-from tuning.engines.wire.protocol import Event, Phase, ReferenceMeasured, TasksExtracted
+from tuning.engines.wire.protocol import Confirmed, Event, Phase, ReferenceMeasured, TasksExtracted
 from tuning.models import KEEP_BEST, Machine, Record, Run, Trial, TrialError, level_of_detail
 from tuning.noise import noise
 from tuning.work.recorder import EngineMisbehaved, LeaseLost, Recorder, error_digest
@@ -310,3 +310,33 @@ def test_a_run_has_one_reference_which_is_a_trial_of_it(number: int) -> None:
     with pytest.raises(EngineMisbehaved, match=f"trial {number} as its reference"):
         recorder.record([ReferenceMeasured(number, 1e-3, 40.0)])
     assert run.reference_measurements.count() == 1
+
+
+def test_the_best_records_are_confirmed_until_a_new_best_comes() -> None:
+    run = measured_run([(0, 1.0e-3), (0, 1.1e-3), (1, 2e-3)])
+    lucky, steady = [1.30e-3, 1.31e-3, 1.29e-3, 1.31e-3, 1.29e-3], [1.2e-3, 1.21e-3, 1.19e-3, 1.21e-3, 9e-3]
+    recorder = Recorder(run)
+    delta = recorder.record([Confirmed(0, [1, 2], [lucky, steady])])
+    (task,) = delta["tasks"]
+    assert (task["best_trial"], task["confirmed_trial"], task["confirmed_latency_s"]) == (1, 2, 1.21e-3)
+    assert task["confirmed_times"] == 5
+    assert task["confirmed_noise"] == pytest.approx(noise(steady))
+    assert delta["run"]["confirmed_latency_s"] is None, "task 1 isn't confirmed"
+    recorder.record([Confirmed(1, [3], [[2.2e-3] * 5])])
+    run.refresh_from_db()
+    assert run.confirmed_latency_s == pytest.approx(1.21e-3 + 2 * 2.2e-3)
+    assert run.trials_done == 3
+
+    Recorder(run).record([trial(0, 1.05e-3), trial(1, 2.5e-3)])
+    run.refresh_from_db()
+    assert run.confirmed_latency_s is not None, "neither is better"
+    Recorder(run).record([trial(0, 0.9e-3)])
+    assert Run.objects.get(pk=run.pk).confirmed_latency_s is None
+    assert list(run.tasks.values_list("confirmed_trial", "confirmed_noise")) == [(None, None), (3, 0.0)]
+
+
+@pytest.mark.parametrize("number", [2, 3, 9])
+def test_only_the_best_of_the_task_are_confirmed(number: int) -> None:
+    run = measured_run([(0, 1e-3), (0, None), (1, 2e-3)])
+    with pytest.raises(EngineMisbehaved, match=f"trial {number}, which isn't among the best"):
+        Recorder(run).record([Confirmed(0, [1, number], [[1e-3], [1e-3]])])

@@ -15,7 +15,7 @@ from tests.engine_fixtures import Play
 from tests.family import descendants
 from tests.world import claimed, extracted, make_machine, make_run, on, trial
 from tuning.actions.runs import resume, stop
-from tuning.engines.wire.protocol import VERSION, Failed, Finished, Hello, Phase
+from tuning.engines.wire.protocol import VERSION, Confirmed, Failed, Finished, Hello, Phase
 from tuning.host import processes
 from tuning.models import Machine, PoolMember, Run, RunDelta
 from tuning.work import supervisor
@@ -123,6 +123,15 @@ def test_a_killed_engine_is_reported_with_the_signal_and_its_last_lines(play: Pl
     assert run.status == "failed"
     assert run.error == "The engine was killed by SIGKILL.\nIts last lines:\nabout to crash"
     assert run.trials_done == 2
+
+
+def test_a_run_whose_engine_is_killed_while_it_confirms_has_finished(play: Play) -> None:
+    play(*BEGINNING, Phase("confirming", 0), Confirmed(0, [1], [[3e-3] * 5]), {"do": "kill"})
+    run = tune(make_run(trials_budget=2))
+    assert (run.status, run.finish_reason, run.error) == ("finished", "budget", None)
+    assert list(run.tasks.values_list("confirmed_latency_s", flat=True)) == [3e-3, None]
+    play(*BEGINNING, Phase("confirming", 0), {"do": "kill"})
+    assert tune(make_run()).status == "failed", "of its budget something is left, so it can be resumed"
 
 
 def test_an_engine_that_gave_no_reason_is_reported_with_its_exit_status(play: Play) -> None:

@@ -5,6 +5,7 @@ A run with a pool of machines has a loop of its own instead: `pooled`.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -19,7 +20,7 @@ from tuning.engines.measuring.remote import RemoteRunner
 from tuning.engines.measuring.sessions import artifact_suffix
 from tuning.engines.targets.here import local_artifact_suffix, measures_on_cpu, threads_to_measure
 from tuning.engines.targets.resolving import cores
-from tuning.engines.wire.protocol import Options, Remote
+from tuning.engines.wire.protocol import Options, Remote, longest_confirming_s
 from tuning.engines.wire.protocol import Reference as Asked
 from tuning.logs.meta_schedule import record_of
 
@@ -29,8 +30,11 @@ from .rounds.ranking import Learn
 from .scheduler import NO_LIMIT, Scheduler, print_numbers_of_the_run
 from .search import Search, Strategy
 from .trials import ARTIFACTS, Trials
+from .trust.confirming import Confirming
 from .trust.rebuilding import rebuild
 from .trust.reference import Reference
+
+logger = logging.getLogger("tuneboard")
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,8 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
         measure_callbacks=[Learn(search, cost_model)],
         task_scheduler=Scheduler(search.trials),
     )
+    if search.trials.confirms:
+        _confirm(extracted, search, config, builder, runner)
 
 
 def _seed(options: Options, trials_done: int) -> int | None:
@@ -138,3 +144,22 @@ def _reference(config: TuningConfig, trials: Trials, builder: LocalBuilder, runn
             trial, next((built for _, built in rebuild([text] if text else [], builder, config.target)), None)
         )
     return reference
+
+
+def _confirm(extracted: list[Any], search: Search, config: TuningConfig, builder: LocalBuilder, runner: Runner) -> None:
+    """Measure the best records of each task again, beginning with those that matter most. What fails there doesn't fail the run."""
+    trials = search.trials
+    trials.end_with(trials.finish_reason())
+    confirming = Confirming(
+        build=lambda texts: rebuild(texts, builder, config.target),
+        runner=runner,
+        begin=lambda task: trials.report_phase("confirming", task),
+        report=trials.report_confirmed,
+    )
+    try:
+        best = trials.best_records()
+        order = sorted(best, key=lambda task: -best[task][0].latency_s * int(extracted[task].weight))
+        with trials.stopwatch.doing("measure"):
+            confirming.confirm({task: best[task] for task in order}, longest_confirming_s(trials.elapsed_s))
+    except Exception:
+        logger.exception("The best records couldn't be confirmed.")

@@ -19,6 +19,9 @@ from tvm.s_tir import meta_schedule as ms
 from tuning.engines.events import EventWriter
 from tuning.engines.measuring.outcomes import LEAST_FREE, Failure, Timing
 from tuning.engines.wire.protocol import (
+    CONFIRM_LEAST_S,
+    CONFIRM_SHARE,
+    Confirmed,
     Extend,
     Failed,
     Finished,
@@ -32,7 +35,7 @@ from tuning.engines.wire.protocol import (
     TaskInfo,
     TrialMeasured,
 )
-from tuning.logs.meta_schedule import FAILED_RUN_SECS, RecordLine, RecordTail, last_records
+from tuning.logs.meta_schedule import FAILED_RUN_SECS, BestRecord, RecordLine, RecordTail, best_records, last_records
 
 from .rounds.stopwatch import Stopwatch
 from .trial_budget import TrialBudget
@@ -66,6 +69,8 @@ class Trials:
         self._measuring = False
         self._end_requested: FinishReason | None = None
         self._timer: threading.Timer | None = None
+        self._over: FinishReason | None = None
+        self._search_until = float("inf")
 
     @property
     def left(self) -> int:
@@ -88,7 +93,7 @@ class Trials:
     def next_task(self) -> int | None:
         """The task to tune next; None if, as things stand, no task may have more trials."""
         with self._lock:
-            return self.budget.next_task(self.left)
+            return None if self.is_late else self.budget.next_task(self.left)
 
     def batch_size(self, task: int) -> int:
         """How many candidates the task's next batch may have."""
@@ -104,6 +109,8 @@ class Trials:
         """Why no task may have more trials."""
         if self.done >= self.total:
             return "budget"
+        if self.is_late:
+            return "time_limit"
         return "plateau" if self.budget.on_plateau else "exhausted"
 
     def extend(self, extension: Extend) -> None:
@@ -117,10 +124,31 @@ class Trials:
         """End the run after this many seconds of tuning, including those of earlier processes."""
         if self._timer:
             self._timer.cancel()
+        self._search_until = float("inf")
         if limit_s is not None:
+            self._search_until = limit_s - self.kept_s(limit_s)
             self._timer = threading.Timer(max(0.0, limit_s - self._elapsed_s()), self.stop, ("time_limit",))
             self._timer.daemon = True
             self._timer.start()
+
+    @property
+    def confirms(self) -> bool:
+        """Whether the best records are measured again at the end: only this machine can do that."""
+        return self._start.options.confirm > 0 and self._start.pool is None and self._start.remote is None
+
+    def kept_s(self, limit_s: float) -> float:
+        """How much of a time limit is left for that."""
+        return min(CONFIRM_LEAST_S, limit_s * CONFIRM_SHARE) if self.confirms else 0.0
+
+    @property
+    def is_late(self) -> bool:
+        """Whether what is left of the time limit is kept for confirming."""
+        return self.elapsed_s > self._search_until
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds of tuning, including those of earlier processes."""
+        return self._elapsed_s()
 
     def _elapsed_s(self) -> float:
         return self._start.elapsed_s + time.monotonic() - self._started_at
@@ -223,6 +251,21 @@ class Trials:
                 self._events.send(Plateaued(task))
             return self.done
 
+    def end_with(self, reason: FinishReason) -> None:
+        """Nothing more is tuned: from now on, whatever ends the run ends it for this reason."""
+        with self._lock:
+            self._over = reason
+
+    def best_records(self) -> dict[int, list[BestRecord]]:
+        """The records to confirm of each task that has any, fastest first."""
+        options = self._start.options
+        by_hash = best_records(Path(self._start.work_dir), options.confirm, options.repeat)
+        hashes = {task: str(self._workloads[task].as_json()[0]) for task in self.budget.chosen}
+        return {task: by_hash[shash] for task, shash in hashes.items() if shash in by_hash}
+
+    def report_confirmed(self, confirmed: Confirmed) -> None:
+        self._events.send(confirmed)
+
     def report_reference(self, trial: int, latency_s: float) -> None:
         """Report that this trial's record was measured again."""
         logger.info("[Reference: trial #%d] Time: %.4f us.", trial, latency_s * 1e6)
@@ -248,7 +291,7 @@ class Trials:
         """End the process now, or after the measurement that is running. Thread-safe."""
         with self._lock:
             if not self._measuring:
-                self.finish(reason)
+                self.finish(self._over or reason)
             self._end_requested = reason
 
     def fail(self, error: str) -> NoReturn:

@@ -24,6 +24,11 @@ VERSION = 5
 FIRST_TRIALS, FIRST_SHARE = 4, 0.15
 """Trials of each task in the first pass by default, and at most how much of the budget that takes."""
 
+CONFIRM_ROUNDS = 5
+"""Measurements of each record that is confirmed: as many as it takes to tell noise."""
+CONFIRM_LEAST_S, CONFIRM_SHARE = 30.0, 0.05
+"""Confirming takes at most this share of the tuning, but so many seconds are always allowed."""
+
 KEEP_BEST = 8
 """Records of each task that the database keeps; the run's whole record log stays in its work directory."""
 
@@ -43,7 +48,7 @@ ErrorKind = Literal[
     "no_latency",
 ]
 """The first four are those of Tuneboard's own engine; others' logs have more."""
-PhaseName = Literal["loading", "extracting", "design_spaces", "searching", "building", "measuring"]
+PhaseName = Literal["loading", "extracting", "design_spaces", "searching", "building", "measuring", "confirming"]
 
 
 class Hello(msgspec.Struct, tag="hello", frozen=True):
@@ -144,6 +149,20 @@ class ReferenceMeasured(msgspec.Struct, tag="reference", frozen=True):
     """As in `TrialMeasured`."""
 
 
+class Confirmed(msgspec.Struct, tag="confirmed", frozen=True):
+    """The best records of a task were measured again, in turn, after the last trial. None of that is in the record file."""
+
+    task: int
+    trials: list[int]
+    """Whose records they are."""
+    latencies_s: list[list[float]]
+    """What each was measured to be, equally often."""
+
+    def __post_init__(self) -> None:
+        if len(self.trials) != len(self.latencies_s) or not self.trials or not all(self.latencies_s):
+            raise ValueError("A confirmed task has trials, and latencies of each.")
+
+
 class Candidate(msgspec.Struct, tag="candidate", frozen=True):
     """A candidate for a machine of the run's pool to build and measure. Sent only if `Start.pool` is given."""
 
@@ -237,6 +256,7 @@ Event = Union[
     Plateaued,
     Round,
     Ranked,
+    Confirmed,
     Finished,
     Failed,
 ]
@@ -278,6 +298,11 @@ class Remote(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.key} at {self.tracker}"
+
+
+def longest_confirming_s(elapsed_s: float) -> float:
+    """For how long a run that was tuned so long may be confirmed."""
+    return max(CONFIRM_LEAST_S, elapsed_s * CONFIRM_SHARE)
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -371,6 +396,16 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         float,
         Meta(gt=0, lt=100, title="Plateau gain (%)", description="How much a task must improve to get more trials."),
     ] = 1.0
+    confirm: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=KEEP_BEST,
+            title="Records to confirm per task",
+            description="When a run that measures on its own machine has ended by itself, so many of each task’s best records, as far as they are close, are "
+            "measured again in turn: the fastest may just have been lucky. That takes at most 5 % of the time, or 30 s. 0 confirms none.",
+        ),
+    ] = 3
     number: Annotated[
         int,
         Meta(
@@ -436,6 +471,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         default = min(FIRST_TRIALS, int(budget * FIRST_SHARE / tasks)) if tasks > 1 else self.trials_per_batch
         limits = (self.trials_per_batch, budget // tasks, self.max_trials_per_task or budget)
         return max(1, min(self.first_trials or default, *limits))
+
+    def confirming_s(self, tasks: int, elapsed_s: float) -> float:
+        """About how long it takes to confirm so many tasks after so many seconds of tuning: as if half of the records were close."""
+        measured_s = CONFIRM_ROUNDS * self.repeat * self.min_repeat_ms / 1e3
+        return min(tasks * self.confirm / 2 * measured_s, longest_confirming_s(elapsed_s))
 
     def contradictions(self) -> dict[str, str]:
         """Errors by option, for options that are valid by themselves but not together."""

@@ -58,8 +58,8 @@ def _have_workloads(runs: Sequence[Run]) -> bool:
 
 def _distilled(runs: Sequence[Run], k: int) -> list[Entry]:
     """The best records of each workload on each target, whichever run they are of."""
-    of = Record.objects.filter(task__run__in=runs).select_related("task__run")
-    ranked = sorted(of, key=lambda one: (*_workload(one), one.latency_s, one.pk))
+    of = Record.objects.filter(task__run__in=runs).best_first().select_related("task__run")
+    ranked = sorted(of, key=_workload)  # Which keeps the best of each first.
     if not ranked:
         raise Conflict("There are no records yet: no trial has been valid so far.")
     return [kept(record.task, record) for _, group in groupby(ranked, key=_workload) for record in list(group)[:k]]

@@ -78,7 +78,7 @@ def best(tasks: list[Task], k: int) -> Iterator[Entry]:
     """The best `k` records of each task. Raises `Conflict` if there are none."""
     if not Record.objects.filter(task__in=tasks).exists():
         raise Conflict("There are no records yet: no trial has been valid so far.")
-    return (kept(task, record) for task in tasks for record in task.records.all()[:k])
+    return (kept(task, record) for task in tasks for record in task.records.best_first()[:k])
 
 
 def kept(task: Task, record: Record) -> Entry:

@@ -39,15 +39,16 @@ def best_known(run: Run, user: User | None) -> dict[str, BestKnownDict]:
 
 def _shown(task: Task) -> BestKnownDict:
     run = task.run
-    assert task.best_latency_s is not None
-    assert task.best_trial is not None
+    trial, latency_s = task.promised
+    assert trial is not None
+    assert latency_s is not None
     return {
         "run": run.pk,
         "run_name": run.name,
         "network": run.network_name,
         "task": task.index,
-        "trial": task.best_trial,
-        "latency_s": task.best_latency_s,
+        "trial": trial,
+        "latency_s": latency_s,
         "machine": run.machine_name or None,
         "tvm": run.versions.get("apache-tvm"),
     }

@@ -24,7 +24,7 @@ from tests.world import (
     task_infos,
     write_record_files,
 )
-from tuning.engines.wire.protocol import Plateaued, TasksExtracted
+from tuning.engines.wire.protocol import Confirmed, Plateaued, TasksExtracted
 from tuning.models import PoolMember, Run
 from tuning.work.recorder import Recorder
 
@@ -316,3 +316,15 @@ def test_a_machine_that_was_twice_in_a_pool_is_shown_once_with_all_its_trials() 
     for state, trials in (("lost", 3), ("measuring", 4)):
         PoolMember.objects.create(run=run, machine=lab, device="cpu", pool="1.a", state=state, trials=trials)
     assert [(one["state"], one["trials"]) for one in run.members()] == [("measuring", 7)]
+
+
+def test_it_says_what_was_confirmed(operator: Client) -> None:
+    run = measured_run([(0, 1e-3), (1, 2e-3)])
+    Recorder(run).record([Confirmed(0, [1], [[1.2e-3, 1.22e-3, 1.2e-3, 1.18e-3, 1.21e-3]])])
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, " data-confirmed ", 1)
+    told = "Confirmed: 1.200\u00a0ms ±\u00a03\u00a0%, the median of 5 more measurements of trial 1’s record"
+    assertContains(page, told, 1)
+    assertContains(page, 'data-role="confirmed" hidden', 1)
+    Recorder(run).record([Confirmed(1, [2], [[2e-3] * 5])])
+    assertContains(operator.get(f"/runs/{run.pk}/"), '<span data-role="confirmed-latency">5.200\u00a0ms</span>', 1)
