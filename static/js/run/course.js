@@ -5,7 +5,7 @@ import { role } from "../common/dom.js";
 
 const EVERY_MS = 5000;
 /** What takes long isn't read again for so many times as long. */
-const RESTS = 20;
+const RESTS = 5;
 const NEAR = "600px";
 const article = role("run");
 

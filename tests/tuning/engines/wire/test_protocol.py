@@ -27,6 +27,8 @@ from tuning.engines.wire.protocol import (
     PhaseName,
     Plateaued,
     Pool,
+    Ranked,
+    Round,
     Slots,
     Start,
     Stop,
@@ -69,6 +71,10 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         st.binary(),
         st.lists(st.tuples(TEXT, TEXT, st.lists(COUNT))),
         st.none() | SECONDS,
+    ),
+    st.builds(Round, st.none() | COUNT, COUNT, COUNT, SECONDS, SECONDS, search_s=SECONDS, beside_measure_s=SECONDS),
+    st.builds(
+        Ranked, COUNT, COUNT, SECONDS, st.none() | st.floats(-1, 1), st.lists(st.floats(-10, 10)), st.lists(SECONDS)
     ),
     st.builds(Finished, st.sampled_from(get_args(FinishReason))),
     st.builds(Failed, TEXT, st.none() | TEXT),
