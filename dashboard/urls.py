@@ -53,6 +53,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<number:pk>/priority/", page.run_prioritize, name="run_prioritize"),
     path("runs/<number:pk>/extend/", page.run_extend, name="run_extend"),
     path("runs/<number:pk>/compile/", compilations.compile_run, name="run_compile"),
+    path("runs/<number:pk>/untuned/", compilations.run_untuned, name="run_untuned"),
     path("imports/new/", imports.import_new, name="import_new"),
     path("imports/<number:pk>/", imports.import_page, name="import_page"),
     path("imports/<number:pk>/cancel/", imports.import_cancel, name="import_cancel"),

@@ -67,6 +67,7 @@ OF_PROJECT = {
             "trials/",
             "console/",
             "notes/",
+            "untuned/",
         )
     ),
     *(f"POST /runs/1/{part}/" for part in ("marks", "stop", "resume", "extend", "priority", "compile")),
@@ -117,7 +118,7 @@ OF_PROJECT = {
                 "console",
                 "compilations",
             ),
-            *("records", "trials.csv", "trials.parquet", "console.log", "rounds", "rankings", "conditions"),
+            *("records", "trials.csv", "trials.parquet", "console.log", "rounds", "rankings", "conditions", "untuned"),
         )
     ),
     *(f"POST /api/v1/streams/1/{part}" for part in ("trials", "end")),

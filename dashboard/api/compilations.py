@@ -9,7 +9,7 @@ from dashboard.accounts import CANCEL, CHANGE_COMPILATION, COMPILE
 from dashboard.http.access import find, person
 from dashboard.presentation import snippets
 from tuning.actions import compilations
-from tuning.models import Compilation, CompilationDict, Run
+from tuning.models import Compilation, CompilationDict, RecordCoverageDict, Run
 from tuning.reads import artifacts, console
 from tuning.reads.console import ConsoleDict
 
@@ -38,6 +38,14 @@ def compile_run(request: HttpRequest, run_id: int) -> Status[CompilationDict]:
     run = find(request, Run.objects.select_related("network"), COMPILE, pk=run_id)
     made = compilations.compile_run(run, bodies.json_object(request), person(request))
     return Status(201, _compilation(request, made.pk).to_dict())
+
+
+@router.get("runs/{number:run_id}/untuned", response={200: RecordCoverageDict, **ERRORS})
+def get_untuned(request: HttpRequest, run_id: int, query: Query[queries.SourceQuery]) -> RecordCoverageDict:
+    """Which tasks have no record, so that a compilation would build them untuned."""
+    return artifacts.record_coverage(
+        find(request, Run.objects.select_related("network"), pk=run_id), query.source.value
+    )
 
 
 @router.get("compilations/{number:compilation_id}", response={200: CompilationDict, **ERRORS})

@@ -10,7 +10,7 @@ from ninja import Field, Schema
 from pydantic import ValidationInfo, model_validator
 
 from tuning.actions.curation import MOST_TAGS
-from tuning.models import KEEP_BEST, MAX_NUMBER, Run
+from tuning.models import KEEP_BEST, MAX_NUMBER, Compilation, Run
 from tuning.reads.audit_log import AuditFilter, Outcome
 from tuning.reads.comparing import FEWEST, MOST
 from tuning.reads.downloads import EngineName, MergedFormat, RecordsFormat, Which
@@ -205,6 +205,10 @@ class LibraryQuery(LibraryConditions):
 
     def filter(self, user: User) -> LibraryFilter:
         return replace(super().filter(user), order=self.order)
+
+
+class SourceQuery(Query):
+    source: Compilation.Source = Field(Compilation.Source.RUN, description="As in `POST …/compilations`.")
 
 
 class ConsoleQuery(Query):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tuning.models import BenchmarkDict, Compilation, CompilationDict, LatencyDict
+from tuning.models import BenchmarkDict, Compilation, CompilationDict, LatencyDict, RecordCoverageDict, UntunedDict
+from tuning.wording import SPACE, listed
 
 from . import units
 
@@ -17,6 +18,11 @@ DOING = {
 }
 """By the engine's phase. The page has the same texts for live updates."""
 STEPS = (("build", "Build"), ("prove", "Verify and benchmark"))
+LARGE_SPREAD = 0.1
+"""Above this share of the median, the standard deviation of a benchmark's rounds is worth a warning."""
+SAME = units.times(1.0)
+NAMED = 8
+"""Most tasks that are named."""
 RECORDS = {"run": "the best records of this run", "library": "the best records of all runs"}
 
 SOURCES = {
@@ -72,20 +78,71 @@ def estimate(one: CompilationDict) -> str:
     return f"measured is {units.times(one['measured_s'] / one['estimate_s'])} the estimate"
 
 
-def speed(compilation: CompilationDict) -> str:
-    """The speed-up, and the measurement compared with the estimate."""
-    times = compilation["speedup"]
-    speedup = "" if times is None else f"{times:,.1f} times as fast as untuned. "
-    estimate, measured = compilation["estimate_s"], compilation["measured_s"]
-    if estimate is None or measured is None:
-        return f"{speedup}Estimate: not known."
-    return f"{speedup}Estimate {units.latency(estimate)}, measured {units.latency(measured)} ({units.times(measured / estimate)} the estimate)."
+def headline(one: CompilationDict) -> str:
+    """The measured latency beside that of the untuned library and of ONNX Runtime; empty if nothing was measured."""
+    if one["measured_s"] is None:
+        return ""
+    latest = one["benchmarks"][0]
+    rivals = (
+        ("the untuned library", one["speedup"], None),
+        (onnxruntime(latest), one["speedup_over_onnxruntime"], latest["without_onnxruntime"]),
+    )
+    return f"{units.latency(one['measured_s'])}: {', '.join(_beside(*rival) for rival in rivals)}."
+
+
+def onnxruntime(benchmark: BenchmarkDict) -> str:
+    """Its name with its version, if that is known."""
+    return f"ONNX Runtime {benchmark['onnxruntime_version'] or ''}".strip()
+
+
+def _beside(rival: str, factor: float | None, why: str | None) -> str:
+    """`factor` is the rival's time divided by ours."""
+    if factor is None:
+        return f"not compared with {rival}{f' ({why.rstrip(chr(46))})' if why else ''}"
+    shown = units.times(max(factor, 1 / factor))
+    if shown == SAME:
+        return f"as fast as {rival}"
+    return f"{shown} as fast as {rival}" if factor > 1 else f"{shown} the time of {rival}"
+
+
+def extent(latency: LatencyDict | None) -> str:
+    """From the fastest round to the slowest, in one unit as far as that goes; empty if nothing was measured."""
+    if latency is None:
+        return ""
+    least, most = (units.latency(latency[which]).split(SPACE) for which in ("min_s", "max_s"))
+    return f"{least[0] if least[1] == most[1] else SPACE.join(least)} to {SPACE.join(most)}"
+
+
+def restless(benchmark: BenchmarkDict) -> str:
+    """A warning that rounds of the same side differ too much to trust small differences; empty if they don't."""
+    wide = [f"{name} ({units.percent(it['spread'])})" for name, it in sides(benchmark) if it["spread"] > LARGE_SPREAD]
+    if not wide:
+        return ""
+    return (
+        f"The rounds differ much: the standard deviation of {listed(wide)} is above {LARGE_SPREAD * 100:.0f}{SPACE}% of the median. "
+        "Something else may have used the device: benchmark again when it is idle."
+    )
+
+
+def untuned(found: RecordCoverageDict) -> str:
+    """Which tasks a compilation would build untuned: how many, and the first of their names."""
+    lacking = found["untuned"]
+    if not lacking:
+        return f"Each of the {found['tasks']:,} tasks has a record."
+    names = [_weighing(one) for one in lacking[:NAMED]]
+    rest = [f"{len(lacking) - NAMED:,} more"] if len(lacking) > NAMED else []
+    have = "has" if len(lacking) == 1 else "have"
+    return f"{len(lacking):,} of {found['tasks']:,} tasks {have} no record and would be built untuned: {listed([*names, *rest])}."
+
+
+def _weighing(task: UntunedDict) -> str:
+    """Its name, and how often it occurs if that is more than once."""
+    return f"{task['name']} (×{task['weight']})" if (task["weight"] or 1) > 1 else task["name"]
 
 
 def sides(benchmark: BenchmarkDict) -> Iterator[tuple[str, LatencyDict]]:
     """The measured sides with their names."""
-    version = benchmark["onnxruntime_version"]
-    named = (("tuned", "Tuned"), ("untuned", "Untuned"), ("onnxruntime", f"ONNX Runtime {version}"))
+    named = (("tuned", "Tuned"), ("untuned", "Untuned"), ("onnxruntime", onnxruntime(benchmark)))
     for side, name in named:
         if latency := benchmark[side]:  # type: ignore[literal-required]
             yield name, latency

@@ -144,7 +144,10 @@ def compile_summary(console: Console, compilation: CompilationDict) -> None:
         console.print(compilations.verdict(compilation), soft_wrap=True)
     if compilation["benchmarks"]:
         console.print(_benchmark(compilation["benchmarks"][0]))
-        console.print(compilations.speed(compilation))
+        console.print(compilations.headline(compilation), soft_wrap=True)
+        console.print(f"Estimate {units.latency(compilation['estimate_s'])}: {compilations.estimate(compilation)}.")
+        if warning := compilations.restless(compilation["benchmarks"][0]):
+            console.print(f"[yellow]{warning}[/]", soft_wrap=True)
     if compilation["error"]:
         console.print(f"[yellow]{escape(compilation['error'])}[/]")
 

@@ -45,6 +45,15 @@ def compile_run(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_GET
+def run_untuned(request: HttpRequest, pk: int) -> HttpResponse:
+    """For the dialog before a compilation: which tasks have no record, for each choice of records."""
+    run = find(request, Run.objects.select_related("network"), pk=pk)
+    found = [artifacts.record_coverage(run, source) for source in words.SOURCES]
+    shown = [(one, words.SOURCES[one["source"]][0], words.untuned(one)) for one in found if not one["trouble"]]
+    return render(request, "compilations/_untuned.html", {"run": run, "found": shown})
+
+
+@require_GET
 def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
     """One compilation; its script keeps the page up to date."""
     compilation = _compilation(request, pk)
@@ -62,9 +71,10 @@ def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
         "coverage": words.coverage(shown),
         "verdict": words.verdict(shown),
         "estimate": words.estimate(shown),
+        "headline": words.headline(shown),
         "nothing_made": not compilation.is_published and compilation.status in Compilation.ENDED,
         "benchmarks": shown["benchmarks"],
-        "sides": _sides(shown["benchmarks"][0]) if shown["benchmarks"] else [],
+        **_latest(shown["benchmarks"]),
         "functions": _functions(compilation),
         **_taken(compilation),
         "console": console.console(compilation),
@@ -123,6 +133,19 @@ def _state(compilation: Compilation, stage: str, *, done: bool) -> dict[str, str
     if stage == "prove" and compilation.verified is False:
         return {"status": "failed", "state": "outputs differ"}
     return {"status": "finished", "state": "finished"} if done else {"status": "", "state": "to come"}
+
+
+def _latest(benchmarks: list[BenchmarkDict]) -> dict[str, Any]:
+    """What the page says of the latest benchmark."""
+    if not benchmarks:
+        return {}
+    latest = benchmarks[0]
+    return {
+        "sides": _sides(latest),
+        "extent": words.extent(latest["tuned"]),
+        "onnxruntime": words.onnxruntime(latest),
+        "restless": words.restless(latest),
+    }
 
 
 def _sides(benchmark: BenchmarkDict) -> list[dict[str, Any]]:

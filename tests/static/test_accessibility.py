@@ -176,6 +176,7 @@ NO_PAGES = {
     "run_curation": "an action",
     "run_notes": "part of run_page",
     "run_verdict": "part of run_page",
+    "run_untuned": "part of run_page",
     "notes_preview": "part of run_page",
     "run_stop": "an action",
     "watch_start": "an action",

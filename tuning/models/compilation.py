@@ -281,7 +281,8 @@ class Compilation(Leased):
             "tolerance": self.tolerance,
             "estimate_s": self.estimate_s,
             "measured_s": latest.median_s("tuned") if latest else None,
-            "speedup": latest.speedup if latest else None,
+            "speedup": latest.speedup_over("untuned") if latest else None,
+            "speedup_over_onnxruntime": latest.speedup_over("onnxruntime") if latest else None,
             "benchmarks": [benchmark.to_dict() for benchmark in self.benchmarks.all()],
         }
 
@@ -309,22 +310,23 @@ class Benchmark(models.Model):
         """Seconds of one inference; None if this side wasn't measured."""
         return median(self.rounds[side]) if self.rounds.get(side) else None
 
-    @property
-    def speedup(self) -> float | None:
-        """The untuned library's median time as a multiple of the tuned one's."""
-        tuned, untuned = self.median_s("tuned"), self.median_s("untuned")
-        return untuned / tuned if tuned and untuned else None
+    def speedup_over(self, side: str) -> float | None:
+        """That side's median time as a multiple of the tuned library's; None if one of them wasn't measured."""
+        tuned, other = self.median_s("tuned"), self.median_s(side)
+        return other / tuned if tuned and other else None
 
     def latency(self, side: str) -> LatencyDict | None:
         seconds = self.rounds.get(side)
         if not seconds:
             return None
+        std_s = pstdev(seconds)
         return {
             "mean_s": fmean(seconds),
             "median_s": median(seconds),
             "max_s": max(seconds),
             "min_s": min(seconds),
-            "std_s": pstdev(seconds),
+            "std_s": std_s,
+            "spread": std_s / median(seconds),
         }
 
     def to_dict(self) -> BenchmarkDict:
@@ -338,5 +340,6 @@ class Benchmark(models.Model):
             "onnxruntime": self.latency("onnxruntime"),
             "onnxruntime_version": self.onnxruntime,
             "without_onnxruntime": self.without_onnxruntime,
-            "speedup": self.speedup,
+            "speedup": self.speedup_over("untuned"),
+            "speedup_over_onnxruntime": self.speedup_over("onnxruntime"),
         }

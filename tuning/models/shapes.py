@@ -331,17 +331,22 @@ class CoverageDict(TypedDict):
 
 
 class LatencyDict(TypedDict):
-    """Seconds of one inference over the rounds of a benchmark; `std_s` is the population standard deviation."""
+    """Seconds of one inference over the rounds of a benchmark; `std_s` is the population standard deviation, `spread` its share of the median."""
 
     mean_s: float
     median_s: float
     max_s: float
     min_s: float
     std_s: float
+    spread: float
 
 
 class BenchmarkDict(TypedDict):
-    """One benchmark; `without_onnxruntime` says why ONNX Runtime wasn't measured."""
+    """One benchmark; `without_onnxruntime` says why ONNX Runtime wasn't measured.
+
+    `speedup` is the untuned library's median divided by that of the tuned one, and `speedup_over_onnxruntime` that of ONNX Runtime, which
+    is below 1 if ONNX Runtime is faster.
+    """
 
     id: int
     at: str
@@ -353,6 +358,28 @@ class BenchmarkDict(TypedDict):
     onnxruntime_version: str | None
     without_onnxruntime: str | None
     speedup: float | None
+    speedup_over_onnxruntime: float | None
+
+
+class UntunedDict(TypedDict):
+    """A task without a record to compile with, and why it has none."""
+
+    index: int
+    name: str
+    weight: int | None
+    why: str
+
+
+class RecordCoverageDict(TypedDict):
+    """What a compilation with the records of `source` would build untuned, of so many `tasks`.
+
+    `trouble` says why the run can't be compiled so; nothing is known then of its tasks.
+    """
+
+    source: str
+    tasks: int
+    untuned: list[UntunedDict]
+    trouble: str | None
 
 
 class CompilationDict(TypedDict):
@@ -360,7 +387,7 @@ class CompilationDict(TypedDict):
 
     `used` has, for each function that a record was applied to: `function`, and the record's `run`, `trial` and `latency_s`.
     The library exists once `sha256` is set. `verified`, the errors and `tolerance` come from the last proof, `measured_s` and
-    `speedup` from the last benchmark. `waits_for` is the device that a queued proof waits for.
+    both speed-ups from the last benchmark. `waits_for` is the device that a queued proof waits for.
     """
 
     id: int
@@ -394,4 +421,5 @@ class CompilationDict(TypedDict):
     estimate_s: float | None
     measured_s: float | None
     speedup: float | None
+    speedup_over_onnxruntime: float | None
     benchmarks: list[BenchmarkDict]

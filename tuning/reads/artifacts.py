@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tuning.engines.wire.engines import ENGINES
 from tuning.engines.wire.versions import in_use
 from tuning.host import devices
 from tuning.host.older import compilers
-from tuning.models import Compilation, Network, Record, Run
+from tuning.models import Compilation, Network, Record, RecordCoverageDict, Run, Task
 from tuning.storage import store
 from tuning.validation import Conflict
 from tuning.wording import is_vta
 
 from .files import File, console_file, file_pieces
-from .library import is_known
+from .library import is_known, workloads_with_records
 
 TVM = ("apache-tvm", "apache-tvm-ffi")
 VTA = "Libraries for VTA aren't built here: download its best records, and build with vta.build_config() under your VTA build."
+_OPERATOR = re.compile(r"[a-z0-9]+")
+"""What the names of a layer's templates begin with: `dense_nopack.x86` and `dense_pack.x86`."""
 UNKNOWN = "No run has a valid record of these workloads for this target and TVM version."
 
 
@@ -54,6 +57,53 @@ def compiler_of(run: Run, versions: Mapping[str, str] | None = None, *, wait: bo
         remote=devices.is_remote(run.device),
         wait=wait,
     )
+
+
+def record_coverage(run: Run, source: str) -> RecordCoverageDict:
+    """Which tasks a compilation with the records of `source` would build untuned."""
+    tasks = list(run.tasks.defer("tensorir").order_by("index"))
+    trouble = compile_trouble(run, source)
+    missing = [] if trouble else _without_record(run, tasks, source)
+    return {
+        "source": source,
+        "tasks": len(tasks),
+        "untuned": [
+            {"index": task.index, "name": task.name, "weight": task.weight, "why": _why_none(task, source)}
+            for task in missing
+        ],
+        "trouble": trouble,
+    }
+
+
+def templates(tasks: Iterable[Task]) -> Iterable[list[Task]]:
+    """AutoTVM's tasks of each layer: those of one operator with the same tensors."""
+    found: dict[tuple[str, str], list[Task]] = {}
+    for task in tasks:
+        operator = _OPERATOR.match(task.name)
+        found.setdefault((operator[0] if operator else task.name, str(task.args)), []).append(task)
+    return found.values()
+
+
+def _without_record(run: Run, tasks: list[Task], source: str) -> list[Task]:
+    """TVM builds AutoTVM's fastest template of a layer, so one with a record is enough."""
+    if source == Compilation.Source.LIBRARY:
+        older = compiler_of(run)
+        known = workloads_with_records(run, older.found.tvm if older else None)
+    else:
+        known = set(Record.objects.filter(task__run=run).values_list("task__workload_hash", flat=True))
+    layers = templates(tasks) if run.engine == "autotvm" else [[task] for task in tasks]
+    lacking = [alike for alike in layers if not any(task.workload_hash in known for task in alike)]
+    return sorted((task for alike in lacking for task in alike), key=lambda task: task.index)
+
+
+def _why_none(task: Task, source: str) -> str:
+    if source == Compilation.Source.LIBRARY:
+        return "no run has a record of it for this target and TVM"
+    if not task.chosen:
+        return "it wasn't chosen to be tuned"
+    if not task.trials:
+        return "it has no trial yet"
+    return f"all {task.trials:,} trials failed" if task.failed == task.trials else "none of its trials left a record"
 
 
 def _unusable(run: Run) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 from django.contrib.auth.models import User
-from django.db.models import Case, Count, F, FloatField, Max, Q, Sum, When
+from django.db.models import Case, Count, F, FloatField, Max, Q, QuerySet, Sum, When
 from typing_extensions import TypedDict
 
 from tuning.engines.wire.versions import installed
@@ -82,6 +82,15 @@ def is_known(run: Run, by: str | None = None) -> bool:
 
     Without `by`, made by the installed TVM.
     """
+    return _usable_records(run, by).exists()
+
+
+def workloads_with_records(run: Run, by: str | None = None) -> set[str]:
+    """The hashes of this run's workloads of which such a record is known."""
+    return set(_usable_records(run, by).values_list("task__workload_hash", flat=True).distinct())
+
+
+def _usable_records(run: Run, by: str | None) -> QuerySet[Record]:
     hashes = run.tasks.values("workload_hash")
     found = Record.objects.filter(
         task__workload_hash__in=hashes,
@@ -89,7 +98,7 @@ def is_known(run: Run, by: str | None = None) -> bool:
         task__run__target_fingerprint=fingerprint(run.target),
         task__run__deleted_at__isnull=True,
     ).annotate(doubt=provenance("task__run", by or tvm()))
-    return found.filter(doubt=Provenance.INSTALLED_TVM).exists()
+    return found.filter(doubt=Provenance.INSTALLED_TVM)
 
 
 def tvm() -> str | None:

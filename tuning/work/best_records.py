@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from tuning.engines.wire.compiling import BestRecord
 from tuning.estimate import total, weighted
 from tuning.models import Compilation, Record, Run, Task
+from tuning.reads.artifacts import templates
 from tuning.reads.library import known_records, tvm
 
 Parts = list["float | None"]
-_OPERATOR = re.compile(r"[a-z0-9]+")
-"""What the names of a layer's templates begin with: `dense_nopack.x86` and `dense_pack.x86`."""
 
 
 def best_records(run: Run, source: str, by: str | None = None) -> tuple[list[BestRecord], float | None]:
@@ -48,7 +46,7 @@ def _of_tasks(tasks: Iterable[Task], latencies: Mapping[str, float]) -> Parts:
 def _of_layers(tasks: Iterable[Task], latencies: Mapping[str, float]) -> Parts:
     """Each layer's part: AutoTVM may have several templates for one, of which TVM builds the fastest. All but one have the weight 0."""
     parts: Parts = []
-    for alike in _templates(tasks):
+    for alike in templates(tasks):
         counting = [task for task in alike if task.weight != 0]
         if len(counting) == 1:
             known = [latencies[task.workload_hash] for task in alike if task.workload_hash in latencies]
@@ -56,12 +54,3 @@ def _of_layers(tasks: Iterable[Task], latencies: Mapping[str, float]) -> Parts:
         else:
             parts += _of_tasks(alike, latencies)
     return parts
-
-
-def _templates(tasks: Iterable[Task]) -> Iterable[list[Task]]:
-    """The tasks of each operator with the same tensors."""
-    found: dict[tuple[str, str], list[Task]] = {}
-    for task in tasks:
-        operator = _OPERATOR.match(task.name)
-        found.setdefault((operator[0] if operator else task.name, str(task.args)), []).append(task)
-    return found.values()

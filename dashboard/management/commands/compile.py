@@ -15,6 +15,7 @@ from rich.console import Console
 
 from dashboard.management import foreground
 from dashboard.management.foreground import POLL_S, Interrupts
+from dashboard.presentation import compilations as words
 from dashboard.presentation import snippets
 from dashboard.presentation.downloads import stem
 from dashboard.presentation.terminal import CompileProgress, compile_summary
@@ -47,6 +48,7 @@ class Command(MigratedCommand):
         # Without `up` there may be no broker, and nobody is watching.
         logging.getLogger("tuning.notify.announce").setLevel(logging.ERROR)
         compilation = _queued(options)
+        console.print(words.untuned(artifacts.record_coverage(compilation.run, compilation.source)), soft_wrap=True)
         _follow(compilation, Interrupts(), console)
         compilation = Compilation.objects.shown().get(pk=compilation.pk)
         shown = compilation.to_dict()

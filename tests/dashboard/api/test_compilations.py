@@ -49,6 +49,25 @@ def test_it_says_why_a_run_cannot_be_compiled(operator: Client) -> None:
     assert post(operator, "runs/99/compilations").status_code == 404
 
 
+def test_it_tells_what_would_be_built_untuned(operator: Client) -> None:
+    run = measured_run([(0, 1e-3)], versions=dict(PINS))
+    path = f"/api/v1/runs/{run.pk}/untuned"
+    assert operator.get(path).json() == {
+        "source": "run",
+        "tasks": 2,
+        "untuned": [{"index": 1, "name": "fused_matmul1", "weight": 2, "why": "it has no trial yet"}],
+        "trouble": None,
+    }
+    assert [one["index"] for one in operator.get(f"{path}?source=library").json()["untuned"]] == [1]
+    assert operator.get(f"{path}?source=best").status_code == 422
+    run.tasks.get(index=0).records.all().delete()
+    answer = operator.get(path).json()
+    assert (answer["untuned"], answer["trouble"]) == (
+        [],
+        "The run has no valid record yet, so there is nothing to compile.",
+    )
+
+
 def test_it_cancels_and_benchmarks_again(operator: Client) -> None:
     compilation = make_compilation()
     path = f"compilations/{compilation.pk}"

@@ -43,7 +43,8 @@ def test_it_prints_coverage_verdict_and_figures(
     assert "2 of 3 functions use a tuned record; untuned: slow." in said
     assert "Verified: outputs match the untuned library's. They differ by at most 1e-06" in said
     assert "Untuned" in said
-    assert "10.0 times as fast as untuned. Estimate 7.000\u00a0ms, measured 2.000\u00a0ms (0.29× the estimate)." in said
+    assert "2.000\u00a0ms: 10.0× as fast as the untuned library" in said
+    assert "Estimate 7.000\u00a0ms: measured is 0.29× the estimate." in said
 
 
 def test_it_prints_json_and_nothing_else(run: Run, compiler: Compiler, capsys: pytest.CaptureFixture[str]) -> None:

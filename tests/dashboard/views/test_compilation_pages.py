@@ -257,6 +257,56 @@ def test_it_is_cancelled_and_benchmarked_again(operator: Client, enqueued: list[
     )
 
 
+@pytest.mark.parametrize(
+    ("onnxruntime_s", "headline"),
+    [
+        (5e-3, "10.0\u00a0ms: 9.00× as fast as the untuned library, 2.00× the time of ONNX Runtime 1.22.0."),
+        (30e-3, "10.0\u00a0ms: 9.00× as fast as the untuned library, 3.00× as fast as ONNX Runtime 1.22.0."),
+        (10.01e-3, "10.0\u00a0ms: 9.00× as fast as the untuned library, as fast as ONNX Runtime 1.22.0."),
+    ],
+    ids=["slower", "faster", "same"],
+)
+def test_the_headline_sets_it_beside_onnx_runtime(viewer: Client, onnxruntime_s: float, headline: str) -> None:
+    compilation = make_compilation()
+    publish(compilation)
+    rounds = {"tuned": [10e-3, 10e-3], "untuned": [90e-3, 90e-3], "onnxruntime": [onnxruntime_s] * 2}
+    Benchmark.objects.create(compilation=compilation, rounds=rounds, onnxruntime="1.22.0")
+    shown = page(viewer, compilation)
+    assert shown.context["headline"] == headline.replace("10.0\u00a0ms", "10.00\u00a0ms")
+    assertContains(shown, 'data-role="headline"')
+    assertNotContains(shown, 'data-role="restless"')
+    told = viewer.get(f"/api/v1/compilations/{compilation.pk}").json()
+    assert told["speedup_over_onnxruntime"] == pytest.approx(onnxruntime_s / 10e-3)
+
+
+def test_the_headline_says_what_it_was_not_compared_with(viewer: Client) -> None:
+    shown = page(viewer, make_compilation())
+    assert shown.context["headline"].endswith("not compared with ONNX Runtime (ONNX Runtime isn't installed).")
+    assert page(viewer, make_compilation(**UNBUILT, status="running")).context["headline"] == ""
+
+
+def test_it_warns_of_rounds_that_differ_much(viewer: Client) -> None:
+    compilation = make_compilation()
+    rounds = {"tuned": [8e-3, 9e-3, 14e-3], "untuned": [90e-3, 91e-3, 92e-3]}
+    Benchmark.objects.create(compilation=compilation, rounds=rounds)
+    shown = page(viewer, compilation)
+    assert "standard deviation of Tuned (29.2\u00a0%) is above 10\u00a0%" in shown.context["restless"]
+    assertContains(shown, "8.000 to 14.00\u00a0ms")
+
+
+def test_the_dialog_tells_which_tasks_have_no_record(viewer: Client) -> None:
+    elsewhere = ended(latencies=[(1, 2e-3)])
+    run = ended(latencies=[(0, 1e-3), (1, None)])
+    shown = viewer.get(f"/runs/{run.pk}/untuned/")
+    assertContains(
+        shown, "The best of this run: 1 of 2 tasks has no record and would be built untuned: fused_matmul1 (×2)."
+    )
+    assertContains(shown, "all 1 trials failed")
+    assertContains(shown, "The best over all runs: Each of the 2 tasks has a record.")
+    elsewhere.tasks.get(index=1).records.all().delete()
+    assertContains(viewer.get(f"/runs/{run.pk}/untuned/"), "no run has a record of it for this target and TVM")
+
+
 def test_repeated_benchmarks_have_a_history_and_a_chart(viewer: Client) -> None:
     compilation = make_compilation()
     publish(compilation)

@@ -14,7 +14,7 @@ from tuning.actions import compilations
 from tuning.host import interpreters
 from tuning.host.interpreters import Asked
 from tuning.models import Compilation, Network, Run
-from tuning.reads.artifacts import compile_trouble, compiler_of
+from tuning.reads.artifacts import compile_trouble, compiler_of, record_coverage
 from tuning.validation import Conflict
 from tuning.work.best_records import best_records
 
@@ -150,6 +150,17 @@ def test_the_best_of_all_runs_is_that_of_the_compiling_tvm() -> None:
     assert compile_trouble(run, "library") is None
     Run.objects.update(versions={"apache-tvm": "0.8.0"})
     assert "No run has a valid record" in refused(ended(device="d", latencies=[(0, None)]), source="library")
+
+
+def test_a_record_of_one_of_a_layers_templates_is_enough(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    older_tvm.name(settings, monkeypatch)
+    run = ended(latencies=[(0, 1e-3), (1, None)])
+    run.tasks.filter(index=0).update(name="dense_nopack.x86")
+    run.tasks.filter(index=1).update(name="conv2d_nchw.x86")
+    assert [one["index"] for one in record_coverage(run, "run")["untuned"]] == [1]
+    run.tasks.filter(index=1).update(name="dense_pack.x86")
+    found = record_coverage(run, "run")
+    assert (found["untuned"], found["trouble"]) == ([], None)
 
 
 def test_the_fastest_template_of_a_layer_counts() -> None:
