@@ -71,6 +71,22 @@ def test_selected_runs_are_tagged_deleted_and_restored(live_site: LiveSite, sign
     assert page.url == f"{live_site.url}/runs/"
 
 
+def test_columns_are_hidden_and_stay_so(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
+    page = signed_in
+    page.goto(f"{live_site.url}/runs/")
+    cell = row(page, runs[0]).locator("[data-column=duration]")
+    expect(cell).to_be_visible()
+    role(page, "columns-menu").locator("summary").click()
+    page.get_by_label("Duration").uncheck()
+    expect(cell).to_be_hidden()
+    page.reload()
+    expect(row(page, runs[0]).locator("[data-column=measured]")).to_be_visible()
+    expect(cell).to_be_hidden()
+    role(page, "columns-menu").locator("summary").click()
+    page.get_by_label("Duration").check()
+    expect(cell).to_be_visible()
+
+
 def test_enter_adds_the_tag_even_with_an_undo_button(live_site: LiveSite, signed_in: Page, runs: list[int]) -> None:
     page, (first, second, _) = signed_in, runs
     page.goto(f"{live_site.url}/runs/")

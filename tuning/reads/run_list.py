@@ -11,9 +11,9 @@ from operator import or_
 from typing import Any, Literal, get_args
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Exists, Max, OuterRef, Q
+from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
 
-from tuning.models import Network, Project, Run, RunQuerySet, Tag, Trial, seen_by
+from tuning.models import Benchmark, Network, Project, Run, RunQuerySet, Tag, Trial, seen_by
 from tuning.validation import Invalid, day
 
 RunOrder = Literal[
@@ -162,6 +162,38 @@ def read_rounds(runs: Iterable[Run]) -> None:
         by_run[key].append((number, at_s))
     for key, run in running.items():
         run.learn_rounds(by_run[key])
+
+
+def measured(runs: Iterable[Run]) -> dict[int, float]:
+    """By run, the median in seconds of the latest benchmark of a library that was compiled from it; only of runs that have one."""
+    of_runs = Benchmark.objects.filter(compilation__run__in=[run.pk for run in runs]).order_by("at", "pk")
+    latest = dict(of_runs.values_list("compilation__run", "pk"))
+    found = Benchmark.objects.in_bulk(latest.values()) if latest else {}
+    medians = {run: found[key].median_s("tuned") for run, key in latest.items()}
+    return {run: median for run, median in medians.items() if median is not None}
+
+
+def fastest(runs: Iterable[Run], user: User | None) -> set[int]:
+    """Those of the runs that have the lowest estimate of all the user's runs of the same network, options and target.
+
+    Estimates of a few chosen tasks don't count, nor synthetic ones, and no run is the fastest of one.
+    """
+    whole = Q(synthetic=False, estimated_latency_s__isnull=False, tasks_chosen=F("tasks_total"))
+    keys = {(run.network_id, run.target_fingerprint) for run in runs if run.network_id and run.estimated_latency_s}
+    if not keys:
+        return set()
+    networks, targets = zip(*keys, strict=True)
+    alike = Run.objects.seen_by(user).filter(whole, network__in=networks, target_fingerprint__in=targets)
+    groups = alike.order_by().values_list("network", "target_fingerprint")
+    least = {row[:2]: row[2] for row in groups.annotate(Min("estimated_latency_s"), Count("pk")) if row[3] > 1}
+    return {
+        run.pk
+        for run in runs
+        if not run.synthetic
+        and run.estimated_latency_s is not None
+        and run.tasks_chosen == run.tasks_total
+        and least.get((run.network_id, run.target_fingerprint)) == run.estimated_latency_s
+    }
 
 
 def projects(user: User | None) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.contrib import messages
@@ -22,7 +22,7 @@ from tuning.actions import curation
 from tuning.models import Project, Run
 from tuning.reads import run_list as reads
 from tuning.reads.comparing import FEWEST, MOST
-from tuning.reads.run_list import RunFilter, read_rounds
+from tuning.reads.run_list import RunFilter, fastest, measured, read_rounds
 from tuning.validation import Invalid
 from tuning.wording import numbered
 
@@ -39,8 +39,14 @@ COLUMNS = (
     ("trials_done", "Trials", ""),
     ("trials_failed", "Failed", "r"),
     ("estimated_latency_s", "Estimated latency", "r"),
+    ("measured", "Measured", "r"),
+    ("duration", "Duration", "r"),
     ("created_at", "Launched", "r"),
 )
+UNSORTED = ("measured", "duration")
+"""No index has them: sorting thousands of runs by them would be slow."""
+ALWAYS = ("name", "status")
+"""Columns that can't be hidden."""
 DOWN_FIRST = ("trials_done", "trials_failed", "created_at")
 """Sorted in descending order at first."""
 SHOWN = (("", "Current runs"), ("archived", "Archived"), ("deleted", "Deleted"))
@@ -57,6 +63,14 @@ DONE = {
 }
 UNDONE_BY = {"archive": "unarchive", "delete": "restore", "unarchive": "archive"}
 """Actions that remove runs from the list, and the actions that undo them."""
+
+
+class Told(NamedTuple):
+    """What a row tells beyond its run: how many runs come before it, its library's measured latency, whether it is the fastest of its network."""
+
+    ahead: int | None
+    measured_s: float | None
+    fastest: bool
 
 
 @require_GET
@@ -167,8 +181,15 @@ def _found(request: HttpRequest, wanted: RunFilter, asked: QueryDict, projects: 
     statuses = wanted.counts(user)
     places = Run.objects.places() if any(run.status == Run.Status.QUEUED for run in rows) else {}
     read_rounds(rows)
+    latencies, first = (measured(rows), fastest(rows, user)) if rows else ({}, set())
     return {
-        "rows": [(run, place.ahead if (place := places.get(run.pk)) else None) for run in rows],
+        "rows": [
+            (
+                run,
+                Told(place.ahead if (place := places.get(run.pk)) else None, latencies.get(run.pk), run.pk in first),
+            )
+            for run in rows
+        ],
         "several_machines": len({run.machine_id for run in rows if run.machine_id}) > 1,
         "next": following,
         "statuses": statuses,
@@ -187,6 +208,7 @@ def _choices(user: User) -> dict[str, Any]:
         "targets": reads.targets(user),
         "tags": reads.tags(user),
         "shown": SHOWN,
+        "columns": [(name, title) for name, title, _ in COLUMNS if name not in ALWAYS],
     }
 
 
@@ -219,6 +241,6 @@ def _head(order: str, column: str, title: str, kind: str) -> dict[str, Any]:
         "id": column,
         "title": title,
         "kind": kind,
-        "order": f"{'-' * turned}{column}",
+        "order": None if column in UNSORTED else f"{'-' * turned}{column}",
         "sorted": ("descending" if down else "ascending") if same else "",
     }

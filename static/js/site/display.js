@@ -20,10 +20,28 @@
     }
   }
 
+  // Columns of the list of runs that the user has hidden, by name.
+  const hidden = () => (root.dataset.hidden ?? "").split(" ").filter(Boolean);
+
+  function hide(names) {
+    if (names.length) root.dataset.hidden = names.join(" "); else delete root.dataset.hidden;
+    for (const box of document.querySelectorAll("[data-shows-column]")) box.checked = !names.includes(box.dataset.showsColumn);
+  }
+
+  hide((stored("hidden") ?? "").split(" ").filter(Boolean));
+  document.addEventListener("DOMContentLoaded", () => hide(hidden()));
+  document.addEventListener("change", ({ target }) => {
+    const name = target.dataset.showsColumn;
+    if (!name) return;
+    hide([...hidden().filter((one) => one !== name), ...(target.checked ? [] : [name])]);
+    store("hidden", hidden().join(" "));
+  });
+
   for (const name of Object.keys(CHOICES)) apply(name, stored(name));
   document.addEventListener("DOMContentLoaded", showChosen);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => notify("theme"));
   addEventListener("storage", ({ key, newValue }) => {
+    if (key === "hidden") hide((newValue ?? "").split(" ").filter(Boolean));
     if (!(key in CHOICES)) return;
     apply(key, newValue);
     notify(key);

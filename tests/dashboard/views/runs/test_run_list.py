@@ -17,9 +17,9 @@ from django.utils import timezone as clock
 from pytest_django.asserts import assertContains, assertNotContains
 
 from dashboard.views.runs import listing
-from tests.world import claimed, make_machine, make_network, make_run, make_user, measured_run, on
+from tests.world import claimed, make_compilation, make_machine, make_network, make_run, make_user, measured_run, on
 from tuning.actions.curation import change_tags
-from tuning.models import Run
+from tuning.models import Benchmark, Project, Run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]  # Each sorts by itself.
 POLL = {"HX-Request": "true"}
@@ -179,7 +179,7 @@ def test_a_page_keeps_its_filters_and_order(operator: Client) -> None:
     query = parse_qs(urlsplit(link(page, "page-next") or "").query)
     assert (query["q"], query["order"], query["status"]) == (["wanted"], ["name"], ["queued", "running"])
     assert len(listed(operator, **query)) == 10
-    assertContains(page, '<th aria-sort="ascending">')
+    assertContains(page, '<th data-column="name" aria-sort="ascending">')
     assert parse_qs(urlsplit(link(page, "by-name") or "").query)["order"] == ["-name"]
 
 
@@ -213,7 +213,7 @@ def test_it_shows_how_many_runs_a_queued_one_waits_for(operator: Client) -> None
     claimed(make_run())
     make_run(device="another")
     waiting = [make_run() for _ in range(2)]
-    places = {run.pk: ahead for run, ahead in operator.get("/runs/").context["rows"]}
+    places = {run.pk: told.ahead for run, told in operator.get("/runs/").context["rows"]}
     assert [places[run.pk] for run in waiting] == [run.place for run in waiting] == [1, 2]
 
 
@@ -240,6 +240,44 @@ def test_it_names_machines_if_the_runs_were_tuned_on_several(operator: Client) -
     page = operator.get("/runs/")
     assertContains(page, "· lab-1")
     assertContains(page, "· lab-2")
+
+
+def finished(estimate_s: float | None, **values: Any) -> Run:
+    found = {"tasks_total": 2, "tasks_chosen": 2, "tasks_measured": 2, **values}
+    return make_run(status="finished", estimated_latency_s=estimate_s, **found)
+
+
+def told(client: Client) -> dict[int, Any]:
+    return {run.pk: row for run, row in client.get("/runs/").context["rows"]}
+
+
+def test_it_shows_the_duration_and_the_latest_measured_latency(operator: Client) -> None:
+    run, other = finished(7e-3, elapsed_s=75.0), finished(None)
+    first, second = make_compilation(run), make_compilation(run, verified=None)
+    Benchmark.objects.create(compilation=second, rounds={"tuned": [5e-3, 6e-3, 7e-3]})
+    assert {key: row.measured_s for key, row in told(operator).items()} == {run.pk: 6e-3, other.pk: None}
+    assertContains(operator.get("/runs/"), "1\u00a0min 15\u00a0s")
+    Benchmark.objects.create(compilation=first, rounds={"tuned": [9e-3]})
+    assert told(operator)[run.pk].measured_s == 9e-3
+
+
+def test_it_marks_the_fastest_run_of_a_network(operator: Client) -> None:
+    slow, fast = finished(7e-3), finished(5e-3)
+    alone = finished(1e-3, network=make_network("alone"))
+    part = finished(1e-3, tasks_chosen=1)
+    unreal = finished(1e-3, synthetic=True)
+    marked = {key for key, row in told(operator).items() if row.fastest}
+    assert marked == {fast.pk}
+    assert {slow.pk, alone.pk, part.pk, unreal.pk} < told(operator).keys()
+    assertContains(operator.get("/runs/"), 'data-role="fastest"', count=1)
+
+
+def test_runs_of_projects_that_one_does_not_see_are_never_the_fastest(client: Client) -> None:
+    seen, more = finished(7e-3), finished(8e-3)
+    finished(1e-3, project=Project.objects.create(name="veiled"))
+    client.force_login(make_user("viewer"))
+    shown = told(client)
+    assert [key for key in (seen.pk, more.pk) if key in shown and shown[key].fastest] == [seen.pk]
 
 
 def test_it_gives_htmx_the_list_alone(operator: Client) -> None:
@@ -271,9 +309,10 @@ def test_the_number_of_queries_does_not_depend_on_the_runs(
     # Session, user, permissions (2), roles, number of projects, pinned runs, other runs, counts, ongoing runs, whether there is any run.
     with django_assert_max_num_queries(11):
         operator.get("/runs/", {"status": "stopped"}, headers=POLL)
-    with django_assert_max_num_queries(18):  # … full rows (2), tags (2), places (4); not whether there is any run
+    # … full rows (2), tags (2), places (4), measured latencies; not whether there is any run.
+    with django_assert_max_num_queries(19):
         operator.get("/runs/", headers=POLL)
-    with django_assert_max_num_queries(23):  # … the user's groups, projects, networks, targets, tags
+    with django_assert_max_num_queries(24):  # … the user's groups, projects, networks, targets, tags
         operator.get("/runs/")
 
 
