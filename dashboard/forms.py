@@ -26,6 +26,8 @@ from tuning.validation import OptionDict, Type
 
 OPTION = "network_options.{network}.{option}"
 """Field name of a network's option: several networks may have an option of the same name."""
+VARIANTS = tuple((f"variant_option_{number}", f"variant_values_{number}") for number in (1, 2, 3))
+"""Fields of the options that are varied, and of their values."""
 PLAIN = ("tuner", "trials_per_batch", "seed")
 """Options that most users set; the others are collapsed."""
 VTA_ENGINE = "autotvm"
@@ -81,6 +83,7 @@ class LaunchForm(forms.Form):
             self.fields["machines"] = _machines_field(len(self.fleet))
         for option in (*launching.budget_options(), *self.options):
             self.fields[option["name"]] = _field(option)
+        self.fields |= _variant_fields(launching.varied_options(self.tunes_with))
         for network in self.networks:
             for option in network["options"]:
                 self.fields[OPTION.format(network=network["name"], option=option["name"])] = _field(option)
@@ -100,6 +103,18 @@ class LaunchForm(forms.Form):
             **_sent(self.data, [(option["name"], option["name"]) for option in options]),
         }
 
+    def variants(self) -> dict[str, list[str]]:
+        """The values of each option that is varied, as `runs.launch_variants` takes them; empty if none is."""
+        found: dict[str, list[str]] = {}
+        for option, values in VARIANTS:
+            name, text = self.data.get(option, ""), self.data.get(values, "")
+            if name or text.strip():
+                found.setdefault(name, []).extend(one for part in text.split(",") if (one := part.strip()))
+        return found
+
+    def variant_rows(self) -> list[tuple[BoundField, BoundField]]:
+        return [(self[option], self[values]) for option, values in VARIANTS]
+
     def refuse(self, wrong: Mapping[str, str]) -> None:
         """Adds the errors of `runs.launch` to their fields."""
         self.full_clean()
@@ -113,6 +128,8 @@ class LaunchForm(forms.Form):
 
     def field_of(self, name: str) -> str:
         """The field for what `runs.launch` calls so."""
+        if name == "variants":
+            return VARIANTS[0][1]
         return name.replace("network_options.", f"network_options.{self.data.get('network', '')}.")
 
     def by_field(self, told: Mapping[str, str]) -> dict[str, str]:
@@ -206,6 +223,18 @@ class LaunchForm(forms.Form):
     def _option_fields(self, network: str) -> list[tuple[str, str]]:
         options = [option for known in self.networks if known["name"] == network for option in known["options"]]
         return [(option["name"], OPTION.format(network=network, option=option["name"])) for option in options]
+
+
+def _variant_fields(options: Sequence[OptionDict]) -> dict[str, forms.Field]:
+    """For a few options: which, and the values that it takes in turn."""
+    menu = [("", "–"), *((option["name"], option["title"]) for option in options)]
+    fields: dict[str, forms.Field] = {}
+    for number, (option, values) in enumerate(VARIANTS, 1):
+        fields[option] = forms.CharField(label=f"Option {number}", required=False, widget=forms.Select(choices=menu))
+        fields[values] = forms.CharField(
+            label="Values", required=False, widget=forms.TextInput(attrs={"aria-label": f"Values of option {number}"})
+        )
+    return fields
 
 
 MENU = 20

@@ -142,6 +142,11 @@ API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "POST /api/v1/imports/1/cancel": (queued_import, {}, "import.cancel"),
     "POST /api/v1/extractions": (lambda: 0, {"network": "mlp"}, "network.extract"),
     "POST /api/v1/runs": (lambda: 0, {"network": "mlp", "trials": 8}, "run.launch"),
+    "POST /api/v1/runs/variants": (
+        lambda: 0,
+        {"network": "mlp", "trials": 8, "variants": {"seed": [1, 2]}},
+        "run.launch",
+    ),
     "POST /api/v1/runs/actions": (lambda: 0, bulk, "run.pin"),
     "PATCH /api/v1/runs/1": (lambda: ended().pk, {"revision": 1, "name": "new"}, "run.edit"),
     "DELETE /api/v1/runs/1": (lambda: ended().pk, {}, "run.delete"),

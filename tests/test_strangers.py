@@ -178,6 +178,7 @@ ASKING = {
     "POST /api/v1/runs",
     "POST /api/v1/runs/actions",
     "POST /api/v1/runs/check",
+    "POST /api/v1/runs/variants",
     "POST /api/v1/streams",
     "POST /networks/script/watch/",
 }

@@ -39,11 +39,12 @@ def fields(request: HttpRequest, *known: str) -> dict[str, Any]:
     return body
 
 
-def _described(*structs: type[msgspec.Struct], example: dict[str, Any]) -> dict[str, Any]:
-    """An operation's body with the fields of all these structs."""
+def _described(*structs: type[msgspec.Struct], example: dict[str, Any], **more: dict[str, Any]) -> dict[str, Any]:
+    """An operation's body with the fields of all these structs, and with `more` that it needs."""
     schemas = list(map(schema_of, structs))
-    required = [name for each in schemas for name in each["required"]]
-    return _plain(required, example, **{name: field for each in schemas for name, field in each["properties"].items()})
+    required = [*(name for each in schemas for name in each["required"]), *more]
+    fields = {name: field for each in schemas for name, field in each["properties"].items()}
+    return _plain(required, example, **fields, **more)
 
 
 def _plain(required: list[str], example: dict[str, Any], **fields: dict[str, Any]) -> dict[str, Any]:
@@ -58,11 +59,24 @@ def _plain(required: list[str], example: dict[str, Any], **fields: dict[str, Any
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
+_ENGINES = [engine.options for engine in reversed(ENGINES.values())]
 LAUNCH = _described(
     Choice,
     Budget,
-    *(engine.options for engine in reversed(ENGINES.values())),
+    *_ENGINES,
     example={"network": "mlp", "target": "this", "trials": 64, "trials_per_batch": 16, "seed": 1},
+)
+_LISTS = {"type": "object", "additionalProperties": {"type": "array"}}
+VARIANTS = _described(
+    Choice,
+    Budget,
+    *_ENGINES,
+    example={
+        "network": "mlp",
+        "trials": 64,
+        "variants": {"strategy": ["evolutionary", "replay-trace"], "seed": [1, 2, 3]},
+    },
+    variants=_LISTS | {"description": "By option, the values that it takes; 2 to 24 combinations in all."},
 )
 PRIORITY = _plain(["priority"], {"priority": "low"}, priority={"type": "string", "enum": list(placing.PRIORITIES)})
 EXTRACTION = _described(

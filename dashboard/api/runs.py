@@ -68,6 +68,17 @@ def launch_run(request: HttpRequest) -> Status[RunDict]:
 
 
 @router.post(
+    "runs/variants", response={201: shapes.VariantRuns, **ERRORS}, auth=needs(LAUNCH), openapi_extra=bodies.VARIANTS
+)
+def launch_variants(request: HttpRequest) -> Status[shapes.VariantRuns]:
+    """Queue a run for each combination of the values in `variants`. If one of them is wrong, none is queued."""
+    body = bodies.json_object(request)
+    variants = body.pop("variants", None)
+    launched, tag = runs.launch_variants(body, variants, person(request))
+    return Status(201, {"items": [run.to_full_dict() for run in launched], "tag": tag})
+
+
+@router.post(
     "runs/check",
     response={200: CheckDict, **ERRORS},
     auth=needs(LAUNCH),

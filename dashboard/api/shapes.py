@@ -26,6 +26,13 @@ Ninja makes a model for each status of each operation. Made here, they took most
 """
 
 
+class VariantRuns(TypedDict):
+    """Runs that were launched together, in the order in which they are queued, and the tag that all of them have."""
+
+    items: list[RunDict]
+    tag: str
+
+
 class RunPage(TypedDict):
     """`next` is the cursor of the next page, if there is one."""
 

@@ -7,32 +7,40 @@ from collections import Counter
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import permission_required
+from django.contrib.auth.models import User
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from dashboard.accounts import LAUNCH
 from dashboard.forms import LaunchForm, settings_of
 from dashboard.http.access import find, person
-from tuning.actions import advice, runs
+from dashboard.presentation.comparing.view import View
+from tuning.actions import advice, launching, runs
+from tuning.actions.launching import MOST_VARIANTS
 from tuning.host import targets
+from tuning.host.devices import is_remote
 from tuning.models import Run
 from tuning.reads import device_status
+from tuning.reads.comparing import MOST
 from tuning.validation import Busy, Invalid, natural
 
 
 @require_http_methods(["GET", "POST"])
 @permission_required(LAUNCH, raise_exception=True)
 def launch(request: HttpRequest) -> HttpResponse:
-    """Shows the form with initial values from the URL, or those of the run `like`. On POST it launches the run and shows its page, or shows the form with errors (422)."""
+    """Shows the form with initial values from the URL, or those of the run `like`.
+
+    On POST it launches the run and shows its page, or several and compares them, or shows the form with errors (422).
+    """
     like = _like(request)
     initial = {**(settings_of(like) if like else {}), **request.GET.dict()}
     form = LaunchForm(person(request), request.POST if request.method == "POST" else None, initial=initial)
-    if form.is_bound and (run := _launched(request, form)):
-        messages.success(request, f"Launched as run {run.pk}.")
-        return redirect("run_page", pk=run.pk)
-    context = {"form": form, "devices": _devices(), "like": like}
+    if form.is_bound and (address := _launched(request, form)):
+        return redirect(address)
+    context = {"form": form, "devices": _devices(), "like": like, "gone": _gone(like, form), "most": MOST_VARIANTS}
     return render(request, "launch.html", context, status=422 if form.is_bound else 200)
 
 
@@ -42,9 +50,11 @@ def check(request: HttpRequest) -> JsonResponse:
     """The errors and the warnings of the form's current values, by field name, a label of its target, and its first pass."""
     form = LaunchForm(person(request), request.POST)
     checked = advice.check(form.order(), person(request))
+    plan, wrong = ("", {}) if checked["fields"] else _planned(form, person(request))
     return JsonResponse(
         {
-            "fields": form.by_field(checked["fields"]),
+            "plan": plan,
+            "fields": form.by_field({**checked["fields"], **wrong}),
             "warnings": form.by_field(checked["warnings"]),
             "target": checked["target"],
             "first_pass": checked["first_pass"],
@@ -71,8 +81,37 @@ def _like(request: HttpRequest) -> Run | None:
     return find(request, ours.select_related("network", "project", "chosen_machine"), pk=number)
 
 
-def _launched(request: HttpRequest, form: LaunchForm) -> Run | None:
+def _planned(form: LaunchForm, user: User) -> tuple[str, dict[str, str]]:
+    """How many runs the form's variants are, and what is wrong with them."""
+    if not (variants := form.variants()):
+        return "", {}
     try:
+        launches = launching.variants_of(form.order(), variants, user)
+    except Invalid as invalid:
+        return "", invalid.fields
+    budgets = [launch.budget.trials for launch in launches]
+    each = f" of {budgets[0]:,} trials each" if len(set(budgets)) == 1 else ""
+    return f"{len(launches)} runs{each}, {sum(budgets):,} trials in all.", {}
+
+
+def _gone(like: Run | None, form: LaunchForm) -> list[str]:
+    """What the run was tuned with that can't be chosen anymore."""
+    if like is None:
+        return []
+    known = {
+        f"its network {like.network_name}": like.network_name in [one["name"] for one in form.networks],
+        f"the interpreter {like.interpreter}": like.interpreter in (None, "", *settings.LEGACY_PYTHON),
+        f"the device {like.device}": not is_remote(like.device) or like.device in device_status.device_choices(),
+    }
+    return [name for name, there in known.items() if not there]
+
+
+def _launched(request: HttpRequest, form: LaunchForm) -> str | None:
+    """The address of what was launched; None if nothing was."""
+    variants = form.variants()
+    try:
+        if variants:
+            return _compared(request, *runs.launch_variants(form.order(), variants, person(request)))
         run = runs.launch(form.order(), person(request))
     except Invalid as invalid:
         form.refuse(invalid.fields)
@@ -82,7 +121,16 @@ def _launched(request: HttpRequest, form: LaunchForm) -> Run | None:
         return None
     for message in advice.check(form.order(), person(request))["warnings"].values():
         messages.warning(request, message)
-    return run
+    messages.success(request, f"Launched as run {run.pk}.")
+    return reverse("run_page", args=(run.pk,))
+
+
+def _compared(request: HttpRequest, launched: list[Run], tag: str) -> str:
+    """The address of a comparison, or of the list if these are too many to compare."""
+    messages.success(request, f"Launched {len(launched)} runs, tagged {tag}.")
+    if len(launched) > MOST:
+        return f"{reverse('run_list')}?tag={tag}"
+    return View(tuple(run.pk for run in launched)).url()
 
 
 def _devices() -> list[tuple[str, int]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import product
+from math import prod
 from typing import Annotated, Any, Literal, Union
 
 import msgspec
@@ -25,6 +27,10 @@ SEEDS = 2**31
 NAME_LENGTH = 200
 MOST_TRIALS = 1_000_000
 LONGEST_S = 1e7
+MOST_VARIANTS = 24
+"""Runs that are launched at once."""
+SINGLE = ("integer", "number", "boolean", "choice")
+"""Types of options of which each value is one word, so that several can be listed."""
 
 
 class NetworkChoice(msgspec.Struct):
@@ -133,6 +139,65 @@ def budget_options() -> list[OptionDict]:
 
 def extension_options() -> list[OptionDict]:
     return options_of(Extension)
+
+
+def varied_options(engine: str = META_SCHEDULE) -> list[OptionDict]:
+    """The options that variants may differ in."""
+    return [option for option in (*budget_options(), *tuning_options(engine)) if option["type"] in SINGLE]
+
+
+def variants_of(data: Mapping[str, Any], given: Any, user: User | None) -> list[Launch]:
+    """A checked launch for each combination of the values of the options in `given`; the last option's values change fastest.
+
+    They share what isn't varied, also a seed that is drawn. Raises `Invalid`: what is wrong with a combination is told of `variants`,
+    and names the combination.
+    """
+    combinations = _combinations(given, varied_options(_engine(data.get("engine")).name))
+    if data.get("seed") in (None, "") and "seed" not in given:
+        data = {**data, "seed": secrets.randbelow(SEEDS)}
+    labels = [", ".join(f"{name}={value}" for name, value in one.items()) for one in combinations]
+    launches = [_variant(data, one, label, user) for one, label in zip(combinations, labels, strict=True)]
+    _check_different(labels, launches)
+    return launches
+
+
+def _combinations(given: Any, options: list[OptionDict]) -> list[dict[str, Any]]:
+    known = [option["name"] for option in options]
+    if not isinstance(given, Mapping) or not given:
+        raise Invalid({"variants": "Must be an object of options, each with a list of values."})
+    for name, values in given.items():
+        if name == "":
+            raise Invalid({"variants": "Choose which option these values are for."})
+        if name not in known:
+            raise Invalid({"variants": f"{str(name)[:60]!r} can't be varied. Known: {', '.join(known)}."})
+        if not isinstance(values, (list, tuple)) or not values:
+            raise Invalid({"variants": f"{name}: enter a list of values."})
+    number = prod(len(values) for values in given.values())
+    if not 2 <= number <= MOST_VARIANTS:
+        raise Invalid({"variants": f"2 to {MOST_VARIANTS} runs can be launched at once, not {number:,}."})
+    return [dict(zip(given, values, strict=True)) for values in product(*given.values())]
+
+
+def _variant(data: Mapping[str, Any], combination: dict[str, Any], label: str, user: User | None) -> Launch:
+    try:
+        launch = Launch({**data, **combination}, user)
+    except Invalid as invalid:
+        own = [f"{name}: {text}" for name, text in invalid.fields.items() if name in combination]
+        wrong = {name: text for name, text in invalid.fields.items() if name not in combination}
+        raise Invalid({**wrong, **({"variants": f"{label}: {' '.join(own)}"} if own else {})}) from invalid
+    suffix = f" ({label})"
+    launch.name = f"{launch.name[: NAME_LENGTH - len(suffix)]}{suffix}"
+    return launch
+
+
+def _check_different(labels: Sequence[str], launches: Sequence[Launch]) -> None:
+    """Values may be written in several ways, such as 1 and 01."""
+    found: dict[bytes, str] = {}
+    for label, launch in zip(labels, launches, strict=True):
+        settings = msgspec.json.encode((launch.budget, launch.options))
+        if settings in found:
+            raise Invalid({"variants": f"{found[settings]} and {label} are the same run."})
+        found[settings] = label
 
 
 class Launch:

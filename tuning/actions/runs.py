@@ -11,12 +11,12 @@ from django.db.models import F
 from django.utils import timezone
 
 from tuning import audit
-from tuning.models import Run, Watch
+from tuning.models import Run, Tag, Watch
 from tuning.notify.announce import announce_status
 from tuning.queue import jobs
 from tuning.validation import Conflict, Invalid, convert
 
-from .launching import MOST_TRIALS, Extension, Launch
+from .launching import MOST_TRIALS, Extension, Launch, variants_of
 from .machines import placing
 from .networks import stored
 
@@ -30,7 +30,29 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
     `data` is flat, as in `POST /api/v1/runs`; values may be strings, as forms send them. Raises `Invalid` that
     names every field at fault; then nothing is stored.
     """
-    checked = Launch(data, user)
+    run = _stored(Launch(data, user), user)
+    if enqueue:
+        jobs.enqueue(run)
+    return run
+
+
+def launch_variants(data: Mapping[str, Any], variants: Any, user: User | None) -> tuple[list[Run], str]:
+    """Queue a run for each combination of the options' values in `variants`, or none; also their common tag.
+
+    `data` as for `launch`. Raises `Invalid`.
+    """
+    checked = variants_of(data, variants, user)
+    with audit.together():
+        runs = [_stored(one, user) for one in checked]
+        tag = f"variants-{runs[0].pk}"
+        Tag.objects.bulk_create(Tag(run=run, name=tag) for run in runs)
+    for run in runs:
+        jobs.enqueue(run)
+    return runs, tag
+
+
+def _stored(checked: Launch, user: User | None) -> Run:
+    """The queued run, with its entry in the audit log."""
     with audit.act("run.launch") as act:
         run = act.of = Run.objects.create(
             name=checked.name,
@@ -60,8 +82,6 @@ def launch(data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) 
             **({"machines": run.machines_wanted or placing.ALL} if run.has_pool else {}),
             "trials": run.trials_budget,
         }
-    if enqueue:
-        jobs.enqueue(run)
     return run
 
 

@@ -61,7 +61,8 @@ kinds.addEventListener("click", ({ target }) => {
 
 // --- errors and warnings
 
-const checking = new Checking(form, ({ target, fields, first_pass: firstPass }) => {
+const checking = new Checking(form, ({ target, fields, first_pass: firstPass, plan }) => {
+  role("plan").textContent = plan;
   role("first-pass").textContent = firstPass;
   role("first-pass").hidden = !firstPass;
   if (target) role("target-label").textContent = `Tunes for ${target}.`;

@@ -106,6 +106,94 @@ def test_it_launches_a_run_again_with_its_settings(operator: Client) -> None:
     assert second.name != "mine"
 
 
+def varied(**values: str) -> dict[str, str]:
+    """What a browser sends of these options and their values."""
+    rows = enumerate(values.items(), 1)
+    return {
+        name: text
+        for n, row in rows
+        for name, text in zip((f"variant_option_{n}", f"variant_values_{n}"), row, strict=True)
+    }
+
+
+def test_it_launches_a_run_for_each_combination(operator: Client) -> None:
+    entered = {
+        "network": "mlp",
+        "trials": "8",
+        "name": "grid",
+        **varied(strategy="evolutionary, replay-trace", seed="1,2,3"),
+    }
+    answer = operator.post("/runs/new/", filled(**entered))
+    runs = list(Run.objects.order_by("pk"))
+    found = [(run.options["strategy"], run.options["seed"]) for run in runs]
+    assert found == [(strategy, seed) for strategy in ("evolutionary", "replay-trace") for seed in (1, 2, 3)]
+    assert runs[1].name == "grid (strategy=evolutionary, seed=2)"
+    keys = ",".join(str(run.pk) for run in runs)
+    assertRedirects(answer, f"/compare/?runs={keys}")
+    tags = [list(run.tags.values_list("name", flat=True)) for run in runs]
+    assert tags == [[f"variants-{runs[0].pk}"]] * 6
+    assertContains(operator.get(f"/compare/?runs={keys}"), f'href="/runs/new/?like={runs[0].pk}"')
+
+
+def test_variants_share_the_seed_that_is_drawn(operator: Client) -> None:
+    answer = operator.post("/runs/new/", filled(network="mlp", **varied(trials=",".join(map(str, range(8, 18))))))
+    runs = list(Run.objects.order_by("pk"))
+    assert [run.trials_budget for run in runs] == list(range(8, 18))
+    assert len({run.options["seed"] for run in runs}) == 1
+    assertRedirects(answer, f"/runs/?tag=variants-{runs[0].pk}")
+
+
+@pytest.mark.parametrize(
+    ("variants", "said"),
+    [
+        ({"strategy": "evolutionary, greedy"}, "strategy=greedy: strategy: Must be one of"),
+        ({"seed": "1, 2, 2"}, "seed=2 and seed=2 are the same run."),
+        ({"time_limit_s": "90, 90.0"}, "time_limit_s=90 and time_limit_s=90.0 are the same run."),
+        ({"seed": ",".join(map(str, range(25)))}, "2 to 24 runs can be launched at once, not 25."),
+        ({"seed": "1"}, "not 1."),
+        ({"seed": ""}, "seed: enter a list of values."),
+        ({"": "1, 2"}, "Choose which option these values are for."),
+        ({"tasks": "0, 1"}, "can&#x27;t be varied"),
+    ],
+    ids=["invalid", "twice", "same", "many", "one", "none", "nameless", "lists"],
+)
+def test_wrong_variants_launch_nothing(operator: Client, variants: dict[str, str], said: str) -> None:
+    answer = operator.post("/runs/new/", filled(network="mlp", **varied(**variants)))
+    assertContains(answer, said, status_code=422)
+    assert not Run.objects.exists()
+
+
+def test_the_check_tells_how_many_runs_the_variants_are(operator: Client) -> None:
+    entered = filled(network="mlp", trials="320", **varied(seed="1, 2, 3", warm_start="true, false"))
+    told = operator.post("/runs/new/check/", entered).json()
+    assert (told["plan"], told["fields"]) == ("6 runs of 320 trials each, 1,920 trials in all.", {})
+    told = operator.post("/runs/new/check/", filled(network="mlp", **varied(seed="1, x"))).json()
+    assert told["plan"] == ""
+    assert told["fields"]["variant_values_1"].startswith("seed=x: seed: ")
+    assert operator.post("/runs/new/check/", filled(network="mlp")).json()["plan"] == ""
+
+
+def test_variants_are_launched_by_the_api(operator: Client) -> None:
+    body = {"network": "mlp", "trials": 8, "variants": {"seed": [1, 2]}}
+    answer = operator.post("/api/v1/runs/variants", body, content_type="application/json")
+    assert answer.status_code == 201
+    told = answer.json()
+    assert [run["options"]["seed"] for run in told["items"]] == [1, 2]
+    assert told["tag"] == f"variants-{told['items'][0]['id']}"
+    answer = operator.post("/api/v1/runs/variants", {"network": "mlp"}, content_type="application/json")
+    assert answer.json()["error"]["fields"] == {"variants": "Must be an object of options, each with a list of values."}
+
+
+def test_what_cannot_be_chosen_anymore_is_told(operator: Client) -> None:
+    run = make_run(device="rpc:lab/board", interpreter="tvm0.8", engine="autotvm")
+    page = operator.get(f"/runs/new/?like={run.pk}")
+    assertContains(page, "The interpreter tvm0.8 and the device rpc:lab/board can’t be chosen anymore")
+    failed = make_run(status="failed", error="It broke.")
+    page = operator.get(f"/runs/new/?like={failed.pk}")
+    assertContains(page, 'data-role="like"')
+    assertNotContains(page, 'data-role="gone"')
+
+
 def test_only_what_the_site_tunes_can_be_launched_again(operator: Client) -> None:
     runs = [make_run(origin=Run.Origin.IMPORTED), make_run(synthetic=True)]
     for run in runs:
@@ -245,7 +333,7 @@ def test_it_warns_about_unusual_values(operator: Client, monkeypatch: pytest.Mon
     monkeypatch.setattr(targets, "resolve", lambda _target: warned)
     checked = operator.post("/runs/new/check/", filled(target="llvm")).json()
     assert checked.pop("first_pass").startswith("Each task gets 4 or fewer trials before scheduling begins")
-    assert checked == {"fields": {}, "warnings": {"target": "It leaves out avx2."}, "target": "znver4"}
+    assert checked == {"plan": "", "fields": {}, "warnings": {"target": "It leaves out avx2."}, "target": "znver4"}
     assert not Run.objects.exists()
     page = operator.post("/runs/new/", filled(target="llvm"), follow=True)
     assertContains(page, "It leaves out avx2.")
