@@ -123,7 +123,10 @@ OF_PROJECT = {
     ),
     *(f"POST /api/v1/streams/1/{part}" for part in ("trials", "end")),
     "GET /api/v1/compilations/1",
-    *(f"GET /api/v1/compilations/1/{part}" for part in ("log", "console.log", "artifact", "manifest", "snippets")),
+    *(
+        f"GET /api/v1/compilations/1/{part}"
+        for part in ("log", "console.log", "artifact", "manifest", "snippets", "bundle")
+    ),
     "POST /api/v1/compilations/1/cancel",
     "POST /api/v1/compilations/1/benchmarks",
 }

@@ -12,6 +12,8 @@ from ninja import Query, Router
 from dashboard.http.access import find, person
 from dashboard.http.conditional import etag_for
 from dashboard.http.downloads import attachment, response
+from dashboard.presentation import snippets
+from dashboard.presentation.downloads import stem
 from tuning.actions import compilations
 from tuning.models import Compilation, Run
 from tuning.reads import artifacts, downloads
@@ -86,6 +88,18 @@ def get_artifact(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
     """The shared library of a compilation. 409 if there is none."""
     compilation = _compilation(request, compilation_id)
     answer = response(request, compilation.run, artifacts.library_file(compilation))
+    if request.method == "GET" and answer.status_code == 200:
+        compilations.note_download(compilation)
+    return answer
+
+
+@download("compilations/{number:compilation_id}/bundle", "application/zip")
+def get_bundle(request: HttpRequest, compilation_id: int) -> HttpResponseBase:
+    """One zip with the library, its manifest with proof and benchmark, programs that run it, and the licenses of what is inside."""
+    compilation = _compilation(request, compilation_id)
+    programs = {one["file_name"]: one["text"] for one in snippets.snippets(compilation)}
+    library = f"{stem(compilation.run)}_{artifacts.library_file(compilation).name}"
+    answer = response(request, compilation.run, downloads.bundle_file(compilation, library, programs))
     if request.method == "GET" and answer.status_code == 200:
         compilations.note_download(compilation)
     return answer

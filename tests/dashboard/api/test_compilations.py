@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import zipfile
 from typing import Any
 
 import pytest
@@ -9,7 +12,7 @@ from channels.db import database_sync_to_async
 from django.test import Client
 
 from tests.sockets import Socket
-from tests.world import make_compilation, make_run, make_user, measured_run, publish
+from tests.world import make_compilation, make_network, make_run, make_user, measured_run, publish
 from tuning.engines.wire.versions import PINS
 from tuning.models import Compilation
 from tuning.notify import announce
@@ -97,7 +100,40 @@ def test_library_and_manifest_have_descriptive_names(operator: Client) -> None:
         assert answer.getvalue() == path.read_bytes()
 
 
-@pytest.mark.parametrize("what", ["artifact", "manifest", "snippets"])
+def bundle(client: Client, compilation: Compilation) -> zipfile.ZipFile:
+    answer: Any = client.get(f"/api/v1/compilations/{compilation.pk}/bundle")
+    content = answer.getvalue()
+    assert int(answer.headers["Content-Length"]) == len(content)
+    return zipfile.ZipFile(io.BytesIO(content))
+
+
+def test_the_bundle_has_all_that_belongs_to_a_library(operator: Client) -> None:
+    compilation = make_compilation()
+    publish(compilation)
+    found = bundle(operator, compilation)
+    stem = f"mlp_znver4_run-{compilation.run_id}_compilation-{compilation.pk}"
+    assert found.namelist() == [f"{stem}.so", "manifest.json", f"{stem}.py", f"{stem}.cpp", "LICENSES.txt"]
+    assert found.testzip() is None
+    assert found.read(f"{stem}.so") == compilation.library.read_bytes()
+    assert f'"{stem}.so"' in found.read(f"{stem}.py").decode()
+    manifest = json.loads(found.read("manifest.json"))
+    assert (manifest["format"], manifest["proof"]["verified"], manifest["benchmark"]["rounds"]) == (1, True, 3)
+    licenses = found.read("LICENSES.txt").decode()
+    assert "Tuneboard has drawn them at random" in licenses
+    assert "TERMS AND CONDITIONS FOR USE, REPRODUCTION, AND DISTRIBUTION" in licenses
+
+
+def test_the_bundle_says_what_is_not_known(operator: Client) -> None:
+    run = measured_run(network=make_network("theirs"))
+    compilation = make_compilation(run, verified=None)
+    publish(compilation)
+    found = bundle(operator, compilation)
+    manifest = json.loads(found.read("manifest.json"))
+    assert (manifest["proof"], manifest["benchmark"]) == (None, None)
+    assert "Their license isn't known here" in found.read("LICENSES.txt").decode()
+
+
+@pytest.mark.parametrize("what", ["artifact", "manifest", "snippets", "bundle"])
 def test_without_a_library_there_are_no_files(operator: Client, what: str) -> None:
     compilation = make_compilation(sha256=None, status=Compilation.Status.FAILED)
     answer = operator.get(f"/api/v1/compilations/{compilation.pk}/{what}")

@@ -6,6 +6,7 @@ A file is generated while it is sent, so the memory it takes doesn't depend on t
 from tuning.logs.neutral import EngineName
 from tuning.reads.files import File, console_file
 
+from .bundle import bundle_file
 from .library import Exported, exportable, target_named
 from .merged import MergedFormat, merged_file
 from .records import RecordsFormat, Which, record_file
@@ -20,6 +21,7 @@ __all__ = (
     "RecordsFormat",
     "TableFormat",
     "Which",
+    "bundle_file",
     "console_file",
     "exportable",
     "merged_file",
