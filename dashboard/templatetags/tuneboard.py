@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -11,7 +12,7 @@ from django import template
 from django.contrib.auth.models import User
 from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -25,6 +26,7 @@ from tuning.models import Run, TrialError
 from tuning.wording import ERROR_KINDS, SIMULATED, target_label
 
 register = template.Library()
+_QUOTED = re.compile(r"`([^`\n]+)`")
 
 
 def _of_nothing(show: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -87,6 +89,14 @@ def moment(time: datetime | str | None) -> str | SafeString:
 
 def _read(time: datetime | str) -> datetime:
     return datetime.fromisoformat(time) if isinstance(time, str) else time
+
+
+@register.filter
+def with_code(text: object) -> SafeString:
+    """A message whose names stand between backticks, as `this`, with these as code. What is HTML already keeps its own."""
+    if isinstance(text, SafeString):
+        return text
+    return mark_safe(_QUOTED.sub(r"<code>\1</code>", escape(str(text))))  # noqa: S308 - escaped
 
 
 @register.filter

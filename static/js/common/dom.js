@@ -22,3 +22,11 @@ function write(element, shown) {
 export function copyOf(name) {
   return role(name).content.firstElementChild.cloneNode(true);
 }
+
+/** Shows a message, with what stands between backticks as code, as the template filter `with_code` does. */
+export function say(element, words) {
+  const code = (textContent) => Object.assign(document.createElement("code"), { textContent });
+  element.replaceChildren(...words.split(/`([^`\n]+)`/).map((part, nth) => (nth % 2 ? code(part) : part)));
+}
+
+export const plain = (words) => words.replace(/`([^`\n]+)`/g, "$1");

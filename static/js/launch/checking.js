@@ -1,4 +1,5 @@
 // What is wrong with a form, or unusual, beside its fields while they are filled in. The server checks the values and stores nothing.
+import { plain, say } from "../common/dom.js";
 import { announce } from "../site/announce.js";
 
 const CHECK_AFTER_MS = 500;
@@ -77,12 +78,12 @@ export class Checking {
     if (!input) return;
     const id = `${input.id}_error`;
     const shown = document.getElementById(id) ?? paragraph("wrong", "field-error", field);
-    if (shown.textContent === words) return;
+    if (shown.textContent === plain(words)) return;
     if (!shown.id) input.after(Object.assign(shown, { id }));
-    shown.textContent = words;
+    say(shown, words);
     input.setAttribute("aria-invalid", "true");
     describe(input, (ids) => [id, ...ids.filter((one) => one !== id)]);
-    announce(`${input.labels[0]?.textContent ?? field}: ${words}`);
+    announce(`${input.labels[0]?.textContent ?? field}: ${plain(words)}`);
   }
 
   warn(warnings) {
@@ -91,7 +92,7 @@ export class Checking {
       const place = this.input(field)?.closest(".field");
       const shown = place?.querySelector("[data-role=warning]") ?? place?.appendChild(paragraph("caution", "warning", field));
       shown?.setAttribute("role", "status");
-      if (shown) shown.textContent = words;
+      if (shown) say(shown, words);
     }
   }
 

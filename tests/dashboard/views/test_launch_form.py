@@ -194,6 +194,16 @@ def test_what_cannot_be_chosen_anymore_is_told(operator: Client) -> None:
     assertNotContains(page, 'data-role="gone"')
 
 
+def test_names_between_backticks_are_shown_as_code(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_target: object) -> None:
+        raise Invalid({"target": "Must be `this` or <b>`a & b`</b>."})
+
+    monkeypatch.setattr(targets, "resolve", refuse)
+    page = operator.post("/runs/new/", filled(network="mlp"))
+    said = "Must be <code>this</code> or &lt;b&gt;<code>a &amp; b</code>&lt;/b&gt;."
+    assertContains(page, said, status_code=422)
+
+
 def test_only_what_the_site_tunes_can_be_launched_again(operator: Client) -> None:
     runs = [make_run(origin=Run.Origin.IMPORTED), make_run(synthetic=True)]
     for run in runs:
