@@ -250,7 +250,8 @@ def without_tvm(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(targets, "resolve", lambda _: {"target": TARGET, "device": "cpu", "label": "znver4"})
     monkeypatch.setattr(targets, "tags", lambda: ["nvidia/nvidia-a100"])
     monkeypatch.setattr(jobs, "enqueue", lambda _: None)
-    monkeypatch.setattr(showing, "show", lambda _: showing.Applying("waiting"))
+    for made_by_tvm in ("show", "generate"):
+        monkeypatch.setattr(showing, made_by_tvm, lambda _: showing.Applying("waiting"))
 
 
 def member(name: str, project: Project, role: str = "operator") -> User:
