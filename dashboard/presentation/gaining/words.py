@@ -6,7 +6,7 @@ from typing import Any
 
 from dashboard.presentation import units
 from tuning.reads.gaining import Gain, Verdict
-from tuning.wording import SPACE, listed
+from tuning.wording import SPACE, listed, plus_minus
 
 MOST_NAMED = 3
 """More tasks than this aren't named in a sentence."""
@@ -49,9 +49,9 @@ def _expected(verdict: Verdict) -> str:
     if forecast is None or not estimate_s:
         return ""
     noise = verdict.run.noise
-    doubt = (
-        f", within the run’s noise of ±{units.percent(noise)}" if noise and forecast.most_s / estimate_s < noise else ""
-    )
+    doubt = ""
+    if noise and forecast.most_s / estimate_s < noise:
+        doubt = f", within the run’s noise of {plus_minus(noise)}"
     number = f"{forecast.trials:,} more trial{'s are' if forecast.trials > 1 else ' is'}"
     return f"{number} expected to bring {_between(forecast.least_s / estimate_s, forecast.most_s / estimate_s)}{doubt}."
 

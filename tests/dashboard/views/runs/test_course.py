@@ -62,9 +62,9 @@ def test_what_nobody_did_has_no_column(viewer: Client) -> None:
     ("values", "says"),
     [
         ({"status": "finished"}, "the run was tuned before Tuneboard recorded it"),
-        ({"status": "running"}, "Told from the end of the first round"),
+        ({"status": "running"}, "Shown from the end of the first round"),
         ({"status": "finished", "origin": "imported"}, "this run was tuned elsewhere"),
-        ({"status": "finished", "engine": "autotvm"}, "engines of an older TVM don’t tell it"),
+        ({"status": "finished", "engine": "autotvm"}, "engines under an older TVM don’t report it"),
         ({"status": "failed", "trials_done": 0}, "the run ended before its first round"),
     ],
     ids=["earlier", "begun", "imported", "older TVM", "failed"],
@@ -78,7 +78,7 @@ def test_without_rounds_a_line_says_why(viewer: Client, values: dict[str, Any], 
 
 
 def test_of_queued_and_synthetic_runs_nothing_is_made_up(viewer: Client) -> None:
-    assert "Told from the end of the first round" in part(viewer, make_run())["html"]
+    assert "Shown from the end of the first round" in part(viewer, make_run())["html"]
     assert "a synthetic run has made-up trials" in part(viewer, seed_run(20, 2))["html"]
 
 

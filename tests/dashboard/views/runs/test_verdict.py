@@ -109,7 +109,7 @@ def test_it_says_what_more_trials_bring_and_offers_them(operator: Client) -> Non
 def test_a_gain_within_noise_is_told_as_such(viewer: Client) -> None:
     run = measured_run(LIVELY)
     Run.objects.filter(pk=run.pk).update(noise=0.9)
-    assert sentences(viewer, run)[0].endswith(", within the run’s noise of ±90.0 %.")
+    assert sentences(viewer, run)[0].endswith(", within the run’s noise of ± 90 %.")
 
 
 def test_a_viewer_is_offered_nothing(viewer: Client) -> None:
