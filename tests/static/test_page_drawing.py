@@ -150,7 +150,9 @@ def test_pointing_at_a_curve_of_a_comparison_tells_its_own_value_there(live_site
 
 
 def test_plotlys_hint_covers_no_button(many_tasks: Page) -> None:
-    area = many_tasks.locator("[data-role=chart-latency] .nsewdrag").first.bounding_box()
+    plot = many_tasks.locator("[data-role=chart-latency] .nsewdrag").first
+    plot.scroll_into_view_if_needed()
+    area = plot.bounding_box()
     assert area
     many_tasks.mouse.move(area["x"] + area["width"] * 0.3, area["y"] + area["height"] * 0.3)
     many_tasks.mouse.down()

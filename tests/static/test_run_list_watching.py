@@ -156,7 +156,11 @@ def test_a_form_that_was_just_swapped_in_can_be_sent_at_once(
     page.evaluate("""() => {
         window.same = true;
         const pin = () => document.getElementById("curation").requestSubmit(document.getElementById("pin"));
-        addEventListener("htmx:afterSwap", () => setTimeout(pin), { once: true });
+        addEventListener("htmx:afterSwap", function swapped({ detail }) {
+            if (detail.requestConfig.verb !== "post") return;
+            removeEventListener("htmx:afterSwap", swapped);
+            setTimeout(pin);
+        });
     }""")
     role(page, "add-tag").fill("one")
     page.keyboard.press("Enter")

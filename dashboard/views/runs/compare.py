@@ -38,7 +38,7 @@ SETTINGS_SHOWN = 3
 """How many differing settings are listed below a run's name."""
 NOT_LISTED = ("network", "target", "options.seed")
 """Settings that the page shows elsewhere; the seed explains nothing."""
-SORTS = (("total", "Contribution to the total"), ("difference", "Largest difference"))
+SORTS = (("total", "Largest total"), ("difference", "Largest difference"))
 PER = (("network", "× weight"), ("execution", "One execution"))
 
 

@@ -186,7 +186,7 @@ def test_a_meta_schedule_database_is_followed_as_a_pair(tmp_path: Path) -> None:
 
     run = follow(begin(record_file(tmp_path)), another_task)
     assert latencies(run) == [2e-3, 4e-3, None]
-    assert sorted(run.tasks.values_list("workload_hash", flat=True)) == ["77", "88"]
+    assert sorted(run.tasks.values_list("workload_hash", flat=True)) == [f"0x{number:016x}" for number in (77, 88)]
     assert (run.work_dir / "database_tuning_record.json").read_text() == records.read_text()
     copied = (run.work_dir / "database_workload.json").read_text()
     assert copied == (tmp_path / "database_workload.json").read_text()
