@@ -31,10 +31,13 @@ def cells(page: Page, name: str) -> list[str]:
 
 def test_the_page_shows_what_is_left_to_gain(live_site: LiveSite, signed_in: Page) -> None:
     theirs, own = live_site.manage("shell", "--no-imports", "-c", SEED).split()
+    asked: list[str] = []
+    signed_in.on("request", lambda request: asked.append(request.url.removeprefix(live_site.url)))
     signed_in.goto(f"{live_site.url}/runs/{own}/")
     expect(signed_in.locator("[data-role=verdict-sentence]").first).to_contain_text("Other runs are faster in task 0")
     assert cells(signed_in, "known") == ["1.000 ms", "9.000 ms"]
     assert cells(signed_in, "gain") == ["30.0 %", "none"]
+    assert asked.count(f"/runs/{own}/verdict/") == asked.count(f"/runs/{own}/") == 1
     link = signed_in.locator("tr[data-task='0'] [data-cell=known] a")
     assert link.get_attribute("href") == f"/runs/{theirs}/tasks/0/?record=1#record"
     signed_in.get_by_role("button", name="Gain if equalled").click()
