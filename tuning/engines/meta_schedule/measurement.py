@@ -111,9 +111,7 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
         inputs = zip(batch.built, runner_inputs, strict=True)
         if self._threads is None:
             with stopwatch.doing("measure"):
-                self._measure_reference()
                 return [_finished(self._measure_now(batch, index, _built(one))) for index, one in inputs]
-        self._threads.submit(self._measure_reference)
         outcomes = [
             self._threads.submit(self._measure_in_background, batch, index, _built(one)) for index, one in inputs
         ]
@@ -122,12 +120,9 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
                 futures.wait(outcomes)
         return [BackgroundResult(outcome, stopwatch) for outcome in outcomes]
 
-    def _measure_reference(self) -> None:
-        """Between batches, on the thread that measures."""
+    def _measure(self, batch: Batch, index: int, built: Built) -> Timing | Failure:
         if self._reference:
             self._reference.measure_if_due()
-
-    def _measure(self, batch: Batch, index: int, built: Built) -> Timing | Failure:
         search, began = self._search, time.monotonic()
         spared = self._reference.spare(built) if self._reference else None
         outcome = self._runner.run(built.path, built.device, built.args, search.trials.race_limit_s(batch.task))

@@ -498,7 +498,7 @@ class Pool(msgspec.Struct, frozen=True):
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """That one record of the run is measured again every so often, between batches, and reported as `ReferenceMeasured`."""
+    """That one record of the run is measured again every so often, between trials, and reported as `ReferenceMeasured`."""
 
     trial: int | None = None
     """Whose record an earlier process has measured; None: that of the first good trial."""
