@@ -133,22 +133,27 @@ RUNS = 50
 """Most measurements that are listed of a workload on a target."""
 
 
-class MeasuredDict(TypedDict):
-    """A run's best measurement of a workload; latency in seconds. `doubt` is `none`, `other_tvm` or `synthetic`."""
+class PromisedDict(TypedDict):
+    """The latency in seconds that a run promises for a task, and where it comes from; `tvm` is the version of apache-tvm."""
 
     run: int
     run_name: str
     network: str | None
     task: int
     trial: int
-    trials: int
     latency_s: float
-    """The confirmed one if `confirmed`, else a single measurement."""
+    """The confirmed one if the task is confirmed, else a single measurement."""
+    tvm: str | None
+
+
+class MeasuredDict(PromisedDict):
+    """A run's best measurement of a workload. `doubt` is `none`, `other_tvm` or `synthetic`."""
+
+    trials: int
     confirmed: bool
     gflops: float | None
     simulator: str | None
     """As a run has it."""
-    tvm: str | None
     doubt: str
     created_at: str
     """When the run was launched."""
@@ -319,7 +324,8 @@ def _networks_of(user: User | None, hashes: Iterable[str]) -> dict[str, list[str
     return found
 
 
-def _measured(task: Task, doubted: int) -> MeasuredDict:
+def promised(task: Task) -> PromisedDict:
+    """What a measured task's run promises."""
     run = task.run
     trial, latency_s = task.promised
     assert trial is not None
@@ -330,12 +336,19 @@ def _measured(task: Task, doubted: int) -> MeasuredDict:
         "network": run.network_name,
         "task": task.index,
         "trial": trial,
-        "trials": task.trials,
         "latency_s": latency_s,
-        "confirmed": task.confirmed_latency_s is not None,
-        "gflops": task.gflops_at(latency_s),
-        "simulator": run.simulator,
         "tvm": run.versions.get("apache-tvm"),
+    }
+
+
+def _measured(task: Task, doubted: int) -> MeasuredDict:
+    run, best = task.run, promised(task)
+    return {
+        **best,
+        "trials": task.trials,
+        "confirmed": task.confirmed_latency_s is not None,
+        "gflops": task.gflops_at(best["latency_s"]),
+        "simulator": run.simulator,
         "doubt": Provenance(doubted).label,
         "created_at": run.created_at.isoformat(),
     }

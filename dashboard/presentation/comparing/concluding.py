@@ -11,6 +11,7 @@ from tuning.noise import Difference
 from tuning.reads.comparing import ComparedRunDict, ComparisonDict
 from tuning.wording import listed, plus_minus
 
+from .labels import baseline_of
 from .parts import Part, parts
 
 MOST_NAMED = 3
@@ -44,7 +45,7 @@ class Totals(NamedTuple):
 
 def conclusions(comparison: ComparisonDict) -> list[Conclusion]:
     """One for each run that isn't the baseline."""
-    base = next(run for run in comparison["runs"] if run["run"]["id"] == comparison["baseline"])
+    base = baseline_of(comparison)
     return [
         _conclusion(comparison, run, base, place) for place, run in enumerate(comparison["runs"]) if run is not base
     ]

@@ -15,7 +15,7 @@ from dashboard.presentation.charts import FigureDict, Point, Value, layout_of, s
 from tuning.reads.comparing import ComparedCellDict, ComparedRunDict, ComparisonDict
 
 from .allocation import allocation
-from .labels import categories, label, number, ordered, title
+from .labels import baseline_of, categories, label, number, ordered, title
 from .view import View
 from .waterfall import waterfall
 
@@ -86,7 +86,7 @@ def _estimates(comparison: ComparisonDict, view: View) -> FigureDict:
 
 
 def _relative_estimates(comparison: ComparisonDict, *, by_time: bool, logarithmic: bool) -> FigureDict:
-    base = next(run for run in comparison["runs"] if run["run"]["id"] == comparison["baseline"])
+    base = baseline_of(comparison)
     what = f"Estimated latency ÷ run {comparison['baseline']}'s"
     layout = layout_of(what, what, log=logarithmic, kind="")
     layout["yaxis"] |= {"ticksuffix": "×", "tickformat": ".3~g", "rangemode": "normal"}

@@ -11,6 +11,11 @@ from .view import View
 LONGEST = 30
 
 
+def baseline_of(comparison: ComparisonDict) -> ComparedRunDict:
+    """The run that the others are compared with."""
+    return next(run for run in comparison["runs"] if run["run"]["id"] == comparison["baseline"])
+
+
 def title(run: ComparedRunDict) -> str:
     """A run's number and name, shortened for a legend."""
     simulated = ", simulated" if run["run"]["simulator"] else ""

@@ -17,14 +17,9 @@ class Part(NamedTuple):
     difference_s: float
 
 
-def place_of(comparison: ComparisonDict, run: int) -> int:
-    """The position of the run with this id."""
-    return [one["run"]["id"] for one in comparison["runs"]].index(run)
-
-
 def parts(comparison: ComparisonDict, run: int) -> list[Part]:
     """Largest difference first, faster or slower."""
-    place = place_of(comparison, run)
+    place = [one["run"]["id"] for one in comparison["runs"]].index(run)
     found = [
         Part(number(comparison, task)[1], task["name"], cell["difference_s"])
         for task in comparison["tasks"]

@@ -85,7 +85,7 @@ def _refused(request: HttpRequest, text: str, invalid: Invalid) -> HttpResponse:
 def _context(comparison: ComparisonDict, view: View) -> dict[str, Any]:
     tasks = labels.ordered(comparison, view)
     options = [(option["name"], _option_texts(option)) for option in comparison["options"]]
-    base = next(run for run in comparison["runs"] if run["run"]["id"] == view.baseline)
+    base = labels.baseline_of(comparison)
     return {
         "comparison": comparison,
         "view": view,

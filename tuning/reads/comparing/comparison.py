@@ -77,11 +77,15 @@ def _compared(run: Run, baseline: Run, lines: Lines, base: LatencyColumns, sums:
         "ratio": ratio,
         "difference_s": own - other if own is not None and other is not None else None,
         "noise": noise,
-        "within_noise": None if ratio is None else Difference(ratio - 1, noise).within_noise,
+        "within_noise": _within_noise(ratio, noise),
         "common_s": sums.common_s,
         "shared": sums.shared,
         "caught_up": None if run == baseline or other is None else _reached(estimate, other),
     }
+
+
+def _within_noise(ratio: float | None, noise: float | None) -> bool | None:
+    return None if ratio is None else Difference(ratio - 1, noise).within_noise
 
 
 def _end(run: Run, *times: Sequence[float | None]) -> float | None:
@@ -159,7 +163,7 @@ def _cell(task: Task, run: Run, base: Task | None) -> ComparedCellDict:
         "total_s": own_total,
         "ratio": ratio,
         "difference_s": own_total - base_total if own_total is not None and base_total is not None else None,
-        "within_noise": None if ratio is None else Difference(ratio - 1, noise).within_noise,
+        "within_noise": _within_noise(ratio, noise),
     }
 
 

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from django.contrib.auth.models import User
-from typing_extensions import TypedDict
 
 from tuning.models import Run, Task
-from tuning.reads.library import tvm
+from tuning.reads.library import PromisedDict, promised, tvm
 
 
-class BestKnownDict(TypedDict):
-    """Another run's best measurement of the same workload for the same target.
+class BestKnownDict(PromisedDict):
+    """Another run's best measurement of the same workload for the same target; `machine` tuned it, null if that isn't recorded."""
 
-    `machine` is the one that tuned it, null if that isn't recorded; `tvm` the version of apache-tvm.
-    """
-
-    run: int
-    run_name: str
-    network: str | None
-    task: int
-    trial: int
-    latency_s: float
     machine: str | None
-    tvm: str | None
 
 
 def best_known(run: Run, user: User | None) -> dict[str, BestKnownDict]:
@@ -34,21 +23,4 @@ def best_known(run: Run, user: User | None) -> dict[str, BestKnownDict]:
         run__target_fingerprint=run.target_fingerprint, workload_hash__in=run.tasks.values("workload_hash")
     )
     best = alike.best_known(tvm()).select_related("run__network", "run__machine").defer("tensorir", "args")
-    return {task.workload_hash: _shown(task) for task in best}
-
-
-def _shown(task: Task) -> BestKnownDict:
-    run = task.run
-    trial, latency_s = task.promised
-    assert trial is not None
-    assert latency_s is not None
-    return {
-        "run": run.pk,
-        "run_name": run.name,
-        "network": run.network_name,
-        "task": task.index,
-        "trial": trial,
-        "latency_s": latency_s,
-        "machine": run.machine_name or None,
-        "tvm": run.versions.get("apache-tvm"),
-    }
+    return {task.workload_hash: {**promised(task), "machine": task.run.machine_name or None} for task in best}
