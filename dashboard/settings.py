@@ -183,6 +183,8 @@ WATCHES_PER_USER: int = env.int("TUNEBOARD_WATCHES_PER_USER", 4, validate=valida
 AUDIT_DAYS: int = env.int("TUNEBOARD_AUDIT_DAYS", 365, validate=validate.Range(min=0, max=36_500))
 """Days for which entries of the audit log are kept; 0 for ever."""
 
+ROOFLINE: bool = env.bool("TUNEBOARD_ROOFLINE", True)
+"""Whether runs first measure what this machine does at best, if that isn't known."""
 TRACKERS: dict[str, Address] = _trackers()
 """The TVM RPC trackers whose devices may be measured on. No other address is ever connected to."""
 DEVICE_PATIENCE_S: float = env.float("TUNEBOARD_DEVICE_PATIENCE", 60.0, validate=validate.Range(min=1))

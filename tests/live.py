@@ -38,6 +38,7 @@ def environment(var: Path, database_url: str | None = None) -> dict[str, str]:
     ours = ("TUNEBOARD_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     env |= {"TUNEBOARD_VAR": str(var), "DJANGO_SETTINGS_MODULE": "dashboard.settings", "PYTHONUNBUFFERED": "1"}
+    env["TUNEBOARD_ROOFLINE"] = "false"  # It would take the first run of each site seconds.
     return env | ({"DATABASE_URL": database_url} if database_url else {})
 
 

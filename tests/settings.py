@@ -51,6 +51,7 @@ for name in (
     "TUNEBOARD_PASSWORD_SIGN_IN",
     "TUNEBOARD_PROXIES",
     "TUNEBOARD_REMOTE_RUNS",
+    "TUNEBOARD_ROOFLINE",
     "TUNEBOARD_SIGN_IN_ADDRESS_ATTEMPTS",
     "TUNEBOARD_SIGN_IN_ATTEMPTS",
     "TUNEBOARD_SIGN_IN_LOCK_MINUTES",
@@ -74,6 +75,7 @@ for name in (
 ):
     os.environ.pop(name, None)
     os.environ.pop(f"{name}_FILE", None)
+os.environ["TUNEBOARD_ROOFLINE"] = "false"  # It would take each run of a new database seconds.
 os.environ["TUNEBOARD_VAR"] = str(VAR_OF_TESTS)
 if url := os.environ.get("TUNEBOARD_TEST_DATABASE_URL"):
     os.environ["DATABASE_URL"] = url

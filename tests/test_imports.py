@@ -25,6 +25,7 @@ BASE = {
     "tuning.forecast",
     "tuning.gain",
     "tuning.noise",
+    "tuning.roofline",
     "tuning.validation",
     "tuning.version",
     "tuning.wording",

@@ -22,11 +22,13 @@ from tuning.models import (
     ExtractedTask,
     Extraction,
     Machine,
+    MachineRoofline,
     Network,
     Project,
     Run,
     RunDelta,
     Task,
+    fingerprint,
 )
 from tuning.work.recorder import Recorder
 
@@ -81,6 +83,26 @@ def make_machine(name: str = "lab-1", **values: Any) -> Machine:
     }
     made = Machine.objects.create(name=name, **(defaults | values))
     made.refresh_from_db()  # Times that the database fills in.
+    return made
+
+
+def make_roofline(machine: Machine, **values: Any) -> MachineRoofline:
+    """A machine's roofline for `TARGET`: 100 GFLOPS, and 400 GB/s on 64 KiB down to 10 GB/s on 64 MiB."""
+    defaults: dict[str, Any] = {
+        "target": TARGET,
+        "flops": 1e11,
+        "bandwidths": [[2**16, 4e11], [2**21, 1e11], [2**26, 1e10]],
+        "threads": 2,
+        "tvm": "0.27.0.post1",
+        "others_cores": 0.0,
+        "cpus": 2,
+        "took_s": 2.0,
+    }
+    given = defaults | values
+    made = MachineRoofline.objects.create(
+        machine=machine, **({"target_fingerprint": fingerprint(given["target"])} | given)
+    )
+    made.refresh_from_db()
     return made
 
 

@@ -447,6 +447,11 @@ class Run(Leased):
         return self.device or LOCAL.get(str(self.target.get("kind")), "cpu")
 
     @property
+    def measures_here(self) -> bool:
+        """Whether the machine that tunes it also measures it: neither remote devices do, nor the machines of a pool."""
+        return self.machine_id is not None and not self.has_pool and not is_shared(self.device)
+
+    @property
     def is_timed(self) -> bool:
         """Whether it is recorded when trials ended."""
         return self.elapsed_s is not None

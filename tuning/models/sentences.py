@@ -11,6 +11,7 @@ from .shapes import RunFacts, RunWords
 DOING = {
     "loading": "loading TVM and the network",
     "extracting": "extracting tasks",
+    "roofline": "measuring what the machine does at best",
     "design_spaces": "generating design spaces",
     "searching": "searching for candidates",
     "building": "building candidates",

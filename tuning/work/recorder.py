@@ -21,6 +21,7 @@ from tuning.engines.wire.protocol import (
     Phase,
     Plateaued,
     ReferenceMeasured,
+    RooflineMeasured,
     TasksExtracted,
     TrialMeasured,
     WarmStarted,
@@ -48,6 +49,7 @@ from tuning.models.fleet import is_shared
 from tuning.noise import drift, noise
 
 from .copies import RecordCopy
+from .course import rooflines
 from .course.rounds import RoundRows
 from .estimating import grown
 from .told import TasksTold
@@ -178,6 +180,7 @@ class _Batch:
         self.estimates: list[tuple[int, float]] = []
         """Trials that changed the estimate, each with the new estimate."""
         self.references: list[ReferenceMeasurement] = []
+        self.roofline: RooflineMeasured | None = None
 
     def write(self, events: Sequence[Event | TasksTold]) -> RunDelta:
         for event in events:
@@ -213,6 +216,8 @@ class _Batch:
             self._take_confirmed(event)
         elif isinstance(event, ReferenceMeasured):
             self._take_reference(event)
+        elif isinstance(event, RooflineMeasured):
+            self._take_roofline(event)
         elif isinstance(event, Plateaued):
             self._task(event.task).plateaued = True
         elif isinstance(event, WarmStarted):
@@ -294,6 +299,11 @@ class _Batch:
             ReferenceMeasurement(run=run, after=run.trials_done, at_s=event.at_s, latency_s=event.latency_s)
         )
 
+    def _take_roofline(self, event: RooflineMeasured) -> None:
+        if not self.recorder.tasks or not self.run.measures_here:
+            raise EngineMisbehaved("the engine measured a roofline that it wasn't asked for")
+        self.roofline = event
+
     def _row(self, event: TrialMeasured, task: Task) -> TrialRow:
         """Of a trial that was just counted; if it improves on the task's best, it is that now."""
         machine = self._measurer(event)
@@ -372,6 +382,8 @@ class _Batch:
             self.trials[place] = self.trials[place]._replace(error_id=error.pk)
         Trial.objects.insert(self.trials)
         self.rounds.save()
+        if self.roofline:
+            rooflines.keep(self.run, self.roofline)
         self._count()
         ReferenceMeasurement.objects.bulk_create(self.references)
         gone = set(map(id, self.dropped))

@@ -11,6 +11,7 @@ from tuning.engines.wire.protocol import Options, Reference, Start
 from tuning.host import devices, interpreters
 from tuning.models import Run
 
+from .course import rooflines
 from .engine_process import AnyStart
 from .pool.pooling import asked_of_engine
 from .warm_start import warm_starts
@@ -23,7 +24,8 @@ def starting(run: Run, elapsed_s: float) -> tuple[AnyStart, Path, Path | None]:
         pool = asked_of_engine(run)
         measures = pool is None and not devices.is_remote(run.device)
         reference = Reference(run.reference_trial) if measures else None
-        start = Start(**_common(run, elapsed_s), options=options, pool=pool, reference=reference)
+        known = rooflines.known(run)
+        start = Start(**_common(run, elapsed_s), options=options, pool=pool, reference=reference, rooflines=known)
         return start, run.console_log, None
     interpreter = interpreters.path_of(run.interpreter)
     network = run.tuned_network.spec()

@@ -32,7 +32,7 @@ from tuning.storage import Moved, store
 from tuning.wording import internal_error
 
 from .copies import Growing, RecordCopy, bring, release
-from .course.conditions import Conditions, measures_here
+from .course.conditions import Conditions
 from .engine_process import AnyStart, BadEvent, EngineProcess
 from .failures import death_notice, nothing_valid
 from .pool.pooling import Invite, RunPool
@@ -96,7 +96,7 @@ class _Supervision:
         """Seconds from each trial to its announcement, of trials that weren't counted yet."""
         self.measuring = set() if devices.is_remote(run.device) else {run.machine_name}
         """Names of the machines whose load matters for the trials: the run's own, and those of its pool that have measured."""
-        self.conditions = Conditions(run) if measures_here(run) else None
+        self.conditions = Conditions(run) if run.measures_here else None
         self.stop_sent: float | None = None
         self.last: Finished | Failed | None = None
         self.is_shared = store().is_shared

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.world import make_machine, make_run
+from tests.world import TARGET, make_machine, make_roofline, make_run
 from tuning.engines.wire.protocol import Reference, Start
 from tuning.engines.wire.tracker import Address
 from tuning.work.starting import starting
@@ -31,3 +31,13 @@ def test_only_one_that_measures_on_its_own_machine_has_a_reference(
     start, *_ = starting(make_run(machine=make_machine(), **values), 0.0)
     assert isinstance(start, Start)
     assert start.reference == reference
+    assert start.rooflines is None, "no test measures one unless it says so"
+
+
+def test_an_engine_learns_whose_roofline_is_known(settings: Any) -> None:
+    settings.ROOFLINE = True
+    machine = make_machine()
+    make_roofline(machine)
+    start, *_ = starting(make_run(machine=machine), 0.0)
+    assert isinstance(start, Start)
+    assert start.rooflines == [TARGET]

@@ -15,8 +15,10 @@ from tuning.engines import networks
 from tuning.engines.confinement import confine_in
 from tuning.engines.events import EventWriter
 from tuning.engines.forking import fork_server
+from tuning.engines.measuring import roofline
 from tuning.engines.networks import extraction
 from tuning.engines.targets import cuda, intrinsics
+from tuning.engines.targets.here import measures_on_cpu, threads_to_measure
 from tuning.engines.targets.resolving import Resolved, kind_of, knows_float16, resolve
 from tuning.engines.wire.errors import Refused, RunRefused
 from tuning.engines.wire.protocol import Phase, Start, TaskInfo, TasksExtracted
@@ -60,6 +62,8 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
     controls.watch_extensions(trials.extend)
     database, workloads = _database(start, work_dir, extracted, trials)
     if trials.left:
+        if start.rooflines is not None and measures_on_cpu(target) and resolved.target not in start.rooflines:
+            _measure_roofline(context, target, trials, events)
         own = [list(database.get_top_k(workload, len(database))) for workload in workloads]
         prior = PriorRecords([task.dispatched[0] for task in extracted], own, known)
         if prior.warm_started.tasks:
@@ -78,6 +82,25 @@ def _confine(start: Start, work_dir: Path) -> None:
     """Keep this process, and the builds and measurements that it forks, from the site's other files and from the network."""
     reach = Reach(start.network.paths(), (str(work_dir),), network=start.remote is not None)
     logger.info("%s", confine_in(start.scratch, reach))
+
+
+def _measure_roofline(context: ForkServerContext, target: Any, trials: Trials, events: EventWriter) -> None:
+    """Tell what this machine does at best. The run does without it if that fails."""
+    trials.report_phase("roofline")
+    found = roofline.measured(context, target, threads_to_measure(target))
+    if isinstance(found, str):
+        logger.warning("The machine's roofline couldn't be measured: %s", found)
+        return
+    least, most = (rate for _, rate in (found.bandwidths[-1], found.bandwidths[0]))
+    logger.info(
+        "Roofline: %.1f GFLOPS, %.1f to %.1f GB/s on %d threads, measured in %.1f s.",
+        found.flops / 1e9,
+        least / 1e9,
+        most / 1e9,
+        found.threads,
+        found.took_s,
+    )
+    events.send(found)
 
 
 def _chosen(start: Start, tasks: int) -> set[int]:

@@ -48,7 +48,9 @@ ErrorKind = Literal[
     "no_latency",
 ]
 """The first four are those of Tuneboard's own engine; others' logs have more."""
-PhaseName = Literal["loading", "extracting", "design_spaces", "searching", "building", "measuring", "confirming"]
+PhaseName = Literal[
+    "loading", "extracting", "roofline", "design_spaces", "searching", "building", "measuring", "confirming"
+]
 
 
 class Hello(msgspec.Struct, tag="hello", frozen=True):
@@ -163,6 +165,25 @@ class Confirmed(msgspec.Struct, tag="confirmed", frozen=True):
             raise ValueError("A confirmed task has trials, and latencies of each.")
 
 
+class RooflineMeasured(msgspec.Struct, tag="roofline", frozen=True):
+    """What this machine's CPU does at best with code for the run's target. Sent before the first trial, if `Start.rooflines` asks for it."""
+
+    flops: float
+    """Floating-point operations per second, of float32."""
+    bandwidths: list[tuple[int, float]]
+    """Bytes per second of all threads together, by the size of their working set in bytes, ascending."""
+    threads: int
+    took_s: float
+
+    def __post_init__(self) -> None:
+        sizes = [size for size, _ in self.bandwidths]
+        rates = [self.flops, *(rate for _, rate in self.bandwidths)]
+        if not sizes or sizes[0] < 1 or sizes != sorted(set(sizes)):
+            raise ValueError("A roofline has bandwidths of ascending sizes.")
+        if not all(0 < rate < math.inf for rate in rates) or self.threads < 1:
+            raise ValueError("A roofline's rates are finite and above 0, and it has threads.")
+
+
 class Candidate(msgspec.Struct, tag="candidate", frozen=True):
     """A candidate for a machine of the run's pool to build and measure. Sent only if `Start.pool` is given."""
 
@@ -253,6 +274,7 @@ Event = Union[
     Candidate,
     TrialMeasured,
     ReferenceMeasured,
+    RooflineMeasured,
     Plateaued,
     Round,
     Ranked,
@@ -535,6 +557,8 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     """Where to measure, in place of this process; None means here, or on the `remote` devices."""
     reference: Reference | None = None
     """None: no record is measured again. Only what measures on this machine itself can do it."""
+    rooflines: list[dict[str, Any]] | None = None
+    """Resolved targets whose roofline on this machine is known: for any other CPU target it is measured first. None: it isn't measured."""
 
 
 class Stop(msgspec.Struct, tag="stop", frozen=True):

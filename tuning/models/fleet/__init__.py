@@ -5,6 +5,7 @@ from .needs import Needs
 from .order import Kind, Served, Waiting, in_fair_order
 from .places import NEXT, SHARED, Fleet, Place, all_described, described, is_shared, places
 from .pool_member import MemberDict, PoolMember, shown
+from .roofline import MachineRoofline
 
 __all__ = (
     "FULL",
@@ -15,6 +16,7 @@ __all__ = (
     "Kind",
     "Machine",
     "MachineQuerySet",
+    "MachineRoofline",
     "MemberDict",
     "Needs",
     "Place",

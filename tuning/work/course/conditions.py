@@ -8,18 +8,12 @@ from typing import Any
 
 from django.db import transaction
 
-from tuning.host import devices
 from tuning.models import ConditionSample, ConditionSession, Machine, Run
 
 EVERY_S = 5.0
 """As often as machines tell their load."""
 MOST = 480
 """Samples of a run. When it has more, every two become one, and each further one covers twice the time."""
-
-
-def measures_here(run: Run) -> bool:
-    """Whether the machine that tunes the run also measures it: neither remote devices do, nor the machines of a pool."""
-    return run.machine_id is not None and not run.has_pool and not devices.is_remote(run.device)
 
 
 class Conditions:

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from tests.world import make_machine, make_run, on
 from tuning.models import LOST, ConditionSample, Machine, Run
 from tuning.work.course import conditions
-from tuning.work.course.conditions import MOST, Conditions, measures_here
+from tuning.work.course.conditions import MOST, Conditions
 
 pytestmark = pytest.mark.django_db
 PROCESSOR = {"model": "A CPU", "cpus": 8, "governor": "powersave", "turbo": True, "smt": None, "kernel": "6.1"}
@@ -89,8 +89,8 @@ def test_long_runs_have_few_samples_that_cover_all_of_it() -> None:
     ids=["this machine", "a remote device", "a pool"],
 )
 def test_only_the_machine_that_measures_is_looked_at(given: dict[str, Any], *, here: bool) -> None:
-    assert measures_here(on(make_machine(), **given)) is here
+    assert on(make_machine(), **given).measures_here is here
 
 
 def test_without_a_machine_there_is_none_to_look_at() -> None:
-    assert not measures_here(make_run())
+    assert not make_run().measures_here
