@@ -19,7 +19,17 @@ from django.utils import timezone
 from dashboard.accounts import one_time_login_url
 from dashboard.models import ApiToken
 from tests.test_anonymous import UNSAFE, every_operation, every_path
-from tests.world import TARGET, make_compilation, make_machine, make_network, make_run, make_user, measured_run, publish
+from tests.world import (
+    TARGET,
+    make_compilation,
+    make_machine,
+    make_network,
+    make_roofline,
+    make_run,
+    make_user,
+    measured_run,
+    publish,
+)
 from tuning.actions import curation, members, projects
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
@@ -131,6 +141,10 @@ def machine() -> str:
     return make_machine("lab-2").name
 
 
+def known_machine() -> str:
+    return make_roofline(make_machine("lab-2")).machine.name
+
+
 def drained() -> str:
     return make_machine("lab-2", draining_at=timezone.now()).name
 
@@ -176,6 +190,7 @@ API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "DELETE /api/v1/tokens/1": (token, {}, "token.revoke"),
     "POST /api/v1/machines/1/drain": (machine, {}, "machine.drain"),
     "POST /api/v1/machines/1/resume": (drained, {}, "machine.resume"),
+    "POST /api/v1/machines/1/measure": (known_machine, {}, "machine.measure_again"),
     "POST /api/v1/machines/1/forget": (drained, {}, "machine.forget"),
 }
 """By operation: what makes its object and returns the object's id, the body, and the action that is recorded."""
@@ -216,6 +231,7 @@ PAGES: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "/sign-out/": (lambda: 0, {}, "person.sign_out"),
     "/machines/x/drain/": (machine, {}, "machine.drain"),
     "/machines/x/resume/": (drained, {}, "machine.resume"),
+    "/machines/x/measure/": (known_machine, {}, "machine.measure_again"),
     "/machines/x/forget/": (drained, {}, "machine.forget"),
     "/login/": (lambda: 0, {}, "person.sign_in"),
 }

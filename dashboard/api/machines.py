@@ -53,6 +53,12 @@ def resume_machine(request: HttpRequest, name: str) -> MachineDict:
     return _shown(request, steering.resume(get_object_or_404(Machine, name=name)))
 
 
+@router.post("machines/{str:name}/measure", response={200: MachineDict, **ERRORS}, auth=needs(MANAGE_MACHINES))
+def measure_machine(request: HttpRequest, name: str) -> MachineDict:
+    """Have the machine's next run measure its rooflines again. 409 if it has none, or if that is asked for already."""
+    return _shown(request, steering.measure_again(get_object_or_404(Machine, name=name)))
+
+
 @router.post("machines/{str:name}/forget", response={204: None, **ERRORS}, auth=needs(MANAGE_MACHINES))
 def forget_machine(request: HttpRequest, name: str) -> Status[None]:  # noqa: ARG001
     """Remove a lost or drained machine from the site; its runs stay. 409 if it is at work, or if a run waits for it alone."""

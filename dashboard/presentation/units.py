@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from datetime import datetime
 
+from django.template.defaultfilters import filesizeformat
+
 from tuning import wording
 from tuning.wording import SPACE
 
@@ -133,6 +135,11 @@ def _roughly(seconds: float) -> tuple[str, str]:
     unit_s, unit, step = next(size for size in ROUGHLY if seconds < size[0])[1:]
     number = max(1, round(seconds / unit_s / step)) * step
     return f"{number:g}", unit
+
+
+def bytes_label(size: int | None) -> str:
+    """A size in bytes; Django's units are powers of 1024."""
+    return UNKNOWN if size is None else filesizeformat(size)
 
 
 def bound(seconds: float) -> str:

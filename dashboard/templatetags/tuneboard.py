@@ -10,7 +10,6 @@ from typing import Any
 
 from django import template
 from django.contrib.auth.models import User
-from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
@@ -19,7 +18,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer, get_lexer_by_name
 
 from dashboard.accounts import role_of
-from dashboard.presentation import networks, notes, units
+from dashboard.presentation import machines, networks, notes, units
 from dashboard.presentation.charts import series
 from dashboard.presentation.sparkline import sparkline
 from tuning.models import Run, TrialError
@@ -54,7 +53,9 @@ for _figure in (
 ):
     register.filter(_figure.__name__, _of_nothing(_figure))
 
+register.filter("bytes_label", units.bytes_label)
 register.filter("range", lambda forecast: units.between((forecast.least_s, forecast.most_s)))
+register.filter("at_best", machines.at_best)
 register.filter("markdown", notes.html)
 register.filter("series", series)
 register.filter("sparkline", lambda run: sparkline(run.estimates, run.trials_done))
@@ -116,12 +117,6 @@ def highlighted(text: str, language: str) -> SafeString:
     """Source code with syntax highlighting."""
     html: str = highlight(text, get_lexer_by_name(language), HtmlFormatter(nowrap=True))
     return mark_safe(html)  # noqa: S308 - Pygments has escaped it
-
-
-@register.filter
-def bytes_label(size: int | None) -> str:
-    """A file size; Django's units are powers of 1024."""
-    return units.UNKNOWN if size is None else filesizeformat(size)
 
 
 @register.filter

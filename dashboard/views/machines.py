@@ -73,6 +73,13 @@ def machine_resume(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 @may_manage
+def machine_measure(request: HttpRequest, name: str) -> HttpResponse:
+    """Has the machine's next run measure again what it does at best."""
+    return _act(request, name, steering.measure_again, "{} is measured again by its next run.")
+
+
+@require_POST
+@may_manage
 def machine_forget(request: HttpRequest, name: str) -> HttpResponse:
     """Removes the machine from the site."""
     return _act(request, name, steering.forget, "{} is forgotten. Its runs stay.")

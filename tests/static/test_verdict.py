@@ -48,6 +48,37 @@ def test_the_page_shows_what_is_left_to_gain(live_site: LiveSite, signed_in: Pag
     signed_in.wait_for_url(f"**/runs/{theirs}/tasks/0/**")
 
 
+KNOWN = """
+from tests.world import make_machine, make_roofline, measured_run
+from tuning.models import Run
+machine = make_machine("one-with-a-roofline")
+make_roofline(machine)
+for where in (None, machine):
+    run = measured_run([(0, 4e-3), (1, 3e-3)], device="")
+    run.move("running", to="finished")
+    Run.objects.filter(pk=run.pk).update(machine=where)
+    print(run.pk)
+"""
+
+
+def test_the_roof_of_each_task_is_shown_where_it_is_known(live_site: LiveSite, signed_in: Page) -> None:
+    unknown, known = live_site.manage("shell", "--no-imports", "-c", KNOWN).split()
+    signed_in.goto(f"{live_site.url}/runs/{unknown}/")
+    expect(signed_in.locator("[data-role=verdict-sentence]").first).to_be_visible()
+    column = signed_in.get_by_role("button", name="% of roof")
+    expect(column).to_be_hidden()
+    expect(signed_in.locator("[data-role=roofline]")).to_be_hidden()
+    signed_in.goto(f"{live_site.url}/runs/{known}/")
+    expect(column).to_be_visible()
+    assert cells(signed_in, "roof") == ["0.2 % compute", "0.7 % compute"]
+    column.click()
+    assert cells(signed_in, "roof") == ["0.7 % compute", "0.2 % compute"]
+    with signed_in.expect_response(f"**/runs/{known}/roofline/") as answer:
+        signed_in.locator("[data-role=roofline] summary").click()
+    assert answer.value.json()["figure"]
+    expect(signed_in.locator("[data-role=chart-roofline]")).to_be_visible()
+
+
 LIVELY = """
 from tests.world import measured_run
 run = measured_run([(0, 9e-3 / (1 + number)) for number in range(32)] + [(1, 1e-4)] * 32)

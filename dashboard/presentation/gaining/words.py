@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dashboard.presentation import units
-from tuning.reads.gaining import Gain, Verdict
+from tuning.reads.gaining import Gain, Roof, Verdict
 from tuning.wording import SPACE, listed, plus_minus
 
+ABOVE = 1.1
+"""A task this far above its roof isn't there by noise."""
 MOST_NAMED = 3
 """More tasks than this aren't named in a sentence."""
 
@@ -16,7 +18,8 @@ def shown(verdict: Verdict) -> dict[str, Any]:
     """What the panel and the table of tasks show."""
     return {
         "sentences": sentences(verdict),
-        "cells": [_cells(gain, verdict.run.machine_name) for gain in verdict.gains if gain.best_known],
+        "by_roof": verdict.by_roof,
+        "cells": [_cells(gain, verdict.run.machine_name) for gain in verdict.gains if gain.best_known or gain.roof],
     }
 
 
@@ -24,7 +27,7 @@ def sentences(verdict: Verdict) -> list[str]:
     """What there is to say, the most important first; nothing if nothing is known, or if a simulator tells the time."""
     if verdict.run.simulator:
         return []
-    return [sentence for sentence in (_outlook(verdict), _if_equalled(verdict)) if sentence]
+    return [sentence for sentence in (_outlook(verdict), _if_equalled(verdict), _to_roof(verdict)) if sentence]
 
 
 def _outlook(verdict: Verdict) -> str:
@@ -36,7 +39,8 @@ def _held(verdict: Verdict) -> str:
     slower = [gain for gain in verdict.gains if gain.if_equalled_s]
     if holders is None or (verdict.forecast is None and len(slower) == 1):  # The other sentence names it.
         return ""
-    share = f"{holders.share * 100:.0f}{SPACE}% of what can still be gained"
+    what = "is left to the roofline" if verdict.by_roof else "can still be gained"
+    share = f"{holders.share * 100:.0f}{SPACE}% of what {what}"
     numbers = holders.indices
     if len(numbers) > MOST_NAMED:
         return f"{len(numbers)} of {verdict.run.tasks_chosen} tasks hold {share}."
@@ -78,6 +82,20 @@ def _if_equalled(verdict: Verdict) -> str:
     return f"Other runs are faster in {where}: equalling them would gain {gained}."
 
 
+def _to_roof(verdict: Verdict) -> str:
+    """What the estimate would be if the machine computed, or moved data, as fast as it can."""
+    left_s, estimate_s, roofline = verdict.to_roof_s, verdict.run.estimated_latency_s, verdict.roofline
+    if left_s is None or not estimate_s or roofline is None:
+        return ""
+    low = ", or even less: other processes used the machine while that was measured" if roofline.is_disturbed else ""
+    share = units.percent(left_s / estimate_s)
+    least = f"At the roofline of {roofline.machine} the tasks would take {units.latency(estimate_s - left_s)}, {share} less{low}."
+    above = sum(gain.roof is not None and (gain.roof.reached or 0) > ABOVE for gain in verdict.gains)
+    if not above:
+        return least
+    return f"{least} {above} task{'s are' if above > 1 else ' is'} above it, so it was measured too low: have the machine measured again."
+
+
 def _of_estimate(verdict: Verdict) -> str:
     share = verdict.if_equalled
     return "" if share is None else f" ({units.percent(share)} of the estimate)"
@@ -98,15 +116,23 @@ def _named(numbers: list[int]) -> str:
 
 
 def _cells(gain: Gain, machine: str) -> dict[str, Any]:
-    known = gain.best_known
-    assert known is not None
+    known, roof = gain.best_known, gain.roof
     return {
         "task": gain.task.index,
         "known": known,
-        "origin": _origin(known["run_name"], known["trial"], known["machine"], machine, known["tvm"]),
+        "origin": known and _origin(known["run_name"], known["trial"], known["machine"], machine, known["tvm"]),
         "if_equalled_s": gain.if_equalled_s,
         "if_equalled": gain.if_equalled,
+        "roof": roof and {"reached": roof.reached, "by": roof.bound.by, "why": why(roof)},
     }
+
+
+def why(roof: Roof) -> str:
+    """As in `1.200 MFLOP on 1.2 MB, 0.95 FLOP a byte: bound by memory to at least 57.00 µs`."""
+    bound = roof.bound
+    flop = f"{units.flop(roof.task.flop)}FLOP on " if roof.task.flop else ""
+    intensity = f", {bound.intensity:.3g}{SPACE}FLOP a byte" if roof.task.flop else ""
+    return f"{flop}{units.bytes_label(roof.size)}{intensity}: bound by {bound.by} to at least {units.latency(bound.latency_s)}"
 
 
 def _origin(run: str, trial: int, by: str | None, here: str, tvm: str | None) -> str:

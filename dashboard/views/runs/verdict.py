@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from dashboard.accounts import On
 from dashboard.http.access import find, person
-from dashboard.presentation.gaining import words
+from dashboard.presentation.gaining import chart, words
 from tuning.models import Run
 from tuning.reads.gaining import Verdict, more, verdict
 
@@ -24,6 +24,13 @@ def run_verdict(request: HttpRequest, pk: int) -> HttpResponse:
     found = verdict(run, person(request))
     context = {"run": run, "may": On(request.user, run), **words.shown(found), **_acts(found)}
     return render(request, "runs/_verdict.html", context)
+
+
+@require_GET
+def run_roofline(request: HttpRequest, pk: int) -> JsonResponse:
+    """The run's tasks below what its machine does at best, as a figure; null if that isn't known."""
+    run = find(request, Run.objects.select_related("network", "project", "machine"), pk=pk)
+    return JsonResponse({"figure": chart.figure(verdict(run, person(request)))})
 
 
 def _acts(found: Verdict) -> dict[str, Any]:

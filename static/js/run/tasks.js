@@ -38,13 +38,15 @@ function rowOf(task) {
   return row;
 }
 
-/** Shows what others have reached: `gains` has cells of the table, by task. */
+/** Shows what others have reached, and what the machine could do: `gains` has cells of the table, by task. */
 export function showGains(gains) {
   for (const gain of gains) {
     const row = body.querySelector(`tr[data-task="${gain.dataset.task}"]`);
     if (row) for (const filled of gain.children) fillFrom(cell(row, filled.dataset.cell), filled);
   }
-  table.toggleAttribute("data-alone", gains.length === 0);
+  const has = (name) => gains.some((gain) => gain.querySelector(`[data-cell=${name}]`));
+  table.toggleAttribute("data-alone", !has("known"));
+  table.toggleAttribute("data-roofless", !has("roof"));
   sort();
 }
 

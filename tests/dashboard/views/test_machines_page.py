@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tests.world import make_compilation, make_machine, make_run, make_user
+from tests.world import TARGET, make_compilation, make_machine, make_roofline, make_run, make_user
 from tuning.actions import members, projects
 from tuning.models import AuditEntry, Machine, Run, Tally
 
@@ -294,3 +294,40 @@ def test_htmx_gets_only_the_part_that_it_refreshes(viewer: Client) -> None:
     part = viewer.get("/machines/?q=lab", headers={"HX-Request": "true"}).content.decode()
     assert part.lstrip().startswith('<div id="machines"')
     assert "lab-1" in part
+
+
+def test_it_tells_what_a_machine_does_at_best(admin: Client) -> None:
+    machine = make_machine("lab-1", load=LOAD)
+    assert "Roofline" not in words(shown(admin))
+    assert "Measure again" not in words(shown(admin))
+    make_roofline(machine)
+    text = words(shown(admin))
+    assert "Roofline 100 GFLOPS · 400 GB/s on 64.0 KB, 10.0 GB/s on 64.0 MB on 2 threads" in text
+    make_machine("lab-2")
+    assert "100 GFLOPS" in row(admin, "lab-1")
+    assert "GFLOPS" not in row(admin, "lab-2")
+    (best,) = admin.get("/api/v1/machines/lab-1").json()["rooflines"]
+    assert (best["flops"], best["bandwidths"][0], best["disturbed"]) == (1e11, [2**16, 4e11], False)
+
+
+def test_a_figure_that_was_measured_under_load_says_so(viewer: Client) -> None:
+    make_roofline(make_machine("lab-1", load=LOAD), others_cores=1.5)
+    assert "while other processes used 1.5 of 2 processors, so it is too low" in words(shown(viewer))
+
+
+def test_an_admin_has_it_measured_again(admin: Client) -> None:
+    make_roofline(make_machine("lab-1"))
+    answer = admin.post("/machines/lab-1/measure/", follow=True)
+    text = words(answer.content.decode())
+    assert "lab-1 is measured again by its next run." in text
+    assert "and again by its next run" in text
+    assert "Measure again" not in text
+    assert admin.post("/api/v1/machines/lab-1/measure").status_code == 409
+
+
+def test_the_target_of_a_strangers_run_isnt_told(viewer: Client) -> None:
+    machine = make_machine("lab-1")
+    make_roofline(machine, target=TARGET | {"model": "secret"})
+    assert viewer.get("/api/v1/machines/lab-1").json()["rooflines"] == []
+    make_run(target=TARGET | {"model": "secret"})
+    assert len(viewer.get("/api/v1/machines/lab-1").json()["rooflines"]) == 1

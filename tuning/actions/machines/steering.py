@@ -1,4 +1,4 @@
-"""What admins do with machines: drain, resume and forget them."""
+"""What admins do with machines: drain, resume and forget them, and have them measured again."""
 
 from __future__ import annotations
 
@@ -25,6 +25,16 @@ def resume(machine: Machine) -> Machine:
         if not Machine.objects.filter(pk=machine.pk, draining_at__isnull=False).update(draining_at=None):
             raise Conflict(f"{machine} isn't being drained.")
     machine.refresh_from_db()
+    return machine
+
+
+def measure_again(machine: Machine) -> Machine:
+    """Have the next run there measure again what it does at best, once nobody disturbs it. Raises `Conflict`."""
+    with audit.act("machine.measure_again", machine):
+        if not machine.rooflines.exists():
+            raise Conflict(f"{machine} has no roofline yet: its next run on the CPU measures it.")
+        if not machine.rooflines.all().ask():
+            raise Conflict(f"{machine} is to be measured again already.")
     return machine
 
 

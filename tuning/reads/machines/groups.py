@@ -64,6 +64,11 @@ class Row:
     tuned: float
     """Percent of the last hour in which its devices tuned, 0 to 100."""
 
+    @property
+    def can_measure_again(self) -> bool:
+        """Whether a roofline of it is known that nobody has asked to be measured again."""
+        return any(one["asked_at"] is None for one in self.machine["rooflines"])
+
 
 @dataclass(frozen=True)
 class Group:

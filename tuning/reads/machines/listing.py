@@ -17,6 +17,8 @@ from tuning.models import Compilation, Fleet, Kind, Machine, PoolMember, Run, Ta
 from tuning.models.fleet import SHARED
 from tuning.reads.device_status import ELSEWHERE
 
+from .rooflines import RooflineDict, rooflines
+
 HOUR = timedelta(hours=1)
 
 
@@ -79,6 +81,8 @@ class MachineDict(TypedDict):
     work: list[WorkDict]
     queue: QueueDict
     last_hour: UseDict
+    rooflines: list[RooflineDict]
+    """What it does at best, by target; empty if that wasn't measured."""
 
 
 class MachinesDict(TypedDict):
@@ -97,6 +101,7 @@ class _Seen(NamedTuple):
     used: Mapping[str, UseDict]
     queues: Mapping[int, list[tuple[int, datetime]]]
     """By the machine's key: of each kind of runs that it may take, how many wait, and since when the oldest has."""
+    rooflines: Mapping[int, list[RooflineDict]]
 
 
 def machines(user: User | None) -> MachinesDict:
@@ -158,6 +163,7 @@ def _machine(row: Machine, seen: _Seen, *, here: bool) -> MachineDict:
             "oldest_at": oldest.isoformat() if oldest else None,
         },
         "last_hour": seen.used.get(row.name, {"trials": 0.0, "failed": 0.0, "tuned_s": 0.0}),
+        "rooflines": seen.rooflines.get(row.pk, []),
     }
 
 
@@ -190,7 +196,7 @@ def _seen(user: User | None) -> _Seen:
             began[one.machine_id] = min(since, began.get(one.machine_id, since))
     ended = Run.objects.filter(machine__isnull=False, finished_at__gte=Now() - timedelta(days=1))
     last = dict(ended.order_by().values_list("machine").annotate(Max("finished_at")))
-    return _Seen(work, began, last, _used(), _queues())
+    return _Seen(work, began, last, _used(), _queues(), rooflines(user))
 
 
 def _queues() -> dict[int, list[tuple[int, datetime]]]:

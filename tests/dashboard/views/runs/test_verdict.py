@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
-from tests.world import make_machine, make_user, measured_run, share_first_project
+from tests.world import make_machine, make_roofline, make_user, measured_run, share_first_project
 from tuning.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -133,3 +133,58 @@ def test_a_simulators_time_is_nothing_to_gain(viewer: Client) -> None:
     another((0, 1e-3))
     Run.objects.filter(pk=run.pk).update(target=simulated)
     assert sentences(viewer, run) == []
+
+
+def on_a_known_machine(**roofline: Any) -> Run:
+    """Of 10 ms, 9.95 are left to the machine's roofline."""
+    machine = make_machine("lab-1")
+    make_roofline(machine, **roofline)
+    run = measured_run(OWN)
+    Run.objects.filter(pk=run.pk).update(machine=machine)
+    return run
+
+
+def test_it_tells_how_far_the_tasks_are_from_their_roofs(viewer: Client) -> None:
+    run = on_a_known_machine()
+    assert sentences(viewer, run) == [
+        "Task 1 holds 60 % of what is left to the roofline.",
+        "At the roofline of lab-1 the tasks would take 50.00 µs, 99.5 % less.",
+    ]
+    page = viewer.get(f"/runs/{run.pk}/verdict/")
+    assertContains(page, '0.2\u00a0% <small class="muted">compute</small>')
+    assertContains(page, "on 3.6\u00a0KB, 274\u00a0FLOP a byte: bound by compute to at least 10.00\u00a0µs")
+
+
+def test_a_roof_that_was_measured_under_load_may_be_too_low(viewer: Client) -> None:
+    run = on_a_known_machine(others_cores=2.0)
+    assert sentences(viewer, run)[-1].endswith(
+        "99.5 % less, or even less: other processes used the machine while that was measured."
+    )
+
+
+def test_tasks_above_the_roofline_are_told(viewer: Client) -> None:
+    run = on_a_known_machine(flops=1e8)
+    assert sentences(viewer, run)[-1] == (
+        "At the roofline of lab-1 the tasks would take 10.00 ms, 0.0 % less. 2 tasks are above it, so it was measured too low: "
+        "have the machine measured again."
+    )
+
+
+def test_the_roofline_chart_has_roofs_and_tasks(viewer: Client) -> None:
+    assert viewer.get(f"/runs/{measured_run(OWN, device='').pk}/roofline/").json() == {"figure": None}
+    run = on_a_known_machine()
+    figure = viewer.get(f"/runs/{run.pk}/roofline/").json()["figure"]
+    names = [trace["name"].replace("\u00a0", " ") for trace in figure["data"]]
+    assert names == [
+        "64.0 KB at 400 GB/s",
+        "2.0 MB at 100 GB/s",
+        "64.0 MB at 10 GB/s",
+        "100 GFLOPS on 2 threads",
+        "0 fused_matmul0",
+        "1 fused_matmul1",
+    ]
+    *_, compute, first, second = figure["data"]
+    assert compute["y"] == [1e11, 1e11]
+    assert (first["x"], first["y"]) == ([pytest.approx(1e6 / 3648)], [pytest.approx(1e6 / 4e-3)])
+    assert second["marker"]["size"] > first["marker"]["size"], "it has the larger share"
+    assert figure["layout"]["xaxis"]["type"] == figure["layout"]["yaxis"]["type"] == "log"

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from tests.world import make_machine, make_run, on
+from tests.world import make_machine, make_roofline, make_run, on
 from tuning.actions.machines import steering
 from tuning.models import LOST, AuditEntry, Machine
 from tuning.validation import Conflict
@@ -76,3 +76,18 @@ def test_a_machine_that_a_queued_run_waits_for_alone_is_kept(machine: Machine) -
     with pytest.raises(Conflict, match="1 queued run waits for lab-1 alone"):
         steering.forget(machine)
     assert Machine.objects.exists()
+
+
+def test_a_roofline_is_asked_for_again_once(machine: Machine) -> None:
+    with pytest.raises(Conflict, match="has no roofline yet"):
+        steering.measure_again(machine)
+    roofline = make_roofline(machine)
+    other = make_roofline(make_machine("lab-2"))
+    steering.measure_again(machine)
+    with pytest.raises(Conflict, match="already"):
+        steering.measure_again(machine)
+    for row in (roofline, other):
+        row.refresh_from_db()
+    assert roofline.asked_at
+    assert other.asked_at is None
+    assert acts() == [("machine.measure_again", "lab-1", refused) for refused in (True, False, True)]
