@@ -125,7 +125,9 @@ ALLOWED: dict[str, set[str]] = {
     "tuning.engines.oneshot": {
         "tuning.engines.assembly",
         "tuning.engines.confinement",
+        "tuning.engines.forking",
         "tuning.engines.measuring",
+        "tuning.engines.meta_schedule.trust",
         "tuning.engines.networks",
         "tuning.engines.proof",
         "tuning.engines.targets",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import islice
 from statistics import fmean, median
 
 from tuning.engines.measuring.outcomes import Runner, Timing
@@ -15,6 +15,7 @@ from tuning.engines.wire.protocol import CONFIRM_ROUNDS, Confirmed
 from tuning.logs.meta_schedule import BestRecord
 
 from .built import Built
+from .turns import rounds
 
 logger = logging.getLogger("tuneboard")
 NEAR = 0.1
@@ -52,21 +53,13 @@ class Confirming:
         """The latencies by trial of those that could be measured in each round."""
         built = {records[index].trial: one for index, one in self.build([record.text for record in records])}
         latencies: dict[int, list[float]] = defaultdict(list)
-        for turn in range(CONFIRM_ROUNDS):
-            # In alternating order, so that none always follows the same one.
-            for trial in sorted(built, reverse=bool(turn % 2)):
-                outcome = self._run(built[trial])
+        for outcomes in islice(rounds(built, self.runner), CONFIRM_ROUNDS):
+            for trial, outcome in outcomes.items():
                 if isinstance(outcome, Timing):
                     latencies[trial].append(fmean(outcome.run_secs))
         for one in built.values():
             one.path.unlink()
         return {trial: measured for trial, measured in latencies.items() if len(measured) == CONFIRM_ROUNDS}
-
-    def _run(self, built: Built) -> object:
-        """Measure a copy, since the runner deletes what it measured."""
-        copy = replace(built, path=built.path.with_name(f"again-{built.path.name}"))
-        shutil.copyfile(built.path, copy.path)
-        return self.runner.run(copy.path, copy.device, copy.args, None)
 
     def _tell(self, task: int, measured: dict[int, list[float]]) -> None:
         for trial, latencies in measured.items():

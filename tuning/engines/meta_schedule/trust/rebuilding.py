@@ -13,6 +13,7 @@ from tvm.s_tir import meta_schedule as ms
 from tuning.engines.measuring.arguments import plain
 from tuning.engines.measuring.local import LocalBuilder
 from tuning.engines.measuring.outcomes import Failure
+from tuning.engines.wire.errors import in_one_line
 
 from .built import Built
 
@@ -20,15 +21,30 @@ logger = logging.getLogger("tuneboard")
 
 
 def rebuild(texts: Sequence[str], builder: LocalBuilder, target: Any) -> Iterator[tuple[int, Built]]:
-    """Build records, each given as JSON `[workload, record]`. Yields each one's index; those that fail are left out, and logged."""
-    candidates = [_candidate(text) for text in texts]
-    device = str(tvm.runtime.Device(target.get_target_device_type(), 0).type)
-    mods = [tvm.ir.save_json(candidate.sch.mod) for candidate in candidates]
-    for index, outcome in builder.build(mods, str(target)):
+    """As `tried`, without those that fail, which are logged."""
+    for index, outcome in tried(texts, builder, target):
         if isinstance(outcome, Failure):
             logger.warning("A record couldn't be built again: %s", outcome.text)
         else:
-            yield index, Built(outcome, device, plain(candidates[index].args_info))
+            yield index, outcome
+
+
+def tried(texts: Sequence[str], builder: LocalBuilder, target: Any) -> Iterator[tuple[int, Built | Failure]]:
+    """Build records, each given as JSON `[workload, record]`. Yields each one's index with what was built, or why nothing was."""
+    candidates = {}
+    for index, text in enumerate(texts):
+        try:
+            candidates[index] = _candidate(text)
+        except Exception as error:  # noqa: BLE001  TVM raises errors of any kind
+            yield index, Failure("build", f"TVM can't apply it: {in_one_line(error)}")
+    device = str(tvm.runtime.Device(target.get_target_device_type(), 0).type)
+    keys, mods = list(candidates), [tvm.ir.save_json(candidate.sch.mod) for candidate in candidates.values()]
+    for place, outcome in builder.build(mods, str(target)):
+        index = keys[place]
+        yield (
+            index,
+            outcome if isinstance(outcome, Failure) else Built(outcome, device, plain(candidates[index].args_info)),
+        )
 
 
 def _candidate(text: str) -> Any:

@@ -1,0 +1,49 @@
+"""`tuning.engines.oneshot.side_by_side` answers `MeasureInTurn` with `Doing`s and one `InTurn`. Times are in seconds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.question import Question
+
+LEAST_ROUNDS, MOST_ROUNDS = 5, 15
+"""As few as noise can be told of, whatever time they take; more say little that is new."""
+PhaseName = Literal["loading", "building", "measuring"]
+
+
+class MeasureInTurn(Question, frozen=True, kw_only=True):
+    """Asks to build records, and to measure them in rounds, each as trials are at full length."""
+
+    target: dict[str, Any]
+    records: Annotated[list[str], Meta(min_length=1)]
+    """Each as in `TrialMeasured.record`. Those that stand side by side are measured right after each other."""
+    seconds: float
+    """For all rounds together, of which there are at least `LEAST_ROUNDS`."""
+    options: Options = Options()
+    """How all of them are built and measured, whatever the options of their runs."""
+
+
+class Doing(msgspec.Struct, tag="doing", frozen=True):
+    """What the process is doing from now on; `progress` from 0 to 1, or None if it isn't known."""
+
+    phase: PhaseName
+    progress: float | None = None
+
+
+class Again(msgspec.Struct, frozen=True):
+    """A record's latency in each round; or none of them, and why it couldn't be measured."""
+
+    latencies_s: list[float]
+    error: str | None = None
+
+
+class InTurn(msgspec.Struct, tag="in_turn", frozen=True):
+    """What was measured of each record, in the order of the question."""
+
+    records: list[Again]
+    versions: dict[str, str]
+    """Of the packages that measured it."""
