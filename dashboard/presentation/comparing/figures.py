@@ -82,7 +82,23 @@ def _estimates(comparison: ComparisonDict, view: View) -> FigureDict:
         {**steps(title(run), _values(run), _end(run), _look(place)), "hovertemplate": hover}
         for place, run in enumerate(comparison["runs"])
     ]
-    return {"data": traces, "layout": layout}
+    return {"data": traces, "layout": _with_band(layout, comparison)}
+
+
+def _with_band(layout: dict[str, Any], comparison: ComparisonDict) -> dict[str, Any]:
+    """With what the browser draws as a band: what is as good as the baseline within noise, beside whichever run has most of it."""
+    noises = [run["noise"] for run in comparison["runs"] if run["noise"] is not None]
+    if noises:
+        place = [run["run"]["id"] for run in comparison["runs"]].index(comparison["baseline"])
+        layout["meta"]["band"] = {"trace": place, "noise": max(noises)}
+    return layout
+
+
+def note(comparison: ComparisonDict) -> str:
+    """What the chart of estimates shows."""
+    when = "once every task is measured"
+    banded = any(run["noise"] is not None for run in comparison["runs"])
+    return f"{when}; within the band, as good as #{comparison['baseline']}" if banded else when
 
 
 def _relative_estimates(comparison: ComparisonDict, *, by_time: bool, logarithmic: bool) -> FigureDict:
@@ -97,7 +113,7 @@ def _relative_estimates(comparison: ComparisonDict, *, by_time: bool, logarithmi
         values = _relative(_held(run), _values(base), by_time=by_time) if run["comparable"] else []
         # No end point: these values extend to the end already.
         traces.append({**steps(title(run), values, (0, 0.0), _look(place)), "hovertemplate": hover})
-    return {"data": traces, "layout": layout}
+    return {"data": traces, "layout": _with_band(layout, comparison)}
 
 
 def _values(run: ComparedRunDict) -> Values:
@@ -172,10 +188,21 @@ def _tasks(comparison: ComparisonDict, view: View) -> FigureDict:
                 "meta": {"task": place},
                 "marker": {"pattern": {"shape": "" if place < SOLID else "/", "fillmode": "overlay", "size": 4}},
                 "hovertemplate": f"{hover}<br>%{{text}}<extra>%{{fullData.name}}</extra>",
+                **_whiskers(run, relative=relative),
             }
         )
     layout["xaxis"] = categories("" if named else f"Task of run {comparison['baseline']}", labels)
     return {"data": traces, "layout": {**layout, "bargap": 0.25}}
+
+
+def _whiskers(run: ComparedRunDict, *, relative: bool) -> dict[str, Any]:
+    """The noise of a run's bars; that of a difference if they show one. Nothing if it isn't recorded."""
+    noise = run["noise"] if relative else run["run"]["noise"]
+    if not noise:
+        return {}
+    return {
+        "error_y": {"type": "constant" if relative else "percent", "value": noise * 100, "thickness": 1, "width": 2}
+    }
 
 
 def _change(cell: ComparedCellDict) -> float | None:

@@ -102,6 +102,7 @@ def _context(comparison: ComparisonDict, view: View) -> dict[str, Any]:
         "against": _links(view, "other", [(key, f"#{key}") for key in view.others]) if len(view.runs) > FEWEST else [],
         "conclusions": conclusions(comparison),
         "figures": figures.figures(comparison, view),
+        "estimate_note": figures.note(comparison),
         **_merged(comparison, view),
     }
 

@@ -258,12 +258,16 @@ export class Chart {
     return [...this.#band(), ...this.#sessions(layout)];
   }
 
-  /** What is as good as the estimate's end, within the run's noise. */
+  /** What is as good as the end of a curve, within noise: of a run's own estimate, or of the one that a comparison's figure names. */
   #band() {
-    const end = this.figure.data.find((trace) => trace.meta.role === "estimate")?.y.at(-1);
-    if (!this.noise || !Number.isFinite(end)) return [];
-    const [y0, y1] = [end * Math.max(0, 1 - this.noise), end * (1 + this.noise)];
-    return [{ type: "rect", name: "noise", xref: "paper", x0: 0, x1: 1, y0, y1, layer: "below", line: { width: 0 }, fillcolor: color("--chart-estimate"), opacity: 0.13 }];
+    const { data, layout } = this.figure;
+    const { trace, noise } = layout.meta.band ?? { trace: data.findIndex(({ meta }) => meta.role === "estimate"), noise: this.noise };
+    const end = data[trace]?.y.at(-1);
+    if (!noise || !Number.isFinite(end)) return [];
+    const [y0, y1] = [end * Math.max(0, 1 - noise), end * (1 + noise)];
+    const { task } = data[trace].meta;
+    const fillcolor = color(task === undefined ? "--chart-estimate" : `--series-${task % colors}`);
+    return [{ type: "rect", name: "noise", xref: "paper", x0: 0, x1: 1, y0, y1, layer: "below", line: { width: 0 }, fillcolor, opacity: 0.13 }];
   }
 
   /** A line where each later session of somebody else's tuner begins. */
@@ -419,6 +423,7 @@ function paint(data, { foremost, task: pointed = null }) {
     if (trace.line) Object.assign(trace.line, { color: own, dash: foremost ? "solid" : dash, width: trace.stackgroup ? 0 : grey ? 1 : 2 });
     if (trace.stackgroup) trace.fillcolor = own;
     if (trace.meta.filled) trace.fill = "tozeroy";
+    if (trace.error_y) trace.error_y = { ...trace.error_y, color: color("--text-2") };
     if (trace.marker) trace.marker = { ...trace.marker, color: own, line: { color: own, width: /open|thin/u.test(trace.marker.symbol) ? 1.5 : 0 } };
   }
 }

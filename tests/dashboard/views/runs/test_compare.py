@@ -219,6 +219,29 @@ def test_bars_are_relative_to_the_baseline() -> None:
     assert relative["data"][1]["y"] == [pytest.approx(100 / 3), pytest.approx(50.0)]
 
 
+def test_what_is_as_good_as_the_baseline_within_noise_is_a_band() -> None:
+    fast, slow, third = measured(), measured(SLOW), measured()
+    assert "band" not in drawn(fast, slow)["estimate"]["layout"]["meta"]
+    for run, noise in ((fast, 0.03), (slow, 0.04)):
+        Run.objects.filter(pk=run.pk).update(noise=noise)
+    for view in ({}, {"values": "relative"}):
+        band = drawn(slow, fast, third, baseline=fast.pk, **view)["estimate"]["layout"]["meta"]["band"]
+        assert band == {"trace": 1, "noise": pytest.approx(0.05)}
+
+
+def test_bars_have_the_noise_of_their_run_or_of_the_difference() -> None:
+    fast, slow, third = measured(), measured(SLOW), measured()
+    for run, noise in ((fast, 0.03), (slow, 0.04)):
+        Run.objects.filter(pk=run.pk).update(noise=noise)
+
+    def whiskers(**view: Any) -> list[Any]:
+        bars = [trace.get("error_y") for trace in drawn(fast, slow, third, **view)["tasks"]["data"]]
+        return [one and (one["type"], one["value"]) for one in bars]
+
+    assert whiskers() == [("percent", pytest.approx(3.0)), ("percent", pytest.approx(4.0)), None]
+    assert whiskers(values="relative") == [None, ("constant", pytest.approx(5.0)), None]
+
+
 def test_a_runs_trials_are_stacked_by_task() -> None:
     fast, slow = measured(FAST), measured(SLOW)
     traces = drawn(fast, slow)["allocation"]["data"]
