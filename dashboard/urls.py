@@ -22,7 +22,7 @@ from dashboard.views import (
 )
 from dashboard.views.admin import audit, people, projects, system
 from dashboard.views.admin import metrics as admin_metrics
-from dashboard.views.runs import compare, course, listing, notes, page, scripts, tasks, trials, verdict
+from dashboard.views.runs import compare, course, listing, notes, page, scripts, side_by_side, tasks, trials, verdict
 
 from .api import api
 from .hosting import HEALTH
@@ -59,6 +59,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("imports/<number:pk>/", imports.import_page, name="import_page"),
     path("imports/<number:pk>/cancel/", imports.import_cancel, name="import_cancel"),
     path("compare/", compare.compare_page, name="compare"),
+    path("compare/measure/", side_by_side.side_by_side_start, name="side_by_side_start"),
+    path("comparisons/<number:pk>/", side_by_side.side_by_side_panel, name="side_by_side_panel"),
+    path("comparisons/<number:pk>/cancel/", side_by_side.side_by_side_cancel, name="side_by_side_cancel"),
     path("compilations/<number:pk>/", compilations.compilation_page, name="compilation_page"),
     path("compilations/<number:pk>/figures/", compilations.compilation_figures, name="compilation_figures"),
     path("compilations/<number:pk>/cancel/", compilations.compilation_cancel, name="compilation_cancel"),

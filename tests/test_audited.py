@@ -29,6 +29,7 @@ from tests.world import (
     make_user,
     measured_run,
     publish,
+    set_beside,
 )
 from tuning.actions import curation, members, projects
 from tuning.engines.wire.inspecting import Inspected
@@ -66,6 +67,14 @@ def compiled(**values: Any) -> int:
     made = make_compilation(ended(), **values)
     publish(made)
     return int(made.pk)
+
+
+def two() -> list[int]:
+    return [ended().pk, ended().pk]
+
+
+def beside() -> int:
+    return int(set_beside([ended(), ended()]).pk)
 
 
 def uploaded() -> int:
@@ -173,6 +182,8 @@ API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "POST /api/v1/runs/1/compilations": (lambda: ended().pk, {"source": "run"}, "run.compile"),
     "POST /api/v1/compilations/1/cancel": (lambda: compiled(status="running"), {}, "compilation.cancel"),
     "POST /api/v1/compilations/1/benchmarks": (compiled, {}, "compilation.benchmark"),
+    "POST /api/v1/comparisons": (lambda: 0, lambda: {"runs": two()}, "side_by_side.start"),
+    "POST /api/v1/comparisons/1/cancel": (beside, {}, "side_by_side.cancel"),
     "POST /api/v1/streams": (lambda: 0, OPENING, "stream.start"),
     "POST /api/v1/streams/1/end": (streamed, {"session": "s"}, "stream.end"),
     "POST /api/v1/people": (lambda: 0, {"name": "ada", "role": "viewer"}, "person.create"),
@@ -207,6 +218,8 @@ PAGES: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "/networks/script/watch/": (lambda: 0, watchable, "run.watch"),
     "/compilations/1/cancel/": (lambda: compiled(status="running"), {}, "compilation.cancel"),
     "/compilations/1/benchmark/": (compiled, {}, "compilation.benchmark"),
+    "/compare/measure/": (lambda: 0, lambda: {"runs": ",".join(map(str, two()))}, "side_by_side.start"),
+    "/comparisons/1/cancel/": (beside, {}, "side_by_side.cancel"),
     "/networks/builtin/x/": (lambda: "mlp", {"target": "this"}, "network.extract"),
     "/networks/1/extract/": (uploaded, {"target": "this"}, "network.extract"),
     "/networks/1/delete/": (uploaded, {}, "network.delete"),

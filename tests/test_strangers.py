@@ -33,6 +33,7 @@ from tests.world import (
     make_user,
     measured_run,
     publish,
+    set_beside,
     task_infos,
     write_record_files,
 )
@@ -40,7 +41,19 @@ from tuning.actions.curation import change_tags
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import TensorInfo
 from tuning.host import targets
-from tuning.models import Compilation, Delivery, Extraction, Import, Membership, Network, Project, Record, Run, Task
+from tuning.models import (
+    Compilation,
+    Delivery,
+    Extraction,
+    Import,
+    Membership,
+    Network,
+    Project,
+    Record,
+    Run,
+    SideBySide,
+    Task,
+)
 from tuning.queue import jobs
 from tuning.reads import showing
 from tuning.reads.library import is_known, tvm
@@ -80,6 +93,8 @@ OF_PROJECT = {
     "GET /compilations/1/figures/",
     "POST /compilations/1/cancel/",
     "POST /compilations/1/benchmark/",
+    "GET /comparisons/1/",
+    "POST /comparisons/1/cancel/",
     "GET /imports/1/",
     "POST /imports/1/cancel/",
     "GET /networks/1/",
@@ -128,6 +143,8 @@ OF_PROJECT = {
         f"GET /api/v1/compilations/1/{part}"
         for part in ("log", "console.log", "artifact", "manifest", "snippets", "bundle")
     ),
+    "GET /api/v1/comparisons/1",
+    "POST /api/v1/comparisons/1/cancel",
     "POST /api/v1/compilations/1/cancel",
     "POST /api/v1/compilations/1/benchmarks",
 }
@@ -171,6 +188,7 @@ MACHINES = {
 }
 """Everybody sees that a machine is busy, but not with what."""
 ASKING = {
+    "POST /compare/measure/",
     "POST /runs/act/",
     "POST /runs/new/",
     "POST /runs/new/check/",
@@ -178,6 +196,7 @@ ASKING = {
     "POST /networks/builtin/x/",
     "POST /api/v1/networks",
     "POST /api/v1/imports",
+    "POST /api/v1/comparisons",
     "POST /api/v1/extractions",
     "POST /api/v1/runs",
     "POST /api/v1/runs/actions",
@@ -281,6 +300,7 @@ def fill(project: Project, name: str, key: int, user: User, **values: Any) -> Ru
     Import.objects.create(pk=key, project=project, created_by=user, status="finished", files=about)
     change_tags(run, [f"{name}-tag", "both"])
     publish(make_compilation(run, pk=key, created_by=user))
+    set_beside([run], pk=key, status="finished", created_by=user)
     return run
 
 
@@ -524,6 +544,16 @@ class TestWhatABodyNames:
             assert answer.status_code == 422
             assert str(answer.json()).count("veiled") == 1
         assert Extraction.objects.count() == 2
+
+    def test_its_runs_are_not_measured_side_by_side(self, client: Client) -> None:
+        before = SideBySide.objects.count()
+        known, unknown = (
+            self.send(client, "/api/v1/comparisons", runs=[OWN, number]).json() for number in (VEILED, 999)
+        )
+        assert str(known).replace(f"run {VEILED}.", "run 999.") == str(unknown)
+        page = client.post("/compare/measure/", {"runs": f"{OWN},{VEILED}"}, follow=True)
+        assert f"There is no run {VEILED}." in page.content.decode()
+        assert SideBySide.objects.count() == before
 
     def test_an_import_knows_neither_the_project_nor_its_networks(self, client: Client) -> None:
         def send(**more: str) -> Any:

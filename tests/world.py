@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ from tuning.models import (
     Project,
     Run,
     RunDelta,
+    SideBySide,
     Task,
     fingerprint,
 )
@@ -179,6 +180,24 @@ def make_compilation(run: Run | None = None, **values: Any) -> Compilation:
         why = "ONNX Runtime isn't installed."
         Benchmark.objects.create(compilation=compilation, rounds=rounds, without_onnxruntime=why)
     return compilation
+
+
+def set_beside(runs: Sequence[Run], **values: Any) -> SideBySide:
+    """A measurement of these runs side by side that waits for their device."""
+    common = {"key": SideBySide.key_of(run.pk for run in runs), "device": "cpu", "queued_at": timezone.now()}
+    made = SideBySide.objects.create(**(common | values))
+    made.runs.set(runs)
+    return made
+
+
+def measured_beside(runs: Sequence[Run], latencies_s: Mapping[tuple[int, int], Sequence[float]]) -> SideBySide:
+    """A finished one: seconds in each round by the position of the run and the number of the task, whose best trial was measured."""
+    measured = []
+    for (place, index), rounds in latencies_s.items():
+        task = runs[place].tasks.get(index=index)
+        told = {"workload_hash": task.workload_hash, "run": runs[place].pk, "trial": task.promised[0]}
+        measured.append({**told, "latencies_s": list(rounds), "error": None if rounds else "It crashed."})
+    return set_beside(runs, status=SideBySide.Status.FINISHED, finished_at=timezone.now(), measured=measured)
 
 
 def publish(compilation: Compilation) -> None:

@@ -10,6 +10,7 @@ from ninja.errors import HttpError
 
 from dashboard.accounts import ROLES
 from dashboard.people.tokens import LONGEST_DAYS, Scope
+from tuning.actions.comparing.side_by_side import Beside
 from tuning.actions.curation import Action, Marks
 from tuning.actions.editing import Edit
 from tuning.actions.launching import Budget, Choice, Extension, NetworkChoice
@@ -82,6 +83,7 @@ PRIORITY = _plain(["priority"], {"priority": "low"}, priority={"type": "string",
 EXTRACTION = _described(
     NetworkChoice, example={"network": "resnet-18", "network_options": {"batch": 4}, "target": "this"}
 )
+SIDE_BY_SIDE = _described(Beside, example={"runs": [1, 2, 3]})
 COMPILATION = _described(CompileOptions, example={"source": "run"})
 EDIT = _described(Edit, example={"revision": 1, "notes": "Slower than **run 7**: the layout?"})
 EXTENSION = _described(Extension, example={"trials": 64})

@@ -30,9 +30,19 @@ def person(request: HttpRequest) -> User:
 
 def find(request: HttpRequest, rows: Seen[M_co], permission: str = "", **key: Any) -> M_co:
     """The row with this key. Raises `Http404` if it isn't of the user's projects, `PermissionDenied` if their role there isn't enough."""
-    user = person(request)
-    found = get_object_or_404(rows.seen_by(user), **key)
-    if permission and not user.has_perm(permission, found):
+    found = get_object_or_404(rows.seen_by(person(request)), **key)
+    if permission:
+        require(request, permission, found)
+    return found
+
+
+def require(request: HttpRequest, permission: str, *things: Model) -> None:
+    """Raises `PermissionDenied` unless the user may do this with each of the things."""
+    if not may(person(request), permission, *things):
         request.refused = refusal(permission)  # type: ignore[attr-defined]
         raise PermissionDenied(refusal(permission))
-    return found
+
+
+def may(user: User, permission: str, *things: Model) -> bool:
+    """Whether the user may do this with each of the things."""
+    return all(user.has_perm(permission, thing) for thing in things)

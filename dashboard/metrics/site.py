@@ -149,7 +149,7 @@ def _site(state: State) -> Iterator[Metric]:
 def _queues(queues: Mapping[Queue, Waiting]) -> Iterator[Metric]:
     lengths = GaugeMetricFamily(
         "tuneboard_queue_length",
-        "What waits: for a device, runs to tune and libraries to verify; compile, extract, webhook and watch are jobs without a "
+        "What waits: for a device, runs to tune, libraries to verify and runs to measure side by side; compile, extract, webhook and watch are jobs without a "
         "device. The machine is the only one that may take it; empty: any that fits.",
         labels=["queue", "machine"],
     )

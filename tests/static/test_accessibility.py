@@ -62,6 +62,8 @@ notes = "# Why\\n\\nSee [run 1](/runs/1/).\\n\\n```python\\nx = T.float32(1.5)\\
 Run.objects.filter(pk=first.pk).update(notes=notes)
 Run.objects.filter(pk__in=(first.pk, second.pk)).update(status="finished", finished_at=timezone.now(), finish_reason="budget")
 make_run(status="failed", name="a run that failed", error="All trials failed.\\nRuntimeError: boom")
+rounds = [1e-3, 1.1e-3, 0.9e-3, 1e-3, 1e-3]
+measured_beside([first, second, live], {(place, index): [] if place == index == 1 else rounds for place in range(3) for index in (0, 1)})
 pooled = make_run(name="one that waits", device="elsewhere", machines_wanted=0)
 synthetic = seed_run(3000, 40)
 made = make_compilation(first, estimate_s=None)
@@ -188,6 +190,9 @@ NO_PAGES = {
     "run_extend": "an action",
     "run_prioritize": "an action",
     "run_compile": "an action",
+    "side_by_side_start": "an action",
+    "side_by_side_panel": "part of compare",
+    "side_by_side_cancel": "an action",
     "compilation_figures": "JSON for charts",
     "compilation_cancel": "an action",
     "compilation_benchmark": "an action",

@@ -14,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from typing_extensions import TypedDict
 
 from tuning import audit
-from tuning.models import Compilation, Run, Tag
+from tuning.models import Compilation, Run, SideBySide, Tag
 from tuning.models.tag import LONGEST
 from tuning.validation import Conflict, Invalid, unknown
 
@@ -96,11 +96,12 @@ def unarchive(run: Run) -> None:
 
 
 def delete(run: Run) -> None:
-    """Hide the run everywhere until it is restored or purged. Raises `Conflict` while the run or a compilation is going on."""
+    """Hide the run everywhere until it is restored or purged. Raises `Conflict` while the run, a compilation or a measurement of it is going on."""
     ended = Run.objects.filter(pk=run.pk, status__in=Run.ENDED)
     with audit.act("run.delete", run):
-        # Check and update are one statement, so no compilation can begin in between.
-        if not ended.exclude(compilations__status__in=BUSY).update(deleted_at=timezone.now()):
+        # Check and update are one statement, so nothing can begin in between.
+        free = ended.exclude(compilations__status__in=BUSY).exclude(side_by_sides__status__in=SideBySide.LIVE)
+        if not free.update(deleted_at=timezone.now()):
             _refuse_deletion(run)
 
 
@@ -111,6 +112,8 @@ def _refuse_deletion(run: Run) -> NoReturn:
         raise Conflict(GONE)
     if not now.can_delete:
         raise Conflict(f"The run is {now.status}: stop it before you delete it.")
+    if now.side_by_sides.live().exists():
+        raise Conflict("The run is being measured side by side with others: cancel that before you delete the run.")
     raise Conflict("The run is being compiled or benchmarked: cancel that before you delete the run.")
 
 

@@ -27,6 +27,7 @@ def purge() -> int:
         store().remove(run.work_dir)
         # The row comes last, so that the next sweep finds the run again after a crash.
         with audit.act("run.remove", audit.Thing("run", run.pk, run.name)):
+            run.side_by_sides.all().delete()  # They say nothing without one of their runs.
             run.delete()
         gone += 1
     return gone

@@ -9,7 +9,18 @@ from django.conf import settings
 
 from tuning.host.devices import NotAllowed, remote_of
 from tuning.host.machine import identity
-from tuning.models import Beat, Compilation, Delivery, Extraction, Import, PoolMember, Run, Tally, TrackerSample
+from tuning.models import (
+    Beat,
+    Compilation,
+    Delivery,
+    Extraction,
+    Import,
+    PoolMember,
+    Run,
+    SideBySide,
+    Tally,
+    TrackerSample,
+)
 from tuning.models.fleet import SHARED
 from tuning.notify.announce import announce_compilation, announce_status
 from tuning.queue import jobs
@@ -36,7 +47,8 @@ def sweep() -> int:
     _end_unreachable()
     _end_abandoned(Extraction)
     _end_abandoned(Compilation)
-    for kind in (Run, Extraction, Compilation, Import, Delivery):
+    _end_abandoned(SideBySide)
+    for kind in (Run, Extraction, Compilation, SideBySide, Import, Delivery):
         for row in kind.objects.forgotten():
             jobs.enqueue(row)
     _remove_unneeded()
@@ -55,7 +67,7 @@ def sample_trackers() -> None:
     TrackerSample.objects.outdated().delete()
 
 
-def _end_abandoned(kind: type[Run | Extraction | Compilation | Import]) -> int:
+def _end_abandoned(kind: type[Run | Extraction | Compilation | SideBySide | Import]) -> int:
     """Return the number of rows that it ended."""
     rows = [row for row in kind.objects.abandoned() if row.end_abandoned()]
     for row in rows:
@@ -86,8 +98,8 @@ def _not_allowed(run: Run) -> str | None:
     return None
 
 
-def _clean_up(row: Run | Extraction | Compilation | Import) -> None:
-    """Do for a row what its worker would have done at the end. An extraction's page asks for itself."""
+def _clean_up(row: Run | Extraction | Compilation | SideBySide | Import) -> None:
+    """Do for a row what its worker would have done at the end. Pages of extractions and comparisons ask for themselves."""
     if isinstance(row, Run):
         announce_status(row)
     elif isinstance(row, Compilation):

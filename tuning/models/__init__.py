@@ -4,6 +4,7 @@ from tuning.engines.wire.protocol import KEEP_BEST
 from tuning.storage.tables import Chunk, LooseObject, StoredFile
 
 from .audit import LONGEST_NAME, AppendOnly, AuditEntry, AuditEntryDict, AuditQuerySet
+from .comparing import MeasuredAgainDict, SideBySide, SideBySideDict
 from .compilation import Benchmark, Compilation
 from .course import PARTS, ConditionSample, ConditionSession, Ranking, Round
 from .delivery import Delivery
@@ -112,6 +113,7 @@ __all__ = (
     "Machine",
     "MachineQuerySet",
     "MachineRoofline",
+    "MeasuredAgainDict",
     "MemberDict",
     "Membership",
     "Needs",
@@ -134,6 +136,8 @@ __all__ = (
     "RunQuerySet",
     "Served",
     "SessionDict",
+    "SideBySide",
+    "SideBySideDict",
     "StoredFile",
     "Stream",
     "StreamDict",

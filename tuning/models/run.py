@@ -92,6 +92,8 @@ _MEASURED = Q(
     compilations__heartbeat_at__gte=Now() - LEASE,
 )
 """Runs of which a live job measures a library."""
+_BESIDE = Q(side_by_sides__status__in=("running", "cancelling"), side_by_sides__heartbeat_at__gte=Now() - LEASE)
+"""Runs whose best records a live job measures side by side with those of others."""
 
 
 def _served() -> Served:
@@ -122,6 +124,10 @@ class RunQuerySet(LeasedQuerySet["Run"]):
             tuned, measured = tuned & Q(machine=machine), measured & Q(compilations__machine=machine)
         return self.annotate(on=measures_on()).filter(tuned | measured)
 
+    def measured_beside(self, device: str, machine: Machine | None) -> RunQuerySet:
+        """Runs whose best records are measured side by side on this device of the machine."""
+        return self.filter(_BESIDE & Q(side_by_sides__device=device, side_by_sides__machine=machine))
+
     def abandoned(self) -> RunQuerySet:
         """Live runs of which nothing was heard in time. A script may be out of reach for longer than a worker.
 
@@ -133,7 +139,8 @@ class RunQuerySet(LeasedQuerySet["Run"]):
 
     def device_is_free(self, device: str, machine: Machine | None = None) -> bool:
         """Whether nothing is being measured on the machine's device. Call it within `deciding` in order to claim it."""
-        return not self.on_device(device, machine).exists() and not PoolMember.objects.hold(device, machine)
+        measuring = (self.on_device(device, machine), self.measured_beside(device, machine))
+        return not any(runs.exists() for runs in measuring) and not PoolMember.objects.hold(device, machine)
 
     def forgotten(self) -> RunQuerySet:
         """Of the queued runs that no worker was told of lately, the next one of each free device, and those without a device."""

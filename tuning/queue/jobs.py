@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Union
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -16,10 +16,10 @@ from tuning.host.devices import is_remote
 from tuning.host.machine import identity
 from tuning.host.machine.load import disk_free
 from tuning.host.reachable import DATABASE_OUTAGE
-from tuning.models import FULL, Compilation, Delivery, Extraction, Import, Machine, PoolMember, Queued, Run
+from tuning.models import FULL, Compilation, Delivery, Extraction, Import, Machine, PoolMember, Queued, Run, SideBySide
 from tuning.notify import webhooks
 from tuning.notify.announce import announce_status
-from tuning.work import importing
+from tuning.work import importing, side_by_side
 from tuning.work.compiling import carry_out
 from tuning.work.elsewhere import watching
 from tuning.work.extracting import extract
@@ -30,6 +30,8 @@ from .celery import COMPILE_QUEUE, EXTRACT_QUEUE, WATCH_QUEUE, WEBHOOK_QUEUE, ap
 
 logger = logging.getLogger(__name__)
 Row = TypeVar("Row", bound=Queued)
+OnDevice = Union[Run, Compilation, SideBySide]
+"""What takes a device for as long as it is worked on."""
 PAUSE_S = 1.0
 """How often a worker looks whether a device is free that a foreground command has."""
 
@@ -71,6 +73,14 @@ def compile_library(compilation_id: int) -> None:
             _work_on(rows, compilation_id, _compile)
 
 
+@app.task(name="tuning.measure_side_by_side")
+def measure_side_by_side(key: int) -> None:
+    """Work on what waits for the device that it is measured on."""
+    with _quietly("SideBySide", key):
+        if row := SideBySide.objects.filter(pk=key).first():
+            serve(row.device)
+
+
 @app.task(name="tuning.extract")
 def extract_tasks(extraction_id: int) -> None:
     _work_on(Extraction.objects.select_related("network"), extraction_id, lambda row: extract(row, shutdown))
@@ -96,7 +106,7 @@ def invite(member: PoolMember) -> None:
         logger.warning("%s wasn't invited: %s", member.machine, error)
 
 
-def enqueue(row: Run | Compilation | Extraction | Import | Delivery) -> None:
+def enqueue(row: OnDevice | Extraction | Import | Delivery) -> None:
     """Tell workers of the queued row. If the broker can't be reached, the sweep does it later.
 
     Of what waits for a device, only machines are told that could take it now. The others look again when they are done.
@@ -111,13 +121,15 @@ def enqueue(row: Run | Compilation | Extraction | Import | Delivery) -> None:
         row.announced()
 
 
-def _job_of(row: Run | Compilation | Extraction | Import | Delivery) -> tuple[Any, list[str]]:
+def _job_of(row: OnDevice | Extraction | Import | Delivery) -> tuple[Any, list[str]]:
     """The Celery task that works on the row, and the queues of those who may."""
     if isinstance(row, Run):
         return (watch_file, [WATCH_QUEUE]) if row.origin == Run.Origin.WATCHED else (tune, _queues(row, row.device))
     if isinstance(row, Compilation):
         build = row.stage == row.Stage.BUILD
         return compile_library, [COMPILE_QUEUE] if build else _queues(row, row.device)
+    if isinstance(row, SideBySide):
+        return measure_side_by_side, _queues(row, row.device)
     if isinstance(row, Extraction):
         return extract_tasks, [EXTRACT_QUEUE]
     if isinstance(row, Import):
@@ -125,12 +137,12 @@ def _job_of(row: Run | Compilation | Extraction | Import | Delivery) -> tuple[An
     return deliver, [WEBHOOK_QUEUE]
 
 
-def _queues(row: Run | Compilation, device: str) -> list[str]:
+def _queues(row: OnDevice, device: str) -> list[str]:
     """The device's queues of machines that are free and that the row fits."""
     if is_remote(device):
         chosen = row.chosen_machine if isinstance(row, Run) else None
         return [queue_of(device, chosen.name if chosen else None)]
-    rows: Any = Run.objects if isinstance(row, Run) else Compilation.objects
+    rows: Any = type(row).objects
     free = [machine for _, machine in Run.objects.free(device)]
     fit = [machine for machine in free if rows.waiting_for(device, machine).filter(pk=row.pk).exists()]
     return [queue_of(device, machine.name if machine else None) for machine in fit]
@@ -164,8 +176,7 @@ def serve(device: str) -> None:
     while not shutdown.is_set():
         row, free = _next(device)
         if row is not None:
-            status = _tune(row) if isinstance(row, Run) else _compile(row)
-            logger.info("%s %s is %s.", type(row).__name__, row.pk, status)
+            logger.info("%s %s is %s.", type(row).__name__, row.pk, _carry_out(row))
             if is_remote(device):
                 _enqueue_next(device)
         done = row is None and (free or shutdown.wait(PAUSE_S))
@@ -173,7 +184,7 @@ def serve(device: str) -> None:
             return
 
 
-def _next(device: str) -> tuple[Run | Compilation | None, bool]:
+def _next(device: str) -> tuple[OnDevice | None, bool]:
     """What was claimed, if anything, and whether nothing is left for now; otherwise something waits until the device is free."""
     machine = _this_machine()
     while (row := _waiting(device, machine)) is not None and not shutdown.is_set():
@@ -185,16 +196,18 @@ def _next(device: str) -> tuple[Run | Compilation | None, bool]:
     return None, True
 
 
-def _waiting(device: str, machine: Machine | None) -> Run | Compilation | None:
-    """Whose turn it is: a proof, which takes a minute or two, if it was queued before the run whose turn it is."""
+def _waiting(device: str, machine: Machine | None) -> OnDevice | None:
+    """Whose turn it is: a proof or a side by side, which take minutes, if it was queued before the run whose turn it is."""
     if machine is not None and not _may_take(machine):
         return None
     run = Run.objects.next_for(device, machine)
-    proofs = Compilation.objects.shown().waiting_for(device, machine)
-    proof = proofs.order_by("queued_at", "pk").first()
-    if run is None or proof is None:
-        return run or proof
-    return proof if proof.queued_at < run.queued_at else run
+    short: list[QuerySet[Any]] = [
+        Compilation.objects.shown().waiting_for(device, machine),
+        SideBySide.objects.waiting_for(device, machine),
+    ]
+    firsts = [rows.order_by("queued_at", "pk").first() for rows in short]
+    waiting: list[OnDevice] = [one for one in (run, *firsts) if one is not None]
+    return min(waiting, key=lambda one: one.queued_at, default=None)
 
 
 def _may_take(machine: Machine) -> bool:
@@ -205,6 +218,12 @@ def _may_take(machine: Machine) -> bool:
 def _this_machine() -> Machine | None:
     """None for a worker whose machine isn't registered."""
     return Machine.objects.filter(key=identity.key()).first()
+
+
+def _carry_out(row: OnDevice) -> str:
+    if isinstance(row, Run):
+        return _tune(row)
+    return _compile(row) if isinstance(row, Compilation) else side_by_side.carry_out(row, shutdown)
 
 
 def _tune(run: Run) -> str:

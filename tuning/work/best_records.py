@@ -19,14 +19,15 @@ def best_records(run: Run, source: str, by: str | None = None) -> tuple[list[Bes
     `by` is the version of the TVM that compiles them, if that isn't the installed one.
     """
     tasks = list(run.tasks.order_by("index"))
-    best = _of_library(run, tasks, by or tvm()) if source == Compilation.Source.LIBRARY else _of_run(run)
+    best = _of_library(run, tasks, by or tvm()) if source == Compilation.Source.LIBRARY else best_of_run(run)
     found = {task.workload_hash: best[task.workload_hash] for task in tasks if task.workload_hash in best}
     latencies = {shash: record.latency_s for shash, record in found.items()}
     parts = _of_layers(tasks, latencies) if run.engine == "autotvm" else _of_tasks(tasks, latencies)
     return list(found.values()), total(parts)
 
 
-def _of_run(run: Run) -> dict[str, BestRecord]:
+def best_of_run(run: Run) -> dict[str, BestRecord]:
+    """The run's best record of each workload, by the workload's hash."""
     rows = Record.objects.filter(task__run=run).best_first().reverse().select_related("task")
     return {row.task.workload_hash: BestRecord(run.pk, row.trial, row.promised_s, row.text) for row in rows}
 

@@ -12,7 +12,7 @@ from tuning.reads.comparing import ComparedRunDict, ComparisonDict
 from tuning.wording import listed, plus_minus
 
 from .labels import baseline_of
-from .parts import Part, parts
+from .parts import Part, parts, settled
 
 MOST_NAMED = 3
 MAIN_SHARE = 0.5
@@ -36,11 +36,16 @@ class Conclusion(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Seconds that the same tasks take in a run and in the baseline, and which tasks these are, if they aren't all."""
+    """Seconds that the same tasks take in a run and in the baseline, and which tasks these are, if they aren't all.
+
+    `change` is the difference as a share, and `noise` that of it.
+    """
 
     own_s: float
     base_s: float
     over: str
+    change: float
+    noise: float | None
 
 
 def conclusions(comparison: ComparisonDict) -> list[Conclusion]:
@@ -53,16 +58,16 @@ def conclusions(comparison: ComparisonDict) -> list[Conclusion]:
 
 def _conclusion(comparison: ComparisonDict, run: ComparedRunDict, base: ComparedRunDict, place: int) -> Conclusion:
     key, other = run["run"]["id"], base["run"]["id"]
-    totals = _totals(run, base)
+    totals = _beside(comparison, run, base) or _totals(run, base)
     if totals is None:
         return Conclusion(key, place, f"#{key} and #{other} have measured no task in common.", "")
-    change = totals.own_s / totals.base_s - 1
+    change = totals.change
     where = _capitalized(_so_far(run, base) + totals.over)
     if abs(change) < EQUAL:
         return Conclusion(key, place, f"{where}#{key} takes as long as #{other}: {latency(totals.own_s)}.", "")
     how = f"{percent(abs(change))} {'less' if change < 0 else 'more'} time than #{other}"
     text = f"{where}#{key} takes {how}: {latency(totals.own_s)} instead of {latency(totals.base_s)}."
-    if (noise := run["noise"]) is None:
+    if (noise := totals.noise) is None:
         text += UNKNOWN_NOISE if abs(change) < DOUBTFUL else ""
     elif Difference(change, noise).within_noise:
         return Conclusion(key, place, f"{text} That is within noise ({plus_minus(noise)}): neither is faster.", "")
@@ -74,12 +79,24 @@ def _totals(run: ComparedRunDict, base: ComparedRunDict) -> Totals | None:
     """Of the whole network if both estimates cover the same tasks of it, otherwise of what both have measured."""
     own_s, base_s = run["run"]["estimated_latency_s"], base["run"]["estimated_latency_s"]
     if run["comparable"] and own_s is not None and base_s:
-        return Totals(own_s, base_s, "")
+        return Totals(own_s, base_s, "", own_s / base_s - 1, run["noise"])
     if (shared := run["shared"]) is None:
         return None
     count = shared["tasks"]
     which = "the one task" if count == 1 else f"the {count:,} tasks"
-    return Totals(shared["total_s"], shared["baseline_s"], f"over {which} that both have measured, ")
+    own_s, base_s = shared["total_s"], shared["baseline_s"]
+    return Totals(own_s, base_s, f"over {which} that both have measured, ", own_s / base_s - 1, run["noise"])
+
+
+def _beside(comparison: ComparisonDict, run: ComparedRunDict, base: ComparedRunDict) -> Totals | None:
+    """What was measured side by side, which comes before all else; None if it wasn't, or if either has better records since."""
+    found, own, other = comparison["side_by_side"], run["beside"], base["beside"]
+    if not (settled(comparison, run["run"]["id"]) and found and own and other):
+        return None
+    measured, of = found["tasks"], base["run"]["tasks_total"]
+    over = "" if measured == of else f" over {measured:,} of {of:,} tasks"
+    over = f"measured side by side{over}, "
+    return Totals(own["latency_s"], other["latency_s"], over, own["ratio"] - 1, own["difference_noise"])
 
 
 def _reasons(differences: Sequence[Part], sign: int) -> str:

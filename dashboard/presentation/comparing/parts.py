@@ -17,12 +17,27 @@ class Part(NamedTuple):
     difference_s: float
 
 
+def place_of(comparison: ComparisonDict, run: int) -> int:
+    """The position of the run with this id."""
+    return [one["run"]["id"] for one in comparison["runs"]].index(run)
+
+
+def settled(comparison: ComparisonDict, run: int) -> bool:
+    """Whether the run and the baseline were measured side by side, with the best records that they have now. Then this counts."""
+    found, keys = comparison["side_by_side"], (run, comparison["baseline"])
+    if found is None or not {*found["outdated"]}.isdisjoint(keys):
+        return False
+    return all(comparison["runs"][place_of(comparison, key)]["beside"] for key in keys)
+
+
 def parts(comparison: ComparisonDict, run: int) -> list[Part]:
-    """Largest difference first, faster or slower."""
-    place = [one["run"]["id"] for one in comparison["runs"]].index(run)
+    """Largest difference first, faster or slower: of what was measured side by side if that is `settled`, else of best latencies."""
+    place, beside = place_of(comparison, run), settled(comparison, run)
     found = [
-        Part(number(comparison, task)[1], task["name"], cell["difference_s"])
+        Part(number(comparison, task)[1], task["name"], difference_s)
         for task in comparison["tasks"]
-        if (cell := task["cells"][place]) and cell["difference_s"] is not None
+        if (cell := task["cells"][place])
+        and (found := cell["beside"] if beside else cell)
+        and (difference_s := found["difference_s"]) is not None
     ]
     return sorted(found, key=lambda part: -abs(part.difference_s))

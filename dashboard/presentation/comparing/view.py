@@ -9,6 +9,8 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from tuning.validation import natural
+
 
 @dataclass(frozen=True)
 class View:
@@ -35,6 +37,23 @@ class View:
         named = {str(key): key for key in view.others}
         return replace(view, other=named.get(asked.get("other", "")))
 
+    @classmethod
+    def posted(cls, runs: tuple[int, ...], fields: Mapping[str, str]) -> View:
+        """The view of a form's `fields`, of these runs in the form's order."""
+        given = fields.get("runs", "").split(",")
+        ordered = sorted(runs, key=lambda key: given.index(str(key)) if str(key) in given else len(given))
+        return cls.of(tuple(ordered), natural(fields.get("baseline", "")), fields)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What a form sends to lead back to this view."""
+        return self._query()
+
+    @property
+    def encoded(self) -> str:
+        """As the query of an address."""
+        return urlencode(self._query(), safe=",")
+
     @property
     def others(self) -> tuple[int, ...]:
         """The runs that aren't the baseline."""
@@ -48,6 +67,10 @@ class View:
 
     def url(self, **changes: Any) -> str:
         """The URL of the view with these changes."""
+        return f"{reverse('compare')}?{urlencode(self._query(**changes), safe=',')}"
+
+    def _query(self, **changes: Any) -> dict[str, Any]:
+        """What isn't the default, the runs first."""
         changed = asdict(replace(self, **changes))
         if changed["baseline"] not in changed["runs"][1:]:
             changed["baseline"] = None
@@ -55,5 +78,4 @@ class View:
             changed["other"] = None
         defaults = asdict(View(changed["runs"]))
         query = {name: value for name, value in changed.items() if value != defaults[name]}
-        query["runs"] = ",".join(map(str, changed["runs"]))
-        return f"{reverse('compare')}?{urlencode({'runs': query.pop('runs'), **query}, safe=',')}"
+        return {"runs": ",".join(map(str, changed["runs"])), **query}

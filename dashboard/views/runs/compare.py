@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -10,11 +11,15 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
-from dashboard.http.access import person
+from dashboard.accounts import CHANGE
+from dashboard.http.access import may, person
 from dashboard.presentation.comparing import figures, labels
+from dashboard.presentation.comparing import side_by_side as words
 from dashboard.presentation.comparing.concluding import conclusions
+from dashboard.presentation.comparing.parts import settled
 from dashboard.presentation.comparing.view import View
 from dashboard.presentation.units import count
+from tuning.models import Run
 from tuning.reads.comparing import (
     FEWEST,
     ComparedRunDict,
@@ -24,6 +29,7 @@ from tuning.reads.comparing import (
     baseline_of,
     compare,
     runs_of,
+    side_by_side,
     usable,
 )
 from tuning.validation import Invalid, natural
@@ -59,7 +65,22 @@ def compare_page(request: HttpRequest) -> HttpResponse:
         return _refused(request, text, invalid)
     comparison = compare(runs, baseline)
     view = View.of(tuple(run.pk for run in runs), baseline.pk, request.GET.dict())
-    return render(request, "compare/page.html", _context(comparison, view))
+    return render(request, "compare/page.html", {**_context(comparison, view), **_beside(request, runs, comparison)})
+
+
+def _beside(request: HttpRequest, runs: list[Run], comparison: ComparisonDict) -> dict[str, Any]:
+    """What was, is, or can be measured side by side."""
+    newest = side_by_side.latest(runs).newest
+    found = comparison["side_by_side"]
+    return {
+        "measuring": newest if newest and not newest.has_ended else None,
+        "doing": words.doing(newest) if newest else "",
+        "failed": newest if newest and newest.status == newest.Status.FAILED else None,
+        "how": words.how(found) if found else "",
+        "remarks": words.remarks(found) if found else [],
+        "trouble": side_by_side.trouble(runs),
+        "may_measure": may(person(request), CHANGE, *runs),
+    }
 
 
 def _baseline(text: str) -> int | None:
@@ -86,11 +107,12 @@ def _context(comparison: ComparisonDict, view: View) -> dict[str, Any]:
     tasks = labels.ordered(comparison, view)
     options = [(option["name"], _option_texts(option)) for option in comparison["options"]]
     base = labels.baseline_of(comparison)
+    outdated = comparison["side_by_side"]["outdated"] if comparison["side_by_side"] else []
     return {
         "comparison": comparison,
         "view": view,
         "runs": [
-            {**_run(run, base, place, view), "settings": _distinctive(options, place)}
+            {**_run(run, base, place, view, outdated), "settings": _distinctive(options, place)}
             for place, run in enumerate(comparison["runs"])
         ],
         "tasks": [_row(comparison, view, task) for task in tasks],
@@ -103,6 +125,7 @@ def _context(comparison: ComparisonDict, view: View) -> dict[str, Any]:
         "conclusions": conclusions(comparison),
         "figures": figures.figures(comparison, view),
         "estimate_note": figures.note(comparison),
+        "settled": settled(comparison, view.against),
         **_merged(comparison, view),
     }
 
@@ -116,7 +139,9 @@ def _merged(comparison: ComparisonDict, view: View) -> dict[str, Any]:
     return {"merged": url, "engine": engines.pop()}
 
 
-def _run(run: ComparedRunDict, base: ComparedRunDict, place: int, view: View) -> dict[str, Any]:
+def _run(
+    run: ComparedRunDict, base: ComparedRunDict, place: int, view: View, outdated: Collection[int]
+) -> dict[str, Any]:
     key = run["run"]["id"]
     others = tuple(one for one in view.runs if one != key)
     common_s, base_s = run["common_s"], base["common_s"]
@@ -124,6 +149,7 @@ def _run(run: ComparedRunDict, base: ComparedRunDict, place: int, view: View) ->
         **run,
         "common_ratio": common_s / base_s if common_s is not None and base_s else None,
         "place": place,
+        "outdated": key in outdated,
         "title": labels.title(run),
         "is_baseline": key == view.baseline,
         "as_baseline": view.url(baseline=key),

@@ -32,7 +32,7 @@ def test_it_lists_machines_and_queues(client: Client) -> None:
     assert queues["cpu"] == {
         "name": "cpu",
         "device": "cpu",
-        "holds": "runs to tune, libraries to verify",
+        "holds": "runs to tune, libraries to verify, runs to measure side by side",
         "length": 1,
         "oldest_at": run.queued_at.isoformat(),
         "served_by": ["lab-1", "lab-2"],

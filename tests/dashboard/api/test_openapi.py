@@ -24,6 +24,7 @@ from tests.world import (
     make_machine,
     make_run,
     make_user,
+    measured_beside,
     measured_run,
     publish,
     write_record_files,
@@ -169,6 +170,8 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
         remarks=[{"file": "a.json", "line": 1, "text": "version v0.9 is unknown"}],
     )
     BadLine.objects.create(imported_by=imported, file="a.json", line=2, reason="it is torn")
+    other = make_run()
+    beside = measured_beside([run, other], {(0, 1): [1e-3] * 5, (0, 0): []})
     client, admin, machine = Client(), make_user("admin"), make_machine()
     client.force_login(admin)
     ApiToken.issue(admin)
@@ -184,11 +187,12 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
                 "extraction_id": extraction.pk,
                 "import_id": imported.pk,
                 "compilation_id": compilation.pk,
+                "comparison_id": beside.pk,
                 "project_id": run.project_id,
                 "name": machine.name,
             }
             keys["workload_hash"] = run.tasks.values_list("workload_hash", flat=True)[0]
-            others = {"/api/v1/compare": f"{run.pk},{make_run().pk}", "/api/v1/records": str(run.pk)}
+            others = {"/api/v1/compare": f"{run.pk},{other.pk}", "/api/v1/records": str(run.pk)}
             query = {"runs": others[path]} if path in others else {}
             response = client.get(path.format(**keys), query)
             content = operation["responses"]["200"]["content"]

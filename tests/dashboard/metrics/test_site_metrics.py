@@ -31,6 +31,7 @@ from tests.world import (
     make_user,
     on,
     record_trials,
+    set_beside,
 )
 from tuning.actions import curation, sweeping
 from tuning.models import Delivery, PoolMember, Run, Tally
@@ -104,10 +105,11 @@ def test_it_knows_the_length_and_age_of_each_queue() -> None:
     unbuilt = {"status": "queued", "verified": None, "sha256": None}
     make_compilation(done, stage="prove", queued_at=ago(90), status="queued")
     make_compilation(done, stage="build", queued_at=ago(30), **unbuilt)
+    set_beside([done, make_run(status="finished")], queued_at=ago(10))
     make_extraction(make_network(), status="queued")
     for due in (ago(40), timezone.now() + timedelta(hours=1)):
         Delivery.objects.create(url="https://chat.example/x", kind="test", message={}, due_at=due)
-    lengths = {"cpu": 3, "rpc:lab/pi": 1, "compile": 1, "extract": 1, "webhook": 1}
+    lengths = {"cpu": 4, "rpc:lab/pi": 1, "compile": 1, "extract": 1, "webhook": 1}
     assert {name: value("queue_length", queue=name, machine="") for name in lengths} == lengths
     ages = {"cpu": 90, "rpc:lab/pi": 70, "compile": 30, "webhook": 40}
     for name, age in ages.items():
@@ -154,6 +156,12 @@ def test_verifying_a_library_keeps_a_device_busy() -> None:
     make_compilation(make_run(status="finished", device="cuda:0"), stage="prove", status="running")
     assert value("device_busy", machine="", device="cuda:0") == 1
     assert value("device_busy", machine="", device="cpu") == 0
+
+
+def test_measuring_side_by_side_keeps_a_device_busy() -> None:
+    runs = [make_run(status="finished", device="cuda:0") for _ in range(2)]
+    assert set_beside(runs, device="cuda:0").claim()
+    assert value("device_busy", machine="", device="cuda:0") == 1
 
 
 def test_trials_and_failures_are_counters_that_deleting_a_run_doesnt_lower() -> None:

@@ -129,11 +129,12 @@ class Machine(models.Model):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a run is tuned or measured there, or a library is proven."""
+        """Whether a run is tuned or measured there, a library is proven, or runs are measured side by side."""
         if self.busy is None:
             if self.pool_members.active().exists():
                 return True
-            return self.runs.live().exists() or self.compilations.live().filter(stage="prove").exists()
+            proving = self.compilations.live().filter(stage="prove")
+            return self.runs.live().exists() or proving.exists() or self.side_by_sides.live().exists()
         return self.busy
 
     @property

@@ -3,6 +3,7 @@
 from .choosing import FEWEST, MOST, baseline_of, runs_of, usable
 from .comparison import compare
 from .shapes import (
+    BesideDict,
     CaveatDict,
     ComparedCellDict,
     ComparedRunDict,
@@ -10,11 +11,13 @@ from .shapes import (
     ComparisonDict,
     DifferentOptionDict,
     LoneTaskDict,
+    MeasuredBesideDict,
 )
 
 __all__ = (
     "FEWEST",
     "MOST",
+    "BesideDict",
     "CaveatDict",
     "ComparedCellDict",
     "ComparedRunDict",
@@ -22,6 +25,7 @@ __all__ = (
     "ComparisonDict",
     "DifferentOptionDict",
     "LoneTaskDict",
+    "MeasuredBesideDict",
     "baseline_of",
     "compare",
     "runs_of",

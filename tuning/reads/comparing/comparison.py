@@ -19,16 +19,19 @@ from .shapes import (
     ComparedTaskDict,
     ComparisonDict,
     LoneTaskDict,
+    MeasuredBesideDict,
     ReachedDict,
     SharedDict,
 )
+from .side_by_side import Beside, latest
 
 
 class Sums(NamedTuple):
-    """What a run's tasks add up to: those that all runs have measured, and those that it shares with the baseline."""
+    """What a run's tasks add up to: those that all runs have measured, those that it shares with the baseline, and what was measured anew."""
 
     common_s: float | None
     shared: SharedDict | None
+    beside: MeasuredBesideDict | None
 
 
 def compare(runs: Sequence[Run], baseline: Run) -> ComparisonDict:
@@ -37,6 +40,8 @@ def compare(runs: Sequence[Run], baseline: Run) -> ComparisonDict:
     matches = matched([list(run.tasks.all()) for run in runs])
     common = [match for match in matches if _measured_by_all(match, len(runs))]
     lines = [lines_of(run) for run in runs]
+    finished = latest(runs).finished
+    beside = Beside(finished, runs, baseline) if finished else None
     return {
         "baseline": baseline.pk,
         "runs": [
@@ -45,15 +50,20 @@ def compare(runs: Sequence[Run], baseline: Run) -> ComparisonDict:
                 baseline,
                 lines[position],
                 lines[base].estimate,
-                Sums(_common_total(common, position), None if position == base else _shared(matches, position, base)),
+                Sums(
+                    _common_total(common, position),
+                    None if position == base else _shared(matches, position, base),
+                    beside.whole(run) if beside else None,
+                ),
             )
             for position, run in enumerate(runs)
         ],
         "caveats": caveats(runs, matches),
         "common_tasks": len(common),
-        "tasks": _by_contribution(_task(match, runs, base) for match in matches if len(match.tasks) > 1),
+        "tasks": _by_contribution(_task(match, runs, base, beside) for match in matches if len(match.tasks) > 1),
         "unmatched": [_lone(match, runs) for match in matches if len(match.tasks) == 1],
         "options": different_options(runs),
+        "side_by_side": beside.summary() if beside else None,
     }
 
 
@@ -81,6 +91,7 @@ def _compared(run: Run, baseline: Run, lines: Lines, base: LatencyColumns, sums:
         "common_s": sums.common_s,
         "shared": sums.shared,
         "caught_up": None if run == baseline or other is None else _reached(estimate, other),
+        "beside": sums.beside,
     }
 
 
@@ -134,7 +145,7 @@ def _reached(estimate: LatencyColumns, latency_s: float) -> ReachedDict | None:
     return None
 
 
-def _task(match: Match, runs: Sequence[Run], base: int) -> ComparedTaskDict:
+def _task(match: Match, runs: Sequence[Run], base: int, beside: Beside | None) -> ComparedTaskDict:
     other = match.tasks.get(base)
     totals = [part for task in match.tasks.values() if (part := task.weighted_latency_s) is not None]
     own = other.weighted_latency_s if other else None
@@ -144,11 +155,13 @@ def _task(match: Match, runs: Sequence[Run], base: int) -> ComparedTaskDict:
         "workload_hash": match.first.workload_hash,
         "matched_by": match.by,
         "contribution_s": own if own is not None else max(totals, default=None),
-        "cells": [_cell(match.tasks[at], run, other) if at in match.tasks else None for at, run in enumerate(runs)],
+        "cells": [
+            _cell(match.tasks[at], run, other, beside) if at in match.tasks else None for at, run in enumerate(runs)
+        ],
     }
 
 
-def _cell(task: Task, run: Run, base: Task | None) -> ComparedCellDict:
+def _cell(task: Task, run: Run, base: Task | None, beside: Beside | None = None) -> ComparedCellDict:
     own, other = task.best_latency_s, base.best_latency_s if base else None
     own_total, base_total = task.weighted_latency_s, base.weighted_latency_s if base else None
     ratio = own / other if own is not None and other else None
@@ -164,6 +177,7 @@ def _cell(task: Task, run: Run, base: Task | None) -> ComparedCellDict:
         "ratio": ratio,
         "difference_s": own_total - base_total if own_total is not None and base_total is not None else None,
         "within_noise": _within_noise(ratio, noise),
+        "beside": beside.task(run, task.workload_hash) if beside else None,
     }
 
 

@@ -35,6 +35,48 @@ class SharedDict(TypedDict):
     baseline_s: float
 
 
+class MeasuredBesideDict(TypedDict):
+    """A latency that was measured side by side with the baseline's, round by round; what too few rounds tell is null.
+
+    `latency_s` is the median over rounds, with its `noise`. `total_s` is that × weight, the same for a whole run. `ratio` and `difference_s` (of
+    totals) are of the medians. `difference_noise` says how far the ratios within each round lie apart, and `within_noise` whether that explains the
+    difference.
+    """
+
+    latency_s: float
+    total_s: float | None
+    noise: float | None
+    ratio: float
+    difference_s: float | None
+    difference_noise: float | None
+    within_noise: bool | None
+
+
+class FailedAgainDict(TypedDict):
+    """A best record that couldn't be measured, and why."""
+
+    run: int
+    workload_hash: str
+    trial: int
+    error: str
+
+
+class BesideDict(TypedDict):
+    """The newest measurement of exactly these runs side by side.
+
+    `tasks` is the number of those that could be measured of all runs. The best records of the runs in `outdated` are others since.
+    """
+
+    id: int
+    at: str
+    machine: str | None
+    device: str
+    rounds: int
+    tasks: int
+    failed: list[FailedAgainDict]
+    outdated: list[int]
+
+
 class ComparedRunDict(TypedDict):
     """A run compared with the baseline; what isn't known is null.
 
@@ -43,6 +85,7 @@ class ComparedRunDict(TypedDict):
     and `within_noise` says whether it explains the difference; null if a run's noise isn't recorded. `common_s` is the latency of the tasks that all
     runs have measured. `end_s` is the duration of tuning; `average_speed` is trials per second over all of it.
     `caught_up` is when the run first was at least as fast as the baseline is now. It and `shared` are null for the baseline itself.
+    `beside` is the sum of all its tasks that were measured side by side; null if that wasn't done.
     """
 
     run: RunDict
@@ -58,13 +101,14 @@ class ComparedRunDict(TypedDict):
     common_s: float | None
     shared: SharedDict | None
     caught_up: ReachedDict | None
+    beside: MeasuredBesideDict | None
 
 
 class ComparedCellDict(TypedDict):
     """A task in one run; `total_s` is latency × weight, `trials_share` its share of the run's trials.
 
     `ratio` is latency ÷ the baseline's, `difference_s` total − the baseline's. `within_noise` says whether noise explains the difference;
-    null if that isn't known.
+    null if that isn't known. `beside` is what was measured side by side.
     """
 
     task: int
@@ -77,6 +121,7 @@ class ComparedCellDict(TypedDict):
     ratio: float | None
     difference_s: float | None
     within_noise: bool | None
+    beside: MeasuredBesideDict | None
 
 
 class ComparedTaskDict(TypedDict):
@@ -122,7 +167,8 @@ class CaveatDict(TypedDict):
 class ComparisonDict(TypedDict):
     """A comparison of runs; `common_tasks` is the number of tasks that all of them have measured.
 
-    `tasks` are sorted by contribution, `unmatched` are those of a single run. `options` has only what differs.
+    `tasks` are sorted by contribution, `unmatched` are those of a single run. `options` has only what differs. `side_by_side` is null if these runs
+    weren't measured so.
     """
 
     baseline: int
@@ -132,3 +178,4 @@ class ComparisonDict(TypedDict):
     tasks: list[ComparedTaskDict]
     unmatched: list[LoneTaskDict]
     options: list[DifferentOptionDict]
+    side_by_side: BesideDict | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Union
 
 from django.contrib.auth.models import User
 from django.db.models import Count, DurationField, ExpressionWrapper, F, Max, Min, Sum
@@ -13,23 +13,28 @@ from django.db.models.functions import Now
 from typing_extensions import TypedDict
 
 from tuning.host.machine import identity
-from tuning.models import Compilation, Fleet, Kind, Machine, PoolMember, Run, Tally
+from tuning.models import Compilation, Fleet, Kind, Machine, PoolMember, Run, SideBySide, Tally
 from tuning.models.fleet import SHARED
 from tuning.reads.device_status import ELSEWHERE
 
 from .rooflines import RooflineDict, rooflines
 
 HOUR = timedelta(hours=1)
+Working = Union[Run, Compilation, SideBySide, PoolMember]
+"""What keeps a machine busy."""
 
 
 class WorkDict(TypedDict):
-    """A run that is tuned, or a compilation whose library is proven; without id and name for whoever isn't in its project."""
+    """A run that is tuned, a compilation whose library is proven, or runs that are measured side by side.
+
+    Without id and name for whoever isn't in its project.
+    """
 
     kind: str
-    """`run` or `compilation`."""
+    """`run`, `compilation` or `side_by_side`."""
     id: int | None
     name: str
-    """Of a compilation, its run's."""
+    """Of a compilation, its run's; of a side by side, the numbers of its runs with commas."""
     device: str
     status: str
     started_at: str | None
@@ -123,7 +128,8 @@ def states() -> dict[str, int]:
     """How many machines are in each state."""
     proofs = Compilation.objects.proving().filter(status__in=Compilation.LIVE, machine__isnull=False)
     runs = Run.objects.live().filter(machine__isnull=False)
-    busy = {key for rows in (runs, proofs) for key in rows.order_by().values_list("machine", flat=True)}
+    beside = SideBySide.objects.live().filter(machine__isnull=False)
+    busy = {key for rows in (runs, proofs, beside) for key in rows.order_by().values_list("machine", flat=True)}
     counts = Counter(row.state for row in _rows(busy))
     return {state: counts[state] for state in Machine.State.values}
 
@@ -184,11 +190,13 @@ def _seen(user: User | None) -> _Seen:
     proving = Compilation.objects.proving().filter(status__in=Compilation.LIVE, machine__isnull=False)
     proofs = list(proving.select_related("run").order_by("started_at"))
     members = list(PoolMember.objects.active().exclude(machine=F("run__machine")).select_related("run"))
+    beside = list(SideBySide.objects.live().filter(machine__isnull=False).order_by("started_at"))
     keys = {run.pk for run in runs} | {proof.run_id for proof in proofs} | {member.run_id for member in members}
+    keys |= {key for one in beside for key in one.run_keys}
     visible = set(Run.objects.seen_by(user).filter(pk__in=keys).values_list("pk", flat=True))
     work: dict[int, list[WorkDict]] = defaultdict(list)
     began: dict[int, datetime] = {}
-    rows: list[Run | Compilation | PoolMember] = [*runs, *proofs, *members]
+    rows: list[Working] = [*runs, *proofs, *beside, *members]
     for one in rows:
         assert one.machine_id is not None
         work[one.machine_id].append(_work(one, visible))
@@ -211,7 +219,9 @@ def _queues() -> dict[int, list[tuple[int, datetime]]]:
     return found
 
 
-def _work(one: Run | Compilation | PoolMember, visible: set[int]) -> WorkDict:
+def _work(one: Working, visible: set[int]) -> WorkDict:
+    if isinstance(one, SideBySide):
+        return _beside(one, seen=visible.issuperset(one.run_keys))
     run = one if isinstance(one, Run) else one.run
     what = one if isinstance(one, Compilation) else run
     seen, since = run.pk in visible, _began(one)
@@ -225,7 +235,18 @@ def _work(one: Run | Compilation | PoolMember, visible: set[int]) -> WorkDict:
     }
 
 
-def _began(one: Run | Compilation | PoolMember) -> datetime | None:
+def _beside(one: SideBySide, *, seen: bool) -> WorkDict:
+    return {
+        "kind": "side_by_side",
+        "id": one.pk if seen else None,
+        "name": one.key if seen else ELSEWHERE,
+        "device": one.device,
+        "status": one.status,
+        "started_at": one.started_at.isoformat() if one.started_at else None,
+    }
+
+
+def _began(one: Working) -> datetime | None:
     return one.joined_at if isinstance(one, PoolMember) else one.started_at
 
 

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from typing_extensions import TypedDict
 
 from tuning.host.devices import REMOTE
-from tuning.models import Compilation, Delivery, Extraction, Import, Machine, Run, measures_on
+from tuning.models import Compilation, Delivery, Extraction, Import, Machine, Run, SideBySide, measures_on
 
 
 class SiteQueueDict(TypedDict):
@@ -53,7 +53,12 @@ def _waiting_for_devices(taking: Sequence[Machine]) -> dict[str, list[Waiting]]:
     runs = Run.objects.filter(status=Run.Status.QUEUED).exclude(device="").order_by()
     proofs = Compilation.objects.proving().filter(status=Compilation.Status.QUEUED).order_by()
     found: dict[str, list[Waiting]] = {device: [] for device in _devices(taking)}
-    rows: Iterable[tuple[QuerySet[Any], str]] = ((runs, "device"), (proofs.annotate(on=measures_on("run__")), "on"))
+    beside = SideBySide.objects.kept().filter(status=SideBySide.Status.QUEUED).order_by()
+    rows: Iterable[tuple[QuerySet[Any], str]] = (
+        (runs, "device"),
+        (proofs.annotate(on=measures_on("run__")), "on"),
+        (beside, "device"),
+    )
     for waiting, on in rows:
         for device, count, since in waiting.values_list(on).annotate(Count("pk"), Min("queued_at")):
             found.setdefault(device, []).append((count, since))
@@ -67,7 +72,7 @@ def _devices(taking: Sequence[Machine]) -> list[str]:
 def _of_device(device: str, waiting: Sequence[Waiting], taking: Sequence[Machine]) -> SiteQueueDict:
     serving = [machine.name for machine in taking if device in machine.devices]
     remote = device.startswith(f"{REMOTE}:")
-    words = "runs to tune, libraries to verify"
+    words = "runs to tune, libraries to verify, runs to measure side by side"
     return {**_queue(device, words, None if remote else serving, waiting), "device": device}
 
 

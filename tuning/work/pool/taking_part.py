@@ -35,7 +35,8 @@ def claim(membership: PoolMember) -> bool:
     machine, device = membership.machine, membership.device
     with deciding(device, machine):
         others = Run.objects.on_device(device, machine).exclude(pk=membership.run_id)
-        if others.exists() or PoolMember.objects.hold(device, machine):
+        beside = Run.objects.measured_beside(device, machine)
+        if others.exists() or beside.exists() or PoolMember.objects.hold(device, machine):
             return False
         return membership.join()
 

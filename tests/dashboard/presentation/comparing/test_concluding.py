@@ -8,7 +8,7 @@ import pytest
 
 from dashboard.presentation.comparing.concluding import conclusions
 from tests.tuning.reads.test_comparing import compared, measured
-from tests.world import make_network, task_infos
+from tests.world import make_network, measured_beside, task_infos
 from tuning.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -74,6 +74,18 @@ def test_a_difference_within_noise_is_none() -> None:
     text, tone = concluded(one, other)
     assert text.endswith("120.0 ms. Task 1 makes 100.0 % of the gain.")
     assert tone == "good"
+
+
+def test_what_was_measured_side_by_side_decides() -> None:
+    """Whatever the estimates of two days say, and whatever their noise."""
+    one, other = tasks((10, 10)), tasks((8, 10))
+    rounds = [1e-3, 1.02e-3, 0.98e-3, 1.01e-3, 0.99e-3]
+    same = {(place, index): rounds for place in (0, 1) for index in range(3)}
+    measured_beside([one, other], same | {(1, 2): [part * 1.2 for part in rounds]})
+    text, tone = concluded(one, other)
+    assert text.startswith("Measured side by side, B takes 10.0 % more time than A: 6.600 ms instead of 6.000 ms.")
+    assert text.endswith("Task 2 makes 100.0 % of the loss.")
+    assert tone == "bad"
 
 
 def test_equal_runs_are_called_so() -> None:

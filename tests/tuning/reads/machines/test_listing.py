@@ -10,12 +10,22 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tests.world import make_compilation, make_machine, make_run, make_tasks, make_user, on, record_trials, trial
+from tests.world import (
+    make_compilation,
+    make_machine,
+    make_run,
+    make_tasks,
+    make_user,
+    on,
+    record_trials,
+    set_beside,
+    trial,
+)
 from tuning.actions import members, projects
 from tuning.host.machine import identity
-from tuning.models import LOST, Machine, Needs, PoolMember, Project
+from tuning.models import LOST, Machine, Needs, PoolMember, Project, Run
 from tuning.reads.device_status import ELSEWHERE
-from tuning.reads.machines.listing import MachineDict, machines
+from tuning.reads.machines.listing import MachineDict, machines, states
 from tuning.work.recorder import Recorder
 
 pytestmark = pytest.mark.django_db
@@ -50,6 +60,20 @@ def test_it_shows_what_is_tuned_and_proven_there() -> None:
         ("run", run.pk, "mine"),
         ("compilation", proof.pk, "theirs"),
     ]
+
+
+def test_it_shows_which_runs_are_measured_side_by_side_there() -> None:
+    runs = [make_run(status="finished", name=name) for name in ("one", "two")]
+    row = set_beside(runs)
+    row.taker = make_machine("lab-1")
+    assert row.claim()
+    found = shown("lab-1")
+    assert (found["state"], states()["tuning"]) == ("tuning", 1)
+    (work,) = found["work"]
+    assert (work["kind"], work["id"], work["name"]) == ("side_by_side", row.pk, f"{runs[0].pk},{runs[1].pk}")
+    Run.objects.filter(pk=runs[1].pk).update(project=Project.objects.create(name="vision"))
+    (work,) = shown("lab-1", make_user("operator"))["work"]
+    assert (work["id"], work["name"]) == (None, ELSEWHERE), "one of them isn't theirs to see"
 
 
 def test_a_stranger_sees_that_it_is_busy_and_not_with_what() -> None:

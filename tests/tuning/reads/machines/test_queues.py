@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tests.world import make_compilation, make_extraction, make_machine, make_network, make_run
+from tests.world import make_compilation, make_extraction, make_machine, make_network, make_run, set_beside
 from tuning.models import Delivery, Import, Project
 from tuning.reads.machines.queues import SiteQueueDict, queues
 
@@ -24,8 +24,9 @@ def test_runs_and_libraries_wait_for_a_device() -> None:
     proven = make_run(status="finished")
     make_compilation(proven, status="queued", stage="prove", queued_at=NOON - timedelta(hours=1))
     make_run(status="running")
+    set_beside([proven, make_run(status="finished")], queued_at=NOON)
     cpu = found()["cpu"]
-    assert (cpu["length"], cpu["oldest_at"]) == (2, (NOON - timedelta(hours=1)).isoformat())
+    assert (cpu["length"], cpu["oldest_at"]) == (3, (NOON - timedelta(hours=1)).isoformat())
     assert cpu["served_by"] == ["lab-1"]
 
 

@@ -1,0 +1,1 @@
+"""What is done with several runs beside each other."""

@@ -1,0 +1,211 @@
+"""What several runs' best records take when they are measured in turn, in one job on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Literal, cast
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+from typing_extensions import TypedDict
+
+from tuning.models.fleet import Machine
+from tuning.models.lifecycle import Leased, LeasedQuerySet, deciding
+from tuning.models.project import seen_by
+from tuning.models.run import Run
+from tuning.models.shapes import iso, username
+
+
+class MeasuredAgainDict(TypedDict):
+    """The best record that a run had of a workload: its trial, and its latency in seconds in each round.
+
+    There are none if it couldn't be measured; `error` says why. Runs whose records are identical share one measurement.
+    """
+
+    workload_hash: str
+    run: int
+    trial: int
+    latencies_s: list[float]
+    error: str | None
+
+
+class SideBySideDict(TypedDict):
+    """Best records of several `runs`, measured in turn; `measured` is empty until that has ended.
+
+    `progress` is that of the phase, from 0 to 1. Both are null unless a job works on it.
+    """
+
+    id: int
+    runs: list[int]
+    status: Literal["queued", "running", "cancelling", "finished", "failed", "cancelled"]
+    device: str
+    machine: str | None
+    phase: str | None
+    progress: float | None
+    error: str | None
+    created_by: str | None
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    versions: dict[str, str]
+    measured: list[MeasuredAgainDict]
+
+
+class SideBySideQuerySet(LeasedQuerySet["SideBySide"]):
+    def kept(self) -> SideBySideQuerySet:
+        """Those of which no run is deleted."""
+        return self.exclude(runs__deleted_at__isnull=False)
+
+    def seen_by(self, user: User | None) -> SideBySideQuerySet:
+        """Those all of whose runs belong to the user's projects; all of them for None, the site itself."""
+        visible = Run.everything.filter(seen_by(user))
+        hidden = SideBySide.runs.through.objects.exclude(run__in=visible)
+        return self.exclude(pk__in=hidden.values("sidebyside"))
+
+    def of(self, runs: Iterable[int]) -> SideBySideQuerySet:
+        """Those of exactly the runs with these keys, newest first."""
+        return self.filter(key=SideBySide.key_of(runs)).order_by("-pk")
+
+    def unfinished(self) -> SideBySideQuerySet:
+        """Those that wait for a device or are measured."""
+        return self.kept().filter(status__in=(SideBySide.Status.QUEUED, *SideBySide.LIVE))
+
+    def waiting_for(self, device: str, machine: Machine | None = None) -> SideBySideQuerySet:
+        """Those that wait for the machine's device: it, or one like it, tuned one of their runs, as far as that is known."""
+        rows = self.kept().filter(status=SideBySide.Status.QUEUED, device=device)
+        if machine is None:
+            return rows
+        tuned = Machine.everything.filter(runs__side_by_sides__in=rows).distinct()
+        like = [other.pk for other in tuned if other == machine or machine.is_like(other)]
+        known = rows.filter(runs__machine__isnull=False)
+        fit = rows.filter(runs__machine__in=like)
+        return rows.filter(Q(pk__in=fit.values("pk")) | ~Q(pk__in=known.values("pk")))
+
+    def forgotten(self) -> SideBySideQuerySet:
+        """Of each free device, the first that waits for it."""
+        unheard = super().forgotten().kept()
+        free = [
+            one for device in sorted(set(unheard.values_list("device", flat=True))) for one in Run.objects.free(device)
+        ]
+        first = [
+            pk
+            for one in free
+            for pk in self.waiting_for(*one).order_by("queued_at", "pk").values_list("pk", flat=True)[:1]
+        ]
+        return unheard.filter(pk__in=first)
+
+
+class SideBySide(Leased):
+    """A measurement of several runs' best records in turn. One job does all of it, and holds its device meanwhile."""
+
+    class Status(models.TextChoices):
+        """`queued → running → (cancelling →) finished | failed | cancelled`."""
+
+        QUEUED = "queued"
+        RUNNING = "running"
+        CANCELLING = "cancelling"
+        FINISHED = "finished"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+
+    LIVE: ClassVar[tuple[str, ...]] = (Status.RUNNING, Status.CANCELLING)
+    ENDED: ClassVar[tuple[str, ...]] = (Status.FINISHED, Status.FAILED, Status.CANCELLED)
+
+    taker: Machine | None = None
+    """The machine of the process that is going to claim it; None if the site doesn't know that machine."""
+
+    runs = models.ManyToManyField(Run, related_name="side_by_sides")
+    key = models.CharField(max_length=200)
+    """Of its runs: see `key_of`."""
+    status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
+    device = models.CharField(max_length=60)
+    machine = models.ForeignKey(Machine, on_delete=models.PROTECT, null=True, related_name="side_by_sides")
+    """Whose worker measures it, or did so last."""
+    phase = models.CharField(max_length=20, null=True)
+    """A `PhaseName` while a job works on it."""
+    progress = models.FloatField(null=True)
+    error = models.TextField(null=True)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    queued_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    versions = models.JSONField(default=dict)
+    """Of the packages that measured it."""
+    measured = models.JSONField(default=list)
+    """`MeasuredAgainDict`s, once it has finished."""
+
+    objects = SideBySideQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-pk",)
+        indexes = (
+            models.Index(fields=("key", "id"), name="side_by_side_by_runs"),
+            models.Index(fields=("status", "device"), name="side_by_side_by_status"),
+        )
+
+    def __str__(self) -> str:
+        return f"runs {self.key} side by side"
+
+    @staticmethod
+    def key_of(runs: Iterable[int]) -> str:
+        """The same for the same runs, in whatever order."""
+        return ",".join(map(str, sorted(runs)))
+
+    @property
+    def is_live(self) -> bool:
+        return self.status in self.LIVE
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in self.ENDED
+
+    @property
+    def can_cancel(self) -> bool:
+        return self.status in (self.Status.QUEUED, self.Status.RUNNING)
+
+    @property
+    def run_keys(self) -> list[int]:
+        return [int(key) for key in self.key.split(",")]
+
+    @contextmanager
+    def _turn(self) -> Iterator[bool]:
+        with deciding(self.device, self.taker):
+            yield Run.objects.device_is_free(self.device, self.taker)
+
+    def _on_claim(self) -> dict[str, Any]:
+        fresh = {"started_at": self.started_at or Now(), "machine": self.taker}
+        return {**super()._on_claim(), **fresh, "phase": "loading", "progress": None}
+
+    def _on_end(self) -> dict[str, Any]:
+        return {**super()._on_end(), "phase": None, "progress": None}
+
+    def _on_requeue(self) -> dict[str, Any]:
+        return {**super()._on_requeue(), "queued_at": Now(), "phase": None, "progress": None}
+
+    def _on_abandoned(self) -> dict[str, Any]:
+        if self.status == self.Status.CANCELLING:
+            return {"to": self.Status.CANCELLED}
+        return {"to": self.Status.FAILED, "error": "The worker stopped responding. Measure again."}
+
+    def to_dict(self) -> SideBySideDict:
+        return {
+            "id": self.pk,
+            "runs": self.run_keys,
+            "status": cast("Any", self.status),
+            "device": self.device,
+            "machine": self.machine.name if self.machine else None,
+            "phase": self.phase,
+            "progress": self.progress,
+            "error": self.error,
+            "created_by": username(self.created_by),
+            "created_at": self.created_at.isoformat(),
+            "started_at": iso(self.started_at),
+            "finished_at": iso(self.finished_at),
+            "versions": self.versions,
+            "measured": self.measured,
+        }

@@ -1,0 +1,160 @@
+"""Measures the best records of several runs in turn, in one job on one device."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple, Union
+
+import msgspec
+from django.conf import settings
+
+from tuning.engines.wire.compiling import BestRecord
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.side_by_side.messages import Again, Doing, InTurn, MeasureInTurn
+from tuning.host import sandbox
+from tuning.models import MeasuredAgainDict, SideBySide
+from tuning.wording import internal_error
+
+from .best_records import best_of_run
+
+logger = logging.getLogger(__name__)
+Status = SideBySide.Status
+MEASURER = "tuning.engines.oneshot.side_by_side"
+"""The program of the child process."""
+PACE_S = 0.5
+"""Minimum time between two updates of the same phase's progress."""
+
+
+class Entry(NamedTuple):
+    """A run's best record of a workload, and the place of its schedule among those that are measured."""
+
+    workload_hash: str
+    run: int
+    trial: int
+    place: int
+
+
+def carry_out(row: SideBySide, shutdown: threading.Event) -> str:
+    """Return the status that results; at shutdown it is queued again. `gone` if it was deleted meanwhile, with a run of its."""
+    job = _Job(row, shutdown)
+    try:
+        job.measure()
+    except sandbox.Abandoned:
+        job.abandon()
+    except (Refused, sandbox.Died) as refused:
+        job.fail(str(refused))
+    except OSError as error:
+        job.fail(f"Its temporary files can't be written: {error}.")
+    except Exception as error:
+        job.fail(internal_error(error))
+        raise
+    return SideBySide.objects.filter(pk=row.pk).values_list("status", flat=True).first() or "gone"
+
+
+def chosen(best: Mapping[int, Mapping[str, BestRecord]]) -> tuple[list[Entry], list[str]]:
+    """What stands beside what, and the records to measure, given each run's best by workload.
+
+    Only workloads of which all runs have a record are measured, and identical schedules once.
+    """
+    first = next(iter(best.values()))
+    shared = [workload for workload in first if all(workload in records for records in best.values())]
+    entries: list[Entry] = []
+    texts: list[str] = []
+    places: dict[bytes, int] = {}
+    for workload in shared:
+        for run, records in best.items():
+            record = records[workload]
+            schedule = _schedule(record.text)
+            if schedule not in places:
+                places[schedule] = len(texts)
+                texts.append(record.text)
+            entries.append(Entry(workload, run, record.trial, places[schedule]))
+    return entries, texts
+
+
+def _schedule(text: str) -> bytes:
+    """What decides what is built of a record: all of it but what was measured."""
+    workload, (trace, _, target, arguments) = msgspec.json.decode(
+        text, type=tuple[msgspec.Raw, tuple[msgspec.Raw, msgspec.Raw, msgspec.Raw, msgspec.Raw]]
+    )
+    return b"\n".join(bytes(part) for part in (workload, trace, target, arguments))
+
+
+class _Job:
+    def __init__(self, row: SideBySide, shutdown: threading.Event) -> None:
+        self.row = row
+        self.shutdown = shutdown
+        self.shown_at = 0.0
+
+    def measure(self) -> None:
+        """What was measured is stored with the end. Raises `Refused` if that is nothing."""
+        runs = list(self.row.runs.order_by("pk"))
+        entries, texts = chosen({run.pk: best_of_run(run) for run in runs})
+        if not entries:
+            raise Refused("There is no task of which each of these runs has a valid record.")
+        found = self._answer(_question(runs[0].target, texts))
+        if all(one.error for one in found.records):
+            raise Refused(f"None of the records could be measured. The first: {found.records[0].error}")
+        measured = [_measured(entry, found.records[entry.place]) for entry in entries]
+        if not self.row.finish(Status.RUNNING, to=Status.FINISHED, measured=measured, versions=found.versions):
+            raise sandbox.Abandoned
+
+    def abandon(self) -> None:
+        """End or requeue it: it was cancelled, taken away, or the worker is shutting down."""
+        if self.row.finish(Status.CANCELLING, to=Status.CANCELLED):
+            return
+        if self.shutdown.is_set():
+            self.row.requeue(Status.RUNNING, where=self.row.hold)
+        else:
+            logger.warning("SideBySide %s was taken away before it ended.", self.row.pk)
+
+    def fail(self, error: str) -> None:
+        """Store why there is no result, unless the user cancelled meanwhile."""
+        if not self.row.finish(Status.RUNNING, to=Status.FAILED, error=error):
+            self.abandon()
+
+    def _answer(self, question: MeasureInTurn) -> InTurn:
+        """Raises `Refused` and `sandbox.Abandoned`."""
+        limits = sandbox.Limits(settings.COMPILE_S, "TUNEBOARD_COMPILE")
+        kinds: Any = Union[Doing, InTurn]
+        with closing(sandbox.ask(MEASURER, question, kinds, self._go_on, limits=limits)) as answers:
+            answer: Any
+            for answer in answers:
+                if isinstance(answer, InTurn):
+                    return answer
+                self._show(answer)
+        raise Refused("The process ended without an answer.")
+
+    def _go_on(self, _step: str) -> bool:
+        return not self.shutdown.is_set() and self.row.renew() and self.row.status == Status.RUNNING
+
+    def _show(self, doing: Doing) -> None:
+        if doing.phase != self.row.phase or time.monotonic() > self.shown_at + PACE_S:
+            self.row.phase, self.shown_at = doing.phase, time.monotonic()
+            self.row.held().update(phase=doing.phase, progress=doing.progress)
+
+
+def _question(target: dict[str, Any], texts: Sequence[str]) -> MeasureInTurn:
+    return MeasureInTurn(
+        target=target,
+        records=list(texts),
+        seconds=settings.BENCHMARK_S,
+        quietly=False,
+        memory_mb=sandbox.NO_LIMIT_MB if target["kind"] == "cuda" else settings.COMPILE_MEMORY_MB,
+        cpu_s=settings.COMPILE_S * (os.cpu_count() or 1),
+    )
+
+
+def _measured(entry: Entry, again: Again) -> MeasuredAgainDict:
+    return {
+        "workload_hash": entry.workload_hash,
+        "run": entry.run,
+        "trial": entry.trial,
+        "latencies_s": again.latencies_s,
+        "error": again.error,
+    }
