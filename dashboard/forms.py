@@ -16,6 +16,7 @@ from django.utils.html import format_html, format_html_join
 from typing_extensions import TypedDict
 
 from tuning.actions import launching, projects
+from tuning.actions.checking import checks
 from tuning.actions.machines import placing
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
 from tuning.host.devices import HERE, is_remote
@@ -359,6 +360,62 @@ class ExtractForm(forms.Form):
         for name, message in wrong.items():
             field = name.removeprefix("network_options.")
             self.add_error(field if field in self.fields else None, message)
+
+
+class CheckForm(forms.Form):
+    """What a regression check measures, and when. `checks.create` and `checks.change` validate the values; this form shows their errors."""
+
+    run = forms.CharField(
+        label="Run",
+        required=False,
+        widget=forms.TextInput(attrs={"inputmode": "numeric", "list": "check-runs"}),
+        help_text="Its number. It tells network, target, device and engine, and with which options to tune.",
+    )
+    name = forms.CharField(
+        label="Name",
+        required=False,
+        help_text="Shown by the badge, and known to <code>manage.py check_regression</code>.",
+        widget=forms.TextInput(attrs={"maxlength": checks.LONGEST_NAME}),
+    )
+
+    def __init__(self, data: Mapping[str, Any] | None = None, *, known: bool = False, **more: Any) -> None:
+        super().__init__(data, use_required_attribute=False, label_suffix="", **more)
+        if known:
+            del self.fields["run"]
+        for option in checks.plan_options():
+            self.fields[option["name"]] = _field(option)
+        self.fields["at"] = forms.CharField(
+            label="At",
+            required=False,
+            initial=checks.AT,
+            widget=forms.TimeInput(attrs={"type": "time"}),
+            help_text=f"In the site’s time zone, {settings.SCHEDULE_ZONE.key}. Missed times count once, as soon as the site is up.",
+        )
+        for name, field in self.fields.items():
+            field.widget.attrs |= {"autocomplete": "off", "spellcheck": "false", "aria-describedby": f"about_{name}"}
+
+    def about(self) -> list[BoundField]:
+        return [self[name] for name in ("run", "name") if name in self.fields]
+
+    def each_time(self) -> list[BoundField]:
+        return [self[name] for name in ("how", "trials", "time_limit_s")]
+
+    def schedule(self) -> list[BoundField]:
+        return [self[name] for name in ("every", "at", "weekday")]
+
+    def order(self) -> dict[str, Any]:
+        """The input as `checks.create` takes it."""
+        return _sent(self.data, [(name, name) for name in self.fields])
+
+    def refuse(self, wrong: Mapping[str, str]) -> None:
+        """Adds the errors of `checks.create` to their fields."""
+        self.full_clean()
+        for name, message in wrong.items():
+            if name not in self.fields:
+                self.add_error(None, f"{name}: {message}")
+                continue
+            self.add_error(name, message)
+            self.fields[name].widget.attrs["aria-describedby"] = f"{self[name].auto_id}_error about_{name}"
 
 
 def _sent(data: Mapping[str, Any], fields: Sequence[tuple[str, str]]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from datetime import timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from csp.constants import NONE, SELF
 from environs import EnvError, FileAwareEnv, ValidationError, validate
@@ -99,6 +100,15 @@ def _absolute(values: list[str]) -> None:
             raise ValidationError(f"{value!r}: write an absolute path, like /home/ada/logs")
 
 
+def _zone() -> ZoneInfo:
+    """The time zone of schedules. Raises `EnvError` if there is none of that name."""
+    name: str = env.str("TUNEBOARD_TIME_ZONE", "UTC")
+    try:
+        return ZoneInfo(name)
+    except (KeyError, OSError, ValueError) as error:  # An unknown name, that of a folder of zones, and none at all.
+        raise _wrong("TUNEBOARD_TIME_ZONE", f"there is no time zone {name!r}; write it like Europe/Berlin") from error
+
+
 def _machine() -> str:
     """This machine's name; by default its host name, without what a name can't have."""
     own = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("-._")[:63]
@@ -172,6 +182,9 @@ BENCHMARK_S: float = env.float("TUNEBOARD_BENCHMARK_S", 60.0, validate=validate.
 
 KEEP_DELETED_DAYS: float = env.float("TUNEBOARD_KEEP_DELETED_DAYS", 7.0, validate=validate.Range(min=0, max=3650))
 """Days for which a deleted run can be restored before it is removed for good, with its folder."""
+
+SCHEDULE_ZONE: ZoneInfo = _zone()
+"""What the times of day of regression checks are in. Pages show other times as their readers prefer."""
 
 WATCH_FOLDERS: list[str] = env.list("TUNEBOARD_WATCH_FOLDERS", [], validate=_absolute)
 """Folders of whose record files users may have workers follow; none for none."""

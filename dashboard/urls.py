@@ -22,6 +22,8 @@ from dashboard.views import (
 )
 from dashboard.views.admin import audit, people, projects, system
 from dashboard.views.admin import metrics as admin_metrics
+from dashboard.views.checking import badges
+from dashboard.views.checking import pages as regressions
 from dashboard.views.runs import compare, course, listing, notes, page, scripts, side_by_side, tasks, trials, verdict
 
 from .api import api
@@ -77,6 +79,16 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("networks/<number:pk>/", networks.network_page, name="network_page"),
     path("networks/<number:pk>/extract/", networks.network_extract, name="network_extract"),
     path("networks/<number:pk>/delete/", networks.network_delete, name="network_delete"),
+    path("regressions/", regressions.regression_list, name="regression_list"),
+    path("regressions/new/", regressions.regression_new, name="regression_new"),
+    path("regressions/<number:pk>/", regressions.regression_page, name="regression_page"),
+    path("regressions/<number:pk>/figures/", regressions.regression_figures, name="regression_figures"),
+    path("regressions/<number:pk>/edit/", regressions.regression_edit, name="regression_edit"),
+    path("regressions/<number:pk>/set/", regressions.regression_set, name="regression_set"),
+    path("regressions/<number:pk>/run/", regressions.regression_run, name="regression_run"),
+    path("regressions/<number:pk>/badge/", regressions.regression_renew_badge, name="regression_renew_badge"),
+    path("regressions/<number:pk>/delete/", regressions.regression_delete, name="regression_delete"),
+    path("badges/<slug:key>.svg", badges.regression_badge, name="regression_badge"),
     path("extractions/<number:pk>/", networks.extraction_panel, name="extraction_panel"),
     path("library/", library.library_page, name="library"),
     path("library/<slug:shash>/", library.workload_page, name="workload_page"),

@@ -27,6 +27,7 @@ PUBLIC = {
     "/sign-out/": "signs nobody out",
     "/oidc/start/": "leads to the OpenID provider, if the site uses one",
     "/oidc/callback/": "refuses what isn't an answer to a sign-in that this browser began",
+    "/badges/1.svg": "shows the badge whose key is in the address; nobody guesses one",
     "/healthz": "only says whether the process serves",
 }
 """Paths that answer anybody, and what they do. A new line here needs one in docs/design.md."""
@@ -101,7 +102,7 @@ def test_it_finds_every_operation_of_the_api_among_the_routes() -> None:
     documents = {"/api/v1/", "/api/v1/docs", "/api/v1/openapi.json"}
     assert documents <= of_api
     assert {path for path, _ in every_operation()} == of_api - documents
-    assert len(every_operation()) == 90
+    assert len(every_operation()) == 98
 
 
 @pytest.mark.django_db

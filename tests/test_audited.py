@@ -21,6 +21,7 @@ from dashboard.models import ApiToken
 from tests.test_anonymous import UNSAFE, every_operation, every_path
 from tests.world import (
     TARGET,
+    make_check,
     make_compilation,
     make_machine,
     make_network,
@@ -146,6 +147,15 @@ def log() -> Body:
     return {"files": SimpleUploadedFile("a.json", b"{}")}
 
 
+def check() -> int:
+    return int(make_check().pk)
+
+
+def new_check() -> Body:
+    made = make_check()
+    return {"run": made.like_id, "name": "another one", "at": "02:15"}
+
+
 def machine() -> str:
     return make_machine("lab-2").name
 
@@ -184,6 +194,11 @@ API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "POST /api/v1/compilations/1/benchmarks": (compiled, {}, "compilation.benchmark"),
     "POST /api/v1/comparisons": (lambda: 0, lambda: {"runs": two()}, "side_by_side.start"),
     "POST /api/v1/comparisons/1/cancel": (beside, {}, "side_by_side.cancel"),
+    "POST /api/v1/regression-checks": (lambda: 0, new_check, "check.create"),
+    "PATCH /api/v1/regression-checks/1": (check, {"paused": True}, "check.change"),
+    "DELETE /api/v1/regression-checks/1": (check, {}, "check.delete"),
+    "POST /api/v1/regression-checks/1/results": (check, {}, "check.run"),
+    "POST /api/v1/regression-checks/1/badge": (check, {}, "check.renew_badge"),
     "POST /api/v1/streams": (lambda: 0, OPENING, "stream.start"),
     "POST /api/v1/streams/1/end": (streamed, {"session": "s"}, "stream.end"),
     "POST /api/v1/people": (lambda: 0, {"name": "ada", "role": "viewer"}, "person.create"),
@@ -223,6 +238,16 @@ PAGES: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "/networks/builtin/x/": (lambda: "mlp", {"target": "this"}, "network.extract"),
     "/networks/1/extract/": (uploaded, {"target": "this"}, "network.extract"),
     "/networks/1/delete/": (uploaded, {}, "network.delete"),
+    "/regressions/new/": (lambda: 0, new_check, "check.create"),
+    "/regressions/1/edit/": (
+        check,
+        {"name": "weekly", "how": "compile", "every": "week", "at": "03:00"},
+        "check.change",
+    ),
+    "/regressions/1/set/": (check, {"paused": "true"}, "check.change"),
+    "/regressions/1/run/": (check, {}, "check.run"),
+    "/regressions/1/badge/": (check, {}, "check.renew_badge"),
+    "/regressions/1/delete/": (check, {}, "check.delete"),
     "/webhooks/test/": (lambda: 0, {}, "webhook.test"),
     "/webhooks/1/again/": (given_up, {}, "webhook.send_again"),
     "/admin/people/invite/": (lambda: 0, {"name": "ada", "role": "viewer"}, "person.create"),

@@ -25,10 +25,12 @@ from tests.sockets import Socket
 from tests.test_anonymous import every_operation, every_path, filled
 from tests.world import (
     TARGET,
+    make_check,
     make_compilation,
     make_extraction,
     make_machine,
     make_network,
+    make_result,
     make_run,
     make_user,
     measured_run,
@@ -102,6 +104,11 @@ OF_PROJECT = {
     "POST /networks/1/delete/",
     "GET /extractions/1/",
     "GET /library/1/",
+    *(f"GET /regressions/1/{part}" for part in ("", "figures/", "edit/")),
+    *(f"POST /regressions/1/{part}/" for part in ("edit", "set", "run", "badge", "delete")),
+    *(f"{method} /api/v1/regression-checks/1" for method in ("GET", "PATCH", "DELETE")),
+    *(f"{method} /api/v1/regression-checks/1/results" for method in ("GET", "POST")),
+    "POST /api/v1/regression-checks/1/badge",
     "GET /api/v1/networks/1",
     "DELETE /api/v1/networks/1",
     "GET /api/v1/extractions/1",
@@ -168,6 +175,9 @@ LISTS = {
     "GET /api/v1/projects",
     *(f"GET {path}" for path in ("/", "/runs/", "/runs/new/", "/runs/new/tags/", "/compare/", "/networks/")),
     "GET /imports/new/",
+    "GET /regressions/",
+    "GET /regressions/new/",
+    "GET /api/v1/regression-checks",
     *(f"GET {path}" for path in ("/networks/builtin/x/", "/library/", "/account/", "/api/v1/")),
     "GET /api/v1/docs",
     "GET /api/v1/openapi.json",
@@ -204,6 +214,8 @@ ASKING = {
     "POST /api/v1/runs/variants",
     "POST /api/v1/streams",
     "POST /networks/script/watch/",
+    "POST /regressions/new/",
+    "POST /api/v1/regression-checks",
 }
 """What takes names or numbers in its body; there is a test for each that could name something of the other project."""
 OF_SITE = {
@@ -240,6 +252,7 @@ PUBLIC = {
     "POST /sign-out/",
     "GET /metrics",
     "GET /healthz",
+    "GET /badges/1.svg",
     "POST /",
 }
 """What asks for no role: signing in, a redirect, and two that say nothing of runs or ask for a role themselves."""
@@ -251,6 +264,7 @@ SEARCHES = (
     *(f"/runs/?{query}" for query in ("status=finished", "status=running", "show=archived", "show=deleted", "q=mlp")),
     *("/runs/?network=mlp", "/runs/?order=-name", "/compare/?runs=1,7", "/compare/?runs=1,2", "/compare/?runs=7,7"),
     *("/library/?q=fused", "/library/?network=veiled-net", "/library/?order=-runs", f"/library/{HASH}/"),
+    *("/regressions/new/?run=1",),
     *("/runs/new/?project=veiled", "/runs/new/?network=veiled-net", "/networks/builtin/mlp/"),
     *(
         f"/api/v1/runs?{query}"
@@ -301,6 +315,7 @@ def fill(project: Project, name: str, key: int, user: User, **values: Any) -> Ru
     change_tags(run, [f"{name}-tag", "both"])
     publish(make_compilation(run, pk=key, created_by=user))
     set_beside([run], pk=key, status="finished", created_by=user)
+    make_result(make_check(run, pk=key, created_by=user, name=f"{name}-check"), pk=key)
     return run
 
 
@@ -603,6 +618,13 @@ class TestWhatABodyNames:
         assert admin.delete(f"/api/v1/networks/{second.pk}").status_code == 204
         assert first.file.exists(), "the other project still has this file"
         assert theirs.get(f"/api/v1/networks/{first.pk}").status_code == 200
+
+    def test_a_regression_check_of_the_other_projects_run_is_refused(self, client: Client) -> None:
+        answer = self.send(client, "/api/v1/regression-checks", run=VEILED, name="nightly")
+        assert answer.status_code == 422
+        assert "veiled" not in said(answer)
+        unknown = self.send(client, "/api/v1/regression-checks", run=999, name="nightly")
+        assert said(answer).replace(f"run {VEILED} ", "run 999 ") == said(unknown)
 
     def test_an_upload_into_the_other_project_is_refused(self, client: Client) -> None:
         file = SimpleUploadedFile("a.onnx", b"model")

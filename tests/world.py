@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import time, timedelta
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from tuning.host.machine import identity
 from tuning.logs.meta_schedule import FAILED_RUN_SECS, RECORDS, WORKLOADS
 from tuning.models import (
     Benchmark,
+    CheckResult,
     Compilation,
     ConditionSample,
     ConditionSession,
@@ -25,12 +27,15 @@ from tuning.models import (
     MachineRoofline,
     Network,
     Project,
+    RegressionCheck,
     Run,
     RunDelta,
     SideBySide,
     Task,
     fingerprint,
 )
+from tuning.noise import noise
+from tuning.reads.library import tvm
 from tuning.work.recorder import Recorder
 
 TARGET = {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}
@@ -198,6 +203,42 @@ def measured_beside(runs: Sequence[Run], latencies_s: Mapping[tuple[int, int], S
         told = {"workload_hash": task.workload_hash, "run": runs[place].pk, "trial": task.promised[0]}
         measured.append({**told, "latencies_s": list(rounds), "error": None if rounds else "It crashed."})
     return set_beside(runs, status=SideBySide.Status.FINISHED, finished_at=timezone.now(), measured=measured)
+
+
+def make_check(run: Run | None = None, **values: Any) -> RegressionCheck:
+    """A check, due daily at 02:00, of a run that can be compiled with the best records known."""
+    if run is None:
+        run = measured_run(versions={"apache-tvm": tvm()})
+        run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
+    assert run.network is not None
+    defaults: dict[str, Any] = {
+        "name": f"{run.name} nightly",
+        "project": run.project,
+        "network": run.network,
+        "engine": run.engine,
+        "target": run.target,
+        "target_fingerprint": run.target_fingerprint,
+        "device": run.measures_on,
+        "like": run,
+        "how": "compile",
+        "every": "day",
+        "at": time(2, 0),
+        "next_at": timezone.now() + timedelta(days=1),
+    }
+    return RegressionCheck.objects.create(**(defaults | values))
+
+
+def make_result(check: RegressionCheck, latency_s: float | None = 10e-3, **values: Any) -> CheckResult:
+    """A result that has ended, of seven rounds, and is the check's latest."""
+    rounds = [latency_s * each for each in (0.98, 0.99, 1.0, 1.0, 1.0, 1.01, 1.02)] if latency_s else []
+    now = timezone.now()
+    defaults: dict[str, Any] = {"begun_at": now, "ended_at": now, "stage": "measure", "verdict": "first"}
+    defaults |= {"rounds": rounds, "latency_s": latency_s, "spread": noise(rounds)}
+    made = CheckResult.objects.create(of=check, **(defaults | values))
+    if made.verdict not in ("", "skipped"):
+        RegressionCheck.objects.filter(pk=check.pk).update(latest=made)
+        check.latest = made
+    return made
 
 
 def publish(compilation: Compilation) -> None:

@@ -18,6 +18,7 @@ from dashboard.http.errors import CODES
 
 from . import audit, compare, compilations, downloads, library, machines, networks, people, projects, runs
 from .auth import needs
+from .checking import regressions
 from .errors import handle_errors
 from .incoming import imports, streams
 
@@ -72,6 +73,7 @@ api.add_router("", downloads.router)
 api.add_router("", imports.router)
 api.add_router("", library.router)
 api.add_router("", compilations.router)
+api.add_router("", regressions.router)
 api.add_router("", machines.router)
 api.add_router("", audit.router)
 api.add_router("", people.router)

@@ -10,6 +10,8 @@ from ninja.errors import HttpError
 
 from dashboard.accounts import ROLES
 from dashboard.people.tokens import LONGEST_DAYS, Scope
+from tuning.actions.checking.checks import LONGEST_NAME as LONGEST_CHECK
+from tuning.actions.checking.checks import Plan
 from tuning.actions.comparing.side_by_side import Beside
 from tuning.actions.curation import Action, Marks
 from tuning.actions.editing import Edit
@@ -86,6 +88,35 @@ EXTRACTION = _described(
 SIDE_BY_SIDE = _described(Beside, example={"runs": [1, 2, 3]})
 COMPILATION = _described(CompileOptions, example={"source": "run"})
 EDIT = _described(Edit, example={"revision": 1, "notes": "Slower than **run 7**: the layout?"})
+_CHECK: dict[str, dict[str, Any]] = {
+    **properties_of(Plan),
+    "name": {"type": "string", "minLength": 1, "maxLength": LONGEST_CHECK},
+    "at": {
+        "type": "string",
+        "description": "Time of day in the site's time zone; 02:00 by default.",
+        "example": "02:15",
+    },
+    "options": {
+        "type": ["object", "null"],
+        "description": "Of the engine, for a check that tunes. What is left out is as in the run.",
+    },
+}
+REGRESSION_CHECK = _plain(
+    ["run", "name"],
+    {"run": 12, "name": "resnet-18 nightly", "how": "compile", "every": "day", "at": "02:15"},
+    run={"type": "integer", "description": "A run's number: it says network, options, target, device and engine."},
+    **_CHECK,
+)
+REGRESSION_CHECK_CHANGE = _plain(
+    [],
+    {"paused": True},
+    paused={"type": "boolean"},
+    base={
+        "type": ["integer", "null"],
+        "description": "A result that all later ones are compared with; null for the median of the last five good ones.",
+    },
+    **_CHECK,
+)
 EXTENSION = _described(Extension, example={"trials": 64})
 MARKS = _described(Marks, example={"pinned": True, "add_tags": ["baseline"], "remove_tags": ["draft"]})
 ACTION = _described(Action, example={"action": "tag", "runs": [1, 2, 3], "tags": ["baseline"]})

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from dashboard.accounts import DELETE_NETWORK, UPLOAD, On
 from dashboard.forms import ExtractForm, values_of_network
 from dashboard.http.access import find, person
+from dashboard.views.checking.pages import checks_of
 from tuning.actions import networks, projects
 from tuning.models import Extraction, Network, Project, Run
 from tuning.reads.network_list import NetworkDict, builtin_networks
@@ -113,6 +114,7 @@ def _page(request: HttpRequest, network: Network, form: ExtractForm | None = Non
         "operators": sorted(network.operators.items(), key=lambda item: (-item[1], item[0])),
         "operator_count": sum(network.operators.values()) or None,
         "runs": Run.objects.seen_by(person(request)).filter(network=network).select_related("created_by")[:RUNS],
+        "checks": checks_of(network, request),
         "may": On(request.user, network),
         "several_projects": Project.objects.seen_by(person(request)).count() > 1,
         "launch": values_of_network(network),

@@ -262,6 +262,7 @@ def test_it_says_in_one_line_what_it_waits_for(unready: LiveSite, variable: str,
         ({"TUNEBOARD_WEBHOOKS": "chat.example/hooks"}, "write it like https://chat.example/hooks/tune"),
         ({"TUNEBOARD_WEBHOOK_SECRET": "c2hvcnQ="}, "must be 24 to 64 random bytes in base64"),
         ({"TUNEBOARD_URL": "tune.example"}, "write it like https://tune.example"),
+        ({"TUNEBOARD_TIME_ZONE": "Mars/Phobos"}, "there is no time zone 'Mars/Phobos'; write it like Europe/Berlin"),
         (
             {"TUNEBOARD_PROXIES": "proxy.example"},
             "'proxy.example' does not appear to be an IPv4 or IPv6 network: write it like 10.0.0.5",

@@ -93,6 +93,12 @@ for number in range(60):
     AuditEntry.objects.create(actor="a-person-with-a-long-name", via="api", token="token 3", address="2001:db8::1", action="run.edit",
         object_kind="run", object_id=1, object_name="n" * 200,
         details={"name": {"from": "a" * 200, "to": "b"}}, refused=number % 2 == 1, reason="It ended." * (number % 2))
+check = make_check(first, name="a regression check whose name is rather long", state="regression")
+for hours, (verdict, slower) in enumerate([("first", 0), ("within noise", 0.01), ("failed", None), ("skipped", None), ("regression", 0.2)]):
+    at = timezone.now() - datetime.timedelta(hours=5 - hours)
+    more = {} if slower is None else {"base_s": 10e-3, "change": slower, "noise": 0.02, "machine": "lab-2"}
+    make_result(check, None if slower is None else 10e-3 * (1 + slower), verdict=verdict, begun_at=at, ended_at=at,
+        error="Compilation 7 is failed: lld: undefined symbol" if slower is None else None, run=first, compilation=made, **more)
 load = {"cpus": 8, "ours_cores": 2.0, "others_cores": 4.0, "memory_free": 2**32, "disk_free": 2**40, "disk_total": 2**41}
 far = timezone.now() + datetime.timedelta(days=1)
 make_machine("a" * 63, load=load, heartbeat_at=far, versions={"tuneboard": "0.0.1"})
@@ -119,7 +125,7 @@ with transaction.atomic():  # The site's sweep deletes what an import has left u
 best = [record.trial for record in first.tasks.get(index=0).records.all()]
 print(json.dumps({"live": live.pk, "run": first.pk, "other": second.pk, "synthetic": synthetic.pk, "compilation": made.pk,
     "building": building.pk, "broken": broken.pk, "network": network.pk, "lost": lost.pk, "best": best[0], "next": best[1],
-    "imported": imported.pk, "importing": importing.pk, "foreign": foreign.pk, "pooled": pooled.pk,
+    "imported": imported.pk, "importing": importing.pk, "foreign": foreign.pk, "pooled": pooled.pk, "check": check.pk,
     "project": vision.pk, "person": User.objects.get(username="grace").pk}))
 """
 PAGES = {
@@ -145,6 +151,10 @@ PAGES = {
     "network_list": ["/networks/"],
     "own_script": ["/networks/script/"],
     "builtin_page": ["/networks/builtin/mlp/"],
+    "regression_list": ["/regressions/"],
+    "regression_new": ["/regressions/new/?run={run}"],
+    "regression_page": ["/regressions/{check}/"],
+    "regression_edit": ["/regressions/{check}/edit/"],
     "network_page": ["/networks/{network}/", "/networks/{network}/?extraction={lost}"],
     "library": ["/library/"],
     "workload_page": ["/library/0000000000000000/"],
@@ -203,6 +213,12 @@ NO_PAGES = {
     "network_extract": "an action",
     "network_delete": "an action",
     "extraction_panel": "part of network_page",
+    "regression_figures": "JSON for charts",
+    "regression_set": "an action",
+    "regression_run": "an action",
+    "regression_renew_badge": "an action",
+    "regression_delete": "an action",
+    "regression_badge": "an image",
     "tracker_figures": "JSON for charts",
     "machine_drain": "an action",
     "machine_resume": "an action",

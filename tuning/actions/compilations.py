@@ -29,11 +29,16 @@ def compile_options() -> list[OptionDict]:
     return options_of(CompileOptions)
 
 
-def compile_run(run: Run, data: Mapping[str, Any], user: User | None, *, enqueue: bool = True) -> Compilation:
-    """Queue a compilation of the run. Raises `Invalid` with the options at fault, or `Conflict`."""
+def compile_run(
+    run: Run, data: Mapping[str, Any], user: User | None, *, enqueue: bool = True, wait: bool = True
+) -> Compilation:
+    """Queue a compilation of the run. Raises `Invalid` with the options at fault, or `Conflict`.
+
+    Unless it is to `wait`, what isn't known yet of an older TVM is left to the job.
+    """
     options = convert(CompileOptions, data)
     with audit.act("run.compile", run, source=options.source) as act:
-        if trouble := compile_trouble(run, options.source):
+        if trouble := compile_trouble(run, options.source, wait=wait):
             raise Conflict(trouble)
         made = Compilation.objects.create(
             run=run, source=options.source, created_by=user, asked_by=user, queued_at=timezone.now()

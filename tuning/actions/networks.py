@@ -42,6 +42,7 @@ OLD = timedelta(hours=1)
 """Files without a model are removed at this age: a younger one may belong to a row that isn't committed yet."""
 INCOMING = "incoming-"
 """Prefix of files that are still being checked."""
+HAS_CHECKS = "It has regression checks: delete these first."
 HAS_RUNS = "It has runs, and can't be deleted while they exist. Deleted runs count until they are removed for good."
 
 
@@ -100,7 +101,7 @@ def delete(network: Network) -> None:
         try:
             network.delete()
         except ProtectedError as error:
-            raise Conflict(HAS_RUNS) from error
+            raise Conflict(HAS_CHECKS if network.regression_checks.exists() else HAS_RUNS) from error
         if not shared.exists():
             # After the commit: if the transaction fails, the file must still be there.
             transaction.on_commit(lambda: store().remove(file))

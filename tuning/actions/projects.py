@@ -11,6 +11,7 @@ from django.db import IntegrityError
 from tuning import audit
 from tuning.models import Project, Run, project_of_token
 from tuning.validation import Conflict, Invalid, gather, unknown
+from tuning.wording import listed
 
 LAUNCH = "tuning.add_run"
 UPLOAD = "tuning.add_network"
@@ -93,7 +94,7 @@ def _set(project: Project, **values: Any) -> None:
 
 
 def delete(project: Project) -> None:
-    """Delete a project that has neither runs nor models, and its memberships. Raises `Conflict`."""
+    """Delete a project without runs, models and regression checks, and its memberships. Raises `Conflict`."""
     with audit.act("project.delete", audit.Thing("project", project.pk, project.name)):
         # The lock keeps new runs and models out until this is done.
         locked = Project.objects.select_for_update().filter(pk=project.pk).first()
@@ -110,9 +111,11 @@ def why_kept(project: Project) -> str:
         return "This is the site’s first project, which always exists. You can rename it."
     runs, models = Run.everything.filter(project=project).count(), project.networks.count()
     deleted = runs - Run.objects.filter(project=project).count()
+    checks = project.regression_checks.count()
     held = [_counted(runs, "run") + (f" ({deleted} of them deleted, but not removed for good yet)" if deleted else "")]
     held = [*(held if runs else []), *([_counted(models, "model")] if models else [])]
-    return f"The project has {' and '.join(held)}. Only an empty project can be deleted." if held else ""
+    held = [*held, *([_counted(checks, "regression check")] if checks else [])]
+    return f"The project has {listed(held)}. Only an empty project can be deleted." if held else ""
 
 
 def _counted(number: int, what: str) -> str:

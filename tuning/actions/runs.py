@@ -53,31 +53,35 @@ def launch_variants(data: Mapping[str, Any], variants: Any, user: User | None) -
 
 def _stored(checked: Launch, user: User | None) -> Run:
     """The queued run, with its entry in the audit log."""
+    return store_queued(
+        user,
+        name=checked.name,
+        engine=checked.engine.name,
+        interpreter=checked.interpreter,
+        project=checked.project,
+        network=stored(checked.network, checked.network_options, checked.project),
+        target=checked.target["target"],
+        device=checked.device,
+        chosen_machine=checked.machine,
+        needs=checked.needs,
+        machines_wanted=checked.machines,
+        priority=checked.priority,
+        options=msgspec.to_builtins(checked.options),
+        trials_budget=checked.budget.trials,
+        time_limit_s=checked.budget.time_limit_s,
+    )
+
+
+def store_queued(user: User | None, **values: Any) -> Run:
+    """A queued run with these columns, which were checked, and its entry in the audit log. No worker is told yet."""
     with audit.act("run.launch") as act:
-        run = act.of = Run.objects.create(
-            name=checked.name,
-            engine=checked.engine.name,
-            interpreter=checked.interpreter,
-            project=checked.project,
-            network=stored(checked.network, checked.network_options, checked.project),
-            target=checked.target["target"],
-            device=checked.device,
-            chosen_machine=checked.machine,
-            needs=checked.needs,
-            machines_wanted=checked.machines,
-            priority=checked.priority,
-            options=msgspec.to_builtins(checked.options),
-            trials_budget=checked.budget.trials,
-            time_limit_s=checked.budget.time_limit_s,
-            created_by=user,
-            queued_at=timezone.now(),
-        )
+        run = act.of = Run.objects.create(**values, created_by=user, queued_at=timezone.now())
         act.details = {
             "engine": run.engine,
-            "project": checked.project.name,
-            "network": checked.network,
+            "project": run.project.name,
+            "network": run.network_name,
             "device": run.device,
-            "machine": checked.machine.name if checked.machine else placing.ANY,
+            "machine": run.chosen_machine.name if run.chosen_machine else placing.ANY,
             "priority": run.Priority(run.priority).name.lower(),
             **({"machines": run.machines_wanted or placing.ALL} if run.has_pool else {}),
             "trials": run.trials_budget,

@@ -30,6 +30,7 @@ from tuning.storage.settling import settle
 from tuning.work.importing import discard_left
 
 from . import compilations, networks
+from .checking.results import tend
 from .expiring import expire
 from .incoming import imports
 from .machines.registering import judge
@@ -48,6 +49,7 @@ def sweep() -> int:
     _end_abandoned(Extraction)
     _end_abandoned(Compilation)
     _end_abandoned(SideBySide)
+    tend()
     for kind in (Run, Extraction, Compilation, SideBySide, Import, Delivery):
         for row in kind.objects.forgotten():
             jobs.enqueue(row)

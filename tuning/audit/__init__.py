@@ -25,7 +25,7 @@ from .refusals import Refusals
 Via = AuditEntry.Via
 LONGEST_TEXT = 500
 """Characters of a reason or of a text among the details; a longer one is cut."""
-KINDS = {"user": "person", "apitoken": "token", "delivery": "message"}
+KINDS = {"user": "person", "apitoken": "token", "delivery": "message", "regressioncheck": "check"}
 """What objects are called whose tables have other names."""
 
 

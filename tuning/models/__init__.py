@@ -4,6 +4,7 @@ from tuning.engines.wire.protocol import KEEP_BEST
 from tuning.storage.tables import Chunk, LooseObject, StoredFile
 
 from .audit import LONGEST_NAME, AppendOnly, AuditEntry, AuditEntryDict, AuditQuerySet
+from .checking import CheckDict, CheckResult, CheckResultDict, RegressionCheck
 from .comparing import MeasuredAgainDict, SideBySide, SideBySideDict
 from .compilation import Benchmark, Compilation
 from .course import PARTS, ConditionSample, ConditionSession, Ranking, Round
@@ -92,6 +93,9 @@ __all__ = (
     "Beat",
     "Benchmark",
     "BenchmarkDict",
+    "CheckDict",
+    "CheckResult",
+    "CheckResultDict",
     "Chunk",
     "Compilation",
     "CompilationDict",
@@ -128,6 +132,7 @@ __all__ = (
     "Record",
     "RecordCoverageDict",
     "ReferenceMeasurement",
+    "RegressionCheck",
     "Round",
     "Run",
     "RunDelta",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuning.models import Compilation, Run, iso, username
+from tuning.models import CheckResult, Compilation, RegressionCheck, Run, iso, username
+from tuning.models.checking import told
 
 VERBS = {"failed": "has failed", "stopped": "was stopped", "finished": "has finished", "interrupted": "was interrupted"}
 
@@ -16,6 +17,27 @@ def about(ended: Run | Compilation) -> tuple[str, dict[str, Any]]:
         return f"run.{run.status}", about_run(run)
     compilation = Compilation.objects.shown().get(pk=ended.pk)
     return f"compilation.{compilation.status}", about_compilation(compilation)
+
+
+def about_check(check: RegressionCheck, result: CheckResult) -> tuple[str, dict[str, Any]]:
+    """That a regression check's network became slower or couldn't be measured, or is good again. Latencies in seconds."""
+    state = check.State(check.state)
+    shown = result.to_dict()
+    names = ("verdict", "error", "run", "compilation", "machine", "latency_s", "base_s", "change", "noise")
+    return f"regression_check.{state}", {
+        "path": f"/regressions/{check.pk}/",
+        "text": f"Regression check {_plain(check.name)}: {_plain(told(result))}",
+        "id": check.pk,
+        "name": check.name,
+        "state": state,
+        "network": check.network.name,
+        "network_options": check.network.options,
+        "target": check.target,
+        "device": check.device,
+        "result": result.pk,
+        "ended_at": iso(result.ended_at),
+        **{name: shown[name] for name in names},  # type: ignore[literal-required]
+    }
 
 
 def about_test(asked_by: str) -> tuple[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import DatabaseError, transaction
 from django.db.models.functions import Now
 
-from tuning.models import Compilation, Delivery, Run, ended
+from tuning.models import CheckResult, Compilation, Delivery, RegressionCheck, Run, ended
 
 from . import messages
 
@@ -38,6 +38,12 @@ def note_end(row: Run | Compilation, **_: Any) -> None:
         logger.exception("No webhook is sent about the end of %r.", row)
     else:
         _store(kind, content)
+
+
+def note_check(check: RegressionCheck, result: CheckResult) -> None:
+    """Store messages that this result changed what is said of the check. Call it in the transaction of that change."""
+    if settings.WEBHOOKS:
+        _store(*messages.about_check(RegressionCheck.objects.select_related("network").get(pk=check.pk), result))
 
 
 def store_test(asked_by: str) -> list[Delivery]:

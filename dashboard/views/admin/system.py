@@ -104,6 +104,7 @@ def _settings() -> dict[str, str]:
         "TUNEBOARD_STORAGE": lambda: settings.STORAGE,
         "TUNEBOARD_URL": lambda: settings.SITE_URL or "where it listens",
         "TUNEBOARD_UPLOAD_MB": lambda: settings.UPLOAD_MB,
+        "TUNEBOARD_TIME_ZONE": lambda: settings.SCHEDULE_ZONE.key,
         "TUNEBOARD_KEEP_DELETED_DAYS": lambda: f"{settings.KEEP_DELETED_DAYS:g}",
         "TUNEBOARD_WEBHOOKS": lambda: f"{len(settings.WEBHOOKS)} addresses" if settings.WEBHOOKS else "none",
     }

@@ -19,9 +19,11 @@ from dashboard.http.errors import CODES
 from dashboard.models import ApiToken
 from tests.live import LiveSite
 from tests.world import (
+    make_check,
     make_compilation,
     make_extraction,
     make_machine,
+    make_result,
     make_run,
     make_user,
     measured_beside,
@@ -172,6 +174,8 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
     BadLine.objects.create(imported_by=imported, file="a.json", line=2, reason="it is torn")
     other = make_run()
     beside = measured_beside([run, other], {(0, 1): [1e-3] * 5, (0, 0): []})
+    check = make_check(run)
+    make_result(check, run=run, compilation=compilation, base_s=9e-3, change=0.1, noise=0.2)
     client, admin, machine = Client(), make_user("admin"), make_machine()
     client.force_login(admin)
     ApiToken.issue(admin)
@@ -188,6 +192,7 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
                 "import_id": imported.pk,
                 "compilation_id": compilation.pk,
                 "comparison_id": beside.pk,
+                "check_id": check.pk,
                 "project_id": run.project_id,
                 "name": machine.name,
             }

@@ -1,4 +1,4 @@
-"""`manage.py check_regression RUN`: whether the run's network got slower, for CI."""
+"""`manage.py check_regression RUN|NAME`: whether a network got slower, for CI."""
 
 from __future__ import annotations
 
@@ -11,42 +11,64 @@ from django.core.management import CommandError
 from django.core.management.base import CommandParser
 
 from tuning.actions import compilations
+from tuning.actions.checking import checks
 from tuning.management.migrated import MigratedCommand
-from tuning.models import Benchmark, Compilation, Run
+from tuning.models import Benchmark, CheckResult, Compilation, RegressionCheck, Run
+from tuning.models.checking import told
 from tuning.reads.comparing.regressions import Verdict, earlier, judged, latest_of
-from tuning.validation import Conflict
+from tuning.validation import Conflict, natural
 
 POLL_S = 2.0
+SLOWER = 1
 UNKNOWN = 2
+OF_RUNS = {"best_of": "--best-of", "no_compile": "--no-compile", "recorded": "--recorded", "base": "--base"}
+OF_CHECKS = {"run_now": "--run-now", "wait": "--wait", "project": "--project"}
+STATUS = {CheckResult.Verdict.REGRESSION: SLOWER, CheckResult.Verdict.FAILED: UNKNOWN}
+"""The exit status by a result's verdict; otherwise 0."""
 
 
 class Command(MigratedCommand):
     """Exit status: 0 if it isn't slower, 1 if it is by more than noise, 2 if that can't be told."""
 
     help = (
-        "Compile a run with the best records known, benchmark the library, and compare it with the benchmarks before."
-        " The site's workers do it, so the site must be running."
+        "Compile a run with the best records known, benchmark the library, and compare it with the benchmarks before; or say what a stored"
+        " check has found. The site's workers do what is measured, so the site must be running."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("run", type=int, metavar="RUN", help="the run's number; it says network, target and device")
         parser.add_argument(
+            "what", metavar="RUN|NAME", help="a run's number, which says network, target and device, or a check's name"
+        )
+        of_run = parser.add_argument_group("with a run")
+        of_run.add_argument(
             "--best-of",
             choices=Compilation.Source.values,
-            default=Compilation.Source.LIBRARY,
-            help="records to use: those of this run, or the best of all runs (default: %(default)s)",
+            help="records to use: those of this run, or the best of all runs (default: library)",
         )
-        how = parser.add_mutually_exclusive_group()
+        how = of_run.add_mutually_exclusive_group()
         how.add_argument("--no-compile", action="store_true", help="measure the newest library again")
         how.add_argument("--recorded", action="store_true", help="measure nothing: judge the newest benchmark")
-        parser.add_argument("--base", type=int, metavar="BENCHMARK", help="compare with this benchmark only")
+        of_run.add_argument("--base", type=int, metavar="BENCHMARK", help="compare with this benchmark only")
+        of_check = parser.add_argument_group("with a check")
+        of_check.add_argument("--run-now", action="store_true", help="do it now; without --wait, that is all")
+        of_check.add_argument("--wait", action="store_true", help="wait for the result that goes on")
+        of_check.add_argument("--project", help="the check's project, if several have one of that name")
         parser.add_argument(
             "--wait-s", type=int, default=7200, help="seconds to wait for the result (default: %(default)s)"
         )
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
     def handle(self, **options: Any) -> None:
-        latest = self._benchmark(options)
+        number = natural(options["what"])
+        other, kind = (OF_CHECKS, "a run") if number is not None else (OF_RUNS, "a check")
+        if given := [flag for name, flag in other.items() if options[name] not in (None, False)]:
+            raise CommandError(f"{', '.join(given)}: not with {kind}.", returncode=UNKNOWN)
+        status = self._of_check(options) if number is None else self._of_run(number, options)
+        if status:
+            sys.exit(status)
+
+    def _of_run(self, number: int, options: dict[str, Any]) -> int:
+        latest = self._benchmark(number, {**options, "best_of": options["best_of"] or Compilation.Source.LIBRARY})
         before = earlier(latest, options["base"])
         if options["base"] is not None and not before:
             raise CommandError(
@@ -56,14 +78,29 @@ class Command(MigratedCommand):
         found = judged(latest, before)
         about = {"run": latest.compilation.run_id, "compilation": latest.compilation_id, "benchmark": latest.pk}
         self.stdout.write(json.dumps({**about, **found}) if options["json"] else said(found))
-        if status := {"regression": 1, "unknown": UNKNOWN}.get(found["verdict"], 0):
-            sys.exit(status)
+        return {"regression": SLOWER, "unknown": UNKNOWN}.get(found["verdict"], 0)
 
-    def _benchmark(self, options: dict[str, Any]) -> Benchmark:
+    def _of_check(self, options: dict[str, Any]) -> int:
+        """The exit status by the check's latest result, or the one that was asked for."""
+        check = _check(options["what"], options["project"])
+        try:
+            result = checks.do_now(check, None) if options["run_now"] else None
+        except Conflict as error:
+            raise CommandError(str(error), returncode=UNKNOWN) from error
+        if options["wait"]:
+            result = result or check.results.going().first()
+            _until_ended(result, options["wait_s"])
+        shown = result or check.latest
+        if shown is None:
+            raise CommandError(f"{check} has no result yet.", returncode=UNKNOWN)
+        self.stdout.write(json.dumps(shown.to_dict()) if options["json"] else told(shown))
+        return STATUS.get(CheckResult.Verdict(shown.verdict), 0) if shown.verdict else 0
+
+    def _benchmark(self, number: int, options: dict[str, Any]) -> Benchmark:
         """The benchmark to judge. Raises `CommandError`."""
-        run = Run.objects.select_related("network").filter(pk=options["run"]).first()
+        run = Run.objects.select_related("network").filter(pk=number).first()
         if run is None:
-            raise CommandError(f"There is no run {options['run']}.", returncode=UNKNOWN)
+            raise CommandError(f"There is no run {number}.", returncode=UNKNOWN)
         try:
             compilation, known = _asked(run, options)
         except Conflict as error:
@@ -75,6 +112,33 @@ class Command(MigratedCommand):
             why = compilation.error or "it is not verified"
             raise CommandError(f"Compilation {compilation.pk} has no new benchmark: {why}", returncode=UNKNOWN)
         return latest
+
+
+def _check(name: str, project: str | None) -> RegressionCheck:
+    """Raises `CommandError`."""
+    found = RegressionCheck.objects.shown().filter(name=name)
+    if project is not None:
+        found = found.filter(project__name=project)
+    known = list(found)
+    if not known:
+        where = f" in the project {project}" if project is not None else ""
+        raise CommandError(f"There is no check {name!r}{where}.", returncode=UNKNOWN)
+    if len(known) > 1:
+        projects = ", ".join(one.project.name for one in known)
+        raise CommandError(
+            f"Several projects have a check {name!r}: say which by --project: {projects}.", returncode=UNKNOWN
+        )
+    return known[0]
+
+
+def _until_ended(result: CheckResult | None, seconds: int) -> None:
+    """Raises `CommandError` if it takes longer. The result goes on then, as the site would have it."""
+    until = time.monotonic() + seconds
+    while result is not None and result.goes_on:
+        if time.monotonic() > until:
+            raise CommandError(f"{told(result)} That was {seconds} s. Is the site running?", returncode=UNKNOWN)
+        time.sleep(POLL_S)
+        result.refresh_from_db()
 
 
 def _asked(run: Run, options: dict[str, Any]) -> tuple[Compilation, int | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from typing_extensions import TypedDict
 
@@ -71,25 +71,45 @@ def judged(latest: Benchmark, before: Sequence[Benchmark]) -> Verdict:
 
 
 def _verdict(latest: Benchmark, good: Sequence[Benchmark]) -> Verdict:
-    rounds = latest.rounds["tuned"]
-    found = Verdict(
-        verdict="unknown", latency_s=median(rounds), base_s=None, change=None, noise=None, base=[one.pk for one in good]
-    )
+    found = weighed(latest.rounds["tuned"], [one.rounds["tuned"] for one in good])
+    return {
+        "verdict": found.verdict,
+        "latency_s": found.latency_s,
+        "base_s": found.base_s,
+        "change": found.change,
+        "noise": found.noise,
+        "base": [one.pk for one in good],
+    }
+
+
+class Weighed(NamedTuple):
+    """A `Verdict` without the base's benchmarks."""
+
+    verdict: Outcome
+    latency_s: float
+    base_s: float | None = None
+    change: float | None = None
+    noise: float | None = None
+
+
+def weighed(rounds: Sequence[float], good: Sequence[Sequence[float]]) -> Weighed:
+    """The verdict on a benchmark by its rounds and those of the good ones before, in seconds."""
+    found = Weighed("unknown", median(rounds))
     if not good:
         return found
-    base_s = median(median(one.rounds["tuned"]) for one in good)
-    told = difference(median(rounds), base_s, noise(rounds), _noise(good))
-    found |= {"base_s": base_s, "change": told.change, "noise": told.noise}
-    if told.within_noise is not None:
-        slower: Outcome = "regression" if told.change > 0 else "improvement"
-        found["verdict"] = "within noise" if told.within_noise else slower
-    return found
+    base_s = median(median(one) for one in good)
+    told = difference(found.latency_s, base_s, noise(rounds), _noise(good))
+    found = found._replace(base_s=base_s, change=told.change, noise=told.noise)
+    if told.within_noise is None:
+        return found
+    slower: Outcome = "regression" if told.change > 0 else "improvement"
+    return found._replace(verdict="within noise" if told.within_noise else slower)
 
 
-def _noise(good: Sequence[Benchmark]) -> float | None:
+def _noise(good: Sequence[Sequence[float]]) -> float | None:
     """That of the base's rounds, or from one benchmark to the next if that is larger; None if a benchmark has too few rounds."""
-    within = [noise(one.rounds["tuned"]) for one in good]
+    within = [noise(one) for one in good]
     if None in within:
         return None
-    between = noise([median(one.rounds["tuned"]) for one in good])
+    between = noise([median(one) for one in good])
     return max(median(each for each in within if each is not None), between or 0.0)

@@ -1,0 +1,1 @@
+"""Regression checks: their words, charts and badges."""

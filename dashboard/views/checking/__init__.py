@@ -1,0 +1,1 @@
+"""Regression checks: their pages, and the badge that anybody sees who has its address."""

@@ -1,0 +1,35 @@
+// The page of a regression check: its parts and its chart are refreshed once its newest result has changed.
+import { Chart } from "../charts/chart.js";
+import { role } from "../common/dom.js";
+import { Refresher } from "../site/refresh.js";
+
+const EVERY_MS = 3000;
+const article = role("regression-check");
+const chart = new Chart(role("chart-history"), role("empty-history"), { file: `tuneboard-regression-check-${article.dataset.check}` });
+const refresher = new Refresher(article);
+let seen = article.dataset.newest;
+
+async function draw() {
+  const response = await fetch(article.dataset.figures).catch(() => null);
+  if (!response?.ok) return;
+  await chart.draw((await response.json()).history);
+  chart.explain("Not measured yet.");
+}
+
+async function look() {
+  if (document.hidden) return;
+  const response = await fetch(`${article.dataset.api}/results?limit=1`).catch(() => null);
+  // Signed out, or deleted: the server explains.
+  if (response?.status === 401 || response?.status === 404) refresher.ask();
+  if (!response?.ok) return;
+  const [newest] = (await response.json()).items;
+  const now = newest ? `${newest.id} ${newest.stage} ${newest.verdict ?? ""}` : "";
+  if (now === seen) return;
+  seen = now;
+  refresher.ask();
+  await draw();
+}
+
+document.addEventListener("themechange", () => chart.restyle());
+await draw();
+setInterval(look, EVERY_MS);

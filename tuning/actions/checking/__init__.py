@@ -1,0 +1,1 @@
+"""Regression checks: what users ask of them, and how they are done when they are due."""
