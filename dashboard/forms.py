@@ -17,10 +17,11 @@ from typing_extensions import TypedDict
 
 from tuning.actions import launching, projects
 from tuning.actions.checking import checks
+from tuning.actions.launches import templates
 from tuning.actions.machines import placing
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
 from tuning.host.devices import HERE, is_remote
-from tuning.models import Machine, Network, Run, described
+from tuning.models import LaunchTemplate, Machine, Network, Run, described
 from tuning.reads import device_status, network_list
 from tuning.reads.network_list import NetworkDict
 from tuning.validation import OptionDict, Type
@@ -29,6 +30,8 @@ OPTION = "network_options.{network}.{option}"
 """Field name of a network's option: several networks may have an option of the same name."""
 VARIANTS = tuple((f"variant_option_{number}", f"variant_values_{number}") for number in (1, 2, 3))
 """Fields of the options that are varied, and of their values."""
+TEMPLATE = "template_name"
+"""Field of the name under which the settings are kept."""
 PLAIN = ("tuner", "trials_per_batch", "seed")
 """Options that most users set; the others are collapsed."""
 VTA_ENGINE = "autotvm"
@@ -85,6 +88,7 @@ class LaunchForm(forms.Form):
         for option in (*launching.budget_options(), *self.options):
             self.fields[option["name"]] = _field(option)
         self.fields |= _variant_fields(launching.varied_options(self.tunes_with))
+        self.fields[TEMPLATE] = _template_field()
         for network in self.networks:
             for option in network["options"]:
                 self.fields[OPTION.format(network=network["name"], option=option["name"])] = _field(option)
@@ -131,6 +135,8 @@ class LaunchForm(forms.Form):
         """The field for what `runs.launch` calls so."""
         if name == "variants":
             return VARIANTS[0][1]
+        if name == "template":
+            return TEMPLATE
         return name.replace("network_options.", f"network_options.{self.data.get('network', '')}.")
 
     def by_field(self, told: Mapping[str, str]) -> dict[str, str]:
@@ -238,6 +244,15 @@ def _variant_fields(options: Sequence[OptionDict]) -> dict[str, forms.Field]:
     return fields
 
 
+def _template_field() -> forms.Field:
+    return forms.CharField(
+        label="Name of the template",
+        required=False,
+        widget=forms.TextInput(attrs={"maxlength": templates.LONGEST_NAME}),
+        help_text="Everybody who launches in the project finds it above. The seed is kept if you enter one; variants aren’t.",
+    )
+
+
 MENU = 20
 """With more machines than this, one types a part of a name and chooses from what has it."""
 
@@ -297,7 +312,7 @@ def settings_of(run: Run) -> dict[str, str]:
         "project": run.project.name,
         "engine": run.engine,
         "interpreter": run.interpreter,
-        "target": run.target if isinstance(run.target, str) else json.dumps(run.target),
+        "target": run.target,
         "device": run.device if is_remote(run.device) else HERE,
         "machine": run.chosen_machine.name if run.chosen_machine else placing.ANY,
         "machines": run.machines_wanted or placing.ALL,
@@ -308,11 +323,22 @@ def settings_of(run: Run) -> dict[str, str]:
     return {name: _as_text(value) for name, value in values.items()}
 
 
+def settings_in(template: LaunchTemplate) -> dict[str, str]:
+    """What the launch form holds with the template's settings, by field."""
+    kept = dict(template.settings)
+    options = _values_of_options(kept["network"], kept.pop("network_options"))
+    values = {**kept, **options, "project": template.project.name, TEMPLATE: template.name}
+    return {name: _as_text(value) for name, value in values.items()}
+
+
 def values_of_network(network: Network) -> dict[str, Any]:
     """What chooses a network with its options in the launch form, by field."""
-    options = {OPTION.format(network=network.name, option=name): value for name, value in network.options.items()}
     project = {"project": network.project.name} if network.project else {}
-    return {"network": network.name, **project, **options}
+    return {"network": network.name, **project, **_values_of_options(network.name, network.options)}
+
+
+def _values_of_options(network: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    return {OPTION.format(network=network, option=name): value for name, value in options.items()}
 
 
 def _as_text(value: Any) -> str:
@@ -321,6 +347,10 @@ def _as_text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.16g}"
+    if isinstance(value, dict):
+        return json.dumps(value)
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 

@@ -24,7 +24,19 @@ from dashboard.views.admin import audit, people, projects, system
 from dashboard.views.admin import metrics as admin_metrics
 from dashboard.views.checking import badges
 from dashboard.views.checking import pages as regressions
-from dashboard.views.runs import compare, course, listing, notes, page, scripts, side_by_side, tasks, trials, verdict
+from dashboard.views.runs import (
+    compare,
+    course,
+    listing,
+    notes,
+    page,
+    scripts,
+    side_by_side,
+    tasks,
+    templates,
+    trials,
+    verdict,
+)
 
 from .api import api
 from .hosting import HEALTH
@@ -39,6 +51,10 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/new/", launch.launch, name="launch"),
     path("runs/new/check/", launch.check, name="launch_check"),
     path("runs/new/tags/", launch.target_tags, name="target_tags"),
+    path("runs/new/templates/", templates.template_list, name="template_list"),
+    path("runs/new/templates/save/", templates.template_save, name="template_save"),
+    path("runs/new/templates/<number:pk>/rename/", templates.template_rename, name="template_rename"),
+    path("runs/new/templates/<number:pk>/delete/", templates.template_delete, name="template_delete"),
     path("runs/<number:pk>/", page.run_page, name="run_page"),
     path("runs/<number:pk>/figures/", page.run_figures, name="run_figures"),
     path("runs/<number:pk>/time/", course.run_time, name="run_time"),

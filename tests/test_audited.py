@@ -33,10 +33,11 @@ from tests.world import (
     set_beside,
 )
 from tuning.actions import curation, members, projects
+from tuning.actions.launches import templates
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
 from tuning.host import targets
-from tuning.models import AuditEntry, Delivery, Import, Network, Project, Run
+from tuning.models import AuditEntry, Delivery, Import, LaunchTemplate, Network, Project, Run
 from tuning.queue import jobs
 from tuning.streams import receiving
 from tuning.work import inspection
@@ -168,6 +169,11 @@ def drained() -> str:
     return make_machine("lab-2", draining_at=timezone.now()).name
 
 
+def template() -> int:
+    made, _new = templates.save({"template": f"template {LaunchTemplate.objects.count()}", "network": "mlp"}, None)
+    return int(made.pk)
+
+
 API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "POST /api/v1/networks": (lambda: 0, model, "network.upload"),
     "DELETE /api/v1/networks/1": (uploaded, {}, "network.delete"),
@@ -180,6 +186,9 @@ API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
         {"network": "mlp", "trials": 8, "variants": {"seed": [1, 2]}},
         "run.launch",
     ),
+    "POST /api/v1/templates": (lambda: 0, {"template": "quick", "network": "mlp"}, "template.create"),
+    "PATCH /api/v1/templates/1": (template, {"name": "quick"}, "template.rename"),
+    "DELETE /api/v1/templates/1": (template, {}, "template.delete"),
     "POST /api/v1/runs/actions": (lambda: 0, bulk, "run.pin"),
     "PATCH /api/v1/runs/1": (lambda: ended().pk, {"revision": 1, "name": "new"}, "run.edit"),
     "DELETE /api/v1/runs/1": (lambda: ended().pk, {}, "run.delete"),
@@ -223,6 +232,13 @@ API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
 PAGES: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "/runs/act/": (lambda: 0, lambda: {"action": "archive", "runs": ended().pk}, "run.archive"),
     "/runs/new/": (lambda: 0, {"network": "mlp", "target": "this", "trials": 8}, "run.launch"),
+    "/runs/new/templates/save/": (
+        lambda: 0,
+        {"network": "mlp", "target": "this", "trials": 8, "template_name": "quick"},
+        "template.create",
+    ),
+    "/runs/new/templates/1/rename/": (template, {"name": "quick"}, "template.rename"),
+    "/runs/new/templates/1/delete/": (template, {}, "template.delete"),
     "/runs/1/marks/": (lambda: ended().pk, {"action": "delete"}, "run.delete"),
     "/runs/1/stop/": (lambda: make_run().pk, {}, "run.stop"),
     "/runs/1/resume/": (lambda: ended().pk, {}, "run.resume"),

@@ -32,6 +32,7 @@ from tests.world import (
     make_network,
     make_result,
     make_run,
+    make_template,
     make_user,
     measured_run,
     publish,
@@ -48,6 +49,7 @@ from tuning.models import (
     Delivery,
     Extraction,
     Import,
+    LaunchTemplate,
     Membership,
     Network,
     Project,
@@ -145,6 +147,8 @@ OF_PROJECT = {
         )
     ),
     *(f"POST /api/v1/streams/1/{part}" for part in ("trials", "end")),
+    *(f"{method} /api/v1/templates/1" for method in ("GET", "PATCH", "DELETE")),
+    *(f"POST /runs/new/templates/1/{act}/" for act in ("rename", "delete")),
     "GET /api/v1/compilations/1",
     *(
         f"GET /api/v1/compilations/1/{part}"
@@ -184,6 +188,8 @@ LISTS = {
     "GET /api/v1/networks",
     "GET /api/v1/library",
     "GET /api/v1/runs",
+    "GET /api/v1/templates",
+    "GET /runs/new/templates/",
     "GET /api/v1/compare",
     "GET /api/v1/records",
     "GET /api/v1/records/library",
@@ -202,6 +208,7 @@ ASKING = {
     "POST /runs/act/",
     "POST /runs/new/",
     "POST /runs/new/check/",
+    "POST /runs/new/templates/save/",
     "POST /runs/notes/preview/",
     "POST /networks/builtin/x/",
     "POST /api/v1/networks",
@@ -213,6 +220,7 @@ ASKING = {
     "POST /api/v1/runs/check",
     "POST /api/v1/runs/variants",
     "POST /api/v1/streams",
+    "POST /api/v1/templates",
     "POST /networks/script/watch/",
     "POST /regressions/new/",
     "POST /api/v1/regression-checks",
@@ -265,7 +273,7 @@ SEARCHES = (
     *("/runs/?network=mlp", "/runs/?order=-name", "/compare/?runs=1,7", "/compare/?runs=1,2", "/compare/?runs=7,7"),
     *("/library/?q=fused", "/library/?network=veiled-net", "/library/?order=-runs", f"/library/{HASH}/"),
     *("/regressions/new/?run=1",),
-    *("/runs/new/?project=veiled", "/runs/new/?network=veiled-net", "/networks/builtin/mlp/"),
+    *("/runs/new/?template=1", "/runs/new/?project=veiled", "/runs/new/?network=veiled-net", "/networks/builtin/mlp/"),
     *(
         f"/api/v1/runs?{query}"
         for query in ("q=veiled", "project=veiled", "tag=both", "status=finished", "show=deleted")
@@ -316,6 +324,7 @@ def fill(project: Project, name: str, key: int, user: User, **values: Any) -> Ru
     publish(make_compilation(run, pk=key, created_by=user))
     set_beside([run], pk=key, status="finished", created_by=user)
     make_result(make_check(run, pk=key, created_by=user, name=f"{name}-check"), pk=key)
+    make_template(f"{name}-template", pk=key, project=project, saved_by=user)
     return run
 
 
@@ -551,6 +560,24 @@ class TestWhatABodyNames:
             assert field in fields
             assert fields[field].replace(veiled, "n" * len(veiled)) == unknown[field]
         assert not Run.objects.filter(created_by__username="ada").exists()
+
+    def test_a_launch_knows_none_of_its_templates(self, client: Client) -> None:
+        for path in ("/api/v1/runs", "/api/v1/runs/check", "/api/v1/runs/variants"):
+            veiled, unknown = (self.send(client, path, template=name) for name in ("veiled-template", "v" * 15))
+            assert veiled.status_code == unknown.status_code == 422
+            assert veiled.json()["error"]["fields"]["template"].count("veiled") == 1
+            there_are = [
+                answer.json()["error"]["fields"]["template"].partition("There are") for answer in (veiled, unknown)
+            ]
+            assert there_are[0][2] == there_are[1][2] == ": own-template."
+
+    def test_a_template_is_kept_in_none_of_its_projects(self, client: Client) -> None:
+        for project in ("veiled", "nobody"):
+            answer = self.send(client, "/api/v1/templates", template="mine", network="mlp", project=project)
+            assert answer.json()["error"]["fields"].keys() == {"project"}
+            given = {"network": "mlp", "target": "this", "trials": 8, "template_name": "mine", "project": project}
+            assert client.post("/runs/new/templates/save/", given).status_code == 422
+        assert not LaunchTemplate.objects.filter(name="mine").exists()
 
     def test_an_extraction_knows_neither(self, client: Client) -> None:
         for field, veiled in (("network", "veiled-net"), ("project", "veiled")):

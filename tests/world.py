@@ -23,6 +23,7 @@ from tuning.models import (
     ConditionSession,
     ExtractedTask,
     Extraction,
+    LaunchTemplate,
     Machine,
     MachineRoofline,
     Network,
@@ -143,6 +144,13 @@ def make_network(name: str = "net", **values: Any) -> Network:
         "uploaded_at": timezone.now(),
     }
     return Network.objects.create(name=name, **(defaults | values))
+
+
+def make_template(name: str = "quick look", **values: Any) -> LaunchTemplate:
+    """Settings of a launch of an MLP that are kept under this name."""
+    settings = {"network": "mlp", "network_options": {}, "engine": "meta_schedule", "target": "this", "trials": 8}
+    defaults = {"project": Project.objects.default(), "settings": settings, "saved_at": timezone.now()}
+    return LaunchTemplate.objects.create(name=name, **(defaults | values))
 
 
 def make_extraction(network: Network, count: int = 2, **values: Any) -> Extraction:

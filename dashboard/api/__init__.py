@@ -16,11 +16,12 @@ from ninja.renderers import BaseRenderer
 from dashboard.accounts import VIEW
 from dashboard.http.errors import CODES
 
-from . import audit, compare, compilations, downloads, library, machines, networks, people, projects, runs
+from . import audit, compare, compilations, downloads, library, machines, networks, people, projects
 from .auth import needs
 from .checking import regressions
 from .errors import handle_errors
 from .incoming import imports, streams
+from .launching import launches, templates
 
 
 class Json(BaseRenderer):
@@ -67,7 +68,8 @@ api = Api(
     renderer=Json(),
 )
 api.add_router("", networks.router)
-api.add_router("", runs.router)
+api.add_router("", launches.router)
+api.add_router("", templates.router)
 api.add_router("", compare.router)
 api.add_router("", downloads.router)
 api.add_router("", imports.router)

@@ -15,6 +15,8 @@ from tuning.actions.checking.checks import Plan
 from tuning.actions.comparing.side_by_side import Beside
 from tuning.actions.curation import Action, Marks
 from tuning.actions.editing import Edit
+from tuning.actions.launches import templates
+from tuning.actions.launches.templates import FromTemplate, Saved
 from tuning.actions.launching import Budget, Choice, Extension, NetworkChoice
 from tuning.actions.machines import placing
 from tuning.actions.projects import LONGEST_NAME
@@ -42,10 +44,15 @@ def fields(request: HttpRequest, *known: str) -> dict[str, Any]:
     return body
 
 
-def _described(*structs: type[msgspec.Struct], example: dict[str, Any], **more: dict[str, Any]) -> dict[str, Any]:
-    """An operation's body with the fields of all these structs, and with `more` that it needs."""
+def _described(
+    *structs: type[msgspec.Struct], example: dict[str, Any], elsewhere: tuple[str, ...] = (), **more: dict[str, Any]
+) -> dict[str, Any]:
+    """An operation's body with the fields of all these structs, and with `more` that it needs.
+
+    Those `elsewhere` may come from a template.
+    """
     schemas = list(map(schema_of, structs))
-    required = [*(name for each in schemas for name in each["required"]), *more]
+    required = [*(name for each in schemas for name in each["required"] if name not in elsewhere), *more]
     fields = {name: field for each in schemas for name, field in each["properties"].items()}
     return _plain(required, example, **fields, **more)
 
@@ -67,18 +74,30 @@ LAUNCH = _described(
     Choice,
     Budget,
     *_ENGINES,
+    FromTemplate,
     example={"network": "mlp", "target": "this", "trials": 64, "trials_per_batch": 16, "seed": 1},
+    elsewhere=("network",),
+)
+TEMPLATE = _described(
+    Choice, Budget, *_ENGINES, Saved, example={"template": "quick look", "network": "mlp", "trials": 64}
+)
+TEMPLATE_NAME = _plain(
+    ["name"],
+    {"name": "quick look"},
+    name={"type": "string", "minLength": 1, "maxLength": templates.LONGEST_NAME},
 )
 _LISTS = {"type": "object", "additionalProperties": {"type": "array"}}
 VARIANTS = _described(
     Choice,
     Budget,
     *_ENGINES,
+    FromTemplate,
     example={
         "network": "mlp",
         "trials": 64,
         "variants": {"strategy": ["evolutionary", "replay-trace"], "seed": [1, 2, 3]},
     },
+    elsewhere=("network",),
     variants=_LISTS | {"description": "By option, the values that it takes; 2 to 24 combinations in all."},
 )
 PRIORITY = _plain(["priority"], {"priority": "low"}, priority={"type": "string", "enum": list(placing.PRIORITIES)})

@@ -8,12 +8,11 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
-from dashboard.accounts import CHANGE, DELETE, LAUNCH, STOP
+from dashboard.accounts import CHANGE, DELETE, STOP
 from dashboard.http.access import find, person
 from dashboard.http.conditional import columns
 from dashboard.http.paging import long_page, page
-from tuning.actions import advice, curation, editing, runs
-from tuning.actions.advice import CheckDict
+from tuning.actions import curation, editing, runs
 from tuning.actions.curation import Action
 from tuning.models import Run, RunDict, Task, TrialRow
 from tuning.reads import console, exploring, showing
@@ -58,35 +57,6 @@ def act_on_runs(request: HttpRequest) -> curation.OutcomeDict:
     if wrong := unknown(body, Action.__struct_fields__):
         raise Invalid(wrong)
     return curation.act(person(request), body.get("action"), body.get("runs"), body.get("tags", []))
-
-
-@router.post("runs", response={201: RunDict, **ERRORS}, auth=needs(LAUNCH), openapi_extra=bodies.LAUNCH)
-def launch_run(request: HttpRequest) -> Status[RunDict]:
-    """Queue a run. Errors are listed by field; then nothing is queued."""
-    run = runs.launch(bodies.json_object(request), person(request))
-    return Status(201, run.to_full_dict())
-
-
-@router.post(
-    "runs/variants", response={201: shapes.VariantRuns, **ERRORS}, auth=needs(LAUNCH), openapi_extra=bodies.VARIANTS
-)
-def launch_variants(request: HttpRequest) -> Status[shapes.VariantRuns]:
-    """Queue a run for each combination of the values in `variants`. If one of them is wrong, none is queued."""
-    body = bodies.json_object(request)
-    variants = body.pop("variants", None)
-    launched, tag = runs.launch_variants(body, variants, person(request))
-    return Status(201, {"items": [run.to_full_dict() for run in launched], "tag": tag})
-
-
-@router.post(
-    "runs/check",
-    response={200: CheckDict, **ERRORS},
-    auth=needs(LAUNCH),
-    openapi_extra=bodies.LAUNCH,
-)
-def check_launch(request: HttpRequest) -> CheckDict:
-    """The errors and warnings of a launch, without launching."""
-    return advice.check(bodies.json_object(request), person(request))
 
 
 @router.get("runs/{number:run_id}", response={200: RunDict, **ERRORS})

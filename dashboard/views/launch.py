@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
@@ -15,14 +16,15 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from dashboard.accounts import LAUNCH
-from dashboard.forms import LaunchForm, settings_of
+from dashboard.forms import LaunchForm, settings_in, settings_of
 from dashboard.http.access import find, person
 from dashboard.presentation.comparing.view import View
 from tuning.actions import advice, launching, runs
+from tuning.actions.launches import templates
 from tuning.actions.launching import MOST_VARIANTS
 from tuning.host import targets
 from tuning.host.devices import is_remote
-from tuning.models import Run
+from tuning.models import LaunchTemplate, Run
 from tuning.reads import device_status
 from tuning.reads.comparing import MOST
 from tuning.validation import Busy, Invalid, natural
@@ -31,16 +33,25 @@ from tuning.validation import Busy, Invalid, natural
 @require_http_methods(["GET", "POST"])
 @permission_required(LAUNCH, raise_exception=True)
 def launch(request: HttpRequest) -> HttpResponse:
-    """Shows the form with initial values from the URL, or those of the run `like`.
+    """Shows the form with initial values from the URL, or those of the run `like` or of a `template`.
 
     On POST it launches the run and shows its page, or several and compares them, or shows the form with errors (422).
     """
-    like = _like(request)
-    initial = {**(settings_of(like) if like else {}), **request.GET.dict()}
-    form = LaunchForm(person(request), request.POST if request.method == "POST" else None, initial=initial)
-    if form.is_bound and (address := _launched(request, form)):
-        return redirect(address)
-    context = {"form": form, "devices": _devices(), "like": like, "gone": _gone(like, form), "most": MOST_VARIANTS}
+    if request.method == "POST":
+        form = LaunchForm(person(request), request.POST)
+        address = _launched(request, form)
+        return redirect(address) if address else form_page(request, form)
+    like, template = _like(request), _template(request)
+    begun = settings_of(like) if like else settings_in(template) if template else {}
+    form = LaunchForm(person(request), initial={**begun, **request.GET.dict()})
+    return form_page(request, form, like=like, used=template, gone=_gone(form) if begun else [])
+
+
+def form_page(request: HttpRequest, form: LaunchForm, **context: Any) -> HttpResponse:
+    """The form, with its errors if something was sent (422)."""
+    project = form["project"].value()
+    of_project = [one for one in templates.usable(person(request)) if one.project.name == project]
+    context |= {"form": form, "devices": _devices(), "templates": of_project, "most": MOST_VARIANTS}
     return render(request, "launch.html", context, status=422 if form.is_bound else 200)
 
 
@@ -75,10 +86,17 @@ def target_tags(_request: HttpRequest) -> JsonResponse:
 
 def _like(request: HttpRequest) -> Run | None:
     """The run whose settings `?like=` asks for. Raises `Http404`."""
-    if request.method == "POST" or not (number := natural(request.GET.get("like", ""))):
+    if not (number := natural(request.GET.get("like", ""))):
         return None
     ours = Run.objects.filter(origin=Run.Origin.LAUNCHED, synthetic=False)
     return find(request, ours.select_related("network", "project", "chosen_machine"), pk=number)
+
+
+def _template(request: HttpRequest) -> LaunchTemplate | None:
+    """The template that `?template=` names by its number. Raises `Http404`."""
+    if not (number := natural(request.GET.get("template", ""))):
+        return None
+    return find(request, LaunchTemplate.objects.select_related("project"), LAUNCH, pk=number)
 
 
 def _planned(form: LaunchForm, user: User) -> tuple[str, dict[str, str]]:
@@ -94,14 +112,13 @@ def _planned(form: LaunchForm, user: User) -> tuple[str, dict[str, str]]:
     return f"{len(launches)} runs{each}, {sum(budgets):,} trials in all.", {}
 
 
-def _gone(like: Run | None, form: LaunchForm) -> list[str]:
-    """What the run was tuned with that can't be chosen anymore."""
-    if like is None:
-        return []
+def _gone(form: LaunchForm) -> list[str]:
+    """What the form begins with that can't be chosen anymore."""
+    network, interpreter, device = (form[name].value() or "" for name in ("network", "interpreter", "device"))
     known = {
-        f"its network {like.network_name}": like.network_name in [one["name"] for one in form.networks],
-        f"the interpreter {like.interpreter}": like.interpreter in (None, "", *settings.LEGACY_PYTHON),
-        f"the device {like.device}": not is_remote(like.device) or like.device in device_status.device_choices(),
+        f"the network {network}": network in [one["name"] for one in form.networks],
+        f"the interpreter {interpreter}": interpreter in ("", *settings.LEGACY_PYTHON),
+        f"the device {device}": not is_remote(device) or device in device_status.device_choices(),
     }
     return [name for name, there in known.items() if not there]
 

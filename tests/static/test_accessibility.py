@@ -122,15 +122,18 @@ with transaction.atomic():  # The site's sweep deletes what an import has left u
     foreign = measured_run(trials, device="", origin="imported", network=None, trials_budget=None, bad_lines=3)
     Run.objects.filter(pk=foreign.pk).update(status="finished", elapsed_s=None, sessions=[
     {"trial": number, "started_at": None, "tvm": None} for number in (1, 4)])
+make_template("a template with a name that is as long as a name may ever be")
+kept = make_template("nightly")
 best = [record.trial for record in first.tasks.get(index=0).records.all()]
 print(json.dumps({"live": live.pk, "run": first.pk, "other": second.pk, "synthetic": synthetic.pk, "compilation": made.pk,
     "building": building.pk, "broken": broken.pk, "network": network.pk, "lost": lost.pk, "best": best[0], "next": best[1],
-    "imported": imported.pk, "importing": importing.pk, "foreign": foreign.pk, "pooled": pooled.pk, "check": check.pk,
+    "imported": imported.pk, "importing": importing.pk, "foreign": foreign.pk, "pooled": pooled.pk, "check": check.pk, "template": kept.pk,
     "project": vision.pk, "person": User.objects.get(username="grace").pk}))
 """
 PAGES = {
     "run_list": ["/runs/", "/runs/?q=nowhere"],
-    "launch": ["/runs/new/"],
+    "launch": ["/runs/new/?template={template}"],
+    "template_list": ["/runs/new/templates/"],
     "run_page": ["/runs/{live}/", "/runs/{run}/", "/runs/{synthetic}/", "/runs/{foreign}/", "/runs/{pooled}/"],
     "run_trials": [
         "/runs/{live}/trials/",
@@ -178,6 +181,9 @@ NO_PAGES = {
     "oidc_callback": "for users who are not signed in",
     "one_time_login": "for users who are not signed in",
     "launch_check": "JSON for the form",
+    "template_save": "an action",
+    "template_rename": "an action",
+    "template_delete": "an action",
     "target_tags": "JSON for the form",
     "run_figures": "JSON for charts",
     "run_time": "part of run_page",

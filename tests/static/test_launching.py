@@ -142,6 +142,16 @@ def test_what_was_refused_is_told_until_it_is_corrected(form: Page) -> None:
     expect(told).to_be_visible()
 
 
+def test_enter_in_the_name_of_a_template_saves_instead_of_launching(form: Page) -> None:
+    form.get_by_role("button", name="A tag").click()
+    form.locator("[data-role=template] > summary").click()
+    form.get_by_label("Name of the template").press("Enter")
+    expect(form.locator("[data-role=form-errors]")).to_contain_text("Nothing was saved. 2 fields")
+    expect(error(form, "template_name")).to_have_text("Must be one line of 1 to 60 characters.")
+    form.locator("#id_trials").press("Enter")
+    expect(form.locator("[data-role=form-errors]")).to_contain_text("Nothing was launched.")
+
+
 def test_what_the_browser_cannot_read_as_a_number_is_not_sent_as_none(form: Page) -> None:
     """It would be sent as empty text, and mean the default."""
     trials = form.locator("#id_trials")

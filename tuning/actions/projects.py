@@ -94,7 +94,7 @@ def _set(project: Project, **values: Any) -> None:
 
 
 def delete(project: Project) -> None:
-    """Delete a project without runs, models and regression checks, and its memberships. Raises `Conflict`."""
+    """Delete a project without runs, models and regression checks, its memberships and templates. Raises `Conflict`."""
     with audit.act("project.delete", audit.Thing("project", project.pk, project.name)):
         # The lock keeps new runs and models out until this is done.
         locked = Project.objects.select_for_update().filter(pk=project.pk).first()

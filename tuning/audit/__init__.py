@@ -25,7 +25,13 @@ from .refusals import Refusals
 Via = AuditEntry.Via
 LONGEST_TEXT = 500
 """Characters of a reason or of a text among the details; a longer one is cut."""
-KINDS = {"user": "person", "apitoken": "token", "delivery": "message", "regressioncheck": "check"}
+KINDS = {
+    "user": "person",
+    "apitoken": "token",
+    "delivery": "message",
+    "regressioncheck": "check",
+    "launchtemplate": "template",
+}
 """What objects are called whose tables have other names."""
 
 

@@ -33,7 +33,7 @@ from .history import EVER, Beat, Tally, TrackerSample
 from .imported import BadLine, Import
 from .lifecycle import LEASE, TELL_AGAIN, DeviceTurn, Leased, Queued, deciding, ended
 from .network import Network, fingerprint, networks_dir
-from .project import SEES_ALL, Membership, Project, project_of_token, roles_of, seen_by
+from .project import SEES_ALL, LaunchTemplate, Membership, Project, project_of_token, roles_of, seen_by
 from .run import RECORD_FILES, Run, RunQuerySet, measures_on
 from .shapes import (
     Alert,
@@ -112,6 +112,7 @@ __all__ = (
     "ImportDict",
     "Kind",
     "LatencyDict",
+    "LaunchTemplate",
     "Leased",
     "LooseObject",
     "Machine",

@@ -1,4 +1,4 @@
-"""Projects: each run and each uploaded model belongs to one, and only its members see it."""
+"""Projects: each run, each uploaded model and each template of settings belongs to one, and only its members see it."""
 
 from __future__ import annotations
 
@@ -62,6 +62,33 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} in {self.project}"
+
+
+class LaunchTemplateQuerySet(models.QuerySet["LaunchTemplate"]):
+    def seen_by(self, user: User | None) -> LaunchTemplateQuerySet:
+        return self.filter(seen_by(user))
+
+
+class LaunchTemplate(models.Model):
+    """Settings of a launch that a project keeps under a name."""
+
+    # Without an index: the constraint has one that begins with this column.
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="templates", db_index=False)
+    name = models.CharField(max_length=60)
+    saved_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    saved_at = models.DateTimeField()
+    """When it got its settings."""
+    settings = models.JSONField()
+    """As `runs.launch` takes them, without the project. The seed and the run's name are among them only if somebody entered them."""
+
+    objects = LaunchTemplateQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("project__name", "name")
+        constraints = (models.UniqueConstraint(fields=("project", "name"), name="template_once_a_project"),)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 def seen_by(user: User | None, path: str = "project") -> Q:

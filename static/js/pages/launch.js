@@ -4,14 +4,11 @@ import { role as find } from "../common/dom.js";
 
 const form = document.querySelector("[data-role=launch-form]");
 const role = (name) => find(name, form);
-const button = role("launch-submit");
-const label = button.textContent;
+const buttons = ["launch-submit", "template-save"].map(role);
+const labels = buttons.map(({ textContent }) => textContent);
 
 // The page may come back from the browser's cache, for another launch.
-addEventListener("pageshow", () => {
-  button.disabled = false;
-  button.textContent = label;
-});
+addEventListener("pageshow", () => buttons.forEach((button, index) => Object.assign(button, { disabled: false, textContent: labels[index] })));
 
 // Each project has networks of its own.
 form.elements.project?.addEventListener("change", ({ target }) => location.assign(`?${new URLSearchParams({ project: target.value })}`));
@@ -84,7 +81,7 @@ form.addEventListener("input", ({ target }) => {
 form.addEventListener("change", () => checking.soon());
 form.addEventListener("focusout", ({ target, relatedTarget }) => {
   // Not on the way to another window, or to sending it: a message above would move the button away from the pointer.
-  if (!target.closest(".field") || !document.hasFocus() || relatedTarget === button) return;
+  if (!target.closest(".field") || !document.hasFocus() || buttons.includes(relatedTarget)) return;
   if (target === input && role("target").contains(relatedTarget)) return;
   checking.leave(target.name);
 });
@@ -96,8 +93,15 @@ form.addEventListener("submit", (event) => {
     return;
   }
   checking.stop();
-  button.disabled = true;
-  button.textContent = button.dataset.busy;
+  const pressed = event.submitter ?? buttons[0];
+  pressed.textContent = pressed.dataset.busy;
+  for (const button of buttons) button.disabled = true;
+});
+// Elsewhere, Enter launches.
+form.elements.template_name.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.isComposing) return;
+  event.preventDefault();
+  form.requestSubmit(role("template-save"));
 });
 
 function focusOnError() {

@@ -25,6 +25,7 @@ from tests.world import (
     make_machine,
     make_result,
     make_run,
+    make_template,
     make_user,
     measured_beside,
     measured_run,
@@ -176,7 +177,7 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
     beside = measured_beside([run, other], {(0, 1): [1e-3] * 5, (0, 0): []})
     check = make_check(run)
     make_result(check, run=run, compilation=compilation, base_s=9e-3, change=0.1, noise=0.2)
-    client, admin, machine = Client(), make_user("admin"), make_machine()
+    client, admin, machine, template = Client(), make_user("admin"), make_machine(), make_template()
     client.force_login(admin)
     ApiToken.issue(admin)
 
@@ -194,6 +195,7 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
                 "comparison_id": beside.pk,
                 "check_id": check.pk,
                 "project_id": run.project_id,
+                "template_id": template.pk,
                 "name": machine.name,
             }
             keys["workload_hash"] = run.tasks.values_list("workload_hash", flat=True)[0]

@@ -1,0 +1,1 @@
+"""Launches, and the settings that they begin with."""

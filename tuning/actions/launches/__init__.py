@@ -1,0 +1,1 @@
+"""What a launch may begin with: settings that are kept under a name."""
