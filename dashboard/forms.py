@@ -89,6 +89,7 @@ class LaunchForm(forms.Form):
             self.fields[option["name"]] = _field(option)
         self.fields |= _variant_fields(launching.varied_options(self.tunes_with))
         self.fields[TEMPLATE] = _template_field()
+        self.fields["continues"] = forms.CharField(required=False, widget=forms.HiddenInput)
         for network in self.networks:
             for option in network["options"]:
                 self.fields[OPTION.format(network=network["name"], option=option["name"])] = _field(option)
@@ -99,7 +100,7 @@ class LaunchForm(forms.Form):
         """The input as `runs.launch` takes it."""
         network = self.data.get("network", "")
         options = (*launching.budget_options(), *self.options)
-        choices = ("project", "engine", "interpreter", "name", "device", "machine", "machines", "priority")
+        choices = ("project", "engine", "interpreter", "name", "device", "machine", "machines", "priority", "continues")
         return {
             "network": network,
             "target": self.data.get("target"),

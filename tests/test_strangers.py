@@ -561,6 +561,17 @@ class TestWhatABodyNames:
             assert fields[field].replace(veiled, "n" * len(veiled)) == unknown[field]
         assert not Run.objects.filter(created_by__username="ada").exists()
 
+    def test_a_launch_continues_none_of_its_runs(self, client: Client) -> None:
+        order = {"network": "mlp", "trials": 8}
+        veiled, unknown = (
+            self.send(client, "/api/v1/runs", **order, continues=number).json()["error"]["fields"]
+            for number in (VEILED, 999)
+        )
+        assert veiled == {"continues": unknown["continues"].replace("999", str(VEILED))}
+        page = client.post("/runs/new/", {"network": "mlp", "target": "this", "trials": 8, "continues": VEILED})
+        assert "veiled-run" not in page.content.decode()
+        assert client.get(f"/runs/new/?continues={VEILED}").status_code == 404
+
     def test_a_launch_knows_none_of_its_templates(self, client: Client) -> None:
         for path in ("/api/v1/runs", "/api/v1/runs/check", "/api/v1/runs/variants"):
             veiled, unknown = (self.send(client, path, template=name) for name in ("veiled-template", "v" * 15))

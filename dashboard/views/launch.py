@@ -33,7 +33,7 @@ from tuning.validation import Busy, Invalid, natural
 @require_http_methods(["GET", "POST"])
 @permission_required(LAUNCH, raise_exception=True)
 def launch(request: HttpRequest) -> HttpResponse:
-    """Shows the form with initial values from the URL, or those of the run `like` or of a `template`.
+    """Shows the form with initial values from the URL, or those of a `template` or of the run `like` or that it `continues`.
 
     On POST it launches the run and shows its page, or several and compares them, or shows the form with errors (422).
     """
@@ -41,7 +41,7 @@ def launch(request: HttpRequest) -> HttpResponse:
         form = LaunchForm(person(request), request.POST)
         address = _launched(request, form)
         return redirect(address) if address else form_page(request, form)
-    like, template = _like(request), _template(request)
+    like, template = _run(request, "continues") or _run(request, "like"), _template(request)
     begun = settings_of(like) if like else settings_in(template) if template else {}
     form = LaunchForm(person(request), initial={**begun, **request.GET.dict()})
     return form_page(request, form, like=like, used=template, gone=_gone(form) if begun else [])
@@ -49,9 +49,16 @@ def launch(request: HttpRequest) -> HttpResponse:
 
 def form_page(request: HttpRequest, form: LaunchForm, **context: Any) -> HttpResponse:
     """The form, with its errors if something was sent (422)."""
-    project = form["project"].value()
+    project, number = form["project"].value(), natural(str(form["continues"].value() or ""))
+    continued = Run.objects.seen_by(person(request)).filter(pk=number).first() if number else None
     of_project = [one for one in templates.usable(person(request)) if one.project.name == project]
-    context |= {"form": form, "devices": _devices(), "templates": of_project, "most": MOST_VARIANTS}
+    context |= {
+        "continued": continued,
+        "form": form,
+        "devices": _devices(),
+        "templates": of_project,
+        "most": MOST_VARIANTS,
+    }
     return render(request, "launch.html", context, status=422 if form.is_bound else 200)
 
 
@@ -84,9 +91,9 @@ def target_tags(_request: HttpRequest) -> JsonResponse:
         return JsonResponse({"tags": [], "error": reason}, status=503)
 
 
-def _like(request: HttpRequest) -> Run | None:
-    """The run whose settings `?like=` asks for. Raises `Http404`."""
-    if not (number := natural(request.GET.get("like", ""))):
+def _run(request: HttpRequest, name: str) -> Run | None:
+    """The run whose settings `?like=` or `?continues=` asks for. Raises `Http404`."""
+    if not (number := natural(request.GET.get(name, ""))):
         return None
     ours = Run.objects.filter(origin=Run.Origin.LAUNCHED, synthetic=False)
     return find(request, ours.select_related("network", "project", "chosen_machine"), pk=number)

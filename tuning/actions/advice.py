@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from typing_extensions import TypedDict
 
 from tuning.engines.wire.protocol import FIRST_SHARE, FIRST_TRIALS, Options
-from tuning.models import Extraction, Network, Run
+from tuning.models import Extraction, Run
 from tuning.validation import Invalid
 
 from .launching import Launch
@@ -104,7 +104,7 @@ def _about_tasks(launch: Launch, known: KnownTasks) -> dict[str, str]:
 
 
 def _known_tasks(launch: Launch) -> KnownTasks:
-    network = Network.objects.named(launch.network, launch.network_options, launch.project)
+    network = launch.known_network()
     target = launch.target["target"]
     known = Run.objects.filter(project=launch.project, network=network, engine=launch.engine.name, tasks_total__gt=0)
     for run in known.order_by("-pk")[:20]:

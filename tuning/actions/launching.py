@@ -17,10 +17,11 @@ from tuning.engines.wire.catalog import BUILTIN
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE, Engine, EngineOptions
 from tuning.host import devices, interpreters, targets
 from tuning.host.older import legacy_tvm, vta
-from tuning.models import Machine, Needs, Network, Project
+from tuning.models import Machine, Needs, Network, Project, Run
 from tuning.validation import Invalid, OptionDict, convert, gather, options_of
 
 from . import projects
+from .launches import continuing
 from .machines import placing
 
 SEEDS = 2**31
@@ -96,6 +97,16 @@ class Choice(NetworkChoice):
         Meta(description="Runs with a higher one come first. Only the project's admins may choose `high`."),
     ] = "normal"
     name: Annotated[str, Meta(description="By default, the network's name and options.")] | UnsetType = UNSET
+    continues: (
+        Annotated[
+            int,
+            Meta(
+                description="A run that has ended, by its number: the search begins with all of its trials. It must be of MetaSchedule, "
+                "and of the same project, network and target."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class Budget(msgspec.Struct):
@@ -233,6 +244,7 @@ class Launch:
             device = remote or self.target["device"]
             several = partial(placing.several, older=engine.legacy)
             self.machines = gather(wrong, several, data.get("machines"), device, self.machine, self.needs) or 0
+            self.continues = gather(wrong, self._continued, data.get("continues"))
         if wrong:
             raise Invalid(wrong)
         self.device = remote or self.target["device"]
@@ -269,6 +281,16 @@ class Launch:
         if self.options is not None:
             vta.check(resolved["target"], found, self.engine, self.options, self.network_options or {})
         return resolved
+
+    def _continued(self, given: Any) -> Run | None:
+        run = continuing.chosen(given, self.project)
+        if run is not None:
+            continuing.check(run, self.engine.name, self.known_network(), self.target)
+        return run
+
+    def known_network(self) -> Network | None:
+        """Its network's row, if there is one yet."""
+        return Network.objects.named(self.network, self.network_options, self.project)
 
     def _network_kind(self) -> str:
         if self.network in self.engine.networks:

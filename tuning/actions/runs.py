@@ -69,6 +69,7 @@ def _stored(checked: Launch, user: User | None) -> Run:
         options=msgspec.to_builtins(checked.options),
         trials_budget=checked.budget.trials,
         time_limit_s=checked.budget.time_limit_s,
+        continues=checked.continues,
     )
 
 
@@ -85,6 +86,7 @@ def store_queued(user: User | None, **values: Any) -> Run:
             "priority": run.Priority(run.priority).name.lower(),
             **({"machines": run.machines_wanted or placing.ALL} if run.has_pool else {}),
             "trials": run.trials_budget,
+            **({"continues": run.continues_id} if run.continues_id else {}),
         }
     return run
 

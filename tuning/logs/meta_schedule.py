@@ -20,6 +20,8 @@ from typing import BinaryIO, NamedTuple
 
 WORKLOADS = "database_workload.json"
 RECORDS = "database_tuning_record.json"
+CONTINUED = "continued"
+"""Folder in a run's folder that has both files of the run that it continues."""
 FAILED_RUN_SECS = 1e10
 """The only `run_secs` that MetaSchedule writes for a failed trial."""
 LOST = "[0,[[[],[]],[10000000000],null,null]]"

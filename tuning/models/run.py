@@ -340,6 +340,8 @@ class Run(Leased):
     """Of an imported run's records, by which the same log is recognized."""
     bad_lines = models.PositiveIntegerField(default=0, db_default=0)
     """Lines of the log that couldn't be read."""
+    continues = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="continued_by")
+    """The run whose trials its search began with, before those of all others; null for none, and once that is removed for good."""
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="runs")
     created_at = models.DateTimeField(auto_now_add=True)
     queued_at = models.DateTimeField()
@@ -442,6 +444,30 @@ class Run(Leased):
     def can_tune(self) -> bool:
         """Whether this site tunes it. Of others' runs it has only the log."""
         return self.is_ours and not self.synthetic
+
+    @property
+    def can_be_continued(self) -> bool:
+        """Whether another run can begin with all of its trials."""
+        return not self.why_not_continued
+
+    @property
+    def why_not_continued(self) -> str:
+        """Why no other run can begin with all of its trials; empty if one can."""
+        if not self.can_tune:
+            return "it wasn't tuned here"
+        if not self.is_meta_schedule:
+            return f"it was tuned by {self.engine}, and only MetaSchedule's runs can be"
+        if self.status not in self.ENDED:
+            return f"it is {self.status}, and can be once it has ended"
+        return "" if self.tasks_measured else "it has no valid trial"
+
+    def changed_options(self) -> dict[str, list[Any]]:
+        """By option, its value in the run that this one continues, and here; without the seed, and what an earlier version didn't know."""
+        if self.continues is None:
+            return {}
+        before = self.continues.options
+        names = [name for name in self.options if name in before and name != "seed"]
+        return {name: [before[name], self.options[name]] for name in names if self.options[name] != before[name]}
 
     @property
     def is_ours(self) -> bool:
@@ -720,6 +746,7 @@ class Run(Leased):
             "confirmed_latency_s": self.confirmed_latency_s,
             "noise": self.noise,
             "warm_start": self.warm_start,
+            "continues": self.continues_id,
             "phase": self.phase,
             "phase_task": self.phase_task,
             "place": place.ahead if place else None,
@@ -761,6 +788,10 @@ class Run(Leased):
         tasks = list(self.tasks.defer("tensorir").order_by("index"))
         shown = self.to_listed_dict(tasks=tasks)
         shown["tasks"] = [task.to_dict() for task in tasks]
+        shown["changed_options"] = self.changed_options()
+        shown["continued_by"] = list(
+            self.continued_by.filter(deleted_at=None).order_by("pk").values_list("pk", flat=True)
+        )
         return {**shown, **self.written()}
 
     def written(self) -> WrittenDict:

@@ -133,6 +133,8 @@ class RunFacts(TypedDict):
     noise: float | None
     """How far measurements of the same thing lie apart, as a share; null if that isn't recorded."""
     warm_start: WarmStart | None
+    continues: int | None
+    """The run whose trials it began with."""
     phase: str | None
     phase_task: int | None
     place: int | None
@@ -175,7 +177,8 @@ class RunDict(RunFacts):
     """A run with its facts in words.
 
     Deltas leave out what users organize runs by (`tags` to `deleted_at`). Only a single run, not a list, comes with its tasks, its
-    `notes` in Markdown, and who edited them last.
+    `notes` in Markdown and who edited them last, the options that differ from those of the run that it continues, each with both
+    values, and the runs that continue it.
     """
 
     words: RunWords
@@ -184,6 +187,8 @@ class RunDict(RunFacts):
     archived: NotRequired[bool]
     deleted_at: NotRequired[str | None]
     tasks: NotRequired[list[TaskDict]]
+    changed_options: NotRequired[dict[str, list[Any]]]
+    continued_by: NotRequired[list[int]]
     notes: NotRequired[str]
     edited_by: NotRequired[str | None]
     edited_at: NotRequired[str | None]

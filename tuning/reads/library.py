@@ -52,9 +52,10 @@ def known_records(  # noqa: PLR0913 - what distinguishes records
     *,
     most: int = 1,
     but: Run | None = None,
+    of: Run | None = None,
     by: str | None = None,
 ) -> dict[str, list[KnownRecord]]:
-    """The best `most` records of each workload for exactly this target, over the project's runs except `but` and synthetic ones.
+    """The best `most` records of each workload for exactly this target, over the project's runs except `but` and synthetic ones, or of one run.
 
     The best comes first. Records of the TVM version `by`, which is the installed one unless it is given, come before those of other
     versions, which may no longer apply.
@@ -68,6 +69,8 @@ def known_records(  # noqa: PLR0913 - what distinguishes records
     )
     if but is not None:
         found = found.exclude(task__run=but)
+    if of is not None:
+        found = found.filter(task__run=of)
     keys: dict[str, list[int]] = defaultdict(list)
     ranked = found.best_first(provenance("task__run", by or tvm()))
     for key, shash in ranked.values_list("pk", "task__workload_hash"):

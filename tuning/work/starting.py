@@ -14,18 +14,21 @@ from tuning.models import Run
 from .course import rooflines
 from .engine_process import AnyStart
 from .pool.pooling import asked_of_engine
-from .warm_start import warm_starts
+from .warm_start import bring_continued, warm_starts
 
 
 def starting(run: Run, elapsed_s: float) -> tuple[AnyStart, Path, Path | None]:
-    """The arguments of `EngineProcess` after the engine's name. Raises `interpreters.NoInterpreter` and `devices.NotAllowed`."""
+    """The arguments of `EngineProcess` after the engine's name. Brings what it reads of the run that it continues.
+
+    Raises `interpreters.NoInterpreter`, `devices.NotAllowed` and `OSError`.
+    """
     if not ENGINES[run.engine].legacy:
         options = cast("Options", _options(run))
         pool = asked_of_engine(run)
         measures = pool is None and not devices.is_remote(run.device)
         reference = Reference(run.reference_trial) if measures else None
-        known = rooflines.known(run)
-        start = Start(**_common(run, elapsed_s), options=options, pool=pool, reference=reference, rooflines=known)
+        common, continued, known = _common(run, elapsed_s), bring_continued(run), rooflines.known(run)
+        start = Start(**common, options=options, pool=pool, reference=reference, rooflines=known, continued=continued)
         return start, run.console_log, None
     interpreter = interpreters.path_of(run.interpreter)
     network = run.tuned_network.spec()

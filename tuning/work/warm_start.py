@@ -1,13 +1,18 @@
-"""The records of its project's earlier runs that a run starts from."""
+"""The records that a run starts from: those of the run that it continues, then those of its project's other runs."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 from tuning.engines.wire.engines import ENGINES
 from tuning.engines.wire.protocol import AnyTaskInfo, KnownRecord, WarmStart
+from tuning.logs.meta_schedule import CONTINUED, WORKLOADS
 from tuning.models import Run
 from tuning.reads.library import known_records
+from tuning.storage import store
 
 MOST = 16
 """Records per task."""
@@ -15,13 +20,49 @@ MOST = 16
 
 def warm_starts(run: Run) -> bool:
     """Whether its engine waits for records of earlier runs."""
-    return ENGINES[run.engine].options_of(run.options).warm_start
+    return _from_others(run) or run.continues_id is not None
 
 
 def warm_start(run: Run, tasks: Sequence[AnyTaskInfo]) -> WarmStart:
     """The best records of earlier runs for the run's chosen tasks and exactly its target."""
     index_of = {task.workload_hash: task.index for task in tasks if task.chosen}
-    known = known_records(index_of, run.target, run.project_id, most=MOST, but=run)
+    known = partial(known_records, index_of, run.target, run.project_id, most=MOST)
+    continued = {} if run.continues is None else known(of=run.continues)
+    others = known(but=run) if _from_others(run) else {}
     return WarmStart(
-        [KnownRecord(index_of[shash], one.run, one.text) for shash in index_of for one in known.get(shash, [])]
+        [
+            KnownRecord(index_of[shash], one.run, one.text)
+            for shash in index_of
+            for one in dict.fromkeys([*continued.get(shash, []), *others.get(shash, [])])
+        ]
     )
+
+
+def bring_continued(run: Run) -> int | None:
+    """Copy the record files of the run that it continues into its folder, unless they are there; return that run's number, if any.
+
+    Raises `OSError` if it has none.
+    """
+    source, folder = run.continues, run.work_dir / CONTINUED
+    if source is None:
+        return None
+    if not folder.exists():
+        half = folder.with_name(f"{CONTINUED}-half")
+        shutil.rmtree(half, ignore_errors=True)
+        half.mkdir(parents=True)
+        for path in (source.work_dir / WORKLOADS, source.record_file):
+            _copy(path, half / path.name, source)
+        half.rename(folder)
+    return source.pk
+
+
+def _copy(path: Path, to: Path, source: Run) -> None:
+    try:
+        with store().opened(path) as file, to.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"run {source.pk}, which it continues, has no {path.name}") from error
+
+
+def _from_others(run: Run) -> bool:
+    return ENGINES[run.engine].options_of(run.options).warm_start

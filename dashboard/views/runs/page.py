@@ -17,6 +17,7 @@ from dashboard.forms import ExtensionForm
 from dashboard.http.access import find, person
 from dashboard.http.conditional import columns
 from dashboard.presentation import charts, downloads
+from dashboard.presentation.continuing import continuation
 from dashboard.views.acting import act
 from dashboard.views.compilations import compilations_of
 from tuning.actions import launching, runs
@@ -44,6 +45,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "run": run,
         "words": shown["words"],
+        "continues": continuation(run),
         "alerts": shown["alerts"],
         "members": member_rows(shown["machines"]),
         "members_counted": members_counted(shown["machines"]),
@@ -61,6 +63,7 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "notes_bytes": NOTES_BYTES,
         "may": On(request.user, run),
         "several_projects": Project.objects.seen_by(person(request)).count() > 1,
+        "continued_by": Run.objects.filter(continues=run).order_by("pk").only("name"),
         "comparable": Run.objects.seen_by(person(request))
         .others_of_network(run)
         .select_related("network")

@@ -78,6 +78,7 @@ function average(run) {
 function showActions(run) {
   downloads.enable({ best: run.tasks_measured > 0 && !run.synthetic, all: run.trials_done > 0 && !run.synthetic, trials: run.trials_done > 0 });
   showPriority(run);
+  if (role("continue")) role("continue").hidden = isLive(run.status) || run.status === "queued" || !run.tasks_measured;
   if (role("stop")) offer("stop", statuses.stoppable.includes(run.status));
   if (!role("extend")) return;
   const ours = run.origin === "launched" && !run.synthetic;

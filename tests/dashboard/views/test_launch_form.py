@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 from django.utils.html import escape
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
@@ -104,6 +105,32 @@ def test_it_launches_a_run_again_with_its_settings(operator: Client) -> None:
     assert second.options | {"seed": 7} == first.options
     assert second.options["seed"] != 7, "drawn anew"
     assert second.name != "mine"
+
+
+def test_it_continues_a_run_with_other_options(operator: Client) -> None:
+    operator.post("/runs/new/", filled(network="matmul", target="llvm", strategy="evolutionary"))
+    first = Run.objects.get()
+    refused = operator.get(f"/runs/new/?continues={first.pk}")
+    assertContains(refused, f"Run #{first.pk} can’t be continued: it is queued")
+    Run.objects.update(status="finished", tasks_measured=1, trials_done=12)
+    page = operator.get(f"/runs/new/?continues={first.pk}")
+    assertContains(page, "the search begins with its 12 trials")
+    form = page.context["form"]
+    sent = {name: form[name].value() or "" for name in form.fields}
+    wrong = operator.post("/runs/new/", sent | {"network": "mlp"})
+    assert wrong.status_code == 422
+    assert wrong.context["form"].errors.keys() == {"network"}
+    assertContains(wrong, "the search begins with its 12 trials", status_code=422)
+    operator.post("/runs/new/", sent | {"strategy": "replay-trace"})
+    second = Run.objects.get(continues=first)
+    shown = operator.get(f"/runs/{second.pk}/")
+    assertContains(shown, "strategy evolutionary → replay-trace")
+    assertContains(shown, f'<a href="/runs/{first.pk}/" title="{first.name}">#{first.pk}</a>', html=True)
+    back = operator.get(f"/runs/{first.pk}/")
+    assertContains(back, f'continued by <a href="/runs/{second.pk}/"')
+    assertContains(back, f'href="/runs/new/?continues={first.pk}"')
+    Run.everything.filter(pk=first.pk).update(deleted_at=timezone.now())
+    assertContains(operator.get(f"/runs/{second.pk}/"), f"#{first.pk}, which was deleted,")
 
 
 def varied(**values: str) -> dict[str, str]:

@@ -9,12 +9,22 @@ import pytest
 
 from tests.engine_fixtures import Play
 from tests.tuning.work.test_supervisor import HELLO, tune
-from tests.world import TARGET, extracted, make_run, measured_run, record_text, task_infos, trial
-from tuning.engines.wire.protocol import Finished, KnownRecord, WarmStarted
+from tests.world import (
+    TARGET,
+    extracted,
+    make_run,
+    measured_run,
+    record_text,
+    task_infos,
+    trial,
+    write_record_files,
+)
+from tuning.engines.wire.protocol import Finished, KnownRecord, Start, WarmStarted
+from tuning.logs.meta_schedule import CONTINUED, RECORDS, WORKLOADS
 from tuning.models import Run
 from tuning.work.engine_process import AnyStart
 from tuning.work.starting import starting
-from tuning.work.warm_start import MOST, warm_start
+from tuning.work.warm_start import MOST, warm_start, warm_starts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -82,6 +92,43 @@ def test_the_engine_gets_records_and_the_run_stores_which_it_used(play: Play) ->
     assert repr(KnownRecord(0, earlier.pk, record_text(0, 0.001))) in run.console_log.read_text()
     assert run.warm_start == {"tasks": [0, 1], "runs": [earlier.pk]}
     assert run.trials_done == 2
+
+
+def test_records_of_the_run_that_is_continued_come_before_faster_ones_of_others() -> None:
+    slow, fast = ended(), ended(latencies=[(0, 0.5e-3)])
+    run = make_run(continues=slow)
+    own = [(0, slow.pk, 1e-3), (0, slow.pk, 2e-3)]
+    known = [*own, (0, fast.pk, 0.5e-3), (1, slow.pk, 3e-3)]
+    assert [(one.task, one.run, one.text) for one in told(run)] == [
+        (task, key, record_text(task, latency_s)) for task, key, latency_s in known
+    ]
+    run.options = {"warm_start": False}
+    assert {one.run for one in told(run)} == {slow.pk}
+    assert warm_starts(run)
+
+
+def test_the_engine_gets_the_record_files_of_the_run_that_is_continued() -> None:
+    earlier = ended()
+    write_record_files(earlier)
+    run = make_run(continues=earlier)
+    start = _start_of(run)
+    assert isinstance(start, Start)
+    assert (start.continued, start.expect_warm_start) == (earlier.pk, True)
+    folder = run.work_dir / CONTINUED
+    for name in (RECORDS, WORKLOADS):
+        assert (folder / name).read_bytes() == (earlier.work_dir / name).read_bytes()
+    (earlier.work_dir / RECORDS).unlink()
+    assert _start_of(run) == start, "a resumed run has them already"
+
+
+def test_a_run_whose_predecessor_has_no_records_fails_and_says_so(play: Play) -> None:
+    earlier = ended()
+    play(HELLO)
+    run = tune(make_run(continues=earlier))
+    assert run.status == "failed"
+    assert run.error is not None
+    assert f"run {earlier.pk}, which it continues, has no " in run.error
+    assert not (run.work_dir / CONTINUED).exists()
 
 
 def test_the_engine_gets_no_records_if_warm_start_is_off() -> None:

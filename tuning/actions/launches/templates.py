@@ -79,7 +79,7 @@ def save(data: Mapping[str, Any], user: User | None) -> tuple[LaunchTemplate, bo
     `data` as for `runs.launch`, with the fields of `Saved`. Raises `Invalid` that names every field at fault; then nothing is stored.
     """
     wrong: dict[str, str] = {}
-    settings = {name: value for name, value in data.items() if name not in Saved.__struct_fields__}
+    settings = {name: value for name, value in data.items() if name not in (*Saved.__struct_fields__, "continues")}
     name = gather(wrong, _checked_name, data.get("template"))
     if not isinstance(replace := data.get("replace", False), bool):
         wrong["replace"] = "Must be true or false."

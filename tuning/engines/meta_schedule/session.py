@@ -32,7 +32,7 @@ from .pooled import CandidatesOut
 from .search import Search
 from .trial_budget import pooled_batch
 from .trials import Trials
-from .warm_start import PriorRecords
+from .warm_start import PriorRecords, read_continued
 
 logger = logging.getLogger("tuneboard")
 
@@ -65,7 +65,8 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
         if start.rooflines is not None and measures_on_cpu(target) and resolved.target not in start.rooflines:
             _measure_roofline(context, target, trials, events)
         own = [list(database.get_top_k(workload, len(database))) for workload in workloads]
-        prior = PriorRecords([task.dispatched[0] for task in extracted], own, known)
+        mods = [task.dispatched[0] for task in extracted]
+        prior = PriorRecords(mods, own, known, read_continued(start.continued, work_dir, mods, chosen))
         if prior.warm_started.tasks:
             events.send(prior.warm_started)
         search = Search(trials, {info.name: info.index for info in infos}, target, prior)

@@ -1,20 +1,54 @@
-"""Gives TVM's search the records of earlier processes of the run and, with a warm start, of earlier runs."""
+"""Gives TVM's search the records of earlier processes of the run, of the run that it continues and, with a warm start, of others."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tvm.s_tir import meta_schedule as ms
 
+from tuning.engines.wire.errors import RunRefused
 from tuning.engines.wire.protocol import KnownRecord, WarmStarted
+from tuning.logs.meta_schedule import CONTINUED, repair
 
 TRAINING_RECORDS = 32
 """Records per task that the cost model is trained with."""
+CONTINUED_RECORDS = 1024
+"""Records of the run that is continued that it is trained with, besides. Each must be replayed, which takes some milliseconds."""
 logger = logging.getLogger("tuneboard")
+
+
+@dataclass(frozen=True)
+class Continued:
+    """The valid records of the run that this one continues, by task, fastest first."""
+
+    run: int
+    records: Sequence[Sequence[Any]]
+
+
+def read_continued(run: int | None, work_dir: Path, mods: list[Any], chosen: Container[int]) -> Continued | None:
+    """What the supervisor has brought of that run, of the chosen tasks. Raises `RunRefused` if this TVM can't read it."""
+    if run is None:
+        return None
+    try:
+        repair(work_dir / CONTINUED)
+        database = ms.database.JSONDatabase(work_dir=str(work_dir / CONTINUED))
+        return Continued(run, [_records_of(database, mod) if task in chosen else [] for task, mod in enumerate(mods)])
+    except Exception as error:
+        raise RunRefused(
+            f"The records of run {run}, which this one continues, can't be read: {error}", "continues"
+        ) from error
+
+
+def _records_of(database: Any, mod: Any) -> list[Any]:
+    if not database.has_workload(mod):
+        return []
+    return list(database.get_top_k(database.commit_workload(mod), len(database)))
 
 
 class PriorRecords:
@@ -23,20 +57,24 @@ class PriorRecords:
     They go into a database for the search only, because each line of the run's record file is a trial of the run.
     """
 
-    def __init__(self, mods: list[Any], own: list[list[Any]], known: Iterable[KnownRecord]) -> None:
+    def __init__(
+        self, mods: list[Any], own: list[list[Any]], known: Iterable[KnownRecord], continued: Continued | None = None
+    ) -> None:
         self.database = ms.database.MemoryDatabase()
         self._workloads = [self.database.commit_workload(mod) for mod in mods]
-        self._records = [[self._rebound(task, record) for record in records] for task, records in enumerate(own)]
+        self._continued = continued or Continued(0, [[] for _ in mods])
+        self._before = [self._all_rebound(task, records) for task, records in enumerate(self._continued.records)]
+        self._records = [self._all_rebound(task, records) for task, records in enumerate(own)]
         self._best_candidates: dict[int, Any] = {}
         runs = self._add(own, known)
         self.warm_started = WarmStarted(sorted(runs), sorted(set().union(*runs.values())))
-        for records in self._records:
-            for record in records:
+        for before, records in zip(self._before, self._records, strict=True):
+            for record in (*before, *records):
                 self.database.commit_tuning_record(record)
 
     def _add(self, own: list[list[Any]], known: Iterable[KnownRecord]) -> dict[int, set[int]]:
         """Take the records of earlier runs, and return by task the runs that they are from."""
-        runs = defaultdict(set)
+        runs = defaultdict(set, {task: {self._continued.run} for task, records in enumerate(self._before) if records})
         for one in known:
             try:
                 record = ms.database.TuningRecord.from_json(json.loads(one.text)[1], self._workloads[one.task])
@@ -46,9 +84,13 @@ class PriorRecords:
                 continue
             if not own[one.task]:
                 self._best_candidates.setdefault(one.task, candidate)
-            self._records[one.task].append(record)
+            if one.run != self._continued.run:  # All records of that one are there already.
+                self._records[one.task].append(record)
             runs[one.task].add(one.run)
         return runs
+
+    def _all_rebound(self, task: int, records: Sequence[Any]) -> list[Any]:
+        return [self._rebound(task, record) for record in records]
 
     def _rebound(self, task: int, record: Any) -> Any:
         """The record with its workload in the search's database."""
@@ -62,7 +104,13 @@ class PriorRecords:
 
     def train(self, cost_model: Any, contexts: dict[int, Any]) -> None:
         """Train the cost model with the records; `contexts` are by task."""
+        share = CONTINUED_RECORDS // len(contexts)
         for task, context in contexts.items():
-            if records := self._records[task][:TRAINING_RECORDS]:
+            if records := _thinned(self._before[task], share) + self._records[task][:TRAINING_RECORDS]:
                 results = [ms.runner.RunnerResult(record.run_secs, None) for record in records]
                 cost_model.update(context, [record.as_measure_candidate() for record in records], results)
+
+
+def _thinned(records: list[Any], most: int) -> list[Any]:
+    """The first, and every so many of the others, so that fast and slow ones are among them."""
+    return records[:: max(1, -(-len(records) // max(1, most)))]

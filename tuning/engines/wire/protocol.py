@@ -559,6 +559,8 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     """None: no record is measured again. Only what measures on this machine itself can do it."""
     rooflines: list[dict[str, Any]] | None = None
     """Resolved targets whose roofline on this machine is known: for any other CPU target it is measured first. None: it isn't measured."""
+    continued: int | None = None
+    """The run whose trials the search begins with. Its record files are in the folder `continued` of `work_dir`."""
 
 
 class Stop(msgspec.Struct, tag="stop", frozen=True):
