@@ -9,6 +9,8 @@ from typing import Any
 SPACE = "\u00a0"
 """A no-break space keeps figure and unit on one line."""
 
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+"""Units of latencies, with their sizes in seconds."""
 MOST_FIELDS, LONGEST_FIELD = 3, 40
 """Fields by which targets are told apart, and characters of each."""
 
@@ -127,6 +129,25 @@ def difference(change: float, *, within_noise: bool | None) -> str:
 def plus_minus(noise: float) -> str:
     """The noise of a figure, as it stands behind it: `± 2 %`, with a digit more below 1 %."""
     return f"±{SPACE}{noise * 100:.{1 if noise < 0.00995 else 0}f}{SPACE}%"
+
+
+def latency(seconds: float) -> str:
+    """Seconds as s, ms, µs or ns with four significant digits."""
+    return scaled(seconds, TIMES)
+
+
+def scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
+    """Four significant digits of the value in the unit that fits, of units given with their sizes, largest first."""
+    # Round before choosing the unit: 999.99 µs is 1.000 ms.
+    value = float(f"{value:.3e}")
+    size, unit = next((u for u in units if abs(value) >= u[0]), units[-1])
+    return f"{digits(value / size, 4)}{SPACE}{unit}".rstrip(SPACE)
+
+
+def digits(value: float, significant: int) -> str:
+    """The value with so many significant digits, and thousands in groups."""
+    whole = len(str(int(abs(float(f"{value:.{significant - 1}e}")))))
+    return f"{value:,.{max(significant - whole, 0)}f}"
 
 
 def duration(seconds: float) -> str:

@@ -12,11 +12,10 @@ from datetime import datetime
 from django.template.defaultfilters import filesizeformat
 
 from tuning import wording
-from tuning.wording import SPACE
+from tuning.wording import SPACE, digits, scaled
 
 UNKNOWN = "–"
 
-_TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 LEAST_ABOUT_S = 10
 ROUGHLY: tuple[tuple[float, float, str, float], ...] = (
     (55, 1, "s", 10),
@@ -32,17 +31,17 @@ _COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "K"), (1.0, ""))
 
 def latency(seconds: float | None) -> str:
     """Seconds as s, ms, µs or ns with four significant digits."""
-    return UNKNOWN if seconds is None else _scaled(seconds, _TIMES)
+    return UNKNOWN if seconds is None else wording.latency(seconds)
 
 
 def flop(operations: float | None) -> str:
     """Floating-point operations with K, M, G or T. 0 is a dash, since it means that TVM couldn't count them."""
-    return _scaled(operations, _COUNTS) if operations else UNKNOWN
+    return scaled(operations, _COUNTS) if operations else UNKNOWN
 
 
 def gflops(speed: float | None) -> str:
     """10⁹ floating-point operations per second, three significant digits."""
-    return UNKNOWN if speed is None else _digits(speed, 3)
+    return UNKNOWN if speed is None else digits(speed, 3)
 
 
 def count(number: int | None) -> str:
@@ -74,20 +73,20 @@ def speed(trials_a_second: float | None) -> str:
     """Trials per second, or per minute if that is easier to read."""
     if trials_a_second is None or trials_a_second >= 1:
         return speed_a_second(trials_a_second)
-    return f"{_digits(trials_a_second * 60, 3)}{SPACE}/min"
+    return f"{digits(trials_a_second * 60, 3)}{SPACE}/min"
 
 
 def speed_a_second(trials_a_second: float | None) -> str:
     """Trials per second, also for slow runs, so that speeds can be compared."""
     if trials_a_second is None:
         return UNKNOWN
-    shown = _digits(trials_a_second, 3) if trials_a_second >= 1 else f"{trials_a_second:.3g}"
+    shown = digits(trials_a_second, 3) if trials_a_second >= 1 else f"{trials_a_second:.3g}"
     return f"{shown}{SPACE}/s"
 
 
 def times(factor: float | None) -> str:
     """A factor, three significant digits."""
-    return UNKNOWN if factor is None else f"{_digits(factor, 3)}×"
+    return UNKNOWN if factor is None else f"{digits(factor, 3)}×"
 
 
 def milliseconds(seconds: float | None) -> str:
@@ -167,15 +166,3 @@ def recent_speed(at_s: Sequence[float]) -> float | None:
     if len(at_s) < 2 or at_s[-1] <= at_s[0]:
         return None
     return (len(at_s) - 1) / (at_s[-1] - at_s[0])
-
-
-def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
-    # Round before choosing the unit: 999.99 µs is 1.000 ms.
-    value = float(f"{value:.3e}")
-    size, unit = next((u for u in units if abs(value) >= u[0]), units[-1])
-    return f"{_digits(value / size, 4)}{SPACE}{unit}".rstrip(SPACE)
-
-
-def _digits(value: float, digits: int) -> str:
-    whole = len(str(int(abs(float(f"{value:.{digits - 1}e}")))))
-    return f"{value:,.{max(digits - whole, 0)}f}"

@@ -37,6 +37,7 @@ from .project import SEES_ALL, LaunchTemplate, Membership, Project, project_of_t
 from .run import RECORD_FILES, Run, RunQuerySet, measures_on
 from .shapes import (
     Alert,
+    BegunDict,
     BenchmarkDict,
     CompilationDict,
     CoverageDict,
@@ -91,6 +92,7 @@ __all__ = (
     "AuditQuerySet",
     "BadLine",
     "Beat",
+    "BegunDict",
     "Benchmark",
     "BenchmarkDict",
     "CheckDict",

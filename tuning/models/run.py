@@ -43,7 +43,7 @@ from .imported import Import
 from .lifecycle import LEASE, Leased, LeasedQuerySet, deciding, drawn_lease, not_within
 from .network import Network, fingerprint
 from .project import Project, seen_by
-from .sentences import EARLY, disturbance, drifted, unknown, words
+from .sentences import EARLY, disturbance, drifted, slower_than_known, unknown, words
 from .shapes import Alert, RunDict, RunFacts, WrittenDict, iso, username
 
 KEPT = Q(deleted_at__isnull=True)
@@ -330,6 +330,8 @@ class Run(Leased):
     """How much slower its reference has become since the run began, if by more than noise."""
     warm_start = models.JSONField(null=True)
     """Indices of the tasks whose search began with records of earlier runs, and the ids of those runs."""
+    begun = models.JSONField(default=list, db_default=Value([], models.JSONField()))
+    """The known records that were measured first, and what they were here: see `BegunDict`."""
     phase = models.CharField(max_length=20, null=True)
     phase_task = models.PositiveIntegerField(null=True)
     elapsed_s = models.FloatField(null=True, default=0.0)
@@ -694,6 +696,8 @@ class Run(Leased):
         again = self.is_ours and self.status not in self.ENDED
         told = (task.alert(everyone_had_a_turn=everyone_had_a_turn, tried_again=again) for task in tasks)
         found = [alert for alert in told if alert]
+        if slower := slower_than_known(self.begun, self.noise, live=self.is_live):
+            found.insert(0, {"kind": "warm_start", "task": None, "message": slower})
         if self.is_live and self.disturbed:
             found.insert(0, {"kind": "disturbed", "task": None, "message": disturbance(self.disturbed)})
         if self.drift is not None:

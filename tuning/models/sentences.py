@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuning import wording
+from tuning.noise import combined, difference
 
-from .shapes import RunFacts, RunWords
+from .shapes import BegunDict, RunFacts, RunWords
 
 DOING = {
     "loading": "loading TVM and the network",
@@ -30,7 +31,9 @@ STOPPING = {
     "streamed": "stopping after the batch that its script measures",
 }
 MOST_NAMED = 6
-"""Most machines that an alert names."""
+"""Most machines, or tasks, that an alert names."""
+LEAST_SLOWER, LEAST_UNSURE = 0.1, 0.5
+"""A record that is slower than in another run is told of if it is by this much more than noise; and by how much where noise isn't known."""
 GOES_ON = ("queued", "running", "stopping")
 READING = {"imported": "reading its log", "watched": "reading its file"}
 
@@ -68,6 +71,31 @@ def drifted(change: float, *, live: bool) -> str:
         f"The machine {when.format(how)}: that is how much the latest measurements of one and the same record differ from the first. "
         f"Trials of the run’s beginning and of its end don’t compare."
     )
+
+
+def slower_than_known(begun: Sequence[BegunDict], noise: float | None, *, live: bool) -> str:
+    """An alert that records of other runs are slower here than there, by more than this run's `noise` and theirs explain; empty if none is."""
+    slower = [one for one in begun if one["measured_s"] is not None and _slowdown(one) > _explained(one, noise)]
+    if not slower:
+        return ""
+    worst, several = max(slower, key=_slowdown), len(slower) > 1
+    named = f"Task{'s' if several else ''} {wording.listed([one['task'] for one in slower])}"
+    tasks = named if len(slower) <= MOST_NAMED else f"{len(slower):,} tasks"
+    runs = wording.numbered(sorted({one["run"] for one in slower}))
+    figures = f"{wording.latency(worst['measured_s'] or 0.0)} instead of {wording.latency(worst['latency_s'])}"
+    of = f" for task {worst['task']}" if several else ""
+    be = "is" if live else "was"
+    return f"{tasks} measured slower here than in {runs}: {figures}{of}. This machine {be} busy or differs."
+
+
+def _slowdown(one: BegunDict) -> float:
+    return difference(one["measured_s"] or 0.0, one["latency_s"]).change
+
+
+def _explained(one: BegunDict, noise: float | None) -> float:
+    """How much slower a record may be measured than before without a word."""
+    both = combined(noise, one["noise"])
+    return LEAST_UNSURE if both is None else both + LEAST_SLOWER
 
 
 def _phase(run: RunFacts) -> str:

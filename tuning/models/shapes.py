@@ -46,6 +46,21 @@ class WarmStart(TypedDict):
     runs: list[int]
 
 
+class BegunDict(TypedDict):
+    """A task's first trial, by which a record of another run was measured again. Latencies in seconds."""
+
+    task: int
+    run: int
+    """Whose record it is."""
+    latency_s: float
+    """What it has there."""
+    noise: float | None
+    """That run's."""
+    tried: bool
+    measured_s: float | None
+    """What it was measured to be here; null before that, and if it failed."""
+
+
 class SessionDict(TypedDict):
     """A start of somebody else's tuner: the number of its first trial, and when it began and with which TVM, if the log says so."""
 

@@ -8,7 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from django.db import transaction
 from django.db.models.functions import Now
@@ -28,6 +28,7 @@ from tuning.engines.wire.protocol import (
 )
 from tuning.models import (
     KEEP_BEST,
+    BegunDict,
     Machine,
     Record,
     ReferenceMeasurement,
@@ -64,6 +65,7 @@ RUN_FIELDS = (
     "tasks_chosen",
     "tasks_measured",
     "warm_start",
+    "begun",
     "estimated_latency_s",
     "confirmed_latency_s",
     "estimates",
@@ -146,6 +148,7 @@ class Recorder:
         self.kept: dict[int, list[Record]] = {index: [] for index in self.tasks}
         for record in Record.objects.filter(task__run=self._pk).select_related("task"):
             self.kept[record.task.index].append(record)
+        self.begun: dict[int, BegunDict] = {one["task"]: one for one in self.run.begun}
         self.reference = list(self.run.reference_measurements.values_list("latency_s", flat=True))
         """Latencies of the run's reference, oldest first."""
         self.machine_of = self.run.measurers().names()
@@ -221,7 +224,7 @@ class _Batch:
         elif isinstance(event, Plateaued):
             self._task(event.task).plateaued = True
         elif isinstance(event, WarmStarted):
-            self.run.warm_start = {"tasks": event.tasks, "runs": event.runs}
+            self._take_warm_start(event)
         elif isinstance(event, Hello):
             self.run.versions = event.versions
         self.rounds.take(event)
@@ -273,6 +276,7 @@ class _Batch:
         if event.at_s is not None:
             self.run.elapsed_s = max(self.run.elapsed_s or 0.0, event.at_s)
         task.trials += 1
+        self._compare_with_known(event)
         trial = self._row(event, task)
         self.trials.append(trial)
         self.run.trials_noisy += trial.noisy
@@ -282,6 +286,23 @@ class _Batch:
             self._count_failure(task, trial.number, event)
         elif event.record is not None and not event.short:
             self._keep(task, trial.number, event.latency_s, event.record)
+
+    def _take_warm_start(self, event: WarmStarted) -> None:
+        self.run.warm_start = {"tasks": event.tasks, "runs": event.runs}
+        noises = dict(Run.everything.filter(pk__in={one.run for one in event.begun}).values_list("pk", "noise"))
+        for one in event.begun:
+            told = {"task": one.task, "run": one.run, "latency_s": one.latency_s, "noise": noises.get(one.run)}
+            self._set_begun(cast("BegunDict", {**told, "tried": False, "measured_s": None}))
+
+    def _compare_with_known(self, event: TrialMeasured) -> None:
+        """The first trial of a task that begins with a known record is that record. On many machines another one may end first."""
+        one = self.recorder.begun.get(event.task)
+        if one is not None and not one["tried"] and not self.run.has_pool:
+            self._set_begun({**one, "tried": True, "measured_s": event.latency_s})
+
+    def _set_begun(self, one: BegunDict) -> None:
+        begun = self.recorder.begun = {**self.recorder.begun, one["task"]: one}
+        self.run.begun = [begun[task] for task in sorted(begun)]
 
     def _take_confirmed(self, event: Confirmed) -> None:
         task = self._task(event.task)

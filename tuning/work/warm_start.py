@@ -31,7 +31,7 @@ def warm_start(run: Run, tasks: Sequence[AnyTaskInfo]) -> WarmStart:
     others = known(but=run) if _from_others(run) else {}
     return WarmStart(
         [
-            KnownRecord(index_of[shash], one.run, one.text)
+            KnownRecord(index_of[shash], one.run, one.text, one.latency_s)
             for shash in index_of
             for one in dict.fromkeys([*continued.get(shash, []), *others.get(shash, [])])
         ]

@@ -21,7 +21,15 @@ from tests.world import (
     task_infos,
     trial,
 )
-from tuning.engines.wire.protocol import Confirmed, Event, Phase, ReferenceMeasured, TasksExtracted
+from tuning.engines.wire.protocol import (
+    Begun,
+    Confirmed,
+    Event,
+    Phase,
+    ReferenceMeasured,
+    TasksExtracted,
+    WarmStarted,
+)
 from tuning.models import KEEP_BEST, Machine, Record, Run, Trial, TrialError, level_of_detail
 from tuning.noise import noise
 from tuning.work.recorder import EngineMisbehaved, LeaseLost, Recorder, error_digest
@@ -300,6 +308,57 @@ def test_the_reference_tells_noise_and_drift_and_is_no_trial() -> None:
     assert alert["message"].startswith("The machine has become 18.0\u00a0% slower since the run began")
     run.move("running", to="finished")
     assert "became 18.0\u00a0% slower while the run was tuned" in run.alerts([])[0]["message"]
+
+
+def warm_started(run: Run, **latencies: float) -> Recorder:
+    """A recorder that was told that tasks, `task0` for example, begin with another run's records of these latencies."""
+    sources = [Begun(int(task[4:]), run.pk, latency_s) for task, latency_s in latencies.items()]
+    warm = claimed(make_run())
+    make_tasks(warm, 9)
+    recorder = Recorder(warm)
+    recorder.record([WarmStarted([one.task for one in sources], [run.pk], sources)])
+    return recorder
+
+
+def messages(run: Run) -> list[str]:
+    run.refresh_from_db()
+    return [alert["message"] for alert in run.alerts([]) if alert["kind"] == "warm_start"]
+
+
+def test_known_records_that_are_slower_here_raise_one_alert() -> None:
+    earlier = measured_run(noise=0.02)
+    earlier.move("running", to="finished")
+    recorder = warm_started(earlier, task3=10.9e-6, task7=1e-3, task8=1e-3)
+    run = recorder.run
+    Run.objects.filter(pk=run.pk).update(noise=0.02)
+    recorder = Recorder(run)  # Another process of the run goes on.
+    recorder.record([trial(3, 117e-6), trial(7, 1.2e-3), trial(8, 1.12e-3), trial(3, 10e-6)])
+    figures = "117.0\u00a0µs instead of 10.90\u00a0µs for task 3"
+    told = f"Tasks 3 and 7 measured slower here than in run {earlier.pk}: {figures}."
+    assert messages(run) == [f"{told} This machine is busy or differs."]
+    run.move("running", to="finished")
+    assert messages(run)[0].endswith("This machine was busy or differs.")
+
+
+def test_where_noise_is_not_known_only_much_slower_ones_count() -> None:
+    earlier = measured_run()
+    earlier.move("running", to="finished")
+    recorder = warm_started(earlier, task0=1e-3, task1=1e-3, task2=1e-3)
+    recorder.record([trial(0, 1.4e-3), trial(1, None)])
+    assert messages(recorder.run) == []
+    recorder.record([trial(1, 9e-3), trial(2, 1.6e-3)])
+    assert messages(recorder.run) == [
+        f"Task 2 measured slower here than in run {earlier.pk}: 1.600\u00a0ms instead of 1.000\u00a0ms. This machine is busy or differs."
+    ]
+
+
+def test_a_pool_may_measure_another_candidate_first() -> None:
+    earlier = measured_run()
+    earlier.move("running", to="finished")
+    recorder = warm_started(earlier, task0=1e-3)
+    recorder.run.machines_wanted = 2
+    recorder.record([trial(0, 9e-3)])
+    assert messages(recorder.run) == []
 
 
 @pytest.mark.parametrize("number", [0, 2, 3])

@@ -89,7 +89,7 @@ def test_the_engine_gets_records_and_the_run_stores_which_it_used(play: Play) ->
     play(HELLO, extracted(), {"do": "warm_start"}, used, trial(0), trial(1), Finished("budget"))
     run = tune(make_run(trials_budget=2))
     assert run.status == "finished"
-    assert repr(KnownRecord(0, earlier.pk, record_text(0, 0.001))) in run.console_log.read_text()
+    assert repr(KnownRecord(0, earlier.pk, record_text(0, 0.001), 0.001)) in run.console_log.read_text()
     assert run.warm_start == {"tasks": [0, 1], "runs": [earlier.pk]}
     assert run.trials_done == 2
 

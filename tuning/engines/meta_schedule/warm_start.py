@@ -8,12 +8,13 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from tvm.s_tir import meta_schedule as ms
 
 from tuning.engines.wire.errors import RunRefused
-from tuning.engines.wire.protocol import KnownRecord, WarmStarted
+from tuning.engines.wire.protocol import Begun, KnownRecord, WarmStarted
 from tuning.logs.meta_schedule import CONTINUED, repair
 
 TRAINING_RECORDS = 32
@@ -66,8 +67,11 @@ class PriorRecords:
         self._before = [self._all_rebound(task, records) for task, records in enumerate(self._continued.records)]
         self._records = [self._all_rebound(task, records) for task, records in enumerate(own)]
         self._best_candidates: dict[int, Any] = {}
+        self._begun: dict[int, Begun] = {}
         runs = self._add(own, known)
-        self.warm_started = WarmStarted(sorted(runs), sorted(set().union(*runs.values())))
+        self.warm_started = WarmStarted(
+            sorted(runs), sorted(set().union(*runs.values())), [self._begun[task] for task in sorted(self._begun)]
+        )
         for before, records in zip(self._before, self._records, strict=True):
             for record in (*before, *records):
                 self.database.commit_tuning_record(record)
@@ -82,8 +86,10 @@ class PriorRecords:
             except Exception as error:  # noqa: BLE001  a record of another version is no reason not to tune
                 logger.warning("Ignored a record of run %d for task %d: %s", one.run, one.task, error)
                 continue
-            if not own[one.task]:
-                self._best_candidates.setdefault(one.task, candidate)
+            if not own[one.task] and one.task not in self._begun:
+                self._best_candidates[one.task] = candidate
+                latency_s = fmean(map(float, record.run_secs)) if one.latency_s is None else one.latency_s
+                self._begun[one.task] = Begun(one.task, one.run, latency_s)
             if one.run != self._continued.run:  # All records of that one are there already.
                 self._records[one.task].append(record)
             runs[one.task].add(one.run)

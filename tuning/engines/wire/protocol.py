@@ -198,12 +198,24 @@ class Candidate(msgspec.Struct, tag="candidate", frozen=True):
     """The latency above which it loses its race and is measured briefly only; None: no race."""
 
 
+class Begun(msgspec.Struct, frozen=True):
+    """The known record that is measured as the next trial of a task."""
+
+    task: int
+    run: int
+    """Whose record it is."""
+    latency_s: float
+    """What it has there."""
+
+
 class WarmStarted(msgspec.Struct, tag="warm_started", frozen=True):
     """The search starts from records of earlier runs, for these tasks."""
 
     tasks: list[int]
     runs: list[int]
     """The runs that the records come from."""
+    begun: list[Begun] = []
+    """Those that are measured again first, as far as the engine tells."""
 
 
 class Plateaued(msgspec.Struct, tag="plateaued", frozen=True):
@@ -587,6 +599,8 @@ class KnownRecord(msgspec.Struct, frozen=True):
     run: int
     text: str
     """As in `TrialMeasured.record`."""
+    latency_s: float | None = None
+    """What it promises: the confirmed latency, if there is one; None: that in its text."""
 
 
 class WarmStart(msgspec.Struct, tag="warm_start", frozen=True):

@@ -3,8 +3,10 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from statistics import fmean
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from tvm.target import Target
 
@@ -15,7 +17,15 @@ from tuning.engines.networks import extraction
 from tuning.engines.targets.resolving import resolve
 from tuning.engines.wire import protocol
 from tuning.engines.wire.errors import RunRefused
-from tuning.engines.wire.protocol import Finished, KnownRecord, NetworkSpec, TasksExtracted, WarmStart, WarmStarted
+from tuning.engines.wire.protocol import (
+    Begun,
+    Finished,
+    KnownRecord,
+    NetworkSpec,
+    TasksExtracted,
+    WarmStart,
+    WarmStarted,
+)
 from tuning.logs.meta_schedule import CONTINUED, RECORDS, WORKLOADS
 
 pytestmark = pytest.mark.tvm
@@ -44,10 +54,16 @@ def tune_from(folder: Path, records: list[KnownRecord], **given: object) -> Engi
     return engine
 
 
+def begun_with(record: KnownRecord) -> WarmStarted:
+    """What is told if this record is measured first: its latency is that in its text unless the supervisor knows better."""
+    run_secs = json.loads(record.text)[1][1]
+    return WarmStarted([0], [7], [Begun(0, 7, record.latency_s or fmean(run_secs))])
+
+
 @pytest.mark.parametrize("strategy", ["evolutionary", "replay-trace"])
 def test_it_first_measures_the_best_known_record_again(best: list[KnownRecord], strategy: str, tmp_path: Path) -> None:
     engine = tune_from(tmp_path, best, trials_budget=4, options=options(strategy=strategy))
-    assert [event for event in engine.seen if isinstance(event, WarmStarted)] == [WarmStarted([0], [7])]
+    assert [event for event in engine.seen if isinstance(event, WarmStarted)] == [begun_with(best[0])]
     assert len(engine.trials) == len(latencies(tmp_path / "work")) == 4, "known records aren't trials of this run"
     assert not any(trial.recovered for trial in engine.trials)
     (_, (trace, run_secs, *_)), *_ = lines(tmp_path / "work")
@@ -61,10 +77,15 @@ def test_it_starts_without_known_records(tmp_path: Path) -> None:
     assert not any(isinstance(event, WarmStarted) for event in engine.seen)
 
 
+def test_a_known_latency_counts_more_than_that_of_the_record(best: list[KnownRecord], tmp_path: Path) -> None:
+    confirmed = msgspec.structs.replace(best[0], latency_s=0.25)
+    assert begun_with(confirmed) in tune_from(tmp_path, [confirmed, *best[1:]], trials_budget=1).seen
+
+
 def test_it_ignores_invalid_records(best: list[KnownRecord], tmp_path: Path) -> None:
     invalid = KnownRecord(task=0, run=3, text='["workload", [[[["NoSuch",[],[],[]]], []], [1.0], null, null]]')
     engine = tune_from(tmp_path, [invalid, best[0]], trials_budget=2)
-    assert WarmStarted([0], [7]) in engine.seen
+    assert begun_with(best[0]) in engine.seen
     assert "Ignored a record of run 3 for task 0" in engine.console.read_text()
 
 
@@ -83,7 +104,7 @@ def test_it_begins_with_all_trials_of_the_run_that_it_continues(
 ) -> None:
     continuing(earlier, tmp_path)
     engine = tune_from(tmp_path, best, trials_budget=3, continued=7)
-    assert WarmStarted([0], [7]) in engine.seen
+    assert begun_with(best[0]) in engine.seen
     assert len(engine.trials) == len(latencies(tmp_path / "work")) == 3, "its trials aren't trials of this run"
     (_, (trace, *_)), *_ = lines(tmp_path / "work")
     assert trace == json.loads(best[0].text)[1][0]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tuning.engines.wire import protocol
 from tuning.engines.wire.protocol import (
     AnyTaskInfo,
+    Begun,
     Candidate,
     Control,
     Event,
@@ -62,7 +63,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
         recovered=st.booleans(),
         machine=st.none() | TEXT,
     ),
-    st.builds(WarmStarted, st.lists(COUNT), st.lists(COUNT)),
+    st.builds(WarmStarted, st.lists(COUNT), st.lists(COUNT), st.lists(st.builds(Begun, COUNT, COUNT, SECONDS))),
     st.builds(Plateaued, COUNT),
     st.builds(
         Candidate,
@@ -93,7 +94,7 @@ CONTROLS: st.SearchStrategy[Control] = st.one_of(
         build_s=st.none() | SECONDS,
     ),
     st.builds(Extend, COUNT, st.none() | SECONDS),
-    st.builds(WarmStart, st.lists(st.builds(KnownRecord, COUNT, COUNT, TEXT))),
+    st.builds(WarmStart, st.lists(st.builds(KnownRecord, COUNT, COUNT, TEXT, st.none() | SECONDS))),
     st.builds(
         Start,
         run_id=COUNT,
@@ -106,6 +107,7 @@ CONTROLS: st.SearchStrategy[Control] = st.one_of(
         work_dir=TEXT,
         keep_best=COUNT,
         pool=st.none() | st.builds(Pool, COUNT, st.floats(1, 100)),
+        continued=st.none() | COUNT,
     ),
 )
 
