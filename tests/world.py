@@ -343,7 +343,8 @@ def make_course(run: Run) -> None:
         "search_s": 1.0,
         "learn_s": 0.25,
         "build_s": 0.5,
-        "measure_s": 1.0,
+        "measure_s": 0.875,
+        "again_s": 0.125,
         "wait_s": 0.125,
         "beside_measure_s": 2.0,
     }

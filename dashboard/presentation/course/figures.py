@@ -21,6 +21,7 @@ PARTS = {
     "learn_s": ("Learn", "learn"),
     "build_s": ("Build", "build"),
     "measure_s": ("Measure", "measure"),
+    "again_s": ("Measure again", "again"),
     "wait_s": ("Wait", "wait"),
     "other_s": ("Other", "rest"),
     "unknown_s": ("Not in a round", "unknown"),

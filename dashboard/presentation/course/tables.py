@@ -10,7 +10,10 @@ from tuning.reads.course.rounds import PartsDict, TimeDict
 
 from .figures import PARTS
 
-COLUMNS = ("search_s", "learn_s", "build_s", "measure_s", "wait_s", "other_s", "beside_build_s", "beside_measure_s")
+COLUMNS = (
+    *("search_s", "learn_s", "build_s", "measure_s", "again_s", "wait_s", "other_s"),
+    *("beside_build_s", "beside_measure_s"),
+)
 BESIDE = {"beside_build_s": "Built beside", "beside_measure_s": "Measured beside"}
 
 
@@ -78,12 +81,12 @@ def _cells(parts: PartsDict | Mapping[str, Any], shown: list[Column], whole_s: f
     ]
 
 
-def total(found: TimeDict) -> list[tuple[str, str, float, float]]:
-    """The parts of the whole time that took any: their words, role, seconds and share."""
+def total(found: TimeDict, *, live: bool) -> list[tuple[str, str, float, float]]:
+    """The parts of the whole time that took any: their words, role, seconds and share. The current round of a live run isn't told yet."""
     seconds: dict[str, float] = {**found["total"], "unknown_s": found["rest_s"]}  # type: ignore[dict-item]
     whole_s = found["recorded_s"] + found["rest_s"]
     return [
-        (words, role, seconds[name], seconds[name] / whole_s)
+        (f"{words} yet" if live and name == "unknown_s" else words, role, seconds[name], seconds[name] / whole_s)
         for name, (words, role) in PARTS.items()
         if whole_s and seconds[name] > 0
     ]

@@ -27,7 +27,7 @@ def run_time(request: HttpRequest, pk: int) -> JsonResponse:
     context = {
         "run": run,
         "found": found,
-        "total": tables.total(found) if found else [],
+        "total": tables.total(found, live=run.is_live) if found else [],
         "columns": tables.columns(found) if found else [],
         "rows": tables.rows(run, found) if found else [],
         "sentence": rankings.sentence(run),

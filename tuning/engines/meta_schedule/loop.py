@@ -159,7 +159,8 @@ def _confirm(extracted: list[Any], search: Search, config: TuningConfig, builder
     try:
         best = trials.best_records()
         order = sorted(best, key=lambda task: -best[task][0].latency_s * int(extracted[task].weight))
-        with trials.stopwatch.doing("measure"):
+        trials.stopwatch.begin(None, trials.done)
+        with trials.stopwatch.doing("again"):
             confirming.confirm({task: best[task] for task in order}, longest_confirming_s(trials.elapsed_s))
     except Exception:
         logger.exception("The best records couldn't be confirmed.")

@@ -9,6 +9,7 @@ import time
 import traceback
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,9 +121,16 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
                 futures.wait(outcomes)
         return [BackgroundResult(outcome, stopwatch) for outcome in outcomes]
 
-    def _measure(self, batch: Batch, index: int, built: Built) -> Timing | Failure:
-        if self._reference:
+    def _measure_reference(self) -> None:
+        """On the thread that measures. What background threads do isn't the search's time."""
+        if self._reference is None or not self._reference.is_due:
+            return
+        stopwatch = self._search.trials.stopwatch
+        with nullcontext() if self._threads else stopwatch.doing("again"):
             self._reference.measure_if_due()
+
+    def _measure(self, batch: Batch, index: int, built: Built) -> Timing | Failure:
+        self._measure_reference()
         search, began = self._search, time.monotonic()
         spared = self._reference.spare(built) if self._reference else None
         outcome = self._runner.run(built.path, built.device, built.args, search.trials.race_limit_s(batch.task))

@@ -232,7 +232,7 @@ class Round(msgspec.Struct, tag="round", frozen=True):
     """
 
     task: int | None
-    """None: the time before the process's first round."""
+    """None: the time before the process's first round, or in which the best records of all tasks are confirmed."""
     done: int
     """Trials of the run that had ended when it began."""
     candidates: int
@@ -244,6 +244,8 @@ class Round(msgspec.Struct, tag="round", frozen=True):
     learn_s: float = 0.0
     build_s: float = 0.0
     measure_s: float = 0.0
+    again_s: float = 0.0
+    """In which records were measured again, and built for that: the reference, and those that are confirmed."""
     wait_s: float = 0.0
     """For a device, or for the machines of a pool."""
     beside_build_s: float = 0.0

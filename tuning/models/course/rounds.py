@@ -7,7 +7,7 @@ from django.db import models
 from tuning.models.run import Run
 from tuning.models.task import Task
 
-PARTS = ("search_s", "learn_s", "build_s", "measure_s", "wait_s")
+PARTS = ("search_s", "learn_s", "build_s", "measure_s", "again_s", "wait_s")
 """What the search's thread did; what remains of a round is overhead."""
 
 
@@ -19,7 +19,7 @@ class Round(models.Model):
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="rounds")
     task = models.ForeignKey(Task, on_delete=models.CASCADE, null=True, related_name="+")
-    """Null: the time before a process's first round."""
+    """Null: the time before a process's first round, and that of confirming."""
     done = models.PositiveIntegerField()
     """Trials of the run that had ended when it began."""
     candidates = models.PositiveIntegerField()
@@ -30,6 +30,8 @@ class Round(models.Model):
     learn_s = models.FloatField()
     build_s = models.FloatField()
     measure_s = models.FloatField()
+    again_s = models.FloatField(default=0.0, db_default=0.0)
+    """Measuring records again; part of `measure_s` in rows from before this was told apart."""
     wait_s = models.FloatField()
     beside_build_s = models.FloatField()
     """What machines of a pool, or background threads, did meanwhile; they add up over devices."""

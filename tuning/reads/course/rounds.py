@@ -17,9 +17,11 @@ BESIDE = ("beside_build_s", "beside_measure_s")
 
 
 class PartsDict(TypedDict):
-    """Seconds of what the engine did. `other_s` is overhead; `start_s` is the time before a process's first round.
+    """Seconds of what the engine did.
 
-    They sum up to the time. What a pool's machines or background threads did meanwhile is in `beside_…`, summed over devices.
+    `other_s` is overhead; `start_s` is the time before a process's first round; in `again_s`, records were measured again: the reference, and
+    those that are confirmed. They sum up to the time. What a pool's machines or background threads did meanwhile is in `beside_…`, summed
+    over devices.
     """
 
     start_s: float
@@ -27,6 +29,7 @@ class PartsDict(TypedDict):
     learn_s: float
     build_s: float
     measure_s: float
+    again_s: float
     wait_s: float
     other_s: float
     beside_build_s: float
@@ -34,7 +37,7 @@ class PartsDict(TypedDict):
 
 
 class RoundDict(PartsDict):
-    """A round with its task's index (null: the start of a process), and the trials of the run that had ended when it `began_s`."""
+    """A round with its task's index (null: the start of a process, or confirming), and the trials of the run that had ended when it `began_s`."""
 
     id: int
     task: int | None
@@ -90,7 +93,7 @@ def time_of(run: Run) -> TimeDict | None:
     starts = every.filter(task__isnull=True).aggregate(**_sums())
     recorded_s = whole["s"]
     return {
-        "total": _parts(whole, starts["s"]),
+        "total": _parts(whole, starts["s"] - starts["sum_again_s"]),
         "recorded_s": recorded_s,
         "rest_s": max(0.0, (run.elapsed_s or 0.0) - recorded_s),
         "tasks": [_task(row) for row in _by_task(every)],
@@ -117,7 +120,7 @@ def _round(one: Round) -> RoundDict:
     length = one.ended_s - one.began_s
     sums = {"s": length, **{f"sum_{name}": getattr(one, name) for name in (*PARTS, *BESIDE)}}
     return {
-        **_parts(sums, length if one.task is None else 0.0),
+        **_parts(sums, length - one.again_s if one.task is None else 0.0),
         "id": one.pk,
         "task": None if one.task is None else one.task.index,
         "done": one.done,
@@ -147,7 +150,8 @@ def _pieces(run: Run, every: QuerySet[Round]) -> list[PieceDict]:
     size = max(1, -(-run.trials_done // PIECES))
     grouped = every.annotate(piece=F("done") / size).values("piece")
     ends = {"first": Min("done"), "from_s": Min("began_s"), "to_s": Max("ended_s")}
-    starts = dict(grouped.filter(task__isnull=True).annotate(s=_sums()["s"]).values_list("piece", "s"))
+    without = grouped.filter(task__isnull=True).annotate(s=_sums()["s"] - Sum("again_s"))
+    starts = dict(without.values_list("piece", "s"))
     rows = grouped.annotate(**ends, **_sums()).order_by("piece")
     return [_piece(row, starts.get(row["piece"], 0.0)) for row in rows]
 

@@ -35,14 +35,15 @@ def test_the_time_is_told_in_all_and_by_task(viewer: Client) -> None:
     found = part(viewer, told_run(options={"cost_model": "xgb"}))
     html = found["html"].replace("\u00a0", " ")
     assert 'Search <b class="num">4.0 s</b> <span class="muted num">28.6 %</span>' in html
-    assert 'Not in a round <b class="num">1.0 s</b>' in html
+    assert 'Measure again <b class="num">0.5 s</b>' in html
+    assert 'Not in a round yet <b class="num">1.0 s</b>' in html
     assert html.count("<tr>") == 1 + 2
     assert "All rounds" in html
     assert "Measured beside" in html
     assert "ranks the candidates that it chooses well: 0.80" in html
     assert found["judged"] == [0, 1]
     assert [trace["name"] for trace in found["band"]["data"]] == [
-        *("Start", "Search", "Learn", "Build", "Measure", "Wait", "Other"),
+        *("Start", "Search", "Learn", "Build", "Measure", "Measure again", "Wait", "Other"),
     ]
     for shares in zip(*(trace["y"] for trace in found["band"]["data"]), strict=True):
         assert sum(shares) == pytest.approx(1.0)
@@ -52,9 +53,12 @@ def test_the_time_is_told_in_all_and_by_task(viewer: Client) -> None:
 
 def test_what_nobody_did_has_no_column(viewer: Client) -> None:
     run = told_run()
-    run.rounds.update(wait_s=0, beside_measure_s=0)
+    run.rounds.update(wait_s=0, again_s=0, beside_measure_s=0)
+    Run.objects.filter(pk=run.pk).update(status="finished")
     html = part(viewer, run)["html"]
+    assert "Not in a round <b" in html
     assert "Wait" not in html
+    assert "again" not in html
     assert "beside" not in html
 
 

@@ -38,12 +38,22 @@ def test_the_parts_of_the_time_sum_up_to_all_of_it() -> None:
         "learn_s": 0.5,
         "build_s": 2.0,
         "measure_s": 4.0,
+        "again_s": 0.0,
         "wait_s": 1.5,
         "other_s": pytest.approx(1.0),
         "beside_build_s": 0.0,
         "beside_measure_s": 6.0,
     }
     assert (found["recorded_s"], found["rest_s"]) == (15.0, 5.0)
+
+
+def test_measuring_records_again_is_told_apart_and_confirming_belongs_to_no_task() -> None:
+    again = Round(1, 2, 1, 10.0, 17.0, search_s=3.0, measure_s=2.0, again_s=1.5)
+    found = time_of(run_of(START, FIRST, again, Round(None, 3, 0, 17.0, 19.0, again_s=1.75)))
+    assert found is not None
+    assert (found["total"]["start_s"], found["total"]["again_s"], found["rest_s"]) == (2.25, 3.25, 1.0)
+    assert [one["again_s"] for one in found["tasks"]] == [0.0, 1.5]
+    assert (found["pieces"][-1]["again_s"], found["pieces"][-1]["start_s"]) == (1.75, 0.25)
 
 
 def test_each_task_has_its_share() -> None:

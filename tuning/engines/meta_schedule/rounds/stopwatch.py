@@ -14,12 +14,12 @@ from typing import Literal
 
 from tuning.engines.wire.protocol import Round
 
-Kind = Literal["search", "learn", "build", "measure", "wait"]
+Kind = Literal["search", "learn", "build", "measure", "again", "wait"]
 
 
 @dataclass
 class RoundTimes:
-    """A round that has begun, or the start of the process, which has no task. Times are in seconds."""
+    """A round that has begun, or the start of the process or its end, which have no task. Times are in seconds."""
 
     task: int | None
     done: int
@@ -60,8 +60,8 @@ class Stopwatch:
         self._since = began_s
         self._closed = False
 
-    def begin(self, task: int, done: int) -> RoundTimes:
-        """End the current round and begin one of the task; `done` trials of the run have ended."""
+    def begin(self, task: int | None, done: int) -> RoundTimes:
+        """End the current round and begin one of the task, or of none; `done` trials of the run have ended."""
         with self._lock:
             now = self._switch(self._kind)
             self._round.ended_s = now

@@ -64,6 +64,11 @@ class Reference:
         else:
             spared.path.unlink()
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it was measured long enough ago."""
+        return self._chosen is not None and self._clock() >= self._due
+
     def measure_if_due(self) -> None:
         """Measure it if that was long enough ago, and report its latency."""
         began = self._clock()

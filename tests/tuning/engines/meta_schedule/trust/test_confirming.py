@@ -21,6 +21,7 @@ from tuning.engines.wire.protocol import (
     NetworkSpec,
     Phase,
     Remote,
+    Round,
     TaskInfo,
     TrialMeasured,
     longest_confirming_s,
@@ -110,6 +111,10 @@ def test_a_run_confirms_its_best_records_before_it_ends(tmp_path: Path) -> None:
         assert one.trials == sorted(near)
         assert all(len(latencies) == ROUNDS and min(latencies) > 0 for latencies in one.latencies_s)
     assert sorted(phases) == sorted({trial.task for trial in engine.trials if trial.latency_s and not trial.short})
+    *rounds, confirming = [event for event in engine.seen if isinstance(event, Round)]
+    assert (confirming.task, confirming.candidates) == (None, 0)
+    assert 0 < confirming.again_s <= confirming.ended_s - confirming.began_s
+    assert not any(one.again_s for one in rounds)
 
 
 @pytest.mark.tvm

@@ -13,7 +13,7 @@ from tuning.engines.measuring.outcomes import Failure, Timing
 from tuning.engines.meta_schedule.trust.built import Built
 from tuning.engines.meta_schedule.trust.reference import Reference
 from tuning.engines.wire import protocol
-from tuning.engines.wire.protocol import Finished, ReferenceMeasured, TrialMeasured
+from tuning.engines.wire.protocol import Finished, ReferenceMeasured, Round, TrialMeasured
 
 AT_ONCE = protocol.Reference(every_s=0, most_share=1)
 """Measured before each batch."""
@@ -133,3 +133,4 @@ def test_it_is_measured_again_without_being_a_trial_and_by_the_runs_next_process
     assert measured[0].latency_s > 0
     assert measured[0].at_s > 60
     assert len(second.trials) == 4
+    assert all(event.again_s > 0 for event in second.seen if isinstance(event, Round) and event.task is not None)
