@@ -96,24 +96,34 @@ class LaunchForm(forms.Form):
         for name, field in self.fields.items():
             field.widget.attrs |= {"autocomplete": "off", "spellcheck": "false", "aria-describedby": f"about_{name}"}
 
+    @property
+    def held(self) -> Mapping[str, Any]:
+        """What was sent, or what the form begins with, by field."""
+        if self.is_bound:
+            return self.data
+        values = {name: self[name].value() for name in self.fields}
+        return {name: "" if value is None else value for name, value in values.items()}
+
     def order(self) -> dict[str, Any]:
         """The input as `runs.launch` takes it."""
-        network = self.data.get("network", "")
+        held = self.held
+        network = held.get("network", "")
         options = (*launching.budget_options(), *self.options)
         choices = ("project", "engine", "interpreter", "name", "device", "machine", "machines", "priority", "continues")
         return {
             "network": network,
-            "target": self.data.get("target"),
-            "network_options": _sent(self.data, self._option_fields(network)),
-            **{name: self.data.get(name, "") for name in choices},
-            **_sent(self.data, [(option["name"], option["name"]) for option in options]),
+            "target": held.get("target"),
+            "network_options": _sent(held, self._option_fields(network)),
+            **{name: held.get(name, "") for name in choices},
+            **_sent(held, [(option["name"], option["name"]) for option in options]),
         }
 
     def variants(self) -> dict[str, list[str]]:
         """The values of each option that is varied, as `runs.launch_variants` takes them; empty if none is."""
         found: dict[str, list[str]] = {}
+        held = self.held
         for option, values in VARIANTS:
-            name, text = self.data.get(option, ""), self.data.get(values, "")
+            name, text = held.get(option, ""), held.get(values, "")
             if name or text.strip():
                 found.setdefault(name, []).extend(one for part in text.split(",") if (one := part.strip()))
         return found
@@ -388,9 +398,12 @@ class ExtractForm(forms.Form):
     def refuse(self, wrong: Mapping[str, str]) -> None:
         """Adds the errors of `networks.extract_tasks` to their fields."""
         self.full_clean()
-        for name, message in wrong.items():
-            field = name.removeprefix("network_options.")
+        for field, message in self.by_field(wrong).items():
             self.add_error(field if field in self.fields else None, message)
+
+    def by_field(self, told: Mapping[str, str]) -> dict[str, str]:
+        """What `networks.extract_tasks` tells, by the form's own names of its fields."""
+        return {name.removeprefix("network_options."): text for name, text in told.items()}
 
 
 class CheckForm(forms.Form):

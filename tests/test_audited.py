@@ -47,6 +47,8 @@ NOTHING_CHANGES = {
     "POST /api/v1/runs/check": "says what a launch would do",
     "POST /runs/new/check/": "says what a launch would do",
     "POST /runs/notes/preview/": "renders text",
+    "POST /networks/1/check/": "says what an extraction would do",
+    "POST /networks/builtin/x/check/": "says what an extraction would do",
     "POST /api/v1/streams/1/trials": "is one of many in a stream, which has an entry for its beginning and its end",
 }
 """Routes that need no entry."""

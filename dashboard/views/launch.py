@@ -54,6 +54,8 @@ def form_page(request: HttpRequest, form: LaunchForm, **context: Any) -> HttpRes
     of_project = [one for one in templates.usable(person(request)) if one.project.name == project]
     context |= {
         "continued": continued,
+        "first_pass": advice.foretold(form.order(), person(request)),
+        "plan": _foretold(form),
         "form": form,
         "devices": _devices(),
         "templates": of_project,
@@ -114,9 +116,22 @@ def _planned(form: LaunchForm, user: User) -> tuple[str, dict[str, str]]:
         launches = launching.variants_of(form.order(), variants, user)
     except Invalid as invalid:
         return "", invalid.fields
-    budgets = [launch.budget.trials for launch in launches]
+    return _plan([launch.budget.trials for launch in launches]), {}
+
+
+def _foretold(form: LaunchForm) -> str:
+    """How many runs the form's variants are, before TVM is asked about its target."""
+    if not (variants := form.variants()):
+        return ""
+    try:
+        return _plan(launching.budgets_of(form.order(), variants))
+    except Invalid:
+        return ""
+
+
+def _plan(budgets: list[int]) -> str:
     each = f" of {budgets[0]:,} trials each" if len(set(budgets)) == 1 else ""
-    return f"{len(launches)} runs{each}, {sum(budgets):,} trials in all.", {}
+    return f"{len(budgets)} runs{each}, {sum(budgets):,} trials in all."
 
 
 def _gone(form: LaunchForm) -> list[str]:

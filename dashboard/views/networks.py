@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -11,7 +12,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import permission_required
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -20,6 +21,7 @@ from dashboard.forms import ExtractForm, values_of_network
 from dashboard.http.access import find, person
 from dashboard.views.checking.pages import checks_of
 from tuning.actions import networks, projects
+from tuning.actions.networks import ExtractionCheckDict
 from tuning.models import Extraction, Network, Project, Run
 from tuning.reads.network_list import NetworkDict, builtin_networks
 from tuning.validation import Busy, Conflict, Invalid
@@ -55,6 +57,30 @@ def builtin_page(request: HttpRequest, name: str) -> HttpResponse:
     variants = Network.objects.seen_by(user).filter(kind=Network.Kind.BUILTIN, name=name).with_runs(user).order_by("pk")
     context = {"network": network, "form": form, "variants": variants}
     return render(request, "networks/builtin.html", context, status=422 if form.is_bound else 200)
+
+
+@require_POST
+@permission_required(UPLOAD, raise_exception=True)
+def builtin_check(request: HttpRequest, name: str) -> JsonResponse:
+    """The errors of the form's current values, by field, and a label of its target."""
+    form = ExtractForm(_builtin(name)["options"], request.POST)
+    return _told(form, lambda: networks.check_extraction(form.request(name), person(request)))
+
+
+@require_POST
+@permission_required(UPLOAD, raise_exception=True)
+def network_check(request: HttpRequest, pk: int) -> JsonResponse:
+    """The same of the form on an uploaded model's page."""
+    network, form = _network(request, pk, UPLOAD), ExtractForm([], request.POST)
+    return _told(form, lambda: networks.check_extraction_of(network, request.POST.get("target")))
+
+
+def _told(form: ExtractForm, check: Callable[[], ExtractionCheckDict]) -> JsonResponse:
+    try:
+        found = check()
+    except Busy as busy:
+        found = {"fields": {"target": str(busy)}, "target": None}
+    return JsonResponse({**found, "fields": form.by_field(found["fields"]), "warnings": {}})
 
 
 @require_GET

@@ -182,6 +182,8 @@ NO_PAGES = {
     "one_time_login": "for users who are not signed in",
     "launch_check": "JSON for the form",
     "template_save": "an action",
+    "builtin_check": "JSON for the form",
+    "network_check": "JSON for the form",
     "template_rename": "an action",
     "template_delete": "an action",
     "target_tags": "JSON for the form",

@@ -142,6 +142,16 @@ def test_what_was_refused_is_told_until_it_is_corrected(form: Page) -> None:
     expect(told).to_be_visible()
 
 
+def test_the_form_of_an_extraction_is_checked_likewise(live_site: LiveSite, form: Page) -> None:
+    form.goto(f"{live_site.url}/networks/builtin/matmul/")
+    form.locator("#id_target").fill("")
+    entered(form, "n", "0")
+    expect(error(form, "n")).to_contain_text("Must be a whole number")
+    expect(error(form, "target")).to_have_text(SHOWN)
+    entered(form, "n", "64")
+    expect(error(form, "n")).to_have_count(0)
+
+
 def test_enter_in_the_name_of_a_template_saves_instead_of_launching(form: Page) -> None:
     form.get_by_role("button", name="A tag").click()
     form.locator("[data-role=template] > summary").click()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
 from typing_extensions import TypedDict
 
+from tuning.engines.wire.engines import Engine, EngineOptions
 from tuning.engines.wire.protocol import FIRST_SHARE, FIRST_TRIALS, Options
-from tuning.models import Extraction, Run
+from tuning.host.machine import identity
+from tuning.models import Extraction, Machine, Network, Project, Run
 from tuning.validation import Invalid
 
-from .launching import Launch
+from . import projects
+from .launching import Launch, engine_of, network_of, settings_of
 
 
 class CheckDict(TypedDict):
@@ -45,8 +49,33 @@ def check(data: Mapping[str, Any], user: User | None) -> CheckDict:
         "fields": {},
         "warnings": _warnings(launch, tasks),
         "target": launch.target["label"],
-        "first_pass": _first_pass(launch, tasks),
+        "first_pass": _first_pass(launch.options, launch.budget.trials, tasks),
     }
+
+
+def foretold(data: Mapping[str, Any], user: User | None) -> str:
+    """The first pass of a launch, as far as it is known without asking TVM: before a form's target is resolved.
+
+    Empty if something about the launch is wrong.
+    """
+    try:
+        project, engine = projects.chosen(data.get("project"), user, projects.LAUNCH), engine_of(data.get("engine"))
+        network = Network.objects.named(*network_of(data, project, engine), project)
+        budget, options = settings_of(data, engine)
+    except Invalid:
+        return ""
+    return _first_pass(options, budget.trials, _tasks_of(network, engine, project, _unresolved(data.get("target"))))
+
+
+def _unresolved(given: Any) -> Any:
+    """The target as engines resolve it, as far as that is known: this machine's was resolved when it started."""
+    if given in (None, "this"):
+        here = Machine.objects.filter(key=identity.key()).first()
+        return here.target if here else None
+    try:
+        return json.loads(given) if isinstance(given, str) else given
+    except ValueError:
+        return None
 
 
 def _warnings(launch: Launch, tasks: KnownTasks) -> dict[str, str]:
@@ -69,8 +98,7 @@ def _about_templates(launch: Launch) -> dict[str, str]:
     }
 
 
-def _first_pass(launch: Launch, known: KnownTasks) -> str:
-    options, trials = launch.options, launch.budget.trials
+def _first_pass(options: EngineOptions, trials: int, known: KnownTasks) -> str:
     if not isinstance(options, Options):
         return ""
     number = len(set(options.tasks)) if options.tasks else known.total
@@ -104,13 +132,17 @@ def _about_tasks(launch: Launch, known: KnownTasks) -> dict[str, str]:
 
 
 def _known_tasks(launch: Launch) -> KnownTasks:
-    network = launch.known_network()
-    target = launch.target["target"]
-    known = Run.objects.filter(project=launch.project, network=network, engine=launch.engine.name, tasks_total__gt=0)
+    return _tasks_of(launch.known_network(), launch.engine, launch.project, launch.target["target"])
+
+
+def _tasks_of(network: Network | None, engine: Engine, project: Project, target: Any) -> KnownTasks:
+    if network is None or target is None:
+        return KnownTasks(None)
+    known = Run.objects.filter(project=project, network=network, engine=engine.name, tasks_total__gt=0)
     for run in known.order_by("-pk")[:20]:
         if run.target == target:
             return KnownTasks(run.tasks_total, f"as in run {run.pk}")
-    if launch.engine.legacy:
+    if engine.legacy:
         return KnownTasks(None)
     done = Extraction.objects.filter(network=network, status=Extraction.Status.FINISHED).order_by("-pk")[:20]
     for extraction in done:

@@ -163,13 +163,19 @@ def variants_of(data: Mapping[str, Any], given: Any, user: User | None) -> list[
     They share what isn't varied, also a seed that is drawn. Raises `Invalid`: what is wrong with a combination is told of `variants`,
     and names the combination.
     """
-    combinations = _combinations(given, varied_options(_engine(data.get("engine")).name))
+    combinations = _combinations(given, varied_options(engine_of(data.get("engine")).name))
     if data.get("seed") in (None, "") and "seed" not in given:
         data = {**data, "seed": secrets.randbelow(SEEDS)}
     labels = [", ".join(f"{name}={value}" for name, value in one.items()) for one in combinations]
     launches = [_variant(data, one, label, user) for one, label in zip(combinations, labels, strict=True)]
     _check_different(labels, launches)
     return launches
+
+
+def budgets_of(data: Mapping[str, Any], given: Any) -> list[int]:
+    """The trials of each variant, of which nothing else is checked. Raises `Invalid`."""
+    combinations = _combinations(given, varied_options(engine_of(data.get("engine")).name))
+    return [_budget({**data, **one}).trials for one in combinations]
 
 
 def _combinations(given: Any, options: list[OptionDict]) -> list[dict[str, Any]]:
@@ -220,18 +226,16 @@ class Launch:
     def __init__(self, data: Mapping[str, Any], user: User | None) -> None:
         wrong: dict[str, str] = {}
         self.project = gather(wrong, projects.chosen, data.get("project"), user, projects.LAUNCH)
-        engine: Engine | None = gather(wrong, _engine, data.get("engine"))
+        engine: Engine | None = gather(wrong, engine_of, data.get("engine"))
         if engine is None:
             raise Invalid(wrong)
         self.engine = engine
         self.interpreter = gather(wrong, interpreters.chosen, data.get("interpreter"), engine)
         self.network = gather(wrong, _network_name, data.get("network"), self.project, engine)
         self.network_options = gather(wrong, _network_options, self.network, data.get("network_options"), engine)
-        self.budget = gather(
-            wrong, convert, Budget, {name: data[name] for name in Budget.__struct_fields__ if name in data}
-        )
+        self.budget = gather(wrong, _budget, data)
         self.name = gather(wrong, _name, data.get("name"), self)
-        self.options = gather(wrong, _options, engine, {key: data[key] for key in data.keys() - OWN})
+        self.options = gather(wrong, _options, engine, data)
         remote = gather(wrong, devices.chosen, data.get("device"))
         self.machine: Machine | None = gather(wrong, placing.chosen, data.get("machine"))
         self.priority = gather(wrong, placing.priority, data.get("priority"), user, self.project)
@@ -302,7 +306,8 @@ OWN = {*Choice.__struct_fields__, *Budget.__struct_fields__}
 """The fields of a launch that aren't options of its engine."""
 
 
-def _engine(given: Any) -> Engine:
+def engine_of(given: Any) -> Engine:
+    """The engine of this name, by default MetaSchedule. Raises `Invalid`."""
     name = META_SCHEDULE if given in (None, "") else given
     if not isinstance(name, str) or name not in ENGINES:
         raise Invalid({"engine": f"There is no engine {str(name)[:60]!r}. Known: {', '.join(ENGINES)}."})
@@ -315,6 +320,12 @@ def network_choice(data: Mapping[str, Any], user: User | None) -> tuple[str, dic
     project = None if name in BUILTIN else projects.chosen(data.get("project"), user, projects.UPLOAD)
     name = _network_name(name, project)
     return name, _network_options(name, data.get("network_options")), project
+
+
+def network_of(data: Mapping[str, Any], project: Project, engine: Engine) -> tuple[str, dict[str, Any]]:
+    """The name and checked options of the network that a launch names. Raises `Invalid`."""
+    name = _network_name(data.get("network"), project, engine)
+    return name, _network_options(name, data.get("network_options"), engine)
 
 
 def _network_name(name: Any, project: Project | None, engine: Engine = ENGINES[META_SCHEDULE]) -> str:
@@ -345,8 +356,17 @@ def _network_options(network: str | None, given: Any, engine: Engine = ENGINES[M
     return options
 
 
-def _options(engine: Engine, given: Mapping[str, Any]) -> EngineOptions:
-    options = convert(engine.options, given)
+def settings_of(data: Mapping[str, Any], engine: Engine) -> tuple[Budget, EngineOptions]:
+    """The checked budget and options of a launch. Raises `Invalid`."""
+    return _budget(data), _options(engine, data)
+
+
+def _budget(data: Mapping[str, Any]) -> Budget:
+    return convert(Budget, {name: data[name] for name in Budget.__struct_fields__ if name in data})
+
+
+def _options(engine: Engine, data: Mapping[str, Any]) -> EngineOptions:
+    options = convert(engine.options, {name: data[name] for name in data.keys() - OWN})
     if wrong := options.contradictions():
         raise Invalid(wrong)
     return options

@@ -17,6 +17,7 @@ from django.core.files import File
 from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 from django.utils import timezone
+from typing_extensions import TypedDict
 
 from tuning import audit
 from tuning.engines.wire.catalog import BUILTIN
@@ -29,7 +30,7 @@ from tuning.models import Extraction, Network, Project, fingerprint, networks_di
 from tuning.queue import jobs
 from tuning.storage import Prepared, store
 from tuning.storage.local import old_here
-from tuning.validation import Conflict, Invalid, natural, unknown
+from tuning.validation import Conflict, Invalid, gather, natural, unknown
 from tuning.wording import target_label
 from tuning.work import inspection
 
@@ -43,6 +44,7 @@ OLD = timedelta(hours=1)
 INCOMING = "incoming-"
 """Prefix of files that are still being checked."""
 HAS_CHECKS = "It has regression checks: delete these first."
+NOTHING_KNOWN = "Only its name is known, so it has no tasks to extract."
 HAS_RUNS = "It has runs, and can't be deleted while they exist. Deleted runs count until they are removed for good."
 
 
@@ -117,10 +119,34 @@ def extract_tasks(data: Mapping[str, Any], user: User | None) -> Extraction:
     return extract_tasks_of(stored(*network_choice(data, user)), data.get("target"), user)
 
 
+class ExtractionCheckDict(TypedDict):
+    """The errors of an extraction by field; `target` is the resolved target's label."""
+
+    fields: dict[str, str]
+    target: str | None
+
+
+def check_extraction(data: Mapping[str, Any], user: User | None) -> ExtractionCheckDict:
+    """Check an extraction without starting it; `data` as for `extract_tasks`."""
+    wrong = unknown(data, NetworkChoice.__struct_fields__)
+    gather(wrong, network_choice, data, user)
+    return _checked_extraction(wrong, data.get("target"))
+
+
+def check_extraction_of(network: Network, target: Any) -> ExtractionCheckDict:
+    """The same of a network that is known."""
+    return _checked_extraction({} if network.can_tune else {"network": NOTHING_KNOWN}, target)
+
+
+def _checked_extraction(wrong: dict[str, str], target: Any) -> ExtractionCheckDict:
+    resolved = gather(wrong, lambda: _resolved(targets.asked(target)))
+    return {"fields": wrong, "target": None if resolved is None else target_label(resolved)}
+
+
 def extract_tasks_of(network: Network, target: Any, user: User | None) -> Extraction:
     """The same of a network that is known. Raises `Invalid` for `target`."""
     if not network.can_tune:
-        raise Invalid({"network": "Only its name is known, so it has no tasks to extract."})
+        raise Invalid({"network": NOTHING_KNOWN})
     made, due = _requested(network, target, user)
     if due:
         jobs.enqueue(made)

@@ -111,6 +111,31 @@ export class Checking {
   }
 }
 
+/** Checks the form while it is filled in, and stops it from being sent as long as the browser can't read it. Returns the `Checking`. */
+export function watch(form, { target, buttons, told = () => {}, around = target, changed = () => {} }) {
+  const checking = new Checking(form, told);
+  form.addEventListener("input", (event) => {
+    // TVM is asked only about complete targets, not after each letter.
+    if (event.target !== target) return checking.soon();
+    checking.changed = true;
+    checking.forget(target.name);
+    changed();
+  });
+  form.addEventListener("change", () => checking.soon());
+  form.addEventListener("focusout", (event) => {
+    // Not on the way to another window, or to sending it: a message above would move the button away from the pointer.
+    if (!event.target.closest(".field") || !document.hasFocus() || buttons.includes(event.relatedTarget)) return;
+    if (event.target === target && around.contains(event.relatedTarget)) return;
+    checking.leave(event.target.name);
+  });
+  form.addEventListener("submit", (event) => {
+    if (checking.readable()) return checking.stop();
+    event.preventDefault();
+    form.querySelector("[aria-invalid=true]")?.focus();
+  });
+  return checking;
+}
+
 function describe(input, by) {
   const ids = (input.getAttribute("aria-describedby") ?? "").split(" ").filter(Boolean);
   input.setAttribute("aria-describedby", by(ids).join(" "));

@@ -1,5 +1,5 @@
 // The launch form: its target, what is wrong with it while it is filled in, and no second launch by a double click.
-import { Checking } from "../launch/checking.js";
+import { watch } from "../launch/checking.js";
 import { role as find } from "../common/dom.js";
 
 const form = document.querySelector("[data-role=launch-form]");
@@ -58,12 +58,21 @@ kinds.addEventListener("click", ({ target }) => {
 
 // --- errors and warnings
 
-const checking = new Checking(form, ({ target, fields, first_pass: firstPass, plan }) => {
-  role("plan").textContent = plan;
-  role("first-pass").textContent = firstPass;
-  role("first-pass").hidden = !firstPass;
-  if (target) role("target-label").textContent = `Tunes for ${target}.`;
-  else if (fields.target) role("target-label").textContent = "";
+const checking = watch(form, {
+  target: input,
+  buttons,
+  around: role("target"),
+  changed() {
+    forgetTarget();
+    showKind(kindOf(input.value));
+  },
+  told({ target, fields, first_pass: firstPass, plan }) {
+    role("plan").textContent = plan;
+    role("first-pass").textContent = firstPass;
+    role("first-pass").hidden = !firstPass;
+    if (target) role("target-label").textContent = `Tunes for ${target}.`;
+    else if (fields.target) role("target-label").textContent = "";
+  },
 });
 
 function forgetTarget() {
@@ -71,28 +80,8 @@ function forgetTarget() {
   role("target-label").textContent = "";
 }
 
-form.addEventListener("input", ({ target }) => {
-  // TVM is asked only about complete targets, not after each letter.
-  if (target !== input) return checking.soon();
-  checking.changed = true;
-  forgetTarget();
-  showKind(kindOf(input.value));
-});
-form.addEventListener("change", () => checking.soon());
-form.addEventListener("focusout", ({ target, relatedTarget }) => {
-  // Not on the way to another window, or to sending it: a message above would move the button away from the pointer.
-  if (!target.closest(".field") || !document.hasFocus() || buttons.includes(relatedTarget)) return;
-  if (target === input && role("target").contains(relatedTarget)) return;
-  checking.leave(target.name);
-});
-
 form.addEventListener("submit", (event) => {
-  if (!checking.readable()) {
-    event.preventDefault();
-    focusOnError();
-    return;
-  }
-  checking.stop();
+  if (event.defaultPrevented) return;
   const pressed = event.submitter ?? buttons[0];
   pressed.textContent = pressed.dataset.busy;
   for (const button of buttons) button.disabled = true;
@@ -104,9 +93,5 @@ form.elements.template_name.addEventListener("keydown", (event) => {
   form.requestSubmit(role("template-save"));
 });
 
-function focusOnError() {
-  form.querySelector("[aria-invalid=true]")?.focus();
-}
-
 showKind(kindOf(input.value));
-focusOnError();
+form.querySelector("[aria-invalid=true]")?.focus();

@@ -1,6 +1,7 @@
 // A network's page: choosing the tasks of a run, their share of the operations, and the dialog that deletes the network.
 import "../site/htmx.js";
 import { role } from "../common/dom.js";
+import { watch } from "../launch/checking.js";
 import * as units from "../common/units.js";
 
 function boxes() {
@@ -32,10 +33,14 @@ document.addEventListener("change", (event) => {
 addEventListener("pageshow", showChoice);
 
 const form = role("extract-form");
-form?.addEventListener("submit", () => {
+if (form) {
   const button = role("extract");
-  button.disabled = true;
-  button.textContent = button.dataset.busy;
-});
+  watch(form, { target: form.elements.target, buttons: [button] });
+  form.addEventListener("submit", (event) => {
+    if (event.defaultPrevented) return;
+    button.disabled = true;
+    button.textContent = button.dataset.busy;
+  });
+}
 role("delete")?.addEventListener("click", () => role("delete-dialog").showModal());
 role("keep")?.addEventListener("click", () => role("delete-dialog").close());

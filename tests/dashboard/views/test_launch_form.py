@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib.auth.models import User
@@ -141,6 +142,15 @@ def varied(**values: str) -> dict[str, str]:
         for n, row in rows
         for name, text in zip((f"variant_option_{n}", f"variant_values_{n}"), row, strict=True)
     }
+
+
+def test_what_the_form_begins_with_is_planned_at_once(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "resolve", lambda _: pytest.fail("TVM was asked"))
+    values = urlencode({"network": "matmul", "trials": "320", **varied(seed="1, 2")})
+    page = operator.get(f"/runs/new/?{values}")
+    assert page.context["plan"] == "2 runs of 320 trials each, 640 trials in all."
+    assertContains(page, "Each task gets 4 or fewer trials before scheduling begins")
+    assertContains(page, '<details class="panel fold" data-role="variants" open>')
 
 
 def test_it_launches_a_run_for_each_combination(operator: Client) -> None:

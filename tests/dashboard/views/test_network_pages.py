@@ -57,6 +57,23 @@ class TestTheList:
 
 
 @pytest.mark.django_db
+class TestTheCheckOfAnExtraction:
+    def test_it_names_what_is_wrong_and_starts_nothing(self, enqueued: list[int]) -> None:
+        client = client_of("operator")
+        right = client.post("/networks/builtin/matmul/check/", {"n": "64", "target": "this"}).json()
+        assert right == {"fields": {}, "warnings": {}, "target": "llvm · znver4 · 2 cores"}
+        wrong = client.post("/networks/builtin/matmul/check/", {"n": "0", "target": ""}).json()
+        assert (wrong["fields"].keys(), wrong["target"]) == ({"n", "target"}, None)
+        model = make_network("mine")
+        assert client.post(f"/networks/{model.pk}/check/", {"target": "this"}).json() == right
+        assert client.post(f"/networks/{model.pk}/check/", {"target": " "}).json()["fields"].keys() == {"target"}
+        assert (enqueued, Extraction.objects.count()) == ([], 0)
+
+    def test_only_operators_check(self) -> None:
+        assert client_of("viewer").post("/networks/builtin/matmul/check/", {"n": "64"}).status_code == 403
+
+
+@pytest.mark.django_db
 class TestThePage:
     def test_it_shows_what_the_model_is_made_of(self) -> None:
         network = make_network(dims={"N": 4})

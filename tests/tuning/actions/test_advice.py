@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.world import TARGET, make_run, task_infos
+from tests.world import TARGET, make_machine, make_run, task_infos
 from tuning.actions import advice, runs
 from tuning.actions.advice import CheckDict
 from tuning.actions.networks import stored
 from tuning.host import targets
+from tuning.host.machine import identity
 from tuning.models import Extraction, Run
 from tuning.validation import Invalid
 
@@ -117,6 +119,40 @@ def test_it_warns_of_tasks_that_the_network_does_not_have() -> None:
 def test_it_passes_on_warnings_about_the_target(resolved: targets.TargetDict) -> None:
     resolved["warning"] = "It leaves out avx2."
     assert check()["warnings"] == {"target": "It leaves out avx2."}
+
+
+def foretold(**given: Any) -> str:
+    return advice.foretold({"network": "matmul", "network_options": {"n": 64}, "trials": 320, **given}, None)
+
+
+@pytest.fixture
+def no_tvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(_target: Any) -> Any:
+        raise AssertionError("TVM was asked")
+
+    monkeypatch.setattr(targets, "resolve", asked)
+
+
+@pytest.mark.usefixtures("no_tvm")
+def test_the_first_pass_is_foretold_without_asking_tvm() -> None:
+    each = "Each task gets 4 or fewer trials before scheduling begins, at most 15 % of the budget together."
+    unknown = f"{each} How many tasks there are isn't known yet."
+    assert foretold() == unknown
+    matmul()
+    known = "18 tasks × 2 = 36 trials before scheduling begins. A task with a warm start needs only 1."
+    assert foretold() == unknown, "nobody knows what this machine is"
+    make_machine("here", key=identity.key())
+    assert foretold() == known
+    assert foretold(target=json.dumps(TARGET)) == foretold(target=TARGET) == known
+    assert foretold(target="nvidia/nvidia-a100") == foretold(target="{") == unknown
+    assert foretold(network_options={"n": 128}) == unknown
+    assert foretold(engine="autotvm") == ""
+
+
+@pytest.mark.usefixtures("no_tvm")
+@pytest.mark.parametrize("wrong", [{"trials": 0}, {"network": "none"}, {"engine": "none"}, {"strategy": "luck"}])
+def test_nothing_is_foretold_of_a_wrong_launch(wrong: dict[str, Any]) -> None:
+    assert foretold(**wrong) == ""
 
 
 def test_a_launch_needs_float16_instructions_for_float16(resolved: targets.TargetDict) -> None:
