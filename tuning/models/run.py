@@ -319,6 +319,8 @@ class Run(Leased):
     tasks_chosen = models.PositiveIntegerField(default=0)
     """How many of the tasks are tuned; the estimate covers these."""
     tasks_measured = models.PositiveIntegerField(default=0)
+    tasks_confirmed = models.PositiveIntegerField(default=0, db_default=0)
+    """How many of the chosen ones are confirmed; 0, too, for what an earlier version confirmed."""
     estimated_latency_s = models.FloatField(null=True)
     confirmed_latency_s = models.FloatField(null=True)
     """The same sum of the tasks' confirmed latencies; null unless all that it covers are confirmed."""
@@ -528,7 +530,7 @@ class Run(Leased):
 
     def _confirming_s(self) -> float:
         """What it will probably take to confirm its best records, or what is left of that."""
-        if not self.options.get("confirm") or self.has_pool or is_shared(self.device) or not self.is_meta_schedule:
+        if not self.options.get("confirm") or self.has_pool or not self.is_meta_schedule:
             return 0.0
         elapsed_s = self.elapsed_s or 0.0
         options = cast("Options", ENGINES[self.engine].options_of(self.options))
@@ -746,6 +748,7 @@ class Run(Leased):
             "tasks_total": self.tasks_total,
             "tasks_chosen": self.tasks_chosen,
             "tasks_measured": self.tasks_measured,
+            "tasks_confirmed": self.tasks_confirmed,
             "estimated_latency_s": self.estimated_latency_s,
             "confirmed_latency_s": self.confirmed_latency_s,
             "noise": self.noise,

@@ -47,6 +47,7 @@ def words(run: RunFacts) -> RunWords:
             run["tasks_measured"], run["tasks_chosen"], run["tasks_total"], goes_on=run["status"] in GOES_ON
         ),
         "warm_start": _warm_start(run),
+        "confirmed": _confirmed(run),
         "noise": _noise(run),
         "noisy": _noisy(run),
         "remaining": _remaining(run),
@@ -165,6 +166,12 @@ def _lacking(measured: int, chosen: int, *, goes_on: bool) -> str:
     if measured >= chosen:
         return ""
     return f"{chosen - measured:,} of {chosen:,} tasks not measured{' yet' if goes_on else ''}"
+
+
+def _confirmed(run: RunFacts) -> str:
+    """How many of its tasks are confirmed; empty for none, and for all, of which there is a confirmed latency."""
+    confirmed, chosen = run["tasks_confirmed"], run["tasks_chosen"]
+    return f"{confirmed:,} of {chosen:,} tasks confirmed" if 0 < confirmed < chosen else ""
 
 
 def _noise(run: RunFacts) -> str:

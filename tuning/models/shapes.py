@@ -142,6 +142,8 @@ class RunFacts(TypedDict):
     tasks_total: int
     tasks_chosen: int
     tasks_measured: int
+    tasks_confirmed: int
+    """Those whose best records were measured again since their last improvement."""
     estimated_latency_s: float | None
     confirmed_latency_s: float | None
     """As the estimate, of confirmed latencies; null unless all of its tasks are confirmed."""
@@ -176,13 +178,14 @@ class RunWords(TypedDict):
     """What pages say about a run, as plain text; empty where there is nothing to say.
 
     What it is doing or why it ended, which tasks its estimate covers, what stands in place of the estimate while it is unknown, which
-    records it began with, how noisy its estimate is (`± 2 %`), how many trials are noisy, and why it isn't known how long it will go on.
+    records it began with, how many of its tasks are confirmed if not all are, how noisy its estimate is (`± 2 %`), how many trials are noisy, and why it isn't known how long it will go on.
     """
 
     phase: str
     coverage: str
     unknown: str
     warm_start: str
+    confirmed: str
     noise: str
     noisy: str
     remaining: str

@@ -64,6 +64,7 @@ RUN_FIELDS = (
     "tasks_total",
     "tasks_chosen",
     "tasks_measured",
+    "tasks_confirmed",
     "warm_start",
     "begun",
     "estimated_latency_s",
@@ -431,6 +432,7 @@ class _Batch:
         run = self.run
         tasks = self.recorder.tasks.values()
         run.tasks_measured = sum(task.best_latency_s is not None for task in tasks)
+        run.tasks_confirmed = sum(task.chosen and task.confirmed_latency_s is not None for task in tasks)
         run.estimated_latency_s = estimated_latency(tasks)
         run.confirmed_latency_s = confirmed_latency(tasks)
         if self.estimates:

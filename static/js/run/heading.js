@@ -12,6 +12,8 @@ export function show(run, speed) {
   text("note-estimate", run.words.unknown);
   text("noise", run.words.noise);
   role("confirmed").hidden = run.confirmed_latency_s === null;
+  text("confirmed-part", run.words.confirmed);
+  role("confirmed-part").hidden = !run.words.confirmed;
   text("confirmed-latency", units.latency(run.confirmed_latency_s));
   role("charts").toggleAttribute("data-none", !isLive(run.status) && run.status !== "queued" && !run.trials_done);
   text("coverage", run.words.coverage);

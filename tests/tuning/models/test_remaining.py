@@ -105,7 +105,7 @@ def test_only_the_latest_rounds_count() -> None:
     [
         (12, {}, 28.0 + 3.0),  # 2 tasks, of which half of 3 records are measured 5 times for 0.2 s.
         (40, {}, 3.0),
-        (12, {"device": "rpc:lab/pi"}, 28.0),
+        (12, {"device": "rpc:lab/pi"}, 28.0 + 3.0),
         (12, {"machines_wanted": 2}, 28.0),
         (12, {"time_limit_s": 42.0}, 30.0),
     ],

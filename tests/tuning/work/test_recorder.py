@@ -381,6 +381,7 @@ def test_the_best_records_are_confirmed_until_a_new_best_comes() -> None:
     assert task["confirmed_times"] == 5
     assert task["confirmed_noise"] == pytest.approx(noise(steady))
     assert delta["run"]["confirmed_latency_s"] is None, "task 1 isn't confirmed"
+    assert (delta["run"]["tasks_confirmed"], delta["run"]["words"]["confirmed"]) == (1, "1 of 2 tasks confirmed")
     recorder.record([Confirmed(1, [3], [[2.2e-3] * 5])])
     run.refresh_from_db()
     assert run.confirmed_latency_s == pytest.approx(1.21e-3 + 2 * 2.2e-3)
@@ -390,7 +391,8 @@ def test_the_best_records_are_confirmed_until_a_new_best_comes() -> None:
     run.refresh_from_db()
     assert run.confirmed_latency_s is not None, "neither is better"
     Recorder(run).record([trial(0, 0.9e-3)])
-    assert Run.objects.get(pk=run.pk).confirmed_latency_s is None
+    now = Run.objects.get(pk=run.pk)
+    assert (now.confirmed_latency_s, now.tasks_confirmed) == (None, 1)
     assert list(run.tasks.values_list("confirmed_trial", "confirmed_noise")) == [(None, None), (3, 0.0)]
 
 

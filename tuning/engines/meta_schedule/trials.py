@@ -133,8 +133,8 @@ class Trials:
 
     @property
     def confirms(self) -> bool:
-        """Whether the best records are measured again at the end: only this machine can do that."""
-        return self._start.options.confirm > 0 and self._start.pool is None and self._start.remote is None
+        """Whether the best records are measured again at the end: what measures for a pool can't do that."""
+        return self._start.options.confirm > 0 and self._start.pool is None
 
     def kept_s(self, limit_s: float) -> float:
         """How much of a time limit is left for that."""
@@ -295,10 +295,12 @@ class Trials:
             self._end_requested = reason
 
     def fail(self, error: str) -> NoReturn:
-        """Report why the run can't continue, and end the process. Thread-safe."""
+        """Report why the run can't continue, and end the process; once nothing more is tuned, nothing is missing. Thread-safe."""
         with self._lock:
-            self._clean_up()
             logger.error("%s", error)
+            if self._over:
+                self.finish(self._over)
+            self._clean_up()
             with suppress(OSError):  # The console's disk may be full.
                 sys.stdout.flush()
             self._events.exit_with(Failed(error), before=self.stopwatch.close())

@@ -438,7 +438,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ge=0,
             le=KEEP_BEST,
             title="Records to confirm per task",
-            description="When a run that measures on its own machine has ended by itself, so many of each task’s best records, as far as they are close, are "
+            description="When a run that one machine measures has ended by itself, so many of each task’s best records, as far as they are close, are "
             "measured again in turn: the fastest may just have been lucky. That takes at most 5 % of the time, or 30 s. 0 confirms none.",
         ),
     ] = 3

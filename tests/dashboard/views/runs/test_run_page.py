@@ -326,5 +326,8 @@ def test_it_says_what_was_confirmed(operator: Client) -> None:
     told = "Confirmed: 1.200\u00a0ms ±\u00a03\u00a0%, the median of 5 more measurements of trial 1’s record"
     assertContains(page, told, 1)
     assertContains(page, 'data-role="confirmed" hidden', 1)
+    assertContains(page, "1 of 2 tasks confirmed")
     Recorder(run).record([Confirmed(1, [2], [[2e-3] * 5])])
-    assertContains(operator.get(f"/runs/{run.pk}/"), '<span data-role="confirmed-latency">5.200\u00a0ms</span>', 1)
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, '<span data-role="confirmed-latency">5.200\u00a0ms</span>', 1)
+    assertNotContains(page, "tasks confirmed")

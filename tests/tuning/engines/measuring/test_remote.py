@@ -20,7 +20,16 @@ from tuning.engines.measuring.outcomes import Failure, Timing
 from tuning.engines.measuring.remote import RemoteRunner
 from tuning.engines.targets import intrinsics, resolving
 from tuning.engines.wire import tracker
-from tuning.engines.wire.protocol import Failed, Finished, NetworkSpec, Remote, Start, TrialMeasured
+from tuning.engines.wire.protocol import (
+    Confirmed,
+    Failed,
+    Finished,
+    NetworkSpec,
+    Phase,
+    Remote,
+    Start,
+    TrialMeasured,
+)
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 TRIALS = 6
@@ -51,6 +60,31 @@ def test_a_killed_device_neither_loses_nor_doubles_a_trial(devices: RpcDevices, 
     assert len(engine.trials) == TRIALS
     assert [trial.error for trial in engine.trials if trial.error] == [], "a lost device isn't the candidate's fault"
     assert [trial.latency_s for trial in engine.trials] == pytest.approx(latencies(work_dir), rel=1e-12)
+
+
+def test_the_best_records_are_confirmed_on_the_devices(devices: RpcDevices, tmp_path: Path) -> None:
+    devices.add()
+    devices.wait_until_there_are(1)
+    given = remote_start(devices, tmp_path / "work", options=options(confirm=2))
+    with Engine(given, tmp_path / "console") as engine:
+        assert engine.to_the_end() == Finished("budget"), engine.console.read_text()
+    confirmed = {event.task for event in engine.seen if isinstance(event, Confirmed)}
+    assert confirmed == {trial.task for trial in engine.trials if trial.latency_s and not trial.short}
+
+
+def test_a_run_whose_devices_are_lost_while_it_is_confirmed_has_done_its_work(
+    devices: RpcDevices, tmp_path: Path
+) -> None:
+    devices.add()
+    devices.wait_until_there_are(1)
+    impatient = Remote(devices.address, KEY, patience_s=2.0)
+    slow = options(confirm=3, min_repeat_ms=500)
+    given = remote_start(devices, tmp_path / "work", remote=impatient, options=slow)
+    with Engine(given, tmp_path / "console") as engine:
+        while engine.until(Phase).name != "confirming":
+            pass
+        kill(devices.servers[0])
+        assert engine.to_the_end() == Finished("budget"), engine.console.read_text()
 
 
 def test_a_run_says_why_it_ends_without_a_device(devices: RpcDevices, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tuning.engines.wire.protocol import (
     Finished,
     NetworkSpec,
     Phase,
+    Pool,
     Remote,
     Round,
     TaskInfo,
@@ -135,11 +136,12 @@ def test_a_stop_meanwhile_ends_it_at_once_with_its_budget_used_up(tmp_path: Path
         (975.0, 1000.0, {}, False),
         (975.0, None, {}, True),
         (975.0, 1000.0, {"options": options(confirm=0)}, True),
-        (975.0, 1000.0, {"remote": Remote(Address("127.0.0.1", 9), "pi")}, True),
+        (975.0, 1000.0, {"remote": Remote(Address("127.0.0.1", 9), "pi")}, False),
+        (975.0, 1000.0, {"pool": Pool(2)}, True),
         (94.0, 100.0, {}, True),
         (96.0, 100.0, {}, False),
     ],
-    ids=["early", "late", "no limit", "confirms none", "cannot confirm", "early in a short run", "late in a short run"],
+    ids=["early", "late", "no limit", "confirms none", "remote", "pool", "early in a short run", "late in a short run"],
 )
 def test_part_of_a_time_limit_is_kept_for_it(
     tmp_path: Path, elapsed_s: float, limit_s: float | None, changes: dict[str, Any], *, goes_on: bool
