@@ -14,8 +14,8 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_GET
 
 from dashboard.http.access import find
-from dashboard.presentation import charts, code, decisions, downloads, recorded
-from dashboard.presentation.tasks import deciding, listing
+from dashboard.presentation import charts, code, downloads, recorded
+from dashboard.presentation.tasks import deciding, decisions, listing
 from dashboard.views.queries import wants_part
 from tuning.models import Task
 from tuning.reads import showing

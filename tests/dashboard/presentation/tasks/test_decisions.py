@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboard.presentation.decisions import paired
+from dashboard.presentation.tasks.decisions import paired
 from tuning.reads.showing import Decision
 
 
