@@ -19,7 +19,11 @@ PARAMETER = re.compile(r"<(?:(\w+):)?(\w+)>")
 SOCKETS = [f"/{one.pattern}" for one in sockets]
 OPERATIONS = every_operation()
 NUMBERED = sorted({route for route in routes(get_resolver()) if "<number:" in route})
-LEADING_ELSEWHERE = {"GET /admin/people/<number:pk>/link/": 302}
+LEADING_ELSEWHERE = {
+    "GET /admin/people/<number:pk>/link/": 302,
+    "GET /runs/new/templates/<number:pk>/delete/": 302,
+    "GET /runs/new/templates/<number:pk>/rename/": 302,
+}
 """To the page with the form; a number that is too long has none."""
 
 
