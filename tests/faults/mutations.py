@@ -238,7 +238,7 @@ def _odd(dice: random.Random, field: FieldDescriptor) -> Any:
 def _odd_json(dice: random.Random, value: Any) -> Any:
     odd: list[Any] = [None, True, [], {}, [[]], {"a": 1}, 1.5, float("inf"), 10**400, *NUMBERS, *TEXTS]
     if isinstance(value, int):
-        odd += [value + 1, value - 1, -value, str(value), value + 0.5] * 5
+        odd += [value + 1, value - 1, -value, str(value), value % 1000 + 0.5] * 5
     if isinstance(value, str):
         odd += [value[:-1], value + "x", value * 2, value[::-1]] * 5
     return dice.choice(odd)

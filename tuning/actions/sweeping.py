@@ -103,6 +103,8 @@ def _not_allowed(run: Run) -> str | None:
 def _clean_up(row: Run | Extraction | Compilation | SideBySide | Import) -> None:
     """Do for a row what its worker would have done at the end. Pages of extractions and comparisons ask for themselves."""
     if isinstance(row, Run):
+        if row.status == Run.Status.FINISHED:  # It won't be resumed, so no engine clears up.
+            row.remove_artifacts()
         announce_status(row)
     elif isinstance(row, Compilation):
         row.remove_unpublished()

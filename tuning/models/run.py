@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from django.utils import timezone
 
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
 from tuning.engines.wire.legacy import RECORDS
-from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.protocol import ARTIFACTS, Options
 from tuning.forecast import ROUNDS, Forecast, forecast
 from tuning.logs import meta_schedule
 from tuning.wording import simulator
@@ -672,6 +673,10 @@ class Run(Leased):
         if self.only_confirms(self.phase):
             return {"to": self.Status.FINISHED, "finished_at": self.heartbeat_at, "finish_reason": "budget"}
         return {"to": self.Status.INTERRUPTED, "finished_at": self.heartbeat_at, "error": self._abandoned_why()}
+
+    def remove_artifacts(self) -> None:
+        """Remove, on this machine, what an engine that was killed has left of its builds. Its last act would have been to do so."""
+        shutil.rmtree(self.work_dir / ARTIFACTS, ignore_errors=True)
 
     def only_confirms(self, phase: str | None) -> bool:
         """Whether all of its trials are measured, so that nothing of the tuning is missing if it ends in this phase."""

@@ -319,6 +319,7 @@ class _Supervision:
             return Run.Status.FAILED, self.last.error
         if self.last is None and run.only_confirms(self.recorder.run.phase):
             self.last = Finished("budget")
+            run.remove_artifacts()
         if isinstance(self.last, Finished) and self.last.reason != "stopped":
             none_valid = run.trials_done == run.trials_failed
             return (Run.Status.FAILED, nothing_valid(run)) if none_valid else (Run.Status.FINISHED, None)

@@ -39,6 +39,17 @@ def test_it_interrupts_a_run_whose_lease_ran_out(status: str) -> None:
     assert run.can_resume
 
 
+@pytest.mark.parametrize("done", [63, 64])
+def test_it_removes_what_a_run_that_only_confirmed_had_built(done: int) -> None:
+    run = claimed(make_run())
+    Run.objects.filter(pk=run.pk).update(heartbeat_at=ago(LEASE), phase="confirming", trials_done=done)
+    built = run.work_dir / "artifacts" / "candidate.ll"
+    built.parent.mkdir(parents=True)
+    built.touch()
+    assert sweeping.sweep() == 1
+    assert built.parent.exists() == (done < 64), "a run that is resumed has an engine that removes it"
+
+
 def test_it_interrupts_a_run_whose_worker_died_before_the_clock_was_set_back() -> None:
     run = claimed(make_run())
     Run.objects.filter(pk=run.pk).update(heartbeat_at=timezone.now() + timedelta(hours=1))

@@ -56,7 +56,7 @@ def test_a_second_run_starts_from_the_records_of_the_first_and_can_be_extended()
     assert (second.trials_done, len(records_of(second))) == (8, 8), (
         "the records that it started from aren't trials of its own"
     )
-    best = first.tasks.get().records.first()
+    best = first.tasks.get().records.best_first().first()
     assert best is not None
     assert trace_of(records_of(second)[0]) == trace_of(best.text), "its first trial is the first run's best"
     runs.extend(second, {"trials": 2})

@@ -127,9 +127,14 @@ def test_a_killed_engine_is_reported_with_the_signal_and_its_last_lines(play: Pl
 
 def test_a_run_whose_engine_is_killed_while_it_confirms_has_finished(play: Play) -> None:
     play(*BEGINNING, Phase("confirming", 0), Confirmed(0, [1], [[3e-3] * 5]), {"do": "kill"})
-    run = tune(make_run(trials_budget=2))
+    made = make_run(trials_budget=2)
+    built = made.work_dir / "artifacts" / "candidate.ll"
+    built.parent.mkdir(parents=True)
+    built.touch()
+    run = tune(made)
     assert (run.status, run.finish_reason, run.error) == ("finished", "budget", None)
     assert list(run.tasks.values_list("confirmed_latency_s", flat=True)) == [3e-3, None]
+    assert not built.parent.exists(), "the engine would have removed it"
     play(*BEGINNING, Phase("confirming", 0), {"do": "kill"})
     assert tune(make_run()).status == "failed", "of its budget something is left, so it can be resumed"
 

@@ -20,7 +20,7 @@ from tuning.engines.measuring.remote import RemoteRunner
 from tuning.engines.measuring.sessions import artifact_suffix
 from tuning.engines.targets.here import local_artifact_suffix, measures_on_cpu, threads_to_measure
 from tuning.engines.targets.resolving import cores
-from tuning.engines.wire.protocol import Options, Remote, longest_confirming_s
+from tuning.engines.wire.protocol import ARTIFACTS, Options, Remote, longest_confirming_s
 from tuning.engines.wire.protocol import Reference as Asked
 from tuning.logs.meta_schedule import record_of
 
@@ -29,7 +29,7 @@ from .measurement import Background, TrialBuilder, TrialRunner
 from .rounds.ranking import Learn
 from .scheduler import NO_LIMIT, Scheduler, print_numbers_of_the_run
 from .search import Search, Strategy
-from .trials import ARTIFACTS, Trials
+from .trials import Trials
 from .trust.confirming import Confirming
 from .trust.rebuilding import rebuild
 from .trust.reference import Reference

@@ -19,6 +19,7 @@ from tvm.s_tir import meta_schedule as ms
 from tuning.engines.events import EventWriter
 from tuning.engines.measuring.outcomes import LEAST_FREE, Failure, Timing
 from tuning.engines.wire.protocol import (
+    ARTIFACTS,
     CONFIRM_LEAST_S,
     CONFIRM_SHARE,
     Confirmed,
@@ -41,8 +42,6 @@ from .rounds.stopwatch import Stopwatch
 from .trial_budget import TrialBudget
 
 logger = logging.getLogger("tuneboard")
-ARTIFACTS = "artifacts"
-"""Folder in the run's work directory that holds candidates between build and measurement."""
 
 
 class Trials:

@@ -32,6 +32,8 @@ CONFIRM_LEAST_S, CONFIRM_SHARE = 30.0, 0.05
 KEEP_BEST = 8
 """Records of each task that the database keeps; the run's whole record log stays in its work directory."""
 
+ARTIFACTS = "artifacts"
+"""Folder in a run's work directory that holds candidates between build and measurement."""
 READY = b"ready"
 """Sent by a warm parent that has loaded and can fork engines."""
 FinishReason = Literal["budget", "stopped", "exhausted", "time_limit", "plateau"]
