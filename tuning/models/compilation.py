@@ -7,21 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean, median, pstdev
-from typing import Any, ClassVar
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED
 
 from .fleet import Machine, is_shared
-from .lifecycle import Leased, LeasedQuerySet, deciding
+from .lifecycle import LeasedQuerySet, Measurement, deciding
 from .project import seen_by
-from .run import Run, measures_on
+from .run import Run, first_of_free, measures_on
 from .shapes import BenchmarkDict, CompilationDict, CoverageDict, LatencyDict, iso, username
 
 
@@ -43,8 +42,7 @@ class CompilationQuerySet(LeasedQuerySet["Compilation"]):
         rows = self.proving().annotate(on=measures_on("run__")).filter(status=Compilation.Status.QUEUED, on=device)
         if machine is None or is_shared(device):
             return rows
-        tuned = Machine.everything.filter(runs__compilations__in=rows).distinct()
-        like = [other.pk for other in tuned if other == machine or machine.is_like(other)]
+        like = machine.among(Machine.everything.filter(runs__compilations__in=rows).distinct())
         return rows.filter(Q(run__machine__isnull=True) | Q(run__machine__in=like))
 
     def proving(self) -> CompilationQuerySet:
@@ -56,27 +54,12 @@ class CompilationQuerySet(LeasedQuerySet["Compilation"]):
         """Without those that have to wait for a device, or for others there."""
         unheard = super().forgotten().kept().select_related("run").annotate(on=measures_on("run__"))
         wanted = set(unheard.filter(stage=Compilation.Stage.PROVE).values_list("on", flat=True))
-        free = [one for device in sorted(wanted) for one in Run.objects.free(device)]
-        first = [
-            pk
-            for one in free
-            for pk in self.waiting_for(*one).order_by("queued_at", "pk").values_list("pk", flat=True)[:1]
-        ]
+        first = first_of_free(wanted, self.waiting_for)
         return unheard.exclude(Q(stage=Compilation.Stage.PROVE) & ~Q(pk__in=first))
 
 
-class Compilation(Leased):
-    """A library of a run's network. One job builds it; another, when the device is quiet, proves and benchmarks it."""
-
-    class Status(models.TextChoices):
-        """`queued → running → (cancelling →) finished | failed | cancelled`. It is queued again between build and proof."""
-
-        QUEUED = "queued"
-        RUNNING = "running"
-        CANCELLING = "cancelling"
-        FINISHED = "finished"
-        FAILED = "failed"
-        CANCELLED = "cancelled"
+class Compilation(Measurement):
+    """A library of a run's network. One job builds it; another, when the device is quiet, proves and benchmarks it: it is queued again in between."""
 
     class Stage(models.TextChoices):
         """What its next or current job does: build the library, or prove and benchmark it on the run's device."""
@@ -90,30 +73,16 @@ class Compilation(Leased):
         RUN = "run"
         LIBRARY = "library"
 
-    LIVE: ClassVar[tuple[str, ...]] = (Status.RUNNING, Status.CANCELLING)
-    ENDED: ClassVar[tuple[str, ...]] = (Status.FINISHED, Status.FAILED, Status.CANCELLED)
-
-    taker: Machine | None = None
-    """The machine of the process that is going to claim it; None if the site doesn't know that machine."""
-
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="compilations")
     source = models.CharField(max_length=10, choices=Source.choices, default=Source.RUN)
-    status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
     stage = models.CharField(max_length=6, choices=Stage.choices, default=Stage.BUILD)
     machine = models.ForeignKey(Machine, on_delete=models.PROTECT, null=True, related_name="compilations")
     """Whose worker proves it, or did so last. Any may build it."""
-    phase = models.CharField(max_length=20, null=True)
-    """A `PhaseName` while a job works on it."""
-    progress = models.FloatField(null=True)
-    """Of the phase, from 0 to 1; null if it isn't known."""
     error = models.TextField(null=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     asked_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     """Who asked for the benchmark that is queued or running."""
     created_at = models.DateTimeField(auto_now_add=True)
-    queued_at = models.DateTimeField()
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
     versions = models.JSONField(default=dict)
     """Of the packages that built it."""
     estimate_s = models.FloatField(null=True)
@@ -143,17 +112,9 @@ class Compilation(Leased):
         return f"compilation {self.pk} of run {self.run_id}"
 
     @property
-    def is_live(self) -> bool:
-        return self.status in self.LIVE
-
-    @property
     def is_published(self) -> bool:
         """Whether there is a library to download."""
         return self.sha256 is not None
-
-    @property
-    def can_cancel(self) -> bool:
-        return self.status in (self.Status.QUEUED, self.Status.RUNNING)
 
     @property
     def can_benchmark(self) -> bool:
@@ -230,16 +191,6 @@ class Compilation(Leased):
 
     def _claimable(self) -> models.QuerySet[Compilation]:
         return super()._claimable().filter(stage=self.stage)
-
-    def _on_claim(self) -> dict[str, Any]:
-        fresh = {"started_at": self.started_at or Now(), "machine": self.taker}
-        return {**super()._on_claim(), **fresh, "phase": "loading", "progress": None}
-
-    def _on_end(self) -> dict[str, Any]:
-        return {**super()._on_end(), "phase": None, "progress": None}
-
-    def _on_requeue(self) -> dict[str, Any]:
-        return {**super()._on_requeue(), "queued_at": Now(), "phase": None, "progress": None}
 
     def _on_abandoned(self) -> dict[str, Any]:
         if self.status == self.Status.CANCELLING:

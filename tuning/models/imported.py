@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from .lifecycle import Leased, LeasedQuerySet
+from .lifecycle import Cancellable, LeasedQuerySet
 from .project import Project, seen_by
 from .shapes import ImportDict, iso, username
 
@@ -22,24 +22,10 @@ class ImportQuerySet(LeasedQuerySet["Import"]):
         return self.filter(seen_by(user))
 
 
-class Import(Leased):
+class Import(Cancellable):
     """One upload of log files, and the job that makes runs of them."""
 
-    class Status(models.TextChoices):
-        """`queued → running → (cancelling →) finished | failed | cancelled`."""
-
-        QUEUED = "queued"
-        RUNNING = "running"
-        CANCELLING = "cancelling"
-        FINISHED = "finished"
-        FAILED = "failed"
-        CANCELLED = "cancelled"
-
-    LIVE: ClassVar[tuple[str, ...]] = (Status.RUNNING, Status.CANCELLING)
-    ENDED: ClassVar[tuple[str, ...]] = (Status.FINISHED, Status.FAILED, Status.CANCELLED)
-
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="imports")
-    status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
     files = models.JSONField(default=list)
     """Name, size in bytes and SHA-256 of each uploaded file."""
     options = models.JSONField(default=dict)
@@ -70,18 +56,6 @@ class Import(Leased):
 
     def __str__(self) -> str:
         return f"import {self.pk}"
-
-    @property
-    def is_live(self) -> bool:
-        return self.status in self.LIVE
-
-    @property
-    def has_ended(self) -> bool:
-        return self.status in self.ENDED
-
-    @property
-    def can_cancel(self) -> bool:
-        return self.status in (self.Status.QUEUED, self.Status.RUNNING)
 
     @property
     def uploads(self) -> Path:

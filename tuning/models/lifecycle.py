@@ -193,6 +193,68 @@ class Leased(Queued):
         raise NotImplementedError
 
 
+class Cancellable(Leased):
+    """A row whose job users may cancel."""
+
+    class Status(models.TextChoices):
+        """`queued → running → (cancelling →) finished | failed | cancelled`."""
+
+        QUEUED = "queued"
+        RUNNING = "running"
+        CANCELLING = "cancelling"
+        FINISHED = "finished"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+
+    LIVE: ClassVar[tuple[str, ...]] = (Status.RUNNING, Status.CANCELLING)
+    ENDED: ClassVar[tuple[str, ...]] = (Status.FINISHED, Status.FAILED, Status.CANCELLED)
+
+    status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def is_live(self) -> bool:
+        return self.status in self.LIVE
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in self.ENDED
+
+    @property
+    def can_cancel(self) -> bool:
+        return self.status in (self.Status.QUEUED, self.Status.RUNNING)
+
+
+class Measurement(Cancellable):
+    """A row whose job measures on a device, and tells how far it is."""
+
+    taker: Machine | None = None
+    """The machine of the process that is going to claim it; None if the site doesn't know that machine."""
+
+    phase = models.CharField(max_length=20, null=True)
+    """A `PhaseName` of its process while a job works on it."""
+    progress = models.FloatField(null=True)
+    """Of the phase, from 0 to 1; null if it isn't known."""
+    queued_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        abstract = True
+
+    def _on_claim(self) -> dict[str, Any]:
+        fresh = {"started_at": self.started_at or Now(), "machine": self.taker}
+        return {**super()._on_claim(), **fresh, "phase": "loading", "progress": None}
+
+    def _on_end(self) -> dict[str, Any]:
+        return {**super()._on_end(), "phase": None, "progress": None}
+
+    def _on_requeue(self) -> dict[str, Any]:
+        return {**super()._on_requeue(), "queued_at": Now(), "phase": None, "progress": None}
+
+
 class DeviceTurn(models.Model):
     """A row for each device of each machine. It is locked to decide whose turn is next, since that depends on two tables."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -221,6 +221,15 @@ class KeptRuns(_Runs["Run"]):
 
     def get_queryset(self) -> RunQuerySet:
         return RunQuerySet(self.model, using=self._db).filter(deleted_at__isnull=True)
+
+
+def first_of_free(
+    devices: Iterable[str], waiting_for: Callable[[str, Machine | None], models.QuerySet[Any]]
+) -> list[int]:
+    """Of each of the devices that is free, the key of what was queued first of what waits for it."""
+    free = [one for device in sorted(devices) for one in Run.objects.free(device)]
+    firsts = [waiting_for(*one).order_by("queued_at", "pk").values_list("pk", flat=True)[:1] for one in free]
+    return [key for first in firsts for key in first]
 
 
 RECORD_FILES = (meta_schedule.RECORDS, RECORDS)

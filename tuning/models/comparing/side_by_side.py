@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Now
 from typing_extensions import TypedDict
 
 from tuning.models.fleet import Machine
-from tuning.models.lifecycle import Leased, LeasedQuerySet, deciding
+from tuning.models.lifecycle import LeasedQuerySet, Measurement, deciding
 from tuning.models.project import seen_by
-from tuning.models.run import Run
+from tuning.models.run import Run, first_of_free
 from tuning.models.shapes import iso, username
 
 
@@ -79,8 +78,7 @@ class SideBySideQuerySet(LeasedQuerySet["SideBySide"]):
         rows = self.kept().filter(status=SideBySide.Status.QUEUED, device=device)
         if machine is None:
             return rows
-        tuned = Machine.everything.filter(runs__side_by_sides__in=rows).distinct()
-        like = [other.pk for other in tuned if other == machine or machine.is_like(other)]
+        like = machine.among(Machine.everything.filter(runs__side_by_sides__in=rows).distinct())
         known = rows.filter(runs__machine__isnull=False)
         fit = rows.filter(runs__machine__in=like)
         return rows.filter(Q(pk__in=fit.values("pk")) | ~Q(pk__in=known.values("pk")))
@@ -88,52 +86,22 @@ class SideBySideQuerySet(LeasedQuerySet["SideBySide"]):
     def forgotten(self) -> SideBySideQuerySet:
         """Of each free device, the first that waits for it."""
         unheard = super().forgotten().kept()
-        free = [
-            one for device in sorted(set(unheard.values_list("device", flat=True))) for one in Run.objects.free(device)
-        ]
-        first = [
-            pk
-            for one in free
-            for pk in self.waiting_for(*one).order_by("queued_at", "pk").values_list("pk", flat=True)[:1]
-        ]
-        return unheard.filter(pk__in=first)
+        wanted = set(unheard.values_list("device", flat=True))
+        return unheard.filter(pk__in=first_of_free(wanted, self.waiting_for))
 
 
-class SideBySide(Leased):
+class SideBySide(Measurement):
     """A measurement of several runs' best records in turn. One job does all of it, and holds its device meanwhile."""
-
-    class Status(models.TextChoices):
-        """`queued → running → (cancelling →) finished | failed | cancelled`."""
-
-        QUEUED = "queued"
-        RUNNING = "running"
-        CANCELLING = "cancelling"
-        FINISHED = "finished"
-        FAILED = "failed"
-        CANCELLED = "cancelled"
-
-    LIVE: ClassVar[tuple[str, ...]] = (Status.RUNNING, Status.CANCELLING)
-    ENDED: ClassVar[tuple[str, ...]] = (Status.FINISHED, Status.FAILED, Status.CANCELLED)
-
-    taker: Machine | None = None
-    """The machine of the process that is going to claim it; None if the site doesn't know that machine."""
 
     runs = models.ManyToManyField(Run, related_name="side_by_sides")
     key = models.CharField(max_length=200)
     """Of its runs: see `key_of`."""
-    status = models.CharField(max_length=12, choices=Status.choices, default=Status.QUEUED)
     device = models.CharField(max_length=60)
     machine = models.ForeignKey(Machine, on_delete=models.PROTECT, null=True, related_name="side_by_sides")
     """Whose worker measures it, or did so last."""
-    phase = models.CharField(max_length=20, null=True)
-    """A `PhaseName` while a job works on it."""
-    progress = models.FloatField(null=True)
     error = models.TextField(null=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
-    queued_at = models.DateTimeField()
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
     versions = models.JSONField(default=dict)
     """Of the packages that measured it."""
     measured = models.JSONField(default=list)
@@ -157,18 +125,6 @@ class SideBySide(Leased):
         return ",".join(map(str, sorted(runs)))
 
     @property
-    def is_live(self) -> bool:
-        return self.status in self.LIVE
-
-    @property
-    def has_ended(self) -> bool:
-        return self.status in self.ENDED
-
-    @property
-    def can_cancel(self) -> bool:
-        return self.status in (self.Status.QUEUED, self.Status.RUNNING)
-
-    @property
     def run_keys(self) -> list[int]:
         return [int(key) for key in self.key.split(",")]
 
@@ -176,16 +132,6 @@ class SideBySide(Leased):
     def _turn(self) -> Iterator[bool]:
         with deciding(self.device, self.taker):
             yield Run.objects.device_is_free(self.device, self.taker)
-
-    def _on_claim(self) -> dict[str, Any]:
-        fresh = {"started_at": self.started_at or Now(), "machine": self.taker}
-        return {**super()._on_claim(), **fresh, "phase": "loading", "progress": None}
-
-    def _on_end(self) -> dict[str, Any]:
-        return {**super()._on_end(), "phase": None, "progress": None}
-
-    def _on_requeue(self) -> dict[str, Any]:
-        return {**super()._on_requeue(), "queued_at": Now(), "phase": None, "progress": None}
 
     def _on_abandoned(self) -> dict[str, Any]:
         if self.status == self.Status.CANCELLING:

@@ -5,7 +5,7 @@ Their clocks may be wrong, so only the database's clock is ever asked (`Now`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -165,6 +165,10 @@ class Machine(models.Model):
     def is_like(self, other: Machine) -> bool:
         """Whether measurements on both can be compared: the same CPU, cores and versions of what tunes."""
         return (self.cpu, self.cores, tuned_by(self.versions)) == (other.cpu, other.cores, tuned_by(other.versions))
+
+    def among(self, others: Iterable[Machine]) -> list[int]:
+        """The keys of those of the others that are this one, or like it."""
+        return [other.pk for other in others if other == self or self.is_like(other)]
 
 
 def disturbs(load: Mapping[str, Any]) -> bool:
