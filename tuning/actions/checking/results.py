@@ -54,7 +54,8 @@ def tend() -> None:
     now = database_now()
     for check in RegressionCheck.objects.scheduled():
         _begin_if_due(check, now)
-    for result in CheckResult.objects.going().select_related("of", "run", "compilation__run"):
+    going = CheckResult.objects.going().order_by("pk").select_related("of", "run", "compilation__run")
+    for result in going:
         advance(result)
 
 
@@ -161,10 +162,12 @@ def _compile(result: CheckResult, run: Run) -> Compilation | None:
 
 
 def _measure_again(result: CheckResult) -> Compilation | None:
-    """Raises `Conflict`."""
+    """Raises `Conflict`. While the library is measured for somebody else, such as another check, the result waits to begin."""
     library = result.of.newest_library()
     if library is None:
         raise Conflict("No run of its network, target and device has a library that could be measured.")
+    if not library.can_benchmark:
+        return None
     newest = library.benchmarks.first()
     with audit.together():
         if not result.move(stage=Stage.MEASURE, compilation=library, known=newest.pk if newest else None):
@@ -194,16 +197,17 @@ def _follow_library(result: CheckResult) -> None:
     library = result.compilation
     if library is None or library.run.deleted_at is not None:
         raise Conflict("Its library was deleted.")
-    if library.status not in Compilation.ENDED:
+    # Its own is the first one since it began: the library may be measured for somebody else by now.
+    own = library.benchmarks.filter(pk__gt=result.known or 0).order_by("pk").first()
+    if own is None and library.status not in Compilation.ENDED:
         return
-    newest = library.benchmarks.first()
-    if newest is None or newest.pk == result.known:
+    if own is None:
         raise Conflict(
             f"Compilation {library.pk} is {library.status} without a new benchmark: {_reason(library.error)}"
         )
     if not library.verified:
         raise Conflict(f"Compilation {library.pk} isn't verified: its outputs differ from the untuned library's.")
-    _judge(result, newest)
+    _judge(result, own)
 
 
 _STEPS: dict[str, Callable[[CheckResult], Run | Compilation | None]] = {

@@ -227,8 +227,8 @@ class RegressionCheck(models.Model):
         return [*own, *(run for run in found if run.pk != self.like_id)]
 
     def newest_library(self) -> Compilation | None:
-        """The newest library that may be measured, of any of its runs."""
-        built = Compilation.objects.kept().filter(sha256__isnull=False, status__in=Compilation.ENDED)
+        """The newest library of any of its runs, which may be waiting to be measured for somebody else."""
+        built = Compilation.objects.kept().filter(sha256__isnull=False)
         return built.filter(run__in=self.runs()).select_related("run").order_by("-created_at", "-pk").first()
 
     def to_dict(self) -> CheckDict:

@@ -221,6 +221,30 @@ class TestHowItIsDone:
         assert measured(result, 10e-3).verdict == "first"
         assert older.benchmarks.count() == 1
 
+    def test_two_checks_of_one_library_measure_it_one_after_the_other(self) -> None:
+        """An older one would be measured in its place, and judged as if it were the newest."""
+        first = due(how="benchmark", name="first")
+        assert first.like is not None
+        older, newer = (make_compilation(first.like, source="run") for _ in range(2))
+        second = due(run=first.like, how="benchmark", name="second")
+        tend()
+        assert newest(first).compilation == newer
+        assert (newest(second).stage, newest(second).compilation) == ("begin", None)
+        assert measured(newest(first), 10e-3).verdict == "first"
+        assert (newest(second).stage, newest(second).compilation) == ("measure", newer)
+        assert older.benchmarks.count() == 1
+
+    def test_a_benchmark_that_somebody_else_asks_for_meanwhile_is_not_its_own(self) -> None:
+        check = due(how="benchmark")
+        assert check.like is not None
+        library = make_compilation(check.like, source="run")
+        tend()
+        for latency_s in (10e-3, 30e-3):
+            Benchmark.objects.create(compilation=library, rounds={"tuned": [latency_s * each for each in ROUNDS]})
+        Compilation.objects.update(status="queued", verified=True)
+        tend()
+        assert (newest(check).verdict, newest(check).latency_s) == ("first", 10e-3)
+
     def test_without_a_library_it_says_so(self) -> None:
         check = due(how="benchmark")
         tend()
