@@ -61,7 +61,7 @@ def regression_new(request: HttpRequest) -> HttpResponse:
 def regression_page(request: HttpRequest, pk: int) -> HttpResponse:
     """A check with its history, which the page asks for again while a result goes on."""
     check = _check(request, pk)
-    results = list(check.results.select_related("asked_by", "run", "compilation")[:LISTED])
+    results = list(check.results.select_related("asked_by", "run", "compilation__run")[:LISTED])
     context = {
         **row(check),
         "may": On(request.user, check),

@@ -12,6 +12,7 @@ from django.utils import timezone
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
 from tests.world import make_check, make_compilation, make_result, make_user
+from tuning.actions import curation
 from tuning.models import CheckResult, RegressionCheck
 from tuning.queue import jobs
 
@@ -70,6 +71,15 @@ class TestPages:
         viewer = client_of("viewer").get(f"/regressions/{check.pk}/")
         for text in ("Pin as base", "Check now", "New address"):
             assertNotContains(viewer, text)
+
+    def test_it_leads_to_no_library_of_a_run_that_was_deleted(self) -> None:
+        check = make_check()
+        assert check.like is not None
+        make_result(check, compilation=make_compilation(check.like))
+        curation.delete(check.like)
+        page = client_of("viewer").get(f"/regressions/{check.pk}/")
+        assertContains(page, "10.00\u00a0ms")
+        assertNotContains(page, "/compilations/")
 
     def test_its_chart_has_the_base_its_noise_and_what_is_slower(self) -> None:
         check = make_check()
