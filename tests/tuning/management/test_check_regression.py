@@ -10,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from tests.world import make_check, make_result, measured_run
+from tuning.actions.checking import checks
 from tuning.management.commands import check_regression
 from tuning.models import CheckResult, Project, RegressionCheck
 from tuning.queue import jobs
@@ -81,6 +82,24 @@ def test_it_is_done_now_and_waited_for(capsys: Any, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(time, "sleep", measured)
     assert checked(check.name, "--wait", capsys=capsys)[0] == 1
+
+
+def test_one_that_is_asked_for_twice_at_once_passes_only_once(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Somebody else was faster after it was looked whether a result goes on."""
+    check = make_check()
+    make_result(check)
+
+    def too_late(*_: Any) -> CheckResult:
+        return make_result(check, None, verdict="skipped", error="Result 1 still went on.")
+
+    monkeypatch.setattr(checks, "do_now", too_late)
+    assert checked(check.name, "--run-now", "--wait", capsys=capsys) == (2, "skipped: Result 1 still went on.\n")
+
+
+def test_one_that_is_deleted_while_it_is_waited_for_is_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = make_check()
+    monkeypatch.setattr(time, "sleep", lambda _: checks.delete(check))
+    assert refused(check.name, "--run-now", "--wait") == (2, "The check was deleted meanwhile.")
 
 
 def test_a_check_that_is_not_known_or_ambiguous_is_named(capsys: Any) -> None:

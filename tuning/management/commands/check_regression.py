@@ -23,7 +23,11 @@ SLOWER = 1
 UNKNOWN = 2
 OF_RUNS = {"best_of": "--best-of", "no_compile": "--no-compile", "recorded": "--recorded", "base": "--base"}
 OF_CHECKS = {"run_now": "--run-now", "wait": "--wait", "project": "--project"}
-STATUS = {CheckResult.Verdict.REGRESSION: SLOWER, CheckResult.Verdict.FAILED: UNKNOWN}
+STATUS = {
+    CheckResult.Verdict.REGRESSION: SLOWER,
+    CheckResult.Verdict.FAILED: UNKNOWN,
+    CheckResult.Verdict.SKIPPED: UNKNOWN,
+}
 """The exit status by a result's verdict; otherwise 0."""
 
 
@@ -138,7 +142,10 @@ def _until_ended(result: CheckResult | None, seconds: int) -> None:
         if time.monotonic() > until:
             raise CommandError(f"{told(result)} That was {seconds} s. Is the site running?", returncode=UNKNOWN)
         time.sleep(POLL_S)
-        result.refresh_from_db()
+        try:
+            result.refresh_from_db()
+        except CheckResult.DoesNotExist as error:
+            raise CommandError("The check was deleted meanwhile.", returncode=UNKNOWN) from error
 
 
 def _asked(run: Run, options: dict[str, Any]) -> tuple[Compilation, int | None]:
