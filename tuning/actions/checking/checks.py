@@ -123,6 +123,8 @@ def _planned_anew(check: RegressionCheck, data: Mapping[str, Any]) -> dict[str, 
     run = next(iter(check.runs()), None)
     if plan.how != check.how:
         _check_possible(check, run, plan.how)
+    if run is None and data.get("options"):
+        raise Invalid({"options": "None of its runs is left, whose options these would be."})
     values = _columns(plan)
     if run is not None and ("options" in data or plan.how != check.how):
         values["options"] = _options(run, data.get("options"), plan)

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from tests.world import make_check, make_compilation, make_network, make_result, make_run, make_user, measured_run
-from tuning.actions import networks, projects
+from tuning.actions import curation, networks, projects
 from tuning.actions.checking import checks
 from tuning.models import CheckResult, Project, RegressionCheck, Run
 from tuning.queue import jobs
@@ -174,6 +174,17 @@ class TestChanging:
         checks.change(check, {"how": "compile"})
         check.refresh_from_db()
         assert (check.trials, check.options) == (None, {})
+
+    def test_options_are_refused_without_a_run_that_has_the_others(self) -> None:
+        check = make_check(how="tune", trials=8, options={"trials_per_batch": 8})
+        assert check.like is not None
+        curation.delete(check.like)
+        with pytest.raises(Invalid) as raised:
+            checks.change(check, {"options": {"trials_per_batch": 16}})
+        assert raised.value.fields.keys() == {"options"}
+        checks.change(check, {"trials": 16})
+        check.refresh_from_db()
+        assert (check.trials, check.options) == (16, {"trials_per_batch": 8})
 
     def test_a_badge_gets_another_address(self) -> None:
         check = make_check()
