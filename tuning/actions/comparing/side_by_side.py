@@ -44,6 +44,7 @@ def measure(runs: Sequence[Run], user: User | None) -> SideBySide:
     with audit.act("side_by_side.start", audit.Thing("side_by_side"), runs=keys) as act:
         if trouble := side_by_side.trouble(runs):
             raise Conflict(trouble)
+        _lock(keys)
         if SideBySide.objects.of(keys).unfinished().exists():
             raise Conflict("These runs are being measured side by side already.")
         made = SideBySide.objects.create(
@@ -65,6 +66,11 @@ def cancel(row: SideBySide) -> SideBySide:
             row.refresh_from_db(fields=("status",))
             raise Conflict(f"The measurement is {row.status}: only a queued or running one can be cancelled.")
     return row
+
+
+def _lock(runs: Sequence[int]) -> None:
+    """Until the transaction ends, nobody else queues a measurement of these runs. In order, so that two don't wait for each other."""
+    list(Run.objects.select_for_update().filter(pk__in=runs).order_by("pk").values_list("pk"))
 
 
 def _thing(row: SideBySide) -> audit.Thing:

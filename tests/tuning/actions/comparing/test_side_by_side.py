@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from tests.world import make_compilation, make_network, make_run, measured_run, set_beside
@@ -110,6 +112,31 @@ def test_the_same_runs_are_measured_once_at_a_time(told: list[Any]) -> None:
     asked(first, second)
     with pytest.raises(Conflict, match="is cancelled: only a queued or running one"):
         side_by_side.cancel(made)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_who_ask_at_once_one_is_refused(told: list[Any]) -> None:
+    keys = [run.pk for run in (ended(), ended())]
+    start = threading.Barrier(2)
+    refused: list[str] = []
+
+    def ask(order: list[int]) -> None:
+        runs = runs_of(None, ",".join(map(str, order)))
+        start.wait()
+        try:
+            side_by_side.measure(runs, None)
+        except Conflict as conflict:
+            refused.append(str(conflict))
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=ask, args=(order,)) for order in (keys, keys[::-1])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert SideBySide.objects.count() == len(told) == 1
+    assert refused == ["These runs are being measured side by side already."]
 
 
 @pytest.mark.parametrize("runs", [None, "1,2", [1], ["1", "2"], [True, False], [1, 1], [1, 10**30], list(range(1, 10))])
