@@ -80,6 +80,13 @@ def test_options_of_another_engine_are_left_out() -> None:
     assert "strategy" not in kept
 
 
+@pytest.mark.parametrize("nothing", ["", None])
+def test_an_empty_network_or_engine_is_the_templates(nothing: str | None) -> None:
+    saved()
+    launch = launched(template="quick look", network=nothing, engine=nothing)
+    assert (launch.network, launch.network_options["n"], launch.options.strategy) == ("matmul", 64, "replay-trace")
+
+
 def test_a_seed_and_a_name_are_kept_only_if_somebody_entered_them() -> None:
     assert saved("drawn").settings.keys().isdisjoint({"seed", "name"})
     seeds = {launched(template="drawn").options.seed for _ in range(3)}

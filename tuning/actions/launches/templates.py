@@ -22,6 +22,8 @@ from tuning.models import LaunchTemplate, Project
 from tuning.validation import Conflict, Invalid, gather
 
 LONGEST_NAME = 60
+CHOICES = ("network", "engine")
+"""What other settings depend on."""
 TAKEN = "There is a template of that name in the project. Choose another name, or replace it."
 GONE = "Somebody has just deleted the template."
 
@@ -59,13 +61,14 @@ def usable(user: User | None) -> QuerySet[LaunchTemplate]:
 def filled(data: Mapping[str, Any], user: User | None) -> dict[str, Any]:
     """The launch with the settings of the `template` that it names, as far as it lacks them; without one, as it is.
 
-    Raises `Invalid`. What doesn't go with another network or engine than the template's is left out.
+    Raises `Invalid`. What doesn't go with another network or engine than the template's is left out; an empty one is the template's.
     """
     given = {name: value for name, value in data.items() if name != "template"}
     if "template" not in data:
         return given
     project = projects.chosen(given.get("project"), user, projects.LAUNCH)
     kept = dict(_existing(data["template"], project).settings)
+    given = {name: value for name, value in given.items() if name not in CHOICES or value not in (None, "")}
     if given.get("network", kept["network"]) != kept["network"]:
         del kept["network_options"]
     if given.get("engine", kept["engine"]) != kept["engine"]:
