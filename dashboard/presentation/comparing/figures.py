@@ -16,6 +16,7 @@ from tuning.reads.comparing import ComparedCellDict, ComparedRunDict, Comparison
 
 from .allocation import allocation
 from .labels import baseline_of, categories, label, number, ordered, title
+from .parts import place_of
 from .view import View
 from .waterfall import waterfall
 
@@ -89,8 +90,7 @@ def _with_band(layout: dict[str, Any], comparison: ComparisonDict) -> dict[str, 
     """With what the browser draws as a band: what is as good as the baseline within noise, beside whichever run has most of it."""
     noises = [run["noise"] for run in comparison["runs"] if run["noise"] is not None]
     if noises:
-        place = [run["run"]["id"] for run in comparison["runs"]].index(comparison["baseline"])
-        layout["meta"]["band"] = {"trace": place, "noise": max(noises)}
+        layout["meta"]["band"] = {"trace": place_of(comparison, comparison["baseline"]), "noise": max(noises)}
     return layout
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tuning.reads.comparing import ComparisonDict
+from tuning.reads.comparing import ComparedCellDict, ComparedTaskDict, ComparisonDict, MeasuredBesideDict
 
 from .labels import number
 
@@ -36,8 +36,16 @@ def parts(comparison: ComparisonDict, run: int) -> list[Part]:
     found = [
         Part(number(comparison, task)[1], task["name"], difference_s)
         for task in comparison["tasks"]
-        if (cell := task["cells"][place])
-        and (found := cell["beside"] if beside else cell)
-        and (difference_s := found["difference_s"]) is not None
+        if (difference_s := _beside(task, place) if beside else _difference(task["cells"][place])) is not None
     ]
     return sorted(found, key=lambda part: -abs(part.difference_s))
+
+
+def _beside(task: ComparedTaskDict, place: int) -> float | None:
+    """Only of what was measured of all runs: sums leave out the others, too."""
+    measured = [cell["beside"] for cell in task["cells"] if cell]
+    return _difference(measured[place]) if len(measured) == len(task["cells"]) and all(measured) else None
+
+
+def _difference(figures: ComparedCellDict | MeasuredBesideDict | None) -> float | None:
+    return figures["difference_s"] if figures else None
