@@ -25,7 +25,7 @@ def test_runs_are_measured_side_by_side_and_the_page_concludes_from_it(live_site
     live_site.manage("shell", "-c", f"Run.objects.filter(pk__in={keys}).update(noise=0.03)")
     page.goto(f"{live_site.url}/compare/?runs={keys[0]},{keys[1]}&scale=linear")
     role(page, "measure-side-by-side").click()
-    expect(role(page, "side-by-side-how")).to_contain_text("5 rounds of 1 task", timeout=LONG_MS)
+    expect(role(page, "side-by-side-how")).to_contain_text(re.compile(r"\d+ rounds of 1 task"), timeout=LONG_MS)
     expect(page).to_have_url(re.compile(rf"/compare/\?runs={keys[0]},{keys[1]}&scale=linear$"))
     expect(role(page, "beside")).to_have_text([re.compile(r"s ±\s.*%.*baseline"), re.compile(r"s ±\s.*%.*%")])
     expect(role(page, "conclusions")).to_contain_text(f"Measured side by side, #{keys[1]} takes")

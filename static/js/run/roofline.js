@@ -12,8 +12,8 @@ async function draw() {
     chart = new Chart(role("chart-roofline"), role("empty-roofline"), { file: `${article.dataset.file}_roofline`, legend: false });
     chart.element.dataset.about = `run ${article.dataset.run} · ${article.dataset.name}`;
   }
-  const response = await fetch(details.dataset.from);
-  if (!response.ok) return;
+  const response = await fetch(details.dataset.from).catch(() => null);
+  if (!response?.ok) return;
   const { figure } = await response.json();
   if (figure) await chart.draw(figure);
   chart.explain("No task with operations has a latency.");
