@@ -55,7 +55,7 @@ def resume_machine(request: HttpRequest, name: str) -> MachineDict:
 
 @router.post("machines/{str:name}/measure", response={200: MachineDict, **ERRORS}, auth=needs(MANAGE_MACHINES))
 def measure_machine(request: HttpRequest, name: str) -> MachineDict:
-    """Have the machine's next run measure its rooflines again. 409 if it has none, or if that is asked for already."""
+    """Have the machine's rooflines measured again, each by the next run for its target. 409 if it has none, or if that is asked for already."""
     return _shown(request, steering.measure_again(get_object_or_404(Machine, name=name)))
 
 

@@ -68,7 +68,7 @@ def change_project(request: HttpRequest, project_id: int) -> ProjectDict:
 
 @router.delete(OF_PROJECT, response={204: None, **ERRORS}, auth=needs(DELETE_PROJECT))
 def delete_project(request: HttpRequest, project_id: int) -> Status[None]:
-    """Delete a project that has neither runs nor models. The first one stays."""
+    """Delete a project that has no runs, models or regression checks. The first one stays."""
     projects.delete(_project(request, project_id, DELETE_PROJECT))
     return Status(204, None)
 

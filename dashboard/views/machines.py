@@ -74,8 +74,8 @@ def machine_resume(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @may_manage
 def machine_measure(request: HttpRequest, name: str) -> HttpResponse:
-    """Has the machine's next run measure again what it does at best."""
-    return _act(request, name, steering.measure_again, "{} is measured again by its next run.")
+    """Has what the machine does at best measured again, for each target by its next run."""
+    return _act(request, name, steering.measure_again, "{} is measured again by its next run for the same target.")
 
 
 @require_POST

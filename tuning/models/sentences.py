@@ -33,7 +33,7 @@ STOPPING = {
 MOST_NAMED = 6
 """Most machines, or tasks, that an alert names."""
 LEAST_SLOWER, LEAST_UNSURE = 0.1, 0.5
-"""A record that is slower than in another run is told of if it is by this much more than noise; and by how much where noise isn't known."""
+"""How much slower than in another run a record must be to be told of: by so much more than noise explains, or in all if noise isn't known."""
 GOES_ON = ("queued", "running", "stopping")
 READING = {"imported": "reading its log", "watched": "reading its file"}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 
 from django.conf import settings
-from django.urls import reverse
 from typing_extensions import TypedDict
 
 from dashboard.presentation import units
@@ -112,4 +111,4 @@ def shown(result: CheckResult, base: int | None) -> ShownResult:
 
 def badge_address(check: RegressionCheck) -> str:
     """In full where the site's address is known."""
-    return f"{settings.SITE_URL or ''}{reverse('regression_badge', args=(check.badge_key,))}"
+    return f"{settings.SITE_URL or ''}{check.badge_path}"

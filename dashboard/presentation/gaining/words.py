@@ -93,7 +93,7 @@ def _to_roof(verdict: Verdict) -> str:
     above = sum(gain.roof is not None and (gain.roof.reached or 0) > ABOVE for gain in verdict.gains)
     if not above:
         return least
-    return f"{least} {above} task{'s are' if above > 1 else ' is'} above it, so it was measured too low: have the machine measured again."
+    return f"{least} {above} task{'s are' if above > 1 else ' is'} above it, so it was probably measured too low: have the machine measured again."
 
 
 def _of_estimate(verdict: Verdict) -> str:

@@ -320,7 +320,7 @@ def test_an_admin_has_it_measured_again(admin: Client) -> None:
     make_roofline(make_machine("lab-1"))
     answer = admin.post("/machines/lab-1/measure/", follow=True)
     text = words(answer.content.decode())
-    assert "lab-1 is measured again by its next run." in text
+    assert "lab-1 is measured again by its next run for the same target." in text
     assert "and again by its next run" in text
     assert "Measure again" not in text
     assert admin.post("/api/v1/machines/lab-1/measure").status_code == 409

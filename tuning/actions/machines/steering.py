@@ -29,7 +29,7 @@ def resume(machine: Machine) -> Machine:
 
 
 def measure_again(machine: Machine) -> Machine:
-    """Have the next run there measure again what it does at best, once nobody disturbs it. Raises `Conflict`."""
+    """Have its rooflines measured again, each by the next run for its target that nobody disturbs. Raises `Conflict`."""
     with audit.act("machine.measure_again", machine):
         if not machine.rooflines.exists():
             raise Conflict(f"{machine} has no roofline yet: its next run on the CPU measures it.")

@@ -89,9 +89,9 @@ TURNS = 1 << 17
 MOVED = 16 << 20
 """Turns of a chain, and bytes moved by a thread, in a call: starting the threads takes next to nothing of it."""
 REPEATS, REPEAT_MS = 12, 1
-"""Short ones, some of which others leave undisturbed on a machine that isn't quiet."""
+"""Many short ones: on a machine that others use as well, some of them are left undisturbed."""
 TIMEOUT_S = 60.0
-"""It takes two or three seconds where nobody else uses the machine."""
+"""Far longer than it takes on a quiet machine; how long it took is told."""
 
 
 def measured(context: ForkServerContext, target: Any, threads: int | None) -> RooflineMeasured | str:

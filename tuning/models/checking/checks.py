@@ -23,6 +23,8 @@ from .due import WEEKDAYS, Schedule, next_due
 
 KEY_BYTES = 24
 """Of a badge's address."""
+MOST_RUNS = 50
+"""Alike runs that are looked at."""
 
 
 def drawn_key() -> str:
@@ -260,7 +262,3 @@ class RegressionCheck(models.Model):
             "created_by": username(self.created_by),
             "created_at": self.created_at.isoformat(),
         }
-
-
-MOST_RUNS = 50
-"""Alike runs that are looked at."""

@@ -16,7 +16,7 @@ class RooflineQuerySet(models.QuerySet["MachineRoofline"]):
         return [row for row in self.filter(asked_at__isnull=True) if not row.is_disturbed]
 
     def ask(self) -> int:
-        """Have them measured again by the next run that may; return how many that wasn't asked of yet."""
+        """Have each measured again by the next run for its target; return how many that wasn't asked of yet."""
         return self.filter(asked_at__isnull=True).update(asked_at=Now())
 
 

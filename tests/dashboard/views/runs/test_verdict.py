@@ -165,7 +165,7 @@ def test_a_roof_that_was_measured_under_load_may_be_too_low(viewer: Client) -> N
 def test_tasks_above_the_roofline_are_told(viewer: Client) -> None:
     run = on_a_known_machine(flops=1e8)
     assert sentences(viewer, run)[-1] == (
-        "At the roofline of lab-1 the tasks would take 10.00 ms, 0.0 % less. 2 tasks are above it, so it was measured too low: "
+        "At the roofline of lab-1 the tasks would take 10.00 ms, 0.0 % less. 2 tasks are above it, so it was probably measured too low: "
         "have the machine measured again."
     )
 

@@ -11,7 +11,7 @@ from tuning.engines.wire.protocol import Options
 from tuning.engines.wire.question import Question
 
 LEAST_ROUNDS, MOST_ROUNDS = 5, 15
-"""As few as noise can be told of, whatever time they take; more say little that is new."""
+"""Of fewer rounds noise can't be told, so there are as many whatever time they take; more than the latter add little."""
 PhaseName = Literal["loading", "building", "measuring"]
 
 
