@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 By = Literal["compute", "memory"]
-COMPUTED, CARRIED = "float32", frozenset(("float32", "int32", "int64", "bool"))
-"""What peaks are measured for, and what arguments of a task may be that computes in it: integers are indices."""
+COMPUTED, INDICES = "float32", frozenset(("int32", "int64"))
+"""What peaks are measured for, and what integers among the arguments of a task are that computes in it."""
+CARRIED = frozenset((COMPUTED, *INDICES, "bool"))
+"""What its arguments may be."""
 
 
 class Bound(NamedTuple):
@@ -51,13 +53,20 @@ class Roofline(NamedTuple):
 
 
 def compulsory_bytes(args: Iterable[Mapping[str, Any]]) -> int | None:
-    """Bytes of a task's inputs and outputs, once each; None if they aren't known, or if it doesn't compute in `COMPUTED`."""
+    """Bytes of a task's inputs and outputs, once each; None if they aren't known, or if it doesn't compute in `COMPUTED`.
+
+    `args` are the inputs, then the output. What is read of an array at indices isn't known: at least as much as goes out, if it has that much.
+    """
     given = list(args)
-    dtypes = {str(arg["dtype"]) for arg in given}
-    if COMPUTED not in dtypes or not dtypes <= CARRIED:
+    dtypes = [str(arg["dtype"]) for arg in given]
+    if COMPUTED not in dtypes or not CARRIED.issuperset(dtypes):
         return None
     sizes = [math.prod(arg["shape"]) * _width(str(arg["dtype"])) for arg in given]
-    return sum(sizes) if all(size > 0 for size in sizes) else None
+    if not all(size > 0 for size in sizes):
+        return None
+    if INDICES.isdisjoint(dtypes[:-1]):
+        return sum(sizes)
+    return sum(min(size, sizes[-1]) if dtype == COMPUTED else size for size, dtype in zip(sizes, dtypes, strict=True))
 
 
 def _width(dtype: str) -> int:

@@ -45,10 +45,18 @@ def test_a_single_working_set_is_enough() -> None:
 
 def test_bytes_are_those_of_inputs_and_outputs() -> None:
     assert compulsory_bytes([argument(2, 3), argument(3, 4), argument(2, 4)]) == 4 * (6 + 12 + 8)
-    embedding = [argument(7, dtype="int64"), argument(100, 8), argument(7, 8)]
-    assert compulsory_bytes(embedding) == 8 * 7 + 4 * (800 + 56)
     assert compulsory_bytes([argument(9, dtype="bool"), argument(9)]) == 9 + 36
     assert compulsory_bytes([argument()]) == 4, "a scalar"
+
+
+def test_of_an_array_that_is_indexed_no_more_is_read_than_goes_out() -> None:
+    """A few rows of a large table would be far above a roof of all its bytes."""
+    embedding = [argument(7, dtype="int64"), argument(30_000, 8), argument(7, 8)]
+    assert compulsory_bytes(embedding) == 8 * 7 + 4 * (56 + 56)
+    added = [argument(7, dtype="int32"), argument(30_000, 8), argument(8), argument(7, 8)]
+    assert compulsory_bytes(added) == 4 * (7 + 56 + 8 + 56)
+    largest = [argument(7, 8), argument(7, dtype="int64")]
+    assert compulsory_bytes(largest) == 4 * 56 + 8 * 7, "indices that go out"
 
 
 @pytest.mark.parametrize(
