@@ -105,6 +105,12 @@ def _beside(rival: str, factor: float | None, why: str | None) -> str:
     return f"{shown} as fast as {rival}" if factor > 1 else f"{shown} the time of {rival}"
 
 
+def rounds(benchmark: BenchmarkDict) -> str:
+    """How many there were, and in how many of them the sides took turns if that isn't the same: see `engines.proof.rounds`."""
+    every, shared = benchmark["rounds"], min(latency["rounds"] for _, latency in sides(benchmark))
+    return f"{every} alternating rounds" if every == shared else f"{every} rounds, the first {shared} alternating"
+
+
 def extent(latency: LatencyDict | None) -> str:
     """From the fastest round to the slowest, in one unit as far as that goes; empty if nothing was measured."""
     if latency is None:

@@ -153,7 +153,7 @@ def compile_summary(console: Console, compilation: CompilationDict) -> None:
 
 
 def _benchmark(benchmark: BenchmarkDict) -> Table:
-    table = Table(box=box.SIMPLE, title=f"Milliseconds per inference, {benchmark['rounds']} alternating rounds")
+    table = Table(box=box.SIMPLE, title=f"Milliseconds per inference, {compilations.rounds(benchmark)}")
     table.add_column("", no_wrap=True)
     for title in ("Mean", "Median", "Max", "Min", "Std"):
         table.add_column(title, justify="right")

@@ -145,6 +145,7 @@ def _latest(benchmarks: list[BenchmarkDict]) -> dict[str, Any]:
         "extent": words.extent(latest["tuned"]),
         "onnxruntime": words.onnxruntime(latest),
         "restless": words.restless(latest),
+        "rounds": words.rounds(latest),
     }
 
 

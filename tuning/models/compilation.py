@@ -272,6 +272,7 @@ class Benchmark(models.Model):
             return None
         std_s = pstdev(seconds)
         return {
+            "rounds": len(seconds),
             "mean_s": fmean(seconds),
             "median_s": median(seconds),
             "max_s": max(seconds),

@@ -356,6 +356,7 @@ class CoverageDict(TypedDict):
 class LatencyDict(TypedDict):
     """Seconds of one inference over the rounds of a benchmark; `std_s` is the population standard deviation, `spread` its share of the median."""
 
+    rounds: int
     mean_s: float
     median_s: float
     max_s: float

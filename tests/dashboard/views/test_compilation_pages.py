@@ -285,6 +285,13 @@ def test_the_headline_says_what_it_was_not_compared_with(viewer: Client) -> None
     assert page(viewer, make_compilation(**UNBUILT, status="running")).context["headline"] == ""
 
 
+@pytest.mark.parametrize(("untuned", "said"), [(5, "5 alternating rounds"), (3, "5 rounds, the first 3 alternating")])
+def test_it_says_in_how_many_rounds_the_sides_took_turns(viewer: Client, untuned: int, said: str) -> None:
+    compilation = make_compilation()
+    Benchmark.objects.create(compilation=compilation, rounds={"tuned": [2.0] * 5, "untuned": [60.0] * untuned})
+    assertContains(page(viewer, compilation), f"ms per inference, {said}</p>")
+
+
 def test_it_warns_of_rounds_that_differ_much(viewer: Client) -> None:
     compilation = make_compilation()
     rounds = {"tuned": [8e-3, 9e-3, 14e-3], "untuned": [90e-3, 91e-3, 92e-3]}

@@ -73,6 +73,16 @@ def test_few_rounds_tell_nothing(run: Run) -> None:
     assert found["change"] == pytest.approx(1.0)
 
 
+def test_earlier_ones_with_few_rounds_are_no_base_beside_others(run: Run) -> None:
+    for _ in range(2):
+        benchmark(run, 20e-3, spread=(0.99, 1.0, 1.01))
+    first = benchmark(run, 10e-3)
+    assert verdict(first)["verdict"] == "unknown"
+    assert verdict(first)["change"] == pytest.approx(-0.5)
+    found = verdict(benchmark(run, 10.05e-3))
+    assert (found["verdict"], found["base"]) == ("within noise", [first.pk])
+
+
 def test_only_what_is_alike_is_compared(run: Run) -> None:
     benchmark(run, 10e-3, source="run")
     benchmark(run, 10e-3, verified=False)

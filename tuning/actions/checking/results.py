@@ -46,7 +46,7 @@ VERDICTS = {
     "improvement": Verdict.BETTER,
     "within noise": Verdict.WITHIN_NOISE,
 }
-FEW = "Noise isn't known: its benchmark has {rounds} rounds, fewer than {fewest}. Give benchmarks more time by TUNEBOARD_BENCHMARK_S."
+FEW = "Noise isn't known: its benchmark has {rounds} rounds, fewer than {fewest}. Measure it again."
 
 
 def tend() -> None:

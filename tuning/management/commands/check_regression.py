@@ -186,5 +186,5 @@ def said(found: Verdict) -> str:
         return f"unknown: {now}. There is no earlier benchmark to compare with."
     against = f"{now}, {found['change']:+.1%} against the base of {found['base_s'] * 1e3:.4g} ms"
     if found["noise"] is None:
-        return f"unknown: {against}. Noise isn't known: a benchmark has too few rounds. Give it more time by TUNEBOARD_BENCHMARK_S."
+        return f"unknown: {against}. Noise isn't known: a benchmark has too few rounds."
     return f"{found['verdict']}: {against}, noise is ±{found['noise']:.1%}."

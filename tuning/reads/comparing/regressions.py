@@ -62,9 +62,13 @@ def latest_of(compilation: Compilation) -> Benchmark | None:
 
 
 def judged(latest: Benchmark, before: Sequence[Benchmark]) -> Verdict:
-    """The verdict on the latest benchmark. Earlier ones that were regressions themselves, each in its turn, aren't part of the base."""
+    """The verdict on the latest benchmark. Earlier ones that were regressions themselves, each in its turn, aren't part of the base.
+
+    Those with too few rounds for their noise, as before large networks had enough, are only if there are no others.
+    """
     good: list[Benchmark] = []
-    for one in before:
+    known = [one for one in before if noise(one.rounds["tuned"]) is not None]
+    for one in known or before:
         if _verdict(one, good)["verdict"] != "regression":
             good = [*good, one][-BASE:]
     return _verdict(latest, good)

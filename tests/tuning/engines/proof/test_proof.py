@@ -9,8 +9,9 @@ import pytest
 
 from tuning.engines.proof import rounds as proof_rounds
 from tuning.engines.proof.outputs import compared
-from tuning.engines.proof.rounds import LEAST_ROUNDS, MOST_ROUNDS, Measure, benchmarked
+from tuning.engines.proof.rounds import LEAST_OF_FIRST, LEAST_ROUNDS, MOST_ROUNDS, Measure, benchmarked
 from tuning.engines.wire.compiling import Side
+from tuning.noise import FEWEST
 
 ONES = np.ones((2, 3), "float32")
 
@@ -88,5 +89,6 @@ def test_sides_take_turns_and_fast_ones_run_more_often(order: list[str]) -> None
 def test_it_ends_in_time_but_runs_a_minimum_of_rounds(order: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     hours = iter(range(1000))
     monkeypatch.setattr(time, "monotonic", lambda: next(hours) * 3600.0)
-    rounds = benchmarked(sides(order, tuned=1.0), 60.0, lambda _: None)
-    assert len(rounds["tuned"]) == LEAST_ROUNDS
+    rounds = benchmarked(sides(order, tuned=1.0, untuned=90.0), 60.0, lambda _: None)
+    assert rounds == {"tuned": [1.0] * LEAST_OF_FIRST, "untuned": [90.0] * LEAST_ROUNDS}
+    assert LEAST_OF_FIRST == FEWEST, "the tuned library's noise is told, and an untuned one may take minutes a round"
