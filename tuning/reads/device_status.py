@@ -16,7 +16,7 @@ from tuning.engines.wire.tracker import Address, Queue, TrackerError
 from tuning.host import interpreters
 from tuning.host.devices import HERE, REMOTE
 from tuning.host.interpreters import Asked
-from tuning.models import Compilation, Run, TrackerSample
+from tuning.models import Compilation, Run, SideBySide, TrackerSample
 
 ASK_S = 1.0
 """Timeout for a tracker's answer, since a page waits for it."""
@@ -48,14 +48,27 @@ class ProofOnDevice(TypedDict):
     status: str
 
 
+class BesideOnDevice(TypedDict):
+    """Runs whose best records are measured side by side on a device, or wait for it.
+
+    Without the id and the runs' for whoever isn't in the project of each.
+    """
+
+    id: int | None
+    runs: list[int]
+    status: str
+
+
 class DeviceDict(TypedDict):
-    """A device; `runs` and `proofs` use it, `queued` and `queued_proofs` wait for it in this order."""
+    """A device; `runs`, `proofs` and `side_by_sides` use it, and what is `queued` waits for it in this order."""
 
     device: str
     runs: list[RunOnDevice]
     queued: list[RunOnDevice]
     proofs: list[ProofOnDevice]
     queued_proofs: list[ProofOnDevice]
+    side_by_sides: list[BesideOnDevice]
+    queued_side_by_sides: list[BesideOnDevice]
 
 
 class KeyDict(DeviceDict):
@@ -138,7 +151,7 @@ def devices(user: User | None) -> DevicesDict:
 
 def beside_machines(user: User | None) -> BesideDict:
     """Only what belongs to no machine: trackers, each of which is asked, and interpreters."""
-    return _beside(_work(user, f"{REMOTE}:") if settings.TRACKERS else _Work([], [], set()))
+    return _beside(_work(user, f"{REMOTE}:") if settings.TRACKERS else _Work([], [], [], set()))
 
 
 def _beside(work: _Work) -> BesideDict:
@@ -203,11 +216,12 @@ class _Work(NamedTuple):
 
     runs: list[Run]
     proofs: list[Compilation]
+    side_by_sides: list[SideBySide]
     seen: set[int]
 
     @property
     def devices(self) -> set[str]:
-        return {run.device for run in self.runs} | {proof.device for proof in self.proofs}
+        return {one.device for one in (*self.runs, *self.proofs, *self.side_by_sides)}
 
 
 def _work(user: User | None, device: str = "") -> _Work:
@@ -217,8 +231,12 @@ def _work(user: User | None, device: str = "") -> _Work:
     runs = list(busy.filter(device__startswith=device).order_by(*order))
     proving = Compilation.objects.proving().filter(run__device__startswith=device)
     proofs = list(proving.select_related("run").order_by(*order))
-    keys = {run.pk for run in runs} | {proof.run_id for proof in proofs}
-    return _Work(runs, proofs, set(Run.objects.seen_by(user).filter(pk__in=keys).values_list("pk", flat=True)))
+    beside = list(SideBySide.objects.unfinished().filter(device__startswith=device).order_by(*order))
+    keys = (
+        {run.pk for run in runs} | {proof.run_id for proof in proofs} | {key for one in beside for key in one.run_keys}
+    )
+    seen = set(Run.objects.seen_by(user).filter(pk__in=keys).values_list("pk", flat=True))
+    return _Work(runs, proofs, beside, seen)
 
 
 def _local(work: _Work) -> list[str]:
@@ -230,12 +248,15 @@ def _local(work: _Work) -> list[str]:
 def _device(name: str, work: _Work) -> DeviceDict:
     runs = [run for run in work.runs if run.device == name]
     proofs = [proof for proof in work.proofs if proof.device == name]
+    beside = [one for one in work.side_by_sides if one.device == name]
     return {
         "device": name,
         "runs": [_run(run, work) for run in runs if run.is_live],
         "queued": [_run(run, work) for run in runs if not run.is_live],
         "proofs": [_proof(proof, work) for proof in proofs if proof.is_live],
         "queued_proofs": [_proof(proof, work) for proof in proofs if not proof.is_live],
+        "side_by_sides": [_side_by_side(one, work) for one in beside if one.is_live],
+        "queued_side_by_sides": [_side_by_side(one, work) for one in beside if not one.is_live],
     }
 
 
@@ -249,6 +270,11 @@ def _proof(compilation: Compilation, work: _Work) -> ProofOnDevice:
     if compilation.run_id not in work.seen:
         return {"id": None, "run": ELSEWHERE, "status": compilation.status}
     return {"id": compilation.pk, "run": compilation.run.name, "status": compilation.status}
+
+
+def _side_by_side(row: SideBySide, work: _Work) -> BesideOnDevice:
+    seen = work.seen.issuperset(row.run_keys)
+    return {"id": row.pk if seen else None, "runs": row.run_keys if seen else [], "status": row.status}
 
 
 def asked(address: Address) -> tuple[list[Queue], str | None]:

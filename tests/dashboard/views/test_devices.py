@@ -15,13 +15,13 @@ from django.utils import timezone
 from tests import older_tvm
 from tests.live import free_port
 from tests.tuning.engines.trackers import KEY, RpcDevices
-from tests.world import claimed, make_compilation, make_run, make_user
+from tests.world import claimed, make_compilation, make_run, make_user, set_beside
 from tuning.actions import advice, sweeping
 from tuning.engines.wire.legacy import Vta
 from tuning.engines.wire.tracker import Address
 from tuning.host import interpreters
 from tuning.host.interpreters import Asked
-from tuning.models import Run, TrackerSample
+from tuning.models import Project, Run, TrackerSample
 from tuning.reads import device_status
 
 pytestmark = pytest.mark.django_db
@@ -68,6 +68,8 @@ def test_it_shows_who_uses_this_machine(viewer: Client) -> None:
         "queued": [{"id": waiting.pk, "name": "second", "status": "queued"}],
         "proofs": [],
         "queued_proofs": [],
+        "side_by_sides": [],
+        "queued_side_by_sides": [],
     }
 
 
@@ -114,6 +116,20 @@ def test_verifying_a_library_uses_a_device_too(viewer: Client) -> None:
     assert (cpu["runs"], cpu["queued"]) == ([], [])
     assert cpu["proofs"] == [{"id": proven.pk, "run": "first", "status": "running"}]
     assert cpu["queued_proofs"] == [{"id": waiting.pk, "run": "second", "status": "queued"}]
+
+
+def test_measuring_runs_side_by_side_uses_a_device_too(viewer: Client) -> None:
+    runs = [make_run(name=name, status="finished") for name in ("first", "second")]
+    measured, waiting = set_beside(runs), set_beside(runs)
+    assert measured.claim()
+    keys = [run.pk for run in runs]
+    (cpu,) = viewer.get("/api/v1/devices").json()["local"]
+    assert (cpu["runs"], cpu["proofs"]) == ([], [])
+    assert cpu["side_by_sides"] == [{"id": measured.pk, "runs": keys, "status": "running"}]
+    assert cpu["queued_side_by_sides"] == [{"id": waiting.pk, "runs": keys, "status": "queued"}]
+    Run.objects.filter(pk=keys[1]).update(project=Project.objects.create(name="vision"))
+    (cpu,) = viewer.get("/api/v1/devices").json()["local"]
+    assert cpu["side_by_sides"] == [{"id": None, "runs": [], "status": "running"}], "one of them isn't theirs to see"
 
 
 def test_it_says_since_when_a_tracker_is_down(viewer: Client, silent: Address) -> None:

@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from tests.world import TARGET, make_compilation, make_machine, make_roofline, make_run, make_user
+from tests.world import TARGET, make_compilation, make_machine, make_roofline, make_run, make_user, set_beside
 from tuning.actions import members, projects
 from tuning.models import AuditEntry, Machine, Run, Tally
 
@@ -98,6 +98,9 @@ def test_each_state_is_told_in_words(viewer: Client) -> None:
     proof = make_compilation(
         make_run(status="finished", name="mobilenet"), machine=make_machine("proves"), status="running", started_at=now
     )
+    beside = [make_run(status="finished", name=name) for name in ("one", "two")]
+    keys = f"{beside[0].pk},{beside[1].pk}"
+    set_beside(beside, machine=make_machine("measures"), status="running", started_at=now)
     make_machine("idles")
     make_machine("drained", draining_at=now)
     Run.objects.filter(pk=tuning("drains").pk).update(name="bert")
@@ -108,6 +111,10 @@ def test_each_state_is_told_in_words(viewer: Client) -> None:
     assert f'href="/runs/{run.pk}/"' in shown(viewer)
     assert "verifying library of mobilenet" in row(viewer, "proves")
     assert f'href="/compilations/{proof.pk}/"' in shown(viewer)
+    assert f"measuring runs {keys} side by side" in row(viewer, "measures")
+    assert f'href="/compare/?runs={keys}"' in shown(viewer)
+    assert re.findall(r'<tr data-machine="([^"]+)"', shown(viewer, "?state=measuring")) == ["measures"]
+    assert viewer.get("/api/v1/machines/measures").json()["state"] == "tuning"
     assert "idle" in row(viewer, "idles")
     assert "drained an admin drained it then" in row(viewer, "drained")
     assert "draining an admin drained it then bert" in row(viewer, "drains")

@@ -11,9 +11,11 @@ from tuning.models.fleet.machine import tuned_by
 
 from .listing import HOUR, MachineDict
 
-VERIFYING = "verifying"
-"""Besides `Machine.State`: all that is measured there is a library. To the API it is `tuning`."""
-STATES = ("tuning", VERIFYING, "idle", "draining", "drained", "waiting", "lost")
+VERIFYING, MEASURING = "verifying", "measuring"
+"""Besides `Machine.State`: no run is tuned there, but a library verified, or runs measured side by side. To the API both are `tuning`."""
+WORDS = {"compilation": VERIFYING, "side_by_side": MEASURING}
+"""By the kind of work, what a machine does with that alone."""
+STATES = ("tuning", VERIFYING, MEASURING, "idle", "draining", "drained", "waiting", "lost")
 """In the order of the page."""
 
 
@@ -82,8 +84,10 @@ class Group:
 
 def doing(machine: MachineDict) -> str:
     """One of `STATES`."""
-    verifies = all(work["kind"] == "compilation" for work in machine["work"])
-    return VERIFYING if machine["state"] == Machine.State.TUNING and verifies else machine["state"]
+    if machine["state"] != Machine.State.TUNING:
+        return machine["state"]
+    found = {WORDS.get(work["kind"], machine["state"]) for work in machine["work"]}
+    return min(found, key=STATES.index, default=machine["state"])
 
 
 def counts(machines: Iterable[MachineDict]) -> dict[str, int]:
