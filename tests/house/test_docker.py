@@ -143,6 +143,14 @@ def test_it_gets_passwords_as_files_only(name: str) -> None:
     assert re.findall(r"PASSWORD(?!_FILE)|postgres://|redis://|\$\{", shown) == []
 
 
+def test_all_of_ours_have_the_same_settings() -> None:
+    """Web and sweep, for one, must agree on the time zone of schedules."""
+    assert all(SERVICES[name]["env_file"] == [{"path": ".env", "required": False}] for name in OURS)
+    assert {tuple(SERVICES[name]["environment"]) for name in OURS} == {
+        ("DATABASE_URL_FILE", "REDIS_URL_FILE", "TUNEBOARD_MACHINE")
+    }
+
+
 def test_what_is_documented_of_each_service_is_so() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| `(\w+)`, (\w+) \|", (ROOT / "docs/docker.md").read_text(), re.MULTILINE)
     limits = {name: re.findall(r"\$\{(\w+):-(\w+)\}", service["mem_limit"])[0] for name, service in SERVICES.items()}

@@ -64,6 +64,8 @@ client = Client()
 client.cookies["tuneboard_session"] = {key!r}
 print(client.get("/api/v1/runs").status_code)
 """
+EARLIER = "0029"
+"""The newest migration of a version whose processes may still write while the site is upgraded."""
 ROWS = {
     "auth_user": 1,
     "dashboard_apitoken": 1,
@@ -127,6 +129,27 @@ print(json.dumps([alone, next_of(register()), next_of(first)]))
 """
 
 
+COLUMNS = """
+import json
+from django.db import connection
+with connection.cursor() as cursor:
+    known = {
+        table: {
+            column.name: column.null_ok or column.default is not None
+            for column in connection.introspection.get_table_description(cursor, table)
+        }
+        for table in connection.introspection.table_names(cursor)
+    }
+print(json.dumps(known))
+"""
+WATCH = """
+import json
+from tuning.actions.checking import checks
+check = checks.create({"run": 2, "name": "nightly", "how": "benchmark"}, None)
+print(json.dumps([check.device, check.newest_library().pk]))
+"""
+
+
 def run_code(site: LiveSite, code: str) -> str:
     return site.manage("shell", "-v", "0", "--no-imports", "-c", code)
 
@@ -162,16 +185,33 @@ def filled(empty_site: LiveSite) -> LiveSite:
 def test_no_row_is_lost_and_pages_and_api_show_them(filled: LiveSite) -> None:
     before = rows_of(filled)
     assert {table: len(before[table]) for table in ROWS} == ROWS
+    filled.manage("migrate", "tuning", EARLIER, "--verbosity", "0")
+    earlier = json.loads(run_code(filled, COLUMNS))
     filled.manage("migrate", "--verbosity", "0")
+    assert_written_by(earlier, json.loads(run_code(filled, COLUMNS)))
     after = rows_of(filled)
     kept = {
         table: {key: {column: after[table].get(key, {}).get(column) for column in row} for key, row in rows.items()}
         for table, rows in before.items()
     }
     assert {table for table in before if kept[table] != before[table]} <= {*GROUPS}
+    watched = "what is new can be done with what is old"
+    assert json.loads(run_code(filled, WATCH)) == ["cpu", 1], watched
     assert_shown(filled)
     what = "what was queued is taken by the machine that it was queued on, and by no other, which may lack instructions"
     assert json.loads(run_code(filled, TWO_MACHINES)) == ["queued", None, "queued"], what
+
+
+def assert_written_by(before: dict[str, dict[str, bool]], after: dict[str, dict[str, bool]]) -> None:
+    """A site is upgraded while processes of before still write, and these leave the new columns out of their rows."""
+    new = {
+        f"{table}.{name}": may_lack
+        for table in before
+        for name, may_lack in after[table].items()
+        if name not in before[table]
+    }
+    assert {"tuning_run.tasks_confirmed", "tuning_round.again_s"} <= new.keys()
+    assert [name for name, may_lack in new.items() if not may_lack] == []
 
 
 def test_everything_goes_into_one_project_where_everybody_may_do_what_they_could(filled: LiveSite) -> None:
@@ -207,6 +247,8 @@ def assert_shown(site: LiveSite) -> None:
         "/runs/1/trials/": ["made up: 60 trials", 'data-role="trials-done">60<'],
         "/networks/": ["uploaded"],
         "/compilations/1/": ["measured"],
+        "/compare/?runs=2,3": ["measured", "failed"],
+        "/regressions/": ["nightly", "not measured yet"],
     }
     for (path, words), (status, page) in zip(pages.items(), get(site, *pages), strict=True):
         assert status == 200, path

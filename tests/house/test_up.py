@@ -64,7 +64,9 @@ def left_in(site: LiveSite) -> set[str]:
 
 @pytest.fixture(scope="module")
 def restarted(site_maker: SiteMaker) -> LiveSite:
-    return site_maker.prepared()
+    site = site_maker.prepared()
+    site.env["TUNEBOARD_TIME_ZONE"] = "Europe/Berlin"
+    return site
 
 
 @pytest.fixture
@@ -100,6 +102,12 @@ def test_it_prints_a_url_that_signs_in_once(site: LiveSite) -> None:
     assert status_of(runs)[1].startswith(f"{site.url}/sign-in/")
     assert status_of(runs, signed_in(found[0])) == (200, runs)
     assert status_of(found[0])[0] == 403
+
+
+def test_it_passes_settings_on_to_what_it_starts(site: LiveSite) -> None:
+    cookies = urllib.request.HTTPCookieProcessor(signed_in(site.manage("login_url").strip()))
+    with urllib.request.build_opener(cookies).open(f"{site.url}/regressions/new/", timeout=20) as page:
+        assert "In the site’s time zone, Europe/Berlin." in page.read().decode()
 
 
 def test_login_url_prints_a_url_for_a_later_sign_in(live_site: LiveSite) -> None:
