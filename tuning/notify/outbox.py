@@ -7,6 +7,7 @@ Jobs send it and try again, so an address that is slow, down or wrong costs no r
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -27,23 +28,28 @@ def connect() -> None:
 
 
 def note_end(row: Run | Compilation, **_: Any) -> None:
-    """Store messages about the end of a row. A message that can't be written doesn't keep the row from ending."""
-    if not settings.WEBHOOKS:
-        return
-    try:
-        kind, content = messages.about(row)
-    except DatabaseError:
-        raise  # The transaction is broken, and with it the end of the row.
-    except Exception:
-        logger.exception("No webhook is sent about the end of %r.", row)
-    else:
-        _store(kind, content)
+    """Store messages about the end of a row."""
+    _note(lambda: messages.about(row), f"the end of {row!r}")
 
 
 def note_check(check: RegressionCheck, result: CheckResult) -> None:
     """Store messages that this result changed what is said of the check. Call it in the transaction of that change."""
-    if settings.WEBHOOKS:
-        _store(*messages.about_check(RegressionCheck.objects.select_related("network").get(pk=check.pk), result))
+    fresh = RegressionCheck.objects.select_related("network")
+    _note(lambda: messages.about_check(fresh.get(pk=check.pk), result), repr(result))
+
+
+def _note(about: Callable[[], tuple[str, dict[str, Any]]], what: str) -> None:
+    """A message that can't be written doesn't undo what it is about."""
+    if not settings.WEBHOOKS:
+        return
+    try:
+        kind, content = about()
+    except DatabaseError:
+        raise  # The transaction is broken, and with it what it is about.
+    except Exception:
+        logger.exception("No webhook is sent about %s.", what)
+    else:
+        _store(kind, content)
 
 
 def store_test(asked_by: str) -> list[Delivery]:

@@ -37,7 +37,7 @@ def badge(check: RegressionCheck, now: datetime) -> Badge:
 
 def _said(check: RegressionCheck, now: datetime) -> tuple[str, str]:
     latest = check.latest
-    if latest is None or check.is_paused or check.is_stale(now):
+    if latest is None or not check.is_current(now):
         return "unknown", GREY
     if check.state == State.FAILED:
         return "failing", RED

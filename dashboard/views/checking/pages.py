@@ -68,7 +68,7 @@ def regression_page(request: HttpRequest, pk: int) -> HttpResponse:
         "several_projects": Project.objects.seen_by(person(request)).count() > 1,
         "results": [words.shown(one, check.base_id) for one in results],
         "goes_on": any(one.goes_on for one in results),
-        "newest": f"{results[0].pk} {results[0].stage} {results[0].verdict}" if results else "",
+        "newest": f"{check.latest_id or ''} {_told_apart(results[0]) if results else ''}",
         "badge": words.badge_address(check),
         "base": check.base,
     }
@@ -166,6 +166,11 @@ def checks_of(network: Network, request: HttpRequest) -> list[dict[str, Any]]:
     """For the page of a network."""
     found = RegressionCheck.objects.shown().seen_by(person(request)).filter(network=network)
     return [row(check) for check in found]
+
+
+def _told_apart(result: CheckResult) -> str:
+    """What changes with it; the page's script makes the same of the API's answers."""
+    return f"{result.pk} {result.stage} {result.verdict}"
 
 
 def _choices(user: User) -> list[Run]:

@@ -1,4 +1,4 @@
-// The page of a regression check: its parts and its chart are refreshed once its newest result has changed.
+// The page of a regression check: its parts and its chart are refreshed once its newest result has changed, or an older one has ended.
 import { Chart } from "../charts/chart.js";
 import { role } from "../common/dom.js";
 import { Refresher } from "../site/refresh.js";
@@ -18,12 +18,13 @@ async function draw() {
 
 async function look() {
   if (document.hidden) return;
-  const response = await fetch(`${article.dataset.api}/results?limit=1`).catch(() => null);
+  const { api } = article.dataset;
+  const responses = await Promise.all([fetch(api), fetch(`${api}/results?limit=1`)]).catch(() => []);
   // Signed out, or deleted: the server explains.
-  if (response?.status === 401 || response?.status === 404) refresher.ask();
-  if (!response?.ok) return;
-  const [newest] = (await response.json()).items;
-  const now = newest ? `${newest.id} ${newest.stage} ${newest.verdict ?? ""}` : "";
+  if (responses.some(({ status }) => status === 401 || status === 404)) refresher.ask();
+  if (!responses.length || !responses.every(({ ok }) => ok)) return;
+  const [{ latest }, { items: [newest] }] = await Promise.all(responses.map((response) => response.json()));
+  const now = `${latest?.id ?? ""} ${newest ? `${newest.id} ${newest.stage} ${newest.verdict ?? ""}` : ""}`;
   if (now === seen) return;
   seen = now;
   refresher.ask();

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from tests.world import make_check, make_result, measured_run
 from tuning.actions.checking import checks
@@ -68,6 +71,31 @@ def test_the_latest_result_decides(values: dict[str, Any], status: int, said: st
 
 def test_without_a_result_nothing_can_be_told() -> None:
     assert refused(make_check().name) == (2, "mlp nightly has no result yet.")
+
+
+def test_a_result_that_is_old_passes_nothing() -> None:
+    check = make_check()
+    make_result(check, ended_at=timezone.now() - timedelta(hours=48))
+    call_command("check_regression", check.name)
+    make_result(check, ended_at=timezone.now() - timedelta(hours=50))
+    status, said = refused(check.name)
+    assert status == 2
+    assert re.fullmatch(
+        r"mlp nightly has had no result since [-\d]+ [:\d]+ UTC, although .* day\. Is the site running\?", said
+    )
+
+
+def test_one_that_is_paused_passes_only_by_a_new_result(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = make_check(next_at=None)
+    make_result(check)
+    status, said = refused(check.name)
+    assert (status, said.partition(",")[0]) == (2, "mlp nightly is paused")
+
+    def measured(_: float) -> None:
+        CheckResult.objects.going().update(verdict="within noise", latency_s=1.0, base_s=1.0, change=0.0, noise=0.1)
+
+    monkeypatch.setattr(time, "sleep", measured)
+    assert checked(check.name, "--run-now", "--wait", capsys=capsys)[0] == 0
 
 
 def test_it_is_done_now_and_waited_for(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:

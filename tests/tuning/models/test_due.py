@@ -75,6 +75,28 @@ def test_a_time_that_comes_twice_in_autumn_counts_once() -> None:
     assert due(NIGHTLY, "2026-10-25 00:15", BERLIN, last="2026-10-25 00:15") == "2026-10-26 01:15"
 
 
+@pytest.mark.parametrize(
+    ("zone", "at", "spring"),
+    [
+        ("Europe/Berlin", time(2, 0), "2026-03-29 03:00"),
+        ("Europe/Berlin", time(2, 30), "2026-03-29 03:30"),
+        ("Europe/Berlin", time(3, 0), None),
+        ("America/Santiago", time(0, 30), "2026-09-06 01:30"),
+        ("Australia/Lord_Howe", time(2, 15), "2026-10-04 02:45"),
+    ],
+)
+def test_every_day_of_a_year_has_one(zone: str, at: time, spring: str | None) -> None:
+    """Clocks change at 2:00 in Berlin, at midnight in Santiago, and by half an hour on Lord Howe Island."""
+    there, moment = ZoneInfo(zone), datetime(2026, 1, 1, tzinfo=ZoneInfo(zone))
+    found: list[datetime] = []
+    while moment.astimezone(there).year == 2026:
+        moment = next_due(Schedule("day", at, 0), there, moment, found[-1] if found else None)
+        found.append(moment)
+    local = [one.astimezone(there) for one in found[:-1]]
+    assert [one.timetuple().tm_yday for one in local] == list(range(1, 366))
+    assert [f"{one:%Y-%m-%d %H:%M}" for one in local if one.time() != at] == ([spring] if spring else [])
+
+
 def test_a_clock_that_is_set_back_repeats_nothing() -> None:
     done = "2026-11-23 02:15"
     assert due(NIGHTLY, "2026-11-23 02:14", last=done) == "2026-11-24 02:15"

@@ -253,6 +253,8 @@ def _check_possible(check: RegressionCheck, run: Run | None, how: str) -> None:
     elif how == How.TUNE:
         if not run.can_tune:
             raise Invalid({"how": "The run wasn't launched here, so it can't be tuned again. Choose another way."})
+        if check.machine_trouble:
+            raise Invalid({"how": check.machine_trouble})
     elif trouble := compile_trouble(run, "library", wait=False):
         raise Invalid({"run": trouble})
 

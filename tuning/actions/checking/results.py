@@ -60,20 +60,33 @@ def tend() -> None:
 
 
 def begin(check: RegressionCheck, *, due_at: datetime | None = None, user: User | None = None) -> CheckResult:
-    """A result that goes on, or one that says that it was skipped because the one before does. Call it in a transaction."""
-    RegressionCheck.objects.select_for_update().get(
-        pk=check.pk
-    )  # The database refuses a second one; here it would be an error.
-    going = check.results.going().first()
-    skipped = {
-        "verdict": Verdict.SKIPPED,
-        "ended_at": Now(),
-        "error": f"Result {going.pk}, begun at {going.begun_at:%Y-%m-%d %H:%M} UTC, still went on." if going else None,
-    }
+    """A result that goes on, or one that has ended because the one before goes on. Call it in a transaction."""
+    check = RegressionCheck.objects.select_for_update().get(pk=check.pk)
+    going = check.results.going().select_related("run", "compilation").first()
+    # The database refuses a second one that goes on; here it would be an error.
+    ended = {"ended_at": Now(), **_instead(check, going)} if going else {}
     values: dict[str, Any] = {"due_at": due_at, "begun_at": Now(), "asked_by": user}
-    made = CheckResult.objects.create(of=check, **values, **(skipped if going else {}))
+    made = CheckResult.objects.create(of=check, **values, **ended)
     made.refresh_from_db()
+    if made.verdict == Verdict.FAILED:
+        _conclude(check, made)
     return made
+
+
+def _instead(check: RegressionCheck, going: CheckResult) -> dict[str, Any]:
+    """How a result ends that is due while another one goes on. What that one waits for may never come, such as a machine that is gone."""
+    begun = f"Result {going.pk}, begun at {going.begun_at:%Y-%m-%d %H:%M} UTC,"
+    if database_now() - going.begun_at <= check.patience:
+        return {"verdict": Verdict.SKIPPED, "error": f"{begun} still went on."}
+    return {"verdict": Verdict.FAILED, "error": f"{begun} still goes on: {_waits_for(going)}."}
+
+
+def _waits_for(going: CheckResult) -> str:
+    if going.stage == Stage.TUNE and going.run is not None:
+        return f"run {going.run_id} is {going.run.status}"
+    if going.compilation is not None:
+        return f"compilation {going.compilation_id} is {going.compilation.status}"
+    return "it has launched nothing yet"
 
 
 def advance(result: CheckResult) -> None:
@@ -126,7 +139,10 @@ def _launch(result: CheckResult) -> Run | Compilation | None:
 
 
 def _tune(result: CheckResult) -> Run | None:
+    """Raises `Conflict`."""
     check = result.of
+    if check.machine_trouble:
+        raise Conflict(check.machine_trouble)
     with transaction.atomic():
         if not result.move(stage=Stage.TUNE):
             return None
@@ -256,11 +272,16 @@ def _end(result: CheckResult, verdict: str, **values: Any) -> None:
         check = RegressionCheck.objects.select_for_update().filter(pk=result.of_id).first()
         if check is None or not result.move(verdict=verdict, ended_at=Now(), **values):
             return
-        was, state = check.state, STATES[Verdict(verdict)]
-        RegressionCheck.objects.filter(pk=check.pk).update(state=state, latest=result)
-        if _is_news(was, state):
-            outbox.note_check(check, result)
+        _conclude(check, result)
     logger.info("Regression check %s: %s", check, result.verdict)
+
+
+def _conclude(check: RegressionCheck, result: CheckResult) -> None:
+    """What is said of the check from now on. `check` is locked: two results can't both be told as the change."""
+    state = STATES[Verdict(result.verdict)]
+    RegressionCheck.objects.filter(pk=check.pk).update(state=state, latest=result)
+    if _is_news(check.state, state):
+        outbox.note_check(check, result)
 
 
 def _is_news(was: str, state: str) -> bool:

@@ -14,7 +14,7 @@ from tuning.actions import compilations
 from tuning.actions.checking import checks
 from tuning.management.migrated import MigratedCommand
 from tuning.models import Benchmark, CheckResult, Compilation, RegressionCheck, Run
-from tuning.models.checking import told
+from tuning.models.checking import database_now, told
 from tuning.reads.comparing.regressions import Verdict, earlier, judged, latest_of
 from tuning.validation import Conflict, natural
 
@@ -97,6 +97,8 @@ class Command(MigratedCommand):
         shown = result or check.latest
         if shown is None:
             raise CommandError(f"{check} has no result yet.", returncode=UNKNOWN)
+        if result is None and not check.is_current(database_now()):
+            raise CommandError(_outdated(check, shown), returncode=UNKNOWN)
         self.stdout.write(json.dumps(shown.to_dict()) if options["json"] else told(shown))
         return STATUS.get(CheckResult.Verdict(shown.verdict), 0) if shown.verdict else 0
 
@@ -133,6 +135,14 @@ def _check(name: str, project: str | None) -> RegressionCheck:
             f"Several projects have a check {name!r}: say which by --project: {projects}.", returncode=UNKNOWN
         )
     return known[0]
+
+
+def _outdated(check: RegressionCheck, latest: CheckResult) -> str:
+    """Why its latest result says nothing of today."""
+    since = f"{latest.ended_at:%Y-%m-%d %H:%M} UTC"
+    if check.is_paused:
+        return f"{check} is paused, and its latest result is of {since}. Measure with --run-now --wait."
+    return f"{check} has had no result since {since}, although it is due every {check.every}. Is the site running?"
 
 
 def _until_ended(result: CheckResult | None, seconds: int) -> None:

@@ -21,6 +21,7 @@ from tuning.models.shapes import iso, username
 
 from .due import WEEKDAYS, Schedule, next_due
 
+LEAST_PATIENCE = timedelta(days=1)
 KEY_BYTES = 24
 """Of a badge's address."""
 MOST_RUNS = 50
@@ -202,15 +203,28 @@ class RegressionCheck(models.Model):
         """When it is due after `now`, by its schedule."""
         return next_due(self.schedule, settings.SCHEDULE_ZONE, now, self.last_due_at)
 
-    def is_stale(self, now: datetime) -> bool:
-        """Whether what it found last is too old to say anything: twice its period and an hour."""
+    def is_current(self, now: datetime) -> bool:
+        """Whether what it found last says anything of today: it isn't paused, and that is no older than twice its period and an hour."""
         ended = self.latest.ended_at if self.latest else None
-        return ended is None or now - ended > 2 * self.schedule.period + timedelta(hours=1)
+        oldest = now - 2 * self.schedule.period - timedelta(hours=1)
+        return not self.is_paused and ended is not None and ended >= oldest
+
+    @property
+    def patience(self) -> timedelta:
+        """How long a result may go on before those that are due meanwhile are failures: what it waits for may never come."""
+        return max(LEAST_PATIENCE, 1.5 * self.schedule.period)
 
     def reschedule(self, at: datetime, **values: Any) -> bool:
         """Move the time at which it is due, unless somebody has since this instance was read; return whether it was moved."""
         same = RegressionCheck.objects.filter(pk=self.pk, next_at=self.next_at)
         return same.update(next_at=at, **values) == 1
+
+    @property
+    def machine_trouble(self) -> str:
+        """Why nothing can be tuned on its machine; empty if it can, now or once the machine is back."""
+        if self.machine is None or self.machine.forgotten_at is None:
+            return ""
+        return f"The machine {self.machine}, the only one that it tunes on, is no longer one of the site's."
 
     def runs(self) -> list[Run]:
         """The runs of which it may compile a library: that which it was made from, if it is kept, then alike ones, newest first."""

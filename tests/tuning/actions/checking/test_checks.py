@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from tests.world import make_check, make_compilation, make_network, make_result, make_run, make_user, measured_run
+from tests.world import (
+    make_check,
+    make_compilation,
+    make_machine,
+    make_network,
+    make_result,
+    make_run,
+    make_user,
+    measured_run,
+)
 from tuning.actions import curation, networks, projects
 from tuning.actions.checking import checks
 from tuning.models import CheckResult, Project, RegressionCheck, Run
@@ -88,6 +97,9 @@ def test_what_would_fail_from_the_beginning_is_refused(run: Run) -> None:
     assert "There is no library yet" in wrong({"run": run.pk, "name": "a", "how": "benchmark"})["how"]
     imported = measured_run(versions={"apache-tvm": tvm()}, origin="imported", device="", trials_budget=None)
     assert "can't be tuned again" in wrong({"run": imported.pk, "name": "a", "how": "tune", "trials": 8})["how"]
+    elsewhere = measured_run(versions={"apache-tvm": tvm()}, chosen_machine=make_machine(forgotten_at=timezone.now()))
+    again = {"run": elsewhere.pk, "name": "a", "how": "tune", "trials": 8}
+    assert "machine lab-1, the only one that it tunes on" in wrong(again)["how"]
     synthetic = make_run(synthetic=True)
     assert "synthetic" in wrong({"run": synthetic.pk, "name": "a"})["run"]
     bad = {"run": run.pk, "name": "a", "how": "tune", "trials": 8}

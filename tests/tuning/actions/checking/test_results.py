@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import time, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from tests.world import claimed, make_check, make_compilation, make_machine, make_result, make_tasks
@@ -13,6 +15,7 @@ from tuning.actions import compilations, curation, sweeping
 from tuning.actions.checking import checks
 from tuning.actions.checking.results import PATIENCE, tend
 from tuning.models import Benchmark, CheckResult, Compilation, Delivery, RegressionCheck, Run
+from tuning.notify import messages, outbox
 from tuning.queue import jobs
 from tuning.validation import Conflict
 
@@ -117,6 +120,21 @@ class TestWhenItIsDue:
         assert going.verdict == "first"
         check.refresh_from_db()
         assert check.latest == going
+
+    def test_its_times_are_the_zones(self, settings: Any) -> None:
+        settings.SCHEDULE_ZONE = ZoneInfo("Europe/Berlin")
+        check = due(at=time(12, 30))
+        tend()
+        check.refresh_from_db()
+        assert check.next_at is not None
+        assert check.next_at.astimezone(settings.SCHEDULE_ZONE).time() == time(12, 30)
+
+    def test_what_goes_on_is_finished_while_it_is_paused(self) -> None:
+        check = due()
+        tend()
+        checks.change(check, {"paused": True})
+        assert measured(newest(check), 10e-3).verdict == "first"
+        assert check.results.count() == 1
 
     def test_a_step_that_another_sweep_has_done_is_not_repeated(self) -> None:
         check = due()
@@ -321,6 +339,59 @@ class TestHowItIsDone:
         assert check.results.count() == 1
 
 
+class TestWhatIsGone:
+    @pytest.mark.parametrize("removed", [False, True], ids=("deleted", "removed"))
+    def test_a_run_that_it_tunes(self, *, removed: bool) -> None:
+        check = due(how="tune", trials=8, options={})
+        tend()
+        run = newest(check).run
+        assert run is not None
+        Run.everything.filter(pk=run.pk).update(status="stopped", deleted_at=timezone.now())
+        if removed:
+            Run.everything.filter(pk=run.pk).delete()
+        tend()
+        assert (newest(check).verdict, newest(check).error) == ("failed", "Its run was deleted.")
+
+    @pytest.mark.parametrize("removed", [False, True], ids=("deleted", "removed"))
+    def test_a_library_that_it_measures(self, *, removed: bool) -> None:
+        check = due()
+        tend()
+        Run.everything.filter(pk=check.like_id).update(deleted_at=timezone.now())
+        if removed:
+            Run.everything.filter(pk=check.like_id).delete()
+        tend()
+        assert (newest(check).verdict, newest(check).error) == ("failed", "Its library was deleted.")
+
+    def test_a_machine_that_alone_may_tune(self) -> None:
+        gone = make_machine(forgotten_at=timezone.now())
+        check = due(how="tune", trials=8, options={}, machine=gone)
+        tend()
+        result = newest(check)
+        assert (result.verdict, result.run) == ("failed", None)
+        assert result.error == "The machine lab-1, the only one that it tunes on, is no longer one of the site's."
+        assert not Run.objects.filter(status="queued").exists()
+
+    @pytest.mark.parametrize("how", ["compile", "tune"])
+    def test_whoever_would_have_to_measure(self, how: str) -> None:
+        check = due(how=how, trials=8 if how == "tune" else None)
+        tend()
+        going = newest(check)
+        waits = f"run {going.run_id}" if how == "tune" else f"compilation {going.compilation_id}"
+        CheckResult.objects.update(begun_at=timezone.now() - check.patience + AGO)
+        assert again(check).verdict == "skipped"
+        CheckResult.objects.filter(pk=going.pk).update(begun_at=timezone.now() - check.patience - AGO)
+        late = again(check)
+        assert (late.verdict, state(check), check.latest) == ("failed", "failed", late)
+        assert f"Result {going.pk}, begun at" in (late.error or "")
+        assert (late.error or "").endswith(f"UTC, still goes on: {waits} is queued.")
+        going.refresh_from_db()
+        assert going.goes_on, "somebody may yet come and measure it"
+
+    @pytest.mark.parametrize(("every", "hours"), [("hour", 24), ("12 hours", 24), ("day", 36), ("week", 252)])
+    def test_it_is_patient(self, every: str, hours: int) -> None:
+        assert RegressionCheck(every=every, at=time(2)).patience == timedelta(hours=hours)
+
+
 class TestDoingItNow:
     def test_it_leaves_the_schedule_as_it_is(self) -> None:
         check = make_check()
@@ -368,6 +439,56 @@ class TestWebhooks:
             12e-3,
         )
         assert message["state"] == "regression"
+
+    def test_what_is_stored_is_told_or_neither(self, monkeypatch: pytest.MonkeyPatch, enqueued: list[Any]) -> None:
+        """The process dies, or loses the database, while it stores the message; then before it tells a worker of it."""
+
+        def lost(*_: Any) -> None:
+            raise OperationalError("server closed the connection unexpectedly")
+
+        check = make_check(state="good")
+        make_result(check, 10e-3)
+        going = again(check)
+        with monkeypatch.context() as patched:
+            patched.setattr(outbox, "_store", lost)
+            with pytest.raises(OperationalError):
+                measured(going, 12e-3)
+        going.refresh_from_db()
+        assert (going.goes_on, state(check), self.told()) == (True, "good", [])
+        tend()
+        tend()
+        assert (newest(check).verdict, state(check), self.told()) == ("regression", "regression", ["regression"])
+        message = Delivery.objects.get(kind="regression_check.regression")
+        assert message not in enqueued
+        sweeping.sweep()
+        assert message in enqueued
+        assert self.told() == ["regression"]
+
+    def test_a_message_that_can_not_be_written_undoes_nothing(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fails(*_: Any) -> Any:
+            raise KeyError("unforeseen")
+
+        monkeypatch.setattr(messages, "about_check", fails)
+        check = make_check(state="good")
+        make_result(check, 10e-3)
+        assert measured(again(check), 12e-3).verdict == "regression"
+        assert state(check) == "regression"
+        assert "No webhook is sent about" in caplog.text
+
+    def test_one_that_nobody_measures_is_told_once_and_when_it_is_good(self) -> None:
+        check = due(state="good")
+        tend()
+        going = newest(check)
+        CheckResult.objects.update(begun_at=timezone.now() - check.patience - AGO)
+        again(check)
+        again(check)
+        assert self.told() == ["failed"]
+        assert "still goes on: compilation" in Delivery.objects.get(kind="regression_check.failed").message["text"]
+        measured(going, 10e-3)
+        going.refresh_from_db()
+        assert (going.verdict, self.told()) == ("first", ["failed", "good"])
 
     def test_a_failure_is_told_once(self) -> None:
         check = due(how="benchmark")
