@@ -67,7 +67,7 @@ def forecast(ends: Sequence[tuple[int, float]], trials: int, elapsed_s: float) -
     """When a run of so many trials ends, `elapsed_s` after its start.
 
     `ends` are the trials done and the seconds since the start at the end of each round, oldest first, all equally many trials apart; where
-    the run's first round is among them, they begin with its start. None before a round has ended.
+    the first round is among them, they begin with its start. None before a round has ended.
     """
     if len(ends) < 2:
         return None

@@ -515,16 +515,26 @@ class Run(Leased):
 
     @property
     def round_size(self) -> int:
-        """Trials of which each has a whole search, its builds and its measurements.
+        """Trials that share a search, their builds and their measurements, once the first pass is over.
 
-        A task never gets more at a time than its share of the budget. On many machines batches are larger.
+        On many machines batches are larger. Other engines give no task more at a time than its share of the budget.
         """
         given = self.options.get("trials_per_batch")
         size = given if isinstance(given, int) and given > 0 else LARGEST_ROUND
         budget = self.trials_budget or 0
         if self.has_pool:
             size = max(size, min(LARGEST_ROUND, budget // 10))
-        return max(1, min(size, budget // max(1, self.tasks_chosen)))
+        share = budget if self.is_meta_schedule else budget // max(1, self.tasks_chosen)
+        return max(1, min(size, share))
+
+    @property
+    def first_pass(self) -> int:
+        """Trials of its first pass, whose rounds are smaller; 0 if all of its rounds are of one size. With a warm start it takes fewer."""
+        budget, tasks = self.trials_budget or 0, self.tasks_chosen
+        if not (self.is_ours and self.is_meta_schedule and budget and tasks > 1):
+            return 0
+        each = self._tuning_options().first_pass(budget, tasks)
+        return min(budget, each * tasks) if each < self.round_size else 0
 
     def remaining(self) -> Forecast | None:
         """For how long it will be tuned; None if that can't be told, or not yet."""
@@ -543,22 +553,30 @@ class Run(Leased):
         if not self.options.get("confirm") or self.has_pool or not self.is_meta_schedule:
             return 0.0
         elapsed_s = self.elapsed_s or 0.0
-        options = cast("Options", ENGINES[self.engine].options_of(self.options))
-        expected_s = options.confirming_s(self.tasks_chosen, elapsed_s)
+        expected_s = self._tuning_options().confirming_s(self.tasks_chosen, elapsed_s)
         ends = self._round_ends()
         return max(0.0, expected_s - (elapsed_s - ends[-1][1])) if ends and not self.trials_left else expected_s
 
+    def _tuning_options(self) -> Options:
+        """Those of a run of MetaSchedule."""
+        return cast("Options", ENGINES[self.engine].options_of(self.options))
+
     @property
     def rounds_ended_at(self) -> range:
-        """Numbers of the trials with which its latest rounds ended; 0 for its beginning."""
-        size = self.round_size
-        last = self.trials_done // size
-        return range(max(0, last - ROUNDS) * size, last * size + 1, size)
+        """Numbers of the trials with which its latest rounds ended, and its first pass before them; 0 for its beginning.
+
+        Rounds of the first pass don't count: they have a search for few trials, so they tell nothing of those that follow.
+        """
+        size, begin = self.round_size, self.first_pass
+        if self.trials_done < begin:
+            return range(0)
+        last = (self.trials_done - begin) // size
+        return range(begin + max(0, last - ROUNDS) * size, begin + last * size + 1, size)
 
     def learn_rounds(self, ended: Iterable[tuple[int, float | None]]) -> None:
         """Remember the numbers and seconds of these trials, which are `rounds_ended_at`."""
         numbers = self.rounds_ended_at
-        begun = [(0, 0.0)] if numbers.start == 0 else []
+        begun = [(0, 0.0)] if 0 in numbers else []
         self._rounds = numbers, [*begun, *((number, at_s) for number, at_s in ended if at_s is not None)]
 
     def _round_ends(self) -> list[tuple[int, float]]:
@@ -566,7 +584,7 @@ class Run(Leased):
         numbers = self.rounds_ended_at
         if self._rounds is None or self._rounds[0] != numbers:
             ended = self.trials.filter(number__one_of=numbers).order_by("number")
-            self.learn_rounds(ended.values_list("number", "at_s") if numbers.stop > 1 else [])
+            self.learn_rounds(ended.values_list("number", "at_s") if any(numbers) else [])
         return self._rounds[1] if self._rounds else []
 
     @property

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 def started(trials: int, **values: Any) -> Run:
     """A run of rounds of 4 trials, of which so many have been measured, one a second."""
-    given = {"options": {"trials_per_batch": 4}, "trials_budget": 40, **values}
+    given = {"options": {"trials_per_batch": 4, "first_trials": 4}, "trials_budget": 40, **values}
     run = claimed(make_run(**given))
     make_tasks(run, 2)
     if trials:
@@ -62,16 +62,50 @@ def test_it_says_why_nothing_is_told(changed: dict[str, Any], said: str) -> None
     ("values", "size"),
     [
         ({"options": {"trials_per_batch": 16}, "trials_budget": 320}, 16),
-        ({"options": {"trials_per_batch": 64}, "trials_budget": 320, "tasks_chosen": 18}, 17),
+        ({"options": {"trials_per_batch": 16}, "trials_budget": 144, "tasks_chosen": 18}, 16),
+        ({"options": {"trials_per_batch": 64}, "trials_budget": 320, "tasks_chosen": 18}, 64),
+        ({"options": {}, "engine": "auto_scheduler", "trials_budget": 320, "tasks_chosen": 18}, 17),
         ({"options": {}, "trials_budget": 1000}, 64),
         ({"options": {"trials_per_batch": "many"}, "trials_budget": 1000}, 64),
         ({"options": {"trials_per_batch": 16}, "trials_budget": 2000, "machines_wanted": 4}, 64),
         ({"options": {"trials_per_batch": 16}, "trials_budget": 300, "machines_wanted": 0}, 30),
-        ({"options": {"trials_per_batch": 16}, "trials_budget": 3, "tasks_chosen": 18}, 1),
+        ({"options": {"trials_per_batch": 16}, "trials_budget": 3, "tasks_chosen": 18}, 3),
     ],
 )
 def test_a_round_holds_a_search(values: dict[str, Any], size: int) -> None:
     assert Run(**values).round_size == size
+
+
+@pytest.mark.parametrize(
+    ("values", "trials"),
+    [
+        ({}, 36),
+        ({"trials_budget": 144}, 18),
+        ({"trials_budget": 3}, 3),
+        ({"options": {"trials_per_batch": 16, "first_trials": 8}}, 144),
+        ({"options": {"trials_per_batch": 16, "first_trials": 16}}, 0),
+        ({"tasks_chosen": 1}, 0),
+        ({"trials_budget": None}, 0),
+        ({"origin": "streamed"}, 0),
+        ({"engine": "auto_scheduler"}, 0),
+    ],
+)
+def test_smaller_rounds_come_first(values: dict[str, Any], trials: int) -> None:
+    given = {"options": {"trials_per_batch": 16}, "trials_budget": 320, "tasks_chosen": 18, **values}
+    assert Run(**given).first_pass == trials
+
+
+def test_nothing_is_told_before_a_round_after_the_first_pass() -> None:
+    """Of 2 tasks with 3 trials each; its searches take longer than those that follow."""
+    runs = [started(trials, options={"trials_per_batch": 4}) for trials in (5, 9, 10)]
+    for run in runs:
+        run.trials.filter(number__lte=6).update(at_s=0.5)
+    runs[2].trials.filter(number__gt=6).update(at_s=8.5)
+    runs[2].elapsed_s = 8.5
+    assert [run.remaining() for run in runs[:2]] == [None, None]
+    left = runs[2].remaining()
+    assert left is not None
+    assert left.s == 60.0, "7.5 rounds of 8 s"
 
 
 def test_its_rounds_are_read_once_each(django_assert_num_queries: Any) -> None:
@@ -111,7 +145,7 @@ def test_only_the_latest_rounds_count() -> None:
     ],
 )
 def test_what_confirming_takes_is_part_of_it(trials: int, values: dict[str, Any], left_s: float) -> None:
-    options = {"trials_per_batch": 4, "confirm": 3, "min_repeat_ms": 200}
+    options = {"trials_per_batch": 4, "first_trials": 4, "confirm": 3, "min_repeat_ms": 200}
     left = started(trials, options=options, **values).remaining()
     assert left is not None
     assert left.s == pytest.approx(left_s)
