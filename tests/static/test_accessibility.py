@@ -397,6 +397,7 @@ DIALOGS = {
         ("[data-role=errors-list] summary", "[data-role=errors-list] pre"),
     ],
     "/runs/{run}/": [
+        ("[data-role=more] > summary", "[data-role=extend]"),
         ("[data-role=compare]", "[data-role=compare-confirm]"),
         ("[data-role=extend]", "[data-role=extend-confirm]"),
         ("[data-role=compile]", "[data-role=compile-confirm]"),
@@ -409,6 +410,8 @@ DIALOGS = {
     "/networks/{network}/": [(".task-code summary", ".task-code pre")],
 }
 """What opens on a page: what is clicked, and what is shown then."""
+UNFOLD = "one => { const menu = one.closest('.menu-panel')?.parentElement; if (menu) menu.open = true; }"
+"""Opens the menu that the button is in."""
 MARK = """one => {
     document.querySelectorAll("[data-audited]").forEach((earlier) => delete earlier.dataset.audited);
     (one.closest("dialog, details, form, [popover]") ?? one).dataset.audited = "";
@@ -420,6 +423,7 @@ def test_dialogs_and_menus_pass_the_audit(site: LiveSite, world: dict[str, int],
     """Only what opened: the page around it was audited, and a chart's page takes seconds to load and to audit."""
     visit(admin, site, path.format(**world))
     for opener, shown in DIALOGS[path]:
+        admin.locator(opener).first.evaluate(UNFOLD)
         admin.locator(opener).first.click()
         expect(admin.locator(shown).first).to_be_visible()
         admin.locator(shown).first.evaluate(MARK)

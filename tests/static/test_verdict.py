@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.live import LiveSite
 
@@ -46,6 +46,41 @@ def test_the_page_shows_what_is_left_to_gain(live_site: LiveSite, signed_in: Pag
     assert cells(signed_in, "gain") == ["none", "30.0 %"]
     link.click()
     signed_in.wait_for_url(f"**/runs/{theirs}/tasks/0/**")
+
+
+LATE = """
+from tests.world import make_machine, make_roofline, make_run, measured_run
+from tuning.models import Run
+machine = make_machine("one-that-is-known")
+make_roofline(machine)
+measured_run([(0, 1e-4), (1, 9e-3)], device="").move("running", to="finished")
+run = measured_run([(0, 9e-3 / (1 + number)) for number in range(32)] + [(1, 1e-4)] * 32, device="")
+run.move("running", to="finished")
+Run.objects.filter(pk=run.pk).update(machine=machine, noise=0.9)
+print(run.pk, make_run(status="failed", error="No worker.").pk)
+"""
+TOP = "document.querySelector('[data-role=charts]').getBoundingClientRect().top + scrollY"
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_nothing_below_moves_when_it_arrives(live_site: LiveSite, signed_in: Page, width: int) -> None:
+    page = signed_in
+    page.set_viewport_size({"width": width, "height": 900})
+    told, silent = live_site.manage("shell", "--no-imports", "-c", LATE).split()
+    held: list[Route] = []
+    page.route("**/verdict/", held.append)
+    with page.expect_request("**/verdict/"):
+        page.goto(f"{live_site.url}/runs/{told}/")
+    expect(page.get_by_role("heading", name="What is left to gain")).to_be_visible()
+    before = page.evaluate(TOP)
+    held[0].continue_()
+    expect(page.locator("[data-role=verdict-sentence]")).to_have_count(3)
+    assert page.evaluate(TOP) == before
+    page.unroute("**/verdict/")
+    with page.expect_response("**/verdict/"):
+        page.goto(f"{live_site.url}/runs/{silent}/")
+    expect(page.locator("[data-role=gains]")).to_be_attached()
+    expect(page.locator("[data-role=verdict-panel]")).to_be_hidden()
 
 
 KNOWN = """

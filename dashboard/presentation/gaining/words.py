@@ -18,7 +18,6 @@ def shown(verdict: Verdict) -> dict[str, Any]:
     """What the panel and the table of tasks show."""
     return {
         "sentences": sentences(verdict),
-        "by_roof": verdict.by_roof,
         "cells": [_cells(gain, verdict.run.machine_name) for gain in verdict.gains if gain.best_known or gain.roof],
     }
 

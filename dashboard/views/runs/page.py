@@ -18,6 +18,7 @@ from dashboard.http.access import find, person
 from dashboard.http.conditional import columns
 from dashboard.presentation import charts, downloads
 from dashboard.presentation.continuing import continuation
+from dashboard.presentation.gaining.outline import outline
 from dashboard.views.acting import act
 from dashboard.views.compilations import compilations_of
 from tuning.actions import launching, runs
@@ -42,8 +43,10 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
     run = _run(request, pk)
     tasks = list(run.tasks.defer("tensorir"))
     shown = run.to_dict(tasks=tasks)
+    user, may = person(request), On(request.user, run)
     context = {
         "run": run,
+        "outline": outline(run, user, may),
         "words": shown["words"],
         "continues": continuation(run),
         "alerts": shown["alerts"],
@@ -61,10 +64,11 @@ def run_page(request: HttpRequest, pk: int) -> HttpResponse:
         "extension": ExtensionForm(),
         "name_length": NAME_LENGTH,
         "notes_bytes": NOTES_BYTES,
-        "may": On(request.user, run),
-        "several_projects": Project.objects.seen_by(person(request)).count() > 1,
+        "may": may,
+        "more": run.can_tune and (may["change_run"] or may["add_run"]),
+        "several_projects": Project.objects.seen_by(user).count() > 1,
         "continued_by": Run.objects.filter(continues=run).order_by("pk").only("name"),
-        "comparable": Run.objects.seen_by(person(request))
+        "comparable": Run.objects.seen_by(user)
         .others_of_network(run)
         .select_related("network")
         .defer("notes", "error")[:COMPARABLE],

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET
 from dashboard.accounts import On
 from dashboard.http.access import find, person
 from dashboard.presentation.gaining import chart, words
+from dashboard.presentation.gaining.outline import nothing, outline
 from tuning.models import Run
 from tuning.reads.gaining import Verdict, more, verdict
 
@@ -21,8 +22,11 @@ from tuning.reads.gaining import Verdict, more, verdict
 def run_verdict(request: HttpRequest, pk: int) -> HttpResponse:
     """The panel below the run's summary, and with it cells of the table of tasks."""
     run = find(request, Run.objects.select_related("network", "project", "machine"), pk=pk)
-    found = verdict(run, person(request))
-    context = {"run": run, "may": On(request.user, run), **words.shown(found), **_acts(found)}
+    user, may = person(request), On(request.user, run)
+    found = verdict(run, user)
+    context = {"run": run, "may": may, **words.shown(found), **_acts(found)}
+    if not context["sentences"] and outline(run, user, may):
+        context["nothing"] = nothing(run)
     return render(request, "runs/_verdict.html", context)
 
 

@@ -88,7 +88,10 @@ setInterval(() => {
 }, COMPILING_EVERY_MS);
 
 document.addEventListener("click", (event) => {
-  if (event.target.closest("[data-role=compile]")) role("compile-dialog").showModal();
+  if (event.target.closest("[data-role=compile]")) {
+    role("compile-dialog").showModal();
+    htmx.trigger(role("untuned"), "opened");
+  }
   if (event.target.closest("[data-role=compile-cancel]")) role("compile-dialog").close();
 });
 

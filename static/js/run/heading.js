@@ -106,6 +106,13 @@ for (const name of ["stop", "extend"]) {
   role(`${name}-cancel`)?.addEventListener("click", () => role(`${name}-dialog`).close());
 }
 
+// The menu closes before a dialog opens, so that the focus returns to what can be seen.
+role("more")?.addEventListener("click", ({ currentTarget, target }) => {
+  if (!target.closest(".menu-panel .button")) return;
+  currentTarget.open = false;
+  currentTarget.querySelector("summary").focus();
+}, { capture: true });
+
 // --- errors
 
 function showError(run) {

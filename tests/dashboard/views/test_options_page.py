@@ -35,6 +35,7 @@ def test_a_finished_run_is_extended_from_its_page(live_site: LiveSite, signed_in
     launch(page, live_site, **{"Trials": "2", "Trials per batch": "2", "Seed": "1"})
     wait_for_status(page, "finished")
     expect(role(page, "phase")).to_have_text("finished: trial budget used up")
+    page.locator("[data-role=more] > summary").click()
     role(page, "extend").click()
     page.locator("#id_trials").fill("2")
     role(page, "extend-confirm").click()

@@ -14,6 +14,12 @@ class BestKnownDict(PromisedDict):
     machine: str | None
 
 
+def any_alike(run: Run, user: User | None) -> bool:
+    """Whether the user sees another run for the same target that has measured anything, of the same tasks or not."""
+    others = Run.objects.seen_by(user).filter(target_fingerprint=run.target_fingerprint, tasks_measured__gt=0)
+    return not run.synthetic and others.filter(synthetic=False).exclude(pk=run.pk).exists()
+
+
 def best_known(run: Run, user: User | None) -> dict[str, BestKnownDict]:
     """By workload, the best of the other runs that the user sees. Synthetic runs measured nothing: they neither give nor get one."""
     if run.synthetic:

@@ -32,7 +32,7 @@ class ForecastDict(TypedDict):
 
 def expected(run: Run, tasks: Sequence[Task]) -> tuple[list[Task], Gain] | None:
     """The forecast, and the tasks that its `by_task` is about; None if it can't be told."""
-    if not _is_foreseeable(run):
+    if not is_foreseeable(run):
         return None
     chosen = [task for task in tasks if task.chosen]
     found = forecast_gain(_curves(run, chosen), more(run), run.round_size)
@@ -61,9 +61,14 @@ def to_dict(forecast: Gain, estimate_s: float) -> ForecastDict:
     }
 
 
-def _is_foreseeable(run: Run) -> bool:
-    """Whether it is like the runs that forecasts were checked on, and has an estimate."""
-    if run.synthetic or not run.is_meta_schedule or not run.estimated_latency_s or run.trials_done < FEWEST:
+def is_foreseeable(run: Run) -> bool:
+    """Whether it is like the runs that forecasts were checked on, and has gone far enough."""
+    return will_be_foreseeable(run) and bool(run.estimated_latency_s) and run.trials_done >= FEWEST
+
+
+def will_be_foreseeable(run: Run) -> bool:
+    """Whether it is like these runs, however far it has gone."""
+    if run.synthetic or not run.is_meta_schedule:
         return False
     kind = run.target.get("kind") if isinstance(run.target, dict) else None
     return kind == KIND and run.options.get("strategy", SEARCH) == SEARCH

@@ -56,6 +56,7 @@ def test_selecting_two_runs_compares_three(live_site: LiveSite, signed_in: Page)
     page = signed_in
     keys: list[int] = json.loads(live_site.manage("shell", "-v", "0", "--no-imports", "-c", SEED))
     page.goto(f"{live_site.url}/runs/{keys[0]}/")
+    page.locator("[data-role=more] > summary").click()
     page.locator("[data-role=compare]").click()
     confirm, boxes = (
         page.locator("[data-role=compare-confirm]"),

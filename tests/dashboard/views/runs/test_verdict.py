@@ -9,12 +9,14 @@ import pytest
 from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
+from dashboard.presentation.gaining.outline import EQUALLED, HELD, OUTLOOK, ROOF
 from tests.world import make_machine, make_roofline, make_user, measured_run, share_first_project
-from tuning.models import Run
+from tuning.models import Project, Run
 
 pytestmark = pytest.mark.django_db
 OWN = [(0, 4e-3), (1, 3e-3)]
 """The estimate is 10 ms."""
+SIMULATED = {"kind": "ext_dev", "device": "vta", "model": "sim_1x16_i8w8a32_15_15_18_17"}
 
 
 @pytest.fixture
@@ -42,8 +44,10 @@ def another(*latencies: tuple[int, float | None], **values: Any) -> Run:
 
 def test_it_says_nothing_if_nothing_is_known(viewer: Client) -> None:
     run = measured_run(OWN)
+    assertContains(viewer.get(f"/runs/{run.pk}/verdict/"), "Told once each task has a latency, from 64 trials on.")
+    run.move("running", to="finished")
     page = viewer.get(f"/runs/{run.pk}/verdict/")
-    assertNotContains(page, "<section")
+    assertNotContains(page, "<p")
     assertContains(page, '<template data-role="gains"></template>', html=True)
 
 
@@ -128,11 +132,52 @@ def test_a_running_run_is_told_of_the_rest_of_its_budget(operator: Client) -> No
 
 
 def test_a_simulators_time_is_nothing_to_gain(viewer: Client) -> None:
-    simulated = {"kind": "ext_dev", "device": "vta", "model": "sim_1x16_i8w8a32_15_15_18_17"}
     run = measured_run(OWN)
     another((0, 1e-3))
-    Run.objects.filter(pk=run.pk).update(target=simulated)
+    Run.objects.filter(pk=run.pk).update(target=SIMULATED)
     assert sentences(viewer, run) == []
+
+
+def outlined(client: Client, run: Run) -> tuple[list[str], list[str]] | None:
+    """The sentences and buttons for which the run's page keeps room."""
+    found: tuple[list[str], list[str]] | None = client.get(f"/runs/{run.pk}/").context["outline"]
+    return found
+
+
+def test_the_page_keeps_room_for_what_it_will_say(operator: Client) -> None:
+    run = measured_run(OWN)
+    assert outlined(operator, run) == ([OUTLOOK], ["Tune just these"])
+    run.move("running", to="finished")
+    assert outlined(operator, run) is None
+    Run.objects.filter(pk=measured_run(OWN, device="").pk).update(project=Project.objects.create(name="hidden"))
+    assert outlined(operator, run) is None
+    another((0, 1e-3))
+    assert outlined(operator, run) == ([HELD, EQUALLED], ["Tune just these", "Extend by 200 trials"])
+    machine = make_machine("lab-1")
+    make_roofline(machine)
+    Run.objects.filter(pk=run.pk).update(machine=machine)
+    assert outlined(operator, run) == ([HELD, EQUALLED, ROOF], ["Tune just these", "Extend by 200 trials"])
+    Run.objects.filter(pk=run.pk).update(trials_done=64)
+    assert outlined(operator, run) == ([OUTLOOK, EQUALLED, ROOF], ["Tune just these", "Extend by 200 trials"])
+
+
+def test_where_it_turns_out_to_say_nothing_it_says_so(viewer: Client) -> None:
+    run = measured_run(OWN)
+    run.move("running", to="finished")
+    other = another((0, 1e-3))
+    other.tasks.update(workload_hash="another")
+    assert outlined(viewer, run) == ([HELD, EQUALLED], [])
+    assertContains(viewer.get(f"/runs/{run.pk}/verdict/"), "no other run that you see has measured its tasks")
+
+
+@pytest.mark.parametrize(
+    "values", [{"synthetic": True}, {"target": SIMULATED}, {"status": "failed", "tasks_measured": 0}], ids=str
+)
+def test_there_is_no_room_where_nothing_is_told(viewer: Client, values: dict[str, Any]) -> None:
+    run = measured_run(OWN)
+    another((0, 1e-3))
+    Run.objects.filter(pk=run.pk).update(**values)
+    assert outlined(viewer, run) is None
 
 
 def on_a_known_machine(**roofline: Any) -> Run:
