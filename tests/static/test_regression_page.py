@@ -25,6 +25,22 @@ Compilation.objects.filter(pk={key}).update(status="failed", error="lld: undefin
 """
 
 
+def test_its_form_shows_what_applies_to_what_is_chosen(live_site: LiveSite, signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"{live_site.url}/regressions/new/")
+    weekday, trials, limit = (page.locator(f"[name={name}]") for name in ("weekday", "trials", "time_limit_s"))
+    for field in (weekday, trials, limit):
+        expect(field).to_be_hidden()
+    page.locator("[name=every]").select_option("week")
+    expect(weekday).to_be_visible()
+    expect(trials).to_be_hidden()
+    page.locator("[name=how]").select_option("tune")
+    expect(trials).to_be_visible()
+    expect(limit).to_be_visible()
+    page.locator("[name=every]").select_option("day")
+    expect(weekday).to_be_hidden()
+
+
 def test_it_draws_the_history_and_follows_a_result(live_site: LiveSite, signed_in: Page) -> None:
     """The result that goes on isn't the newest one: another one was due meanwhile. The site's sweep ends it."""
     page = signed_in
