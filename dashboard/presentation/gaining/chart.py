@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from dashboard.presentation import units
-from dashboard.presentation.charts import FigureDict, layout_of
+from dashboard.presentation.charts import SERIES, FigureDict, layout_of
 from tuning.models import MachineRoofline
 from tuning.reads.gaining import Gain, Roof, Verdict
 from tuning.roofline import Roofline
@@ -17,6 +17,8 @@ BEYOND = 3.0
 """How far lines go on beyond the tasks, as a factor."""
 SMALLEST, LARGEST = 7.0, 28.0
 """Diameters of a task in pixels: its area grows with its share of the estimate."""
+NUMBERED = 0.03
+"""Tasks with at least this share of the estimate have their number beside them; more would lie on top of each other."""
 
 
 def figure(verdict: Verdict) -> FigureDict | None:
@@ -36,7 +38,15 @@ def figure(verdict: Verdict) -> FigureDict | None:
     layout = layout_of("Roofline", "FLOP per second", log=True, kind="")
     layout["yaxis"] |= {"tickformat": "~s", "dtick": "D2"}
     layout["xaxis"] = {"title": {"text": "FLOP per byte"}, "type": "log", "tickformat": "~g"}
+    layout["meta"]["told"] = _told(drawn)
     return {"data": data, "layout": {**layout, "showlegend": False}}
+
+
+def _told(drawn: list[tuple[Gain, Roof]]) -> str:
+    """The chart in words: the tasks with the largest shares."""
+    largest = sorted(drawn, key=lambda one: -(one[0].task.weighted_latency_s or 0.0))[:SERIES]
+    tasks = (f"task {g.task.index} {units.percent(roof.reached)}, bound by {roof.bound.by}" for g, roof in largest)
+    return f"Shares of the roof: {'; '.join(tasks)}."
 
 
 def _shown(lines: Roofline) -> list[int]:
@@ -84,7 +94,9 @@ def _task(gain: Gain, roof: Roof) -> dict[str, Any]:
     reached = units.percent(roof.reached)
     return {
         "type": "scatter",
-        "mode": "markers",
+        "mode": "markers+text",
+        "text": [str(task.index) if share >= NUMBERED else ""],
+        "textposition": "middle right",
         "name": f"{task.index} {task.name}",
         "x": [roof.bound.intensity],
         "customdata": [roof.bound.intensity],

@@ -213,7 +213,8 @@ export class Chart {
     const curves = data.filter((trace) => trace.type === "scatter" && trace.mode !== "markers" && !trace.yaxis && trace.showlegend !== false && Number.isFinite(trace.y.at(-1)));
     const ends = curves.slice(0, colors).map((trace) => `${trace.name} ${written(trace.y.at(-1))}`);
     const what = `${layout.meta.title}: ${layout.yaxis.title.text} against ${this.element.layout.xaxis.title.text}.`;
-    this.words.textContent = ends.length ? `${what} At the end: ${ends.join("; ")}.` : what;
+    const told = layout.meta.told ?? (ends.length ? `At the end: ${ends.join("; ")}.` : "");
+    this.words.textContent = `${what} ${told}`.trimEnd();
     for (const drawing of this.element.querySelectorAll("svg.main-svg")) drawing.setAttribute("aria-hidden", "true");
   }
 

@@ -232,4 +232,7 @@ def test_the_roofline_chart_has_roofs_and_tasks(viewer: Client) -> None:
     assert compute["y"] == [1e11, 1e11]
     assert (first["x"], first["y"]) == ([pytest.approx(1e6 / 3648)], [pytest.approx(1e6 / 4e-3)])
     assert second["marker"]["size"] > first["marker"]["size"], "it has the larger share"
+    assert (first["text"], second["text"]) == (["0"], ["1"])
+    told = figure["layout"]["meta"]["told"].replace("\u00a0", " ")
+    assert told == "Shares of the roof: task 1 0.7 %, bound by compute; task 0 0.2 %, bound by compute."
     assert figure["layout"]["xaxis"]["type"] == figure["layout"]["yaxis"]["type"] == "log"
