@@ -262,20 +262,69 @@ def test_the_machines_page_shows_who_comes_and_asks_before_something_ends(live_s
     assert said == []
 
 
-def test_noise_is_told_beside_the_estimate_and_drawn_around_its_end(live_site: LiveSite, signed_in: Page) -> None:
+DRAWN = "() => document.querySelector('[data-role=chart-allocation]').data?.length"
+
+
+def bands(chart: str) -> str:
+    """JavaScript for the bands of a chart: the name, lower and upper bound of each."""
+    shapes = f"document.querySelector('[data-role=chart-{chart}]').layout.shapes"
+    return f"({shapes} ?? []).map(({{ name, y0, y1 }}) => [name, y0, y1])"
+
+
+def around(latency_s: float, noise: float) -> list[Any]:
+    return ["noise", pytest.approx(latency_s * (1 - noise)), pytest.approx(latency_s * (1 + noise))]
+
+
+def make_noisy(live_site: LiveSite, key: str, noise: float) -> None:
+    live_site.manage("shell", "-c", f"Run.objects.filter(pk={key}).update(noise={noise})")
+
+
+def test_noise_is_told_beside_the_estimate_and_drawn_around_the_ends_of_curves(
+    live_site: LiveSite, signed_in: Page
+) -> None:
     key = live_site.manage("shell", "--no-imports", "-c", SEED_TWO.format(1)).strip()
-    bands = (
-        "document.querySelector('[data-role=chart-estimate]').layout.shapes.map(({ name, y0, y1 }) => [name, y0, y1])"
-    )
-    drawn = "() => document.querySelector('[data-role=chart-allocation]').data?.length"
     signed_in.goto(f"{live_site.url}/runs/{key}/")
-    signed_in.wait_for_function(drawn)
+    signed_in.wait_for_function(DRAWN)
     expect(signed_in.locator("[data-role=noise]")).to_have_text("")
-    assert signed_in.evaluate(bands) == []
-    live_site.manage("shell", "-c", f"Run.objects.filter(pk={key}).update(noise=0.02)")
+    assert signed_in.evaluate(bands("estimate")) == signed_in.evaluate(bands("latency")) == []
+    make_noisy(live_site, key, 0.02)
     signed_in.reload()
-    signed_in.wait_for_function(drawn)
+    signed_in.wait_for_function(DRAWN)
     expect(signed_in.locator("[data-role=noise]")).to_have_text("±\u00a02\u00a0%")
-    signed_in.wait_for_function(f"() => {bands}.length")
-    ((name, low, high),) = signed_in.evaluate(bands)
-    assert (name, low, high) == ("noise", pytest.approx(4.9e-3), pytest.approx(5.1e-3))
+    signed_in.wait_for_function(f"() => {bands('estimate')}.length === 1 && {bands('latency')}.length === 2")
+    assert signed_in.evaluate(bands("estimate")) == [around(5e-3, 0.02)]
+    assert signed_in.evaluate(bands("latency")) == [around(1e-3, 0.02), around(2e-3, 0.02)]
+    signed_in.locator("[data-role=chart-latency] .legendtoggle").first.click()
+    signed_in.wait_for_function(f"() => {bands('latency')}.length === 1")
+    assert signed_in.evaluate(bands("latency")) == [around(2e-3, 0.02)]
+    signed_in.goto(f"{live_site.url}/runs/{key}/tasks/1/")
+    signed_in.wait_for_function(
+        f"() => document.querySelector('[data-role=chart-task]')?.layout && {bands('task')}.length"
+    )
+    assert signed_in.evaluate(bands("task")) == [around(2e-3, 0.02)]
+
+
+def test_among_many_curves_noise_is_drawn_around_the_one_that_is_pointed_at(
+    live_site: LiveSite, many_tasks: Page
+) -> None:
+    make_noisy(live_site, many_tasks.url.rstrip("/").rpartition("/")[2], 0.1)
+    many_tasks.reload()
+    many_tasks.wait_for_function(f"() => {DRAWN.removeprefix('() => ')} && {bands('estimate')}.length")
+    assert many_tasks.evaluate(bands("latency")) == []
+    last = TASKS - 1
+    many_tasks.locator(f"tr[data-task='{last}'] a").focus()
+    many_tasks.wait_for_function(f"() => {bands('latency')}.length")
+    assert many_tasks.evaluate(bands("latency")) == [around(1e-3 / TASKS, 0.1)]
+    many_tasks.locator("[data-role=display]").focus()
+    many_tasks.wait_for_function(f"() => !{bands('latency')}.length")
+    band = many_tasks.locator("[data-role=chart-latency] ~ .tip-band")
+    expect(band).to_be_hidden()
+    point_at_line(many_tasks, "latency", 3)
+    expect(band).to_be_visible()
+    height = many_tasks.evaluate(
+        "() => { const { yaxis } = document.querySelector('[data-role=chart-latency]')._fullLayout;"
+        " return yaxis.d2p(0.9e-3) - yaxis.d2p(1.1e-3); }"
+    )
+    assert band.evaluate("one => one.getBoundingClientRect().height") == pytest.approx(height, abs=0.5)
+    many_tasks.locator("[data-role=display]").hover()
+    expect(band).to_be_hidden()

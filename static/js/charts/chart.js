@@ -8,6 +8,8 @@ const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10
 const TICKS = 7;
 const DOUBLE_CLICK_MS = 320;
 const LEGEND_ROW_PX = 19;
+/** So many curves, at most, each have a band of noise. More would hide one another. */
+const BANDED = 3;
 
 /** Adds a point of a trace to `more`, the argument of `Chart.extend`. */
 export function gather(more, trace, number, at, y, text = "") {
@@ -136,7 +138,8 @@ export class Chart {
     this.task = task;
     paint(this.figure.data, this);
     const of = (look) => this.figure.data.map(look);
-    await Plotly.restyle(this.element, { opacity: of((trace) => trace.opacity), "line.color": of((trace) => trace.line.color), "line.width": of((trace) => trace.line.width) });
+    const looks = { opacity: of((trace) => trace.opacity), "line.color": of((trace) => trace.line.color), "line.width": of((trace) => trace.line.width) };
+    await Plotly.update(this.element, looks, this.noise ? { shapes: this.#shapes(this.figure.layout) } : {});
   }
 
   #after(trace, points = { number: [], at_s: [], y: [], text: [] }, end) {
@@ -181,8 +184,8 @@ export class Chart {
   async #react() {
     this.#remember();
     const { data } = this.figure;
-    const layout = this.#layout();
     paint(data, this);
+    const layout = this.#layout();
     dress(layout);
     this.#ticks(layout, this.#lastTime());
     // With a new config object Plotly would start over and forget which traces the legend hides.
@@ -196,7 +199,7 @@ export class Chart {
     this.listening = true;
     this.tip.listen();
     this.element.on("plotly_relayout", (change) => this.#zoomed(Object.keys(change)));
-    this.element.on("plotly_restyle", ([change]) => { if ("visible" in change) this.on.legend?.(); });
+    this.element.on("plotly_restyle", ([change]) => { if ("visible" in change) this.#filtered(); });
     let clicked = null;
     this.element.on("plotly_click", ({ points: [point] }) => {
       clearTimeout(clicked);
@@ -251,24 +254,49 @@ export class Chart {
   /** How far measurements of one thing lie apart, as a share; null if nobody knows. */
   async tellNoise(noise) {
     if (noise === this.noise) return;
+    const before = this.#banded().length;
     this.noise = noise;
-    await this.restyle();
+    // Large charts take long to draw, and mostly show no band.
+    if (before || this.#banded().length) await this.restyle();
+  }
+
+  /** What is as good as the end of this trace, within noise: [low, high]; null if nobody knows, or if a band shows it. */
+  within(trace) {
+    return this.noise && !this.#banded().some((index) => this.figure.data[index] === trace) ? around(trace, this.noise) : null;
   }
 
   #shapes(layout) {
-    return [...this.#band(), ...this.#sessions(layout)];
+    return [...this.#bands(), ...this.#sessions(layout)];
   }
 
-  /** What is as good as the end of a curve, within noise: of a run's own estimate, or of the one that a comparison's figure names. */
-  #band() {
+  /** For each banded curve, what is as good as its end, within noise. */
+  #bands() {
     const { data, layout } = this.figure;
-    const { trace, noise } = layout.meta.band ?? { trace: data.findIndex(({ meta }) => meta.role === "estimate"), noise: this.noise };
-    const end = data[trace]?.y.at(-1);
-    if (!noise || !Number.isFinite(end)) return [];
-    const [y0, y1] = [end * Math.max(0, 1 - noise), end * (1 + noise)];
-    const { task } = data[trace].meta;
-    const fillcolor = color(task === undefined ? "--chart-estimate" : `--series-${task % colors}`);
-    return [{ type: "rect", name: "noise", xref: "paper", x0: 0, x1: 1, y0, y1, layer: "below", line: { width: 0 }, fillcolor, opacity: 0.13 }];
+    const noise = layout.meta.band?.noise ?? this.noise;
+    const curves = this.#banded().map((index) => data[index]).filter(Boolean);
+    const bands = curves.map((curve) => [curve, around(curve, noise)]).filter(([, band]) => band);
+    return bands.map(([{ line }, [y0, y1]]) => ({ type: "rect", name: "noise", xref: "paper", x0: 0, x1: 1, y0, y1, layer: "below", line: { width: 0 }, fillcolor: line.color, opacity: 0.13 }));
+  }
+
+  /**
+   * Indices of the traces with a band: the one that a comparison's figure names, a run's own estimate, the curve of the task that is pointed
+   * at, or all curves that are shown if they are few.
+   */
+  #banded() {
+    const { data, layout } = this.figure ?? { data: [], layout: { meta: {} } };
+    if (layout.meta.band) return [layout.meta.band.trace];
+    if (!this.noise) return [];
+    const curves = data.map((trace, index) => ({ ...trace.meta, index, trace })).filter(({ trace }) => isStepped(trace) && trace.visible !== "legendonly");
+    const shown = curves.filter(({ role: own, task }) => own === "estimate" || task !== undefined);
+    const pointed = shown.filter(({ task }) => task !== undefined && task === this.task);
+    const banded = pointed.length ? pointed : shown.length <= BANDED ? shown : [];
+    return banded.map(({ index }) => index);
+  }
+
+  /** The legend shows other curves now. */
+  #filtered() {
+    if (this.noise) Plotly.relayout(this.element, { shapes: this.#shapes(this.figure.layout) });
+    this.on.legend?.();
   }
 
   /** A line where each later session of somebody else's tuner begins. */
@@ -339,6 +367,12 @@ export class Chart {
     cancelAnimationFrame(this.fitting);
     this.fitting = requestAnimationFrame(() => this.#react().then(() => Plotly.Plots.resize(this.element)));
   }
+}
+
+/** What is as good as the end of a curve, within noise: [low, high]; null if it has no end. */
+function around({ y }, noise) {
+  const end = y.at(-1);
+  return Number.isFinite(end) ? [end * Math.max(0, 1 - noise), end * (1 + noise)] : null;
 }
 
 /** The element for the chart's description. */

@@ -13,8 +13,10 @@ export class Tip {
     this.chart = chart;
     this.box = Object.assign(document.createElement("div"), { className: "tip", hidden: true });
     this.dot = Object.assign(document.createElement("i"), { className: "tip-dot", hidden: true });
-    for (const part of [this.box, this.dot]) part.setAttribute("aria-hidden", "true");
-    chart.element.after(this.box, this.dot);
+    this.band = Object.assign(document.createElement("i"), { className: "tip-band", hidden: true });
+    this.parts = [this.box, this.dot, this.band];
+    for (const part of this.parts) part.setAttribute("aria-hidden", "true");
+    chart.element.after(...this.parts);
     chart.element.addEventListener("mousemove", (event) => this.#follow(event));
     chart.element.addEventListener("mouseleave", () => this.#hide());
   }
@@ -56,10 +58,21 @@ export class Tip {
     this.box.style.translate = `${Math.max(0, beside)}px ${Math.max(0, Math.min(top - this.box.offsetHeight / 2, outer.height - this.box.offsetHeight))}px`;
     this.dot.style.translate = `${left}px ${top}px`;
     this.dot.style.background = trace.line.color;
+    this.#showBand(trace, { left: area.left - outer.left, top: area.top - outer.top, width: area.width, height: area.height });
+  }
+
+  /** What is as good as the line's end, within noise. Plotly isn't asked to draw it, since that would take long in large charts. */
+  #showBand(trace, { left, top, width, height }) {
+    const within = this.chart.within(trace);
+    this.band.hidden = !within;
+    if (!within) return;
+    const { yaxis } = this.chart.element._fullLayout;
+    const [low, high] = within.map((value) => Math.min(Math.max(yaxis.d2p(value), 0), height));
+    Object.assign(this.band.style, { translate: `${left}px ${top + high}px`, width: `${width}px`, height: `${low - high}px`, background: trace.line.color });
   }
 
   #hide() {
-    this.box.hidden = this.dot.hidden = true;
+    for (const part of this.parts) part.hidden = true;
   }
 
   /** The first line of the trace's template with this value. */

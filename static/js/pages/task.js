@@ -66,6 +66,7 @@ function show(run, changed = []) {
   const status = role("status");
   status.dataset.status = run.status;
   text("status", run.status);
+  chart.tellNoise(run.noise);
   const now = changed.find((one) => one.index === task);
   if (!now) return;
   text("latency", units.latency(now.best_latency_s));

@@ -180,7 +180,7 @@ function estimate() {
 export const speed = () => units.recent_speed(recent);
 
 /** Tells how noisy the run is; null if nobody knows. */
-export const tellNoise = (noise) => inTurn(() => charts.estimate.tellNoise(noise));
+export const tellNoise = (noise) => inTurn(() => Promise.all([charts.latency.tellNoise(noise), charts.estimate.tellNoise(noise)]));
 
 // --- growing
 
