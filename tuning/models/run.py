@@ -499,6 +499,16 @@ class Run(Leased):
         return self.machine_id is not None and not self.has_pool and not is_shared(self.device)
 
     @property
+    def measured_by_machines(self) -> bool:
+        """Whether machines of this site measure it, which tell what they are like meanwhile: the one that tunes it, or those of its pool."""
+        return self.machine_id is not None and not self.synthetic and not is_shared(self.device)
+
+    @property
+    def measurers_word(self) -> str:
+        """What measures it, in a word."""
+        return "machines" if self.has_pool else "devices" if is_shared(self.device) else "machine"
+
+    @property
     def is_timed(self) -> bool:
         """Whether it is recorded when trials ended."""
         return self.elapsed_s is not None
@@ -735,7 +745,10 @@ class Run(Leased):
         if self.is_live and self.disturbed:
             found.insert(0, {"kind": "disturbed", "task": None, "message": disturbance(self.disturbed)})
         if self.drift is not None:
-            found.insert(0, {"kind": "drift", "task": None, "message": drifted(self.drift, live=self.is_live)})
+            found.insert(
+                0,
+                {"kind": "drift", "task": None, "message": drifted(self.drift, self.measurers_word, live=self.is_live)},
+            )
         return found
 
     @property

@@ -64,13 +64,14 @@ def disturbance(machines: Sequence[str]) -> str:
     )
 
 
-def drifted(change: float, *, live: bool) -> str:
-    """An alert that the run's reference takes longer or shorter than it did at first."""
+def drifted(change: float, measurers: str = "machine", *, live: bool) -> str:
+    """An alert that the run's reference takes longer or shorter than it did at first. `measurers`: `machine`, `machines` or `devices`."""
     how = f"{wording.percent(abs(change))} {'slower' if change > 0 else 'faster'}"
-    when = "has become {} since the run began" if live else "became {} while the run was tuned"
+    has = "has" if measurers == "machine" else "have"
+    when = f"{has} become {how} since the run began" if live else f"became {how} while the run was tuned"
     return (
-        f"The machine {when.format(how)}: that is how much the latest measurements of one and the same record differ from the first. "
-        f"Trials of the run’s beginning and of its end don’t compare."
+        f"The {measurers} {when}: one and the same record, measured again from time to time, takes "
+        f"{'longer' if change > 0 else 'less time'} than at first. Latencies of early and late trials can’t be compared."
     )
 
 

@@ -25,8 +25,7 @@ def starting(run: Run, elapsed_s: float) -> tuple[AnyStart, Path, Path | None]:
     if not ENGINES[run.engine].legacy:
         options = cast("Options", _options(run))
         pool = asked_of_engine(run)
-        measures = pool is None and not devices.is_remote(run.device)
-        reference = Reference(run.reference_trial) if measures else None
+        reference = None if run.synthetic else Reference(run.reference_trial)
         common, continued, known = _common(run, elapsed_s), bring_continued(run), rooflines.known(run)
         start = Start(**common, options=options, pool=pool, reference=reference, rooflines=known, continued=continued)
         return start, run.console_log, None

@@ -307,7 +307,25 @@ def test_the_reference_tells_noise_and_drift_and_is_no_trial() -> None:
     assert (alert["kind"], alert["task"]) == ("drift", None)
     assert alert["message"].startswith("The machine has become 18.0\u00a0% slower since the run began")
     run.move("running", to="finished")
-    assert "became 18.0\u00a0% slower while the run was tuned" in run.alerts([])[0]["message"]
+    message = run.alerts([])[0]["message"]
+    assert message.startswith("The machine became 18.0\u00a0% slower while the run was tuned: one and the same record")
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"machines_wanted": 0}, "The machines have become 20.0\u00a0% faster since the run began: one and the same"),
+        ({"device": "rpc:lab/pi"}, "The devices have become 20.0\u00a0% faster since the run began: one and the same"),
+    ],
+    ids=["pool", "remote"],
+)
+def test_drift_names_what_measures(values: dict[str, Any], says: str) -> None:
+    run = measured_run([(0, 1e-3)], **values)
+    Recorder(run).record([ReferenceMeasured(1, latency, 1.0) for latency in [1e-3] * 5 + [8e-4] * 5])
+    run.refresh_from_db()
+    message = run.alerts([])[0]["message"]
+    assert message.startswith(says)
+    assert "takes less time than at first" in message
 
 
 def warm_started(run: Run, **latencies: float) -> Recorder:

@@ -19,12 +19,13 @@ pytestmark = pytest.mark.django_db
     [
         ({}, Reference()),
         ({"reference_trial": 7}, Reference(trial=7)),
-        ({"machines_wanted": 3}, None),
-        ({"device": "rpc:lab/pi"}, None),
+        ({"machines_wanted": 3}, Reference()),
+        ({"device": "rpc:lab/pi"}, Reference()),
+        ({"machines_wanted": 3, "synthetic": True}, None),
     ],
-    ids=["new", "resumed", "pool", "remote"],
+    ids=["new", "resumed", "pool", "remote", "synthetic"],
 )
-def test_only_one_that_measures_on_its_own_machine_has_a_reference(
+def test_whatever_is_really_measured_has_a_reference(
     settings: Any, values: dict[str, Any], reference: Reference | None
 ) -> None:
     settings.TRACKERS = {"lab": Address("127.0.0.1", 9)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +18,8 @@ class Timing:
 
     run_secs: list[float]
     short: bool = False
+    used_s: float | None = field(default=None, compare=False)
+    """How long the device was used, in seconds, where that isn't as long as the caller waited."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ class RemoteRunner:
     def _outcome(self, result: Any, server: Server, took_s: float) -> Timing | Failure | None:
         """The trial's outcome; None if the device was lost."""
         if isinstance(result, Timing):
-            return result
+            return replace(result, used_s=took_s)
         if isinstance(result, WorkerError):
             return Failure("run", result.text)
         if result is None:  # It didn't even end the session, so its machine hangs or is off.

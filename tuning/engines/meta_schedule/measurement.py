@@ -148,12 +148,14 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
     def _measure_in_background(self, *measurement: Any) -> Timing | Failure:
         """Measure on another thread. An error there ends the run at once, not when TVM asks for the result."""
         try:
-            return self._measure(*measurement)
+            outcome = self._measure(*measurement)
+            self._measure_reference()  # Also now: all threads may have begun their trials together.
         except RunRefused as refused:
             self._search.trials.fail(str(refused))
         except Exception as error:  # noqa: BLE001  the supervisor must learn of any error
             traceback.print_exc()
             self._search.trials.fail(f"{type(error).__name__}: {error}")
+        return outcome
 
 
 def _built(runner_input: Any) -> Built:

@@ -11,6 +11,8 @@ the search learns from them waits until the search asks for it.
 from __future__ import annotations
 
 import itertools
+import json
+import logging
 import math
 import queue
 import secrets
@@ -19,6 +21,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 import tvm
@@ -28,13 +31,20 @@ from tvm.s_tir import meta_schedule as ms
 from tuning.engines.events import EventWriter
 from tuning.engines.measuring.arguments import plain
 from tuning.engines.measuring.outcomes import Failure, Timing
-from tuning.engines.wire.protocol import Candidate, Measured, Pool, Slots
+from tuning.engines.wire.errors import in_one_line
+from tuning.engines.wire.protocol import Candidate, Measured, Slots, Start
+from tuning.engines.wire.protocol import Reference as Asked
+from tuning.logs.meta_schedule import record_of
 
 from .rounds.ranking import learn
 from .rounds.stopwatch import RoundTimes
 from .scheduler import NO_LIMIT
 from .search import Search
 from .trials import Trials
+from .trust.pooled_reference import PooledReference
+from .trust.rebuilding import candidate_of
+
+logger = logging.getLogger("tuneboard")
 
 
 @dataclass(frozen=True)
@@ -65,24 +75,28 @@ class CandidatesOut:
 
     def __init__(
         self,
-        pool: Pool,
+        start: Start,
         trials: Trials,
         target: Any,
         events: EventWriter,
         from_pool: queue.SimpleQueue[Measured | Slots],
     ) -> None:
-        self._pool = pool
-        self._slots = pool.slots
+        """`start` is that of a run with a pool."""
+        assert start.pool
+        self._pool = start.pool
+        self._slots = start.pool.slots
         self._trials = trials
         self._target = target
         self._events = events
         self._from_pool = from_pool
         self._out: dict[str, tuple[int, Any, RoundTimes]] = {}
         self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
-        self._compressor = zstandard.ZstdCompressor()
         # Answers to an earlier process of the run may still be on their way.
         process = secrets.token_hex(8)
         self._ids = (f"{process}-{number}" for number in itertools.count(1))
+        self._reference = (
+            self._reference_of(start, start.reference, f"{process}-reference") if start.reference else None
+        )
         threading.Thread(target=self._end_trials, name="trials", daemon=True).start()
 
     @property
@@ -95,19 +109,37 @@ class CandidatesOut:
         limit_s = self._trials.race_limit_s(task)
         for candidate in candidates:
             id_ = next(self._ids)
-            module = self._compressor.compress(tvm.ir.save_json(candidate.sch.mod).encode())
             self._out[id_] = (task, candidate, times)
-            self._events.send(Candidate(id_, task, module, plain(candidate.args_info), limit_s))
+            self._events.send(_sent(id_, task, candidate, limit_s))
 
     def take_ended(self) -> Iterator[Ended]:
         """What has ended since the last time."""
         while not self._ended.empty():
             yield self._ended.get()
 
+    def _reference_of(self, start: Start, asked: Asked, id_: str) -> PooledReference:
+        """If an earlier process has chosen it, from the run's records."""
+        reference = PooledReference(asked, self._events.send, self._trials.report_reference)
+        if asked.trial is not None:
+            reference.use(asked.trial, self._recorded(record_of(Path(start.work_dir), asked.trial), id_))
+        return reference
+
+    def _recorded(self, text: str | None, id_: str) -> Candidate | None:
+        if text is None:
+            return None
+        try:
+            (shash, _), _ = json.loads(text)
+            return _sent(id_, self._trials.task_of(shash), candidate_of(text))
+        except Exception as error:  # noqa: BLE001  TVM raises errors of any kind; the run does without its reference
+            logger.warning("The reference can't be measured anymore: %s", in_one_line(error))
+            return None
+
     def _end_trials(self) -> NoReturn:
         while True:
             try:
                 self._take(self._from_pool.get())
+                if self._reference:
+                    self._reference.hand_out_if_due()
             except Exception as error:  # noqa: BLE001  the supervisor must learn of any error
                 traceback.print_exc()
                 self._trials.fail(f"{type(error).__name__}: {error}")
@@ -119,15 +151,30 @@ class CandidatesOut:
             return
         # Who asks for its size meanwhile may get either: a pop is atomic.
         found = self._out.pop(control.id, None)
-        if found is None:  # A second answer: the machine that was believed dead had measured it, too.
+        is_again = self._reference is not None and self._reference.awaits(control.id)
+        if found is None and not is_again:  # A second answer: the machine that was believed dead had measured it, too.
             return
-        task, candidate, times = found
         if control.synthetic != self._pool.synthetic:
             self._trials.fail(_mixed(control))
-        self._trials.end_trial(task, candidate, _outcome(control), self._target, control.machine)
+        if found:
+            self._end_trial(control, *found)
+        elif self._reference:
+            self._reference.take(control)
+
+    def _end_trial(self, control: Measured, task: int, candidate: Any, times: RoundTimes) -> None:
+        outcome = _outcome(control)
+        number = self._trials.end_trial(task, candidate, outcome, self._target, control.machine)
+        if self._reference:
+            self._reference.consider(number, outcome, lambda: _sent(control.id, task, candidate))
         took = {"build_s": control.build_s or 0.0, "measure_s": control.measure_s or 0.0}
         self._trials.stopwatch.ended(times, **took)
-        self._ended.put(Ended(task, candidate, _outcome(control)))
+        self._ended.put(Ended(task, candidate, outcome))
+
+
+def _sent(id_: str, task: int, candidate: Any, limit_s: float | None = None) -> Candidate:
+    """TVM's candidate as machines are given it."""
+    module = zstandard.ZstdCompressor().compress(tvm.ir.save_json(candidate.sch.mod).encode())
+    return Candidate(id_, task, module, plain(candidate.args_info), limit_s)
 
 
 def _outcome(measured: Measured) -> Timing | Failure:

@@ -70,7 +70,7 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
         if prior.warm_started.tasks:
             events.send(prior.warm_started)
         search = Search(trials, {info.name: info.index for info in infos}, target, prior)
-        out = CandidatesOut(start.pool, trials, target, events, controls.from_pool) if start.pool else None
+        out = CandidatesOut(start, trials, target, events, controls.from_pool) if start.pool else None
         tune(
             extracted,
             search,

@@ -255,6 +255,10 @@ class Trials:
         with self._lock:
             self._over = reason
 
+    def task_of(self, shash: str) -> int:
+        """The task whose workload has this structural hash. Raises `KeyError`."""
+        return {str(workload.as_json()[0]): task for task, workload in enumerate(self._workloads)}[shash]
+
     def best_records(self) -> dict[int, list[BestRecord]]:
         """The records to confirm of each task that has any, fastest first."""
         options = self._start.options

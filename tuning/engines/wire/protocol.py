@@ -198,6 +198,8 @@ class Candidate(msgspec.Struct, tag="candidate", frozen=True):
     """For each argument: `TENSOR`, data type and shape. The output comes last."""
     limit_s: float | None = None
     """The latency above which it loses its race and is measured briefly only; None: no race."""
+    again: bool = False
+    """It is the run's reference, and no trial."""
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -536,7 +538,10 @@ class Pool(msgspec.Struct, frozen=True):
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """That one record of the run is measured again every so often, between trials, and reported as `ReferenceMeasured`."""
+    """That one record of the run is measured again every so often, between trials, and reported as `ReferenceMeasured`.
+
+    In a pool, it is handed out as a `Candidate`.
+    """
 
     trial: int | None = None
     """Whose record an earlier process has measured; None: that of the first good trial."""

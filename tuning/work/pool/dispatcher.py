@@ -246,10 +246,12 @@ class Dispatcher:
             each.holds.discard(measured.id)
         if out is None:  # Somebody else was faster.
             return
+        self._outside.answer(measured)
+        if out.candidate.again:
+            return
         if member:
             member.trials += 1
             member.failed += measured.error_kind is not None
-        self._outside.answer(measured)
         if len(self._probes) < PROBES and measured.error_kind is None and not measured.short:
             self._probes.append(Probe(out.candidate, ROUNDS))
             if len(self._probes) == PROBES:

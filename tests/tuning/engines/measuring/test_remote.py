@@ -26,6 +26,8 @@ from tuning.engines.wire.protocol import (
     Finished,
     NetworkSpec,
     Phase,
+    Reference,
+    ReferenceMeasured,
     Remote,
     Start,
     TrialMeasured,
@@ -70,6 +72,19 @@ def test_the_best_records_are_confirmed_on_the_devices(devices: RpcDevices, tmp_
         assert engine.to_the_end() == Finished("budget"), engine.console.read_text()
     confirmed = {event.task for event in engine.seen if isinstance(event, Confirmed)}
     assert confirmed == {trial.task for trial in engine.trials if trial.latency_s and not trial.short}
+
+
+def test_the_reference_is_measured_again_on_the_devices(devices: RpcDevices, tmp_path: Path) -> None:
+    devices.add(2)
+    devices.wait_until_there_are(2)
+    given = remote_start(devices, tmp_path / "work", trials_budget=12, reference=Reference(every_s=0, most_share=1))
+    with Engine(given, tmp_path / "console") as engine:
+        assert engine.to_the_end() == Finished("budget"), engine.console.read_text()
+    told = [event for event in engine.seen if isinstance(event, ReferenceMeasured)]
+    assert len(told) > 0
+    assert len({event.trial for event in told}) == 1
+    assert all(event.latency_s > 0 for event in told)
+    assert len(engine.trials) == len(latencies(tmp_path / "work")) == 12
 
 
 def test_a_run_whose_devices_are_lost_while_it_is_confirmed_has_done_its_work(

@@ -127,6 +127,30 @@ def test_a_machine_alone_measures_nothing_twice_until_another_joins(world: World
     assert len(world.told[1]) == told, "it was measured already"
 
 
+def test_the_reference_is_no_trial_of_a_machine_and_machines_arent_compared_by_it(world: World) -> None:
+    world.join(1, 2)
+    again = Candidate("c1-again-1", 0, b"module", [], again=True)
+    world.pool.hand_out(again)
+    assert world.take(1) == again.id
+    world.measure(1, again.id)
+    assert (world.answers, world.pool.out) == ([again.id], 0)
+    assert (world.pool.members[1].trials, world.pool.members[1].failed) == (0, 0)
+    made = world.hand_out(PROBES)
+    for one in made:
+        world.take(1)
+        world.measure(1, one)
+    assert [probe.candidate.id for probe in world.told[2]] == made
+    assert world.pool.members[1].trials == PROBES
+
+
+def test_the_reference_of_a_lost_machine_goes_to_another_one(world: World) -> None:
+    world.checked(1, 2)
+    world.pool.hand_out(Candidate("c1-again-1", 0, b"module", [], again=True))
+    world.take(1)
+    world.pass_by(LOST_S + 1, 2)
+    assert world.queue == ["c1-again-1"]
+
+
 def test_a_machine_that_differs_is_left_out_and_it_is_said_by_how_much(world: World) -> None:
     world.checked(1, 2)
     world.join(3)

@@ -34,7 +34,7 @@ def tried(texts: Sequence[str], builder: LocalBuilder, target: Any) -> Iterator[
     candidates = {}
     for index, text in enumerate(texts):
         try:
-            candidates[index] = _candidate(text)
+            candidates[index] = candidate_of(text)
         except Exception as error:  # noqa: BLE001  TVM raises errors of any kind
             yield index, Failure("build", f"TVM can't apply it: {in_one_line(error)}")
     device = str(tvm.runtime.Device(target.get_target_device_type(), 0).type)
@@ -47,6 +47,7 @@ def tried(texts: Sequence[str], builder: LocalBuilder, target: Any) -> Iterator[
         )
 
 
-def _candidate(text: str) -> Any:
+def candidate_of(text: str) -> Any:
+    """TVM's candidate of a record, given as JSON `[workload, record]`. Raises errors of any kind if TVM can't apply it."""
     workload, record = json.loads(text)
     return ms.database.TuningRecord.from_json(record, ms.database.Workload.from_json(workload)).as_measure_candidate()

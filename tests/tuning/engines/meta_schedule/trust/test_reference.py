@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,44 @@ def test_it_is_measured_every_20_s_and_at_most_2_percent_of_the_time(
         times += [device.now] if len(device.reported) > before else []
     gaps = [later - takes_s - earlier for earlier, later in pairwise(times)]
     assert gaps == pytest.approx([again_after_s] * 2)
+
+
+def test_time_spent_waiting_for_a_device_isnt_its_own(tmp_path: Path) -> None:
+    device = Device()
+    device.takes_s, device.outcome = 60.0, Timing([1e-3], used_s=0.1)
+    reference = device.reference()
+    reference.use(3, built(tmp_path))
+    device.now = 20.0
+    for _ in range(2):
+        reference.measure_if_due()
+        device.now += 20
+    assert [at for at, *_ in device.reported] == [80.0, 160.0]
+
+
+def test_several_threads_choose_one_and_one_of_them_measures_it(tmp_path: Path) -> None:
+    device = Device()
+    reference = device.reference()
+    folders = [tmp_path / str(number) for number in range(3)]
+    for folder in folders:
+        folder.mkdir()
+    spared = [reference.spare(built(folder)) for folder in folders]
+    assert all(spared), "none of them had ended"
+    for number, one in enumerate(spared, start=1):
+        reference.consider(number, one, Timing([1e-3]))
+    assert [path.name for path in tmp_path.glob("*/reference-*")] == ["reference-candidate.ll"]
+
+    measured = device.run
+
+    def meanwhile(*args: Any) -> Timing | Failure:
+        other = threading.Thread(target=reference.measure_if_due)
+        other.start()
+        other.join()
+        return measured(*args)
+
+    device.run = meanwhile  # type: ignore[method-assign]
+    device.now = 20.0
+    reference.measure_if_due()
+    assert [trial for _, trial, _ in device.reported] == [1]
 
 
 def test_a_reference_that_fails_is_given_up(tmp_path: Path) -> None:
