@@ -96,7 +96,7 @@ class _Supervision:
         """Seconds from each trial to its announcement, of trials that weren't counted yet."""
         self.measuring = set() if devices.is_remote(run.device) else {run.machine_name}
         """Names of the machines whose load matters for the trials: the run's own, and those of its pool that have measured."""
-        self.conditions = Conditions(run) if run.measures_here else None
+        self.conditions = Conditions(run) if run.measured_by_machines else None
         self.stop_sent: float | None = None
         self.last: Finished | Failed | None = None
         self.is_shared = store().is_shared

@@ -7,7 +7,7 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_GET
 
 from dashboard.http.access import find
-from dashboard.presentation.course import figures, tables
+from dashboard.presentation.course import figures, measurers, tables
 from tuning.models import Run
 from tuning.reads.course import conditions, rankings, rounds
 from tuning.validation import natural
@@ -52,15 +52,23 @@ def run_predicted(request: HttpRequest, pk: int) -> JsonResponse:
 
 @require_GET
 def run_conditions(request: HttpRequest, pk: int) -> JsonResponse:
-    """What the machine was like: a figure, null if nothing is recorded, and the machine's facts as HTML."""
+    """What a machine was like: a figure, null if nothing is recorded, and facts about all that measured the run as HTML.
+
+    `machine` chooses one of the run's pool; without it, it is the one that others used most.
+    """
     run = _run(request, pk)
-    found = conditions.conditions(run)
-    figure = figures.conditions(found["samples"], conditions.noisy(run, MARKED))
-    sessions = [
-        {**one, "saves_power": "powersave" in (one["processor"]["governor"] or "")} for one in found["sessions"]
-    ]
-    html = render_to_string("runs/_processor.html", {"sessions": sessions}, request)
-    return JsonResponse({"figure": figure, "html": html})
+    machines = conditions.machines(run)
+    asked = request.GET.get("machine")
+    machine = asked if asked in machines else next(iter(machines), None)
+    found = conditions.conditions(run, machine)
+    figure = figures.conditions(found["samples"], conditions.noisy(run, MARKED, machine))
+    context = {
+        "facts": measurers.facts(run),
+        "measurers": measurers.measurers(found["sessions"]),
+        "saving": measurers.saving_power(found["sessions"]),
+    }
+    html = render_to_string("runs/_processor.html", context, request)
+    return JsonResponse({"figure": figure, "html": html, "machines": machines, "machine": machine})
 
 
 def _run(request: HttpRequest, pk: int) -> Run:

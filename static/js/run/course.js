@@ -1,4 +1,4 @@
-// Where a run's time went, and what its machine was like. Each has an address of its own, and is read once it is near what is shown; while the
+// Where a run's time went, and what its machines were like. Each has an address of its own, and is read once it is near what is shown; while the
 // run is tuned, again every few seconds.
 import { Chart } from "../charts/chart.js";
 import { role } from "../common/dom.js";
@@ -7,6 +7,7 @@ const EVERY_MS = 5000;
 /** What takes long isn't read again for so many times as long. */
 const RESTS = 5;
 const NEAR = "600px";
+const byName = new Intl.Collator("en", { numeric: true }).compare;
 const article = role("run");
 
 function chart(name) {
@@ -15,10 +16,10 @@ function chart(name) {
   return made;
 }
 
-/** A part of the page that reads what it shows. */
+/** A part of the page that reads what it shows; `query` is what it asks for besides. */
 class Part {
-  constructor(element, isRunning, show) {
-    Object.assign(this, { element, isRunning, show, isNear: false, isRead: false, isBusy: false, restsUntil: 0 });
+  constructor(element, isRunning, show, query = () => "") {
+    Object.assign(this, { element, isRunning, show, query, isNear: false, isRead: false, isBusy: false, isLate: false, restsUntil: 0 });
     // A hidden part has no place of its own.
     new IntersectionObserver(([entry]) => { this.isNear = entry.isIntersecting; this.read(); }, { rootMargin: NEAR }).observe(element.hidden ? element.parentElement : element);
     setInterval(() => this.isRunning() && performance.now() > this.restsUntil && this.read(true), EVERY_MS);
@@ -26,16 +27,23 @@ class Part {
 
   /** Reads it for the first time, or `again`. */
   async read(again = false) {
-    if (!this.isNear || this.isBusy || document.hidden || (this.isRead && !again)) return;
+    if (!this.isNear || document.hidden || (this.isRead && !again)) return;
+    // Something else may be asked for by now.
+    if (this.isBusy) {
+      this.isLate ||= again;
+      return;
+    }
     const began = performance.now();
     this.isBusy = true;
     try {
-      const response = await fetch(this.element.dataset.from);
+      const response = await fetch(this.element.dataset.from + this.query());
       if (!response.ok) return;
       await this.show(await response.json());
       this.isRead = true;
     } finally {
       this.isBusy = false;
+      if (this.isLate) setTimeout(() => this.read(true));
+      this.isLate = false;
       this.restsUntil = performance.now() + RESTS * (performance.now() - began);
     }
   }
@@ -90,12 +98,23 @@ async function showPredicted() {
 role("predicted").addEventListener("toggle", showPredicted);
 role("predicted-task").addEventListener("change", showPredicted);
 
-// --- the machine
+// --- the machines
 
 let processor = "";
+/** The machine of the pool that was chosen; null shows the one that others used most. */
+let chosen = null;
 
-async function showConditions({ figure, html }) {
+function offerMachines(machines, shown) {
+  role("conditions-of").hidden = machines.length < 2;
+  const select = role("conditions-machine");
+  const names = [...machines].sort(byName);
+  if (names.join("\n") !== [...select.options].map(({ value }) => value).join("\n")) select.replaceChildren(...names.map((name) => new Option(name)));
+  select.value = chosen ?? shown;
+}
+
+async function showConditions({ figure, html, machines, machine }) {
   role("processor").innerHTML = processor = html;
+  offerMachines(machines, machine);
   const strip = role("conditions");
   strip.hidden = !figure;
   if (!figure) return;
@@ -110,7 +129,9 @@ document.addEventListener("htmx:afterSettle", ({ target }) => {
 
 /** Reads the parts once they are near what is shown; `isRunning` says whether they change. */
 export function follow(isRunning) {
-  const parts = [new Part(role("time"), isRunning, showTime), new Part(role("conditions"), isRunning, showConditions)];
+  const strip = new Part(role("conditions"), isRunning, showConditions, () => (chosen === null ? "" : `?${new URLSearchParams({ machine: chosen })}`));
+  role("conditions-machine").addEventListener("change", ({ target }) => { chosen = target.value; strip.read(true); });
+  const parts = [new Part(role("time"), isRunning, showTime), strip];
   /** As it ended. */
   return () => parts.forEach((part) => part.read(true));
 }

@@ -58,6 +58,7 @@ def test_conditions_are_null_where_the_machine_told_nothing(client: Client) -> N
     found = client.get(f"/api/v1/runs/{run.pk}/conditions").json()
     assert found["samples"] == [
         {
+            "machine": None,
             "at_s": 3.0,
             "done": 2,
             "others_cores": 1.5,

@@ -28,6 +28,8 @@ class ConditionSample(models.Model):
     """A few seconds, or in a long run minutes, up to `at_s`. Null is what the machine doesn't tell."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="condition_samples")
+    machine = models.CharField(max_length=63, default="", db_default="")
+    """Which one of the run's pool; empty without one: there is the machine of the session."""
     at_s = models.FloatField()
     done = models.PositiveIntegerField()
     """Trials of the run that had ended."""

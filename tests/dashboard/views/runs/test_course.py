@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tests.world import make_course, make_run, make_user, measured_run
-from tuning.models import Run
+from tests.world import make_course, make_machine, make_run, make_user, measured_run
+from tuning.engines.wire.protocol import ReferenceMeasured
+from tuning.models import ConditionSession, Run
+from tuning.wording import plus_minus
+from tuning.work.recorder import Recorder
 from tuning.work.synthetic import seed_run
 
 pytestmark = pytest.mark.django_db
@@ -119,5 +122,95 @@ def test_what_the_machine_doesnt_tell_has_no_row(viewer: Client) -> None:
     assert part(viewer, run, "conditions")["figure"] is None
 
 
-def test_runs_from_before_have_no_strip(viewer: Client) -> None:
-    assert part(viewer, measured_run(), "conditions") == {"figure": None, "html": "\n"}
+def pooled_run() -> Run:
+    """Two machines measure it, and others use the second one."""
+    run = told_run(machines_wanted=2)
+    machines = [make_machine(name) for name in ("lab-2", "lab-10")]
+    run.condition_samples.update(machine="lab-2")
+    sample = run.condition_samples.all()[0]
+    sample.pk, sample.machine, sample.others_cores = None, "lab-10", 7.5
+    sample.save()
+    (first,) = run.condition_sessions.all()
+    ConditionSession.objects.create(run=run, at_s=5.0, machine="lab-10", processor=first.processor)
+    ConditionSession.objects.create(run=run, at_s=6.0, machine="lab-3", processor={"governor": "performance"})
+    run.trials.filter(number__in=(1, 2)).update(noisy=True, machine_id=machines[1].pk)
+    run.trials.filter(number=3).update(noisy=True, machine_id=machines[0].pk)
+    Run.objects.filter(pk=run.pk).update(trials_noisy=3)
+    return run
+
+
+def test_a_pools_machines_are_drawn_one_at_a_time_beginning_with_the_busiest(viewer: Client) -> None:
+    run = pooled_run()
+    found = part(viewer, run, "conditions")
+    assert (found["machines"], found["machine"]) == (["lab-10", "lab-2"], "lab-10")
+    by_name = {trace["name"]: trace for trace in found["figure"]["data"]}
+    assert by_name["used by others"]["y"] == [7.5]
+    assert by_name["noisy trials"]["x"] == [1, 2]
+    other = viewer.get(f"/runs/{run.pk}/conditions/?machine=lab-2").json()
+    by_name = {trace["name"]: trace for trace in other["figure"]["data"]}
+    assert (other["machine"], by_name["used by others"]["y"]) == ("lab-2", [0.0, 0.5, 1.0, 1.5])
+    assert by_name["noisy trials"]["x"] == [3]
+    for strange in ("lab-3", "", "%00"):
+        assert viewer.get(f"/runs/{run.pk}/conditions/?machine={strange}").json()["machine"] == "lab-10"
+
+
+def test_machines_with_equal_processors_are_told_together(viewer: Client) -> None:
+    run = pooled_run()
+    html = part(viewer, run, "conditions")["html"]
+    first = run.condition_sessions.all()[0].machine
+    assert f'<dd class="mono">{first} and lab-10</dd>' in html
+    assert '<dd class="mono">lab-3</dd>' in html
+    assert f"Set performance on {first} and lab-10 for steadier" in html
+    for number in range(4):
+        processor = run.condition_sessions.all()[0].processor
+        ConditionSession.objects.create(run=run, at_s=9.0, machine=f"more-{number}", processor=processor)
+    assert f"{first}, lab-10, more-0, more-1 and 2 more</dd>" in part(viewer, run, "conditions")["html"]
+
+
+def test_a_machine_that_no_longer_saves_power_isnt_warned_of(viewer: Client) -> None:
+    run = told_run()
+    (first,) = run.condition_sessions.all()
+    ConditionSession.objects.create(run=run, at_s=9.0, machine=first.machine, processor={"governor": "performance"})
+    assert "lowers frequencies" not in part(viewer, run, "conditions")["html"]
+
+
+def test_noise_is_told_with_what_it_rests_on(viewer: Client) -> None:
+    run = told_run()
+    Recorder(run).record([ReferenceMeasured(1, 1e-3 * (1 + 0.01 * (at % 3)), at) for at in range(6)])
+    assert "measured 6 times" in part(viewer, run, "conditions")["html"]
+    noise = Run.objects.get(pk=run.pk).noise
+    assert noise is not None
+    assert f"{plus_minus(noise)} <span" in part(viewer, run, "conditions")["html"]
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"status": "running"}, "told once one of its records was measured again 5 times"),
+        ({"status": "finished"}, "tuned before Tuneboard recorded it"),
+        ({"status": "failed", "trials_done": 0}, "the run ended before its first trial"),
+        ({"status": "finished", "origin": "imported"}, "this run was tuned elsewhere"),
+        ({"status": "finished", "engine": "autotvm"}, "engines under an older TVM don’t report it"),
+        ({"status": "finished", "synthetic": True}, "a synthetic run measures nothing"),
+    ],
+    ids=["live", "earlier", "failed", "imported", "older TVM", "synthetic"],
+)
+def test_without_noise_it_says_why(viewer: Client, values: dict[str, Any], says: str) -> None:
+    run = measured_run()
+    Run.objects.filter(pk=run.pk).update(**values)
+    found = part(viewer, run, "conditions")
+    assert found["figure"] is None
+    assert f'<dt>Noise</dt><dd>not recorded <span class="muted">{says}</span>' in found["html"]
+    assert "Load of its devices" not in found["html"]
+
+
+def test_of_remote_devices_it_says_what_they_dont_tell(viewer: Client) -> None:
+    run = measured_run(device="rpc:lab/board")
+    html = part(viewer, run, "conditions")["html"]
+    assert 'Load of its devices</dt><dd>not recorded <span class="muted">a tracker’s devices don’t tell it' in html
+
+
+def test_a_short_run_says_that_nothing_was_measured_often_enough(viewer: Client) -> None:
+    run = told_run()
+    Run.objects.filter(pk=run.pk).update(status="finished")
+    assert "no record was measured again 5 times" in part(viewer, run, "conditions")["html"]
