@@ -61,7 +61,7 @@ def compulsory_bytes(args: Iterable[Mapping[str, Any]]) -> int | None:
     dtypes = [str(arg["dtype"]) for arg in given]
     if COMPUTED not in dtypes or not CARRIED.issuperset(dtypes):
         return None
-    sizes = [math.prod(arg["shape"]) * _width(str(arg["dtype"])) for arg in given]
+    sizes: list[int] = [math.prod(arg["shape"]) * _width(str(arg["dtype"])) for arg in given]
     if not all(size > 0 for size in sizes):
         return None
     if INDICES.isdisjoint(dtypes[:-1]):

@@ -87,7 +87,7 @@ def test_a_long_table_tells_what_is_below_and_a_phone_shows_what_matters(many_ta
 def test_pointing_at_a_row_highlights_its_curve(many_tasks: Page) -> None:
     last = TASKS - 1
     plain = traces(many_tasks, "trace.line.color")
-    many_tasks.locator(f"tr[data-task='{last}'] a").focus()
+    many_tasks.locator(f"tr[data-task='{last}'] a[data-cell=name]").focus()
     many_tasks.wait_for_function("() => document.querySelector('[data-role=chart-latency]').data[0].opacity < 1")
     assert [task for task, opacity in enumerate(traces(many_tasks, "trace.opacity")) if opacity == 1] == [last]
     assert traces(many_tasks, "trace.line.color")[last] != plain[last]
@@ -312,7 +312,7 @@ def test_among_many_curves_noise_is_drawn_around_the_one_that_is_pointed_at(
     many_tasks.wait_for_function(f"() => {DRAWN.removeprefix('() => ')} && {bands('estimate')}.length")
     assert many_tasks.evaluate(bands("latency")) == []
     last = TASKS - 1
-    many_tasks.locator(f"tr[data-task='{last}'] a").focus()
+    many_tasks.locator(f"tr[data-task='{last}'] a[data-cell=name]").focus()
     many_tasks.wait_for_function(f"() => {bands('latency')}.length")
     assert many_tasks.evaluate(bands("latency")) == [around(1e-3 / TASKS, 0.1)]
     many_tasks.locator("[data-role=display]").focus()

@@ -221,7 +221,11 @@ class _Work(NamedTuple):
 
     @property
     def devices(self) -> set[str]:
-        return {one.device for one in (*self.runs, *self.proofs, *self.side_by_sides)}
+        return (
+            {one.device for one in self.runs}
+            | {one.device for one in self.proofs}
+            | {one.device for one in self.side_by_sides}
+        )
 
 
 def _work(user: User | None, device: str = "") -> _Work:

@@ -356,9 +356,10 @@ class TestWhatIsGone:
     def test_a_library_that_it_measures(self, *, removed: bool) -> None:
         check = due()
         tend()
-        Run.everything.filter(pk=check.like_id).update(deleted_at=timezone.now())
+        assert check.like is not None
+        Run.everything.filter(pk=check.like.pk).update(deleted_at=timezone.now())
         if removed:
-            Run.everything.filter(pk=check.like_id).delete()
+            Run.everything.filter(pk=check.like.pk).delete()
         tend()
         assert (newest(check).verdict, newest(check).error) == ("failed", "Its library was deleted.")
 

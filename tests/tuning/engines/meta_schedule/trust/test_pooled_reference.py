@@ -46,7 +46,8 @@ class Machines:
 
 def test_the_first_good_trial_is_handed_out_again_in_full_and_never_twice_at_a_time() -> None:
     machines = Machines()
-    for number, bad in enumerate((Failure("run", "crashed"), Timing([1e-7]), Timing([1e-3], short=True)), start=1):
+    unfit: list[Timing | Failure] = [Failure("run", "crashed"), Timing([1e-7]), Timing([1e-3], short=True)]
+    for number, bad in enumerate(unfit, start=1):
         machines.end_trial(number, bad)
     machines.end_trial(4, Timing([1e-3]))
     machines.end_trial(5, Timing([5e-4]))

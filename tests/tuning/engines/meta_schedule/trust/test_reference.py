@@ -121,7 +121,7 @@ def test_several_threads_choose_one_and_one_of_them_measures_it(tmp_path: Path) 
         other.join()
         return measured(*args)
 
-    device.run = meanwhile  # type: ignore[method-assign]
+    device.run = meanwhile  # type: ignore[assignment, method-assign]
     device.now = 20.0
     reference.measure_if_due()
     assert [trial for _, trial, _ in device.reported] == [1]
