@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from datetime import datetime
+from statistics import fmean
 from typing import Any, NamedTuple, Union
 
 import msgspec
@@ -17,7 +19,7 @@ from tuning.engines.wire.compiling import BestRecord
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.side_by_side.messages import Again, Doing, InTurn, MeasureInTurn
 from tuning.host import sandbox
-from tuning.models import MeasuredAgainDict, SideBySide
+from tuning.models import Machine, MeasuredAgainDict, SideBySide
 from tuning.wording import internal_error
 
 from .best_records import best_of_run
@@ -90,6 +92,7 @@ class _Job:
         self.row = row
         self.shutdown = shutdown
         self.shown_at = 0.0
+        self.load = _Load(row)
 
     def measure(self) -> None:
         """What was measured is stored with the end. Raises `Refused` if that is nothing."""
@@ -101,7 +104,8 @@ class _Job:
         if all(one.error for one in found.records):
             raise Refused(f"None of the records could be measured. The first: {found.records[0].error}")
         measured = [_measured(entry, found.records[entry.place]) for entry in entries]
-        if not self.row.finish(Status.RUNNING, to=Status.FINISHED, measured=measured, versions=found.versions):
+        values: dict[str, Any] = {"measured": measured, "versions": found.versions, **self.load.told()}
+        if not self.row.finish(Status.RUNNING, to=Status.FINISHED, **values):
             raise sandbox.Abandoned
 
     def abandon(self) -> None:
@@ -137,6 +141,27 @@ class _Job:
         if doing.phase != self.row.phase or time.monotonic() > self.shown_at + PACE_S:
             self.row.phase, self.shown_at = doing.phase, time.monotonic()
             self.row.held().update(phase=doing.phase, progress=doing.progress)
+        if doing.phase == "measuring" and doing.progress:  # At its beginning, the sample is of the builds.
+            self.load.look()
+
+
+class _Load:
+    """What others' processes use of the machine that measures, by its samples."""
+
+    def __init__(self, row: SideBySide) -> None:
+        self._machine = Machine.objects.alive().filter(side_by_sides=row)
+        self._samples: dict[datetime, float] = {}
+        self._cpus: int | None = None
+
+    def told(self) -> dict[str, Any]:
+        """The columns of the row."""
+        return {"others_cores": fmean(self._samples.values()) if self._samples else None, "cpus": self._cpus}
+
+    def look(self) -> None:
+        """Take the machine's newest sample; one that it has told before counts once."""
+        for heard_at, load in self._machine.values_list("heartbeat_at", "load"):
+            if (others := load.get("others_cores")) is not None:
+                self._samples[heard_at], self._cpus = others, load.get("cpus")
 
 
 def _question(target: dict[str, Any], texts: Sequence[str]) -> MeasureInTurn:

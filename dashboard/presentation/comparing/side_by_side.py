@@ -33,6 +33,9 @@ def how(found: BesideDict) -> str:
 def remarks(found: BesideDict) -> list[str]:
     """What keeps it from being the last word."""
     texts = []
+    if found["disturbed"]:
+        used = f"{found['others_cores']:.1f} of {found['cpus']} processors"
+        texts.append(f"Other processes used {used} meanwhile: measure again once they have ended.")
     if outdated := found["outdated"]:
         which = numbered(outdated)
         have = "has" if len(outdated) == 1 else "have"

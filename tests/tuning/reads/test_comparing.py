@@ -184,11 +184,11 @@ def test_it_matches_repeated_workloads_in_order() -> None:
 
 def test_it_lists_only_options_that_differ() -> None:
     first = measured(options={"seed": 1, "trials_per_batch": 16}, versions={"apache-tvm": "0.27.0"})
-    second = measured(options={"seed": 2, "trials_per_batch": 16, "race_margin": None}, trials_budget=32)
+    second = measured(options={"seed": 2, "trials_per_batch": 16, "first_trials": None}, trials_budget=32)
     options = {option["name"]: (option["values"], option["recorded"]) for option in compared(first, second)["options"]}
     assert options == {
         "options.seed": ([1, 2], [True, True]),
-        "options.race_margin": ([None, None], [False, True]),
+        "options.first_trials": ([None, None], [False, True]),
         "versions.apache-tvm": (["0.27.0", None], [True, False]),
         "trials_budget": ([64, 32], [True, True]),
     }

@@ -53,6 +53,37 @@ def test_rounds_are_compared_with_the_baselines_of_the_same_round() -> None:
     assert (summary["rounds"], summary["tasks"], summary["failed"], summary["outdated"]) == (5, 2, [], [])
 
 
+def test_outliers_of_one_task_after_the_other_do_not_change_the_sum() -> None:
+    """Each round is disturbed in another task, which makes all sums by round too large."""
+    runs = [measured(), measured()]
+    steady, other_steady = [1.0, 1.01, 0.99, 1.0, 1.02, 1.01, 1.0], [1.01, 0.99, 1.0, 1.02, 1.0, 1.0, 1.01]
+    early, late = [9.0, 9.0, 9.0, *steady[3:]], [*steady[:4], 9.0, 9.0, 9.0]
+    base_rounds = {(0, 0): times(1e-3, early), (0, 1): times(3e-3, late)}
+    rounds = base_rounds | {(1, 0): times(1e-3, other_steady), (1, 1): times(3e-3, other_steady)}
+    measured_beside(runs, rounds)
+    base, other = (run["beside"] for run in compared(*runs)["runs"])
+    assert base
+    assert other
+    assert base["latency_s"] == pytest.approx(1e-3 * 1.01 + 3e-3 * 1.01 * 2, rel=0.02)
+    assert abs(other["ratio"] - 1) < 0.03
+    assert other["within_noise"]
+
+
+def test_the_noise_of_tasks_adds_up_and_that_of_their_ratios_cancels_out_in_part() -> None:
+    runs = [measured(), measured()]
+    restless = [0.97, 1.03, 1.0, 1.04, 0.98]
+    measured_beside(runs, {(place, index): restless if place else EVEN for place in (0, 1) for index in (0, 1)})
+    comparison = compared(*runs)
+    other, one = comparison["runs"][1]["beside"], comparison["tasks"][0]["cells"][1]
+    assert other
+    assert one
+    assert one["beside"]
+    single = one["beside"]["noise"]
+    assert single
+    assert other["noise"] == pytest.approx(single)
+    assert other["difference_noise"] == pytest.approx(single * (1 + 2**2) ** 0.5 / 3)
+
+
 def test_a_difference_that_changes_sign_is_noise() -> None:
     runs = [measured(), measured()]
     restless = [0.97, 1.03, 1.0, 1.04, 0.98]

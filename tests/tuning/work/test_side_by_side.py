@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.threads import when
-from tests.world import measured_run, set_beside
+from tests.world import make_machine, measured_run, set_beside
 from tuning.actions.comparing import side_by_side
 from tuning.host import sandbox
 from tuning.models import Record, Run, SideBySide
@@ -62,6 +63,22 @@ def test_it_measures_the_best_record_of_each_run_and_task(measurer: Measurer) ->
     assert (row.error, row.phase, row.progress) == (None, None, None)
     assert row.versions == {"apache-tvm": "0.27.0.post1"}
     assert row.finished_at
+
+
+@pytest.mark.parametrize(
+    ("load", "told"),
+    [({"others_cores": 1.5, "cpus": 2}, (1.5, 2, True)), ({}, (None, None, False))],
+    ids=["busy", "tells nothing"],
+)
+def test_it_keeps_what_others_used_of_the_machine_meanwhile(
+    measurer: Measurer, load: dict[str, Any], told: tuple[float | None, int | None, bool]
+) -> None:
+    row = queued()
+    assert row.claim()
+    SideBySide.objects.filter(pk=row.pk).update(machine=make_machine(load=load))
+    assert work.carry_out(row, threading.Event()) == "finished"
+    row.refresh_from_db()
+    assert (row.others_cores, row.cpus, row.is_disturbed) == told
 
 
 def test_those_of_a_task_stand_side_by_side() -> None:

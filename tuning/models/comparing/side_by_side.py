@@ -13,6 +13,7 @@ from django.db.models import Q
 from typing_extensions import TypedDict
 
 from tuning.models.fleet import Machine
+from tuning.models.fleet.machine import disturbs
 from tuning.models.lifecycle import LeasedQuerySet, Measurement, deciding
 from tuning.models.project import seen_by
 from tuning.models.run import Run, first_of_free
@@ -35,7 +36,8 @@ class MeasuredAgainDict(TypedDict):
 class SideBySideDict(TypedDict):
     """Best records of several `runs`, measured in turn; `measured` is empty until that has ended.
 
-    `progress` is that of the phase, from 0 to 1. Both are null unless a job works on it.
+    `progress` is that of the phase, from 0 to 1. Both are null unless a job works on it. Others' processes used `others_cores` of the machine's `cpus`
+    while it was measured, on average; null if the machine didn't tell.
     """
 
     id: int
@@ -52,6 +54,8 @@ class SideBySideDict(TypedDict):
     finished_at: str | None
     versions: dict[str, str]
     measured: list[MeasuredAgainDict]
+    others_cores: float | None
+    cpus: int | None
 
 
 class SideBySideQuerySet(LeasedQuerySet["SideBySide"]):
@@ -106,6 +110,9 @@ class SideBySide(Measurement):
     """Of the packages that measured it."""
     measured = models.JSONField(default=list)
     """`MeasuredAgainDict`s, once it has finished."""
+    others_cores = models.FloatField(null=True)
+    """Processors that others' processes used while it was measured, on average; null if the machine didn't tell."""
+    cpus = models.PositiveIntegerField(null=True)
 
     objects = SideBySideQuerySet.as_manager()
 
@@ -127,6 +134,11 @@ class SideBySide(Measurement):
     @property
     def run_keys(self) -> list[int]:
         return [int(key) for key in self.key.split(",")]
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether others used so much of the machine that its figures are noisy."""
+        return disturbs({"others_cores": self.others_cores, "cpus": self.cpus})
 
     @contextmanager
     def _turn(self) -> Iterator[bool]:
@@ -154,4 +166,6 @@ class SideBySide(Measurement):
             "finished_at": iso(self.finished_at),
             "versions": self.versions,
             "measured": self.measured,
+            "others_cores": self.others_cores,
+            "cpus": self.cpus,
         }

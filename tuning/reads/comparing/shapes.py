@@ -38,9 +38,9 @@ class SharedDict(TypedDict):
 class MeasuredBesideDict(TypedDict):
     """A latency that was measured side by side with the baseline's, round by round; what too few rounds tell is null.
 
-    `latency_s` is the median over rounds, with its `noise`. `total_s` is that × weight, the same for a whole run. `ratio` and `difference_s` (of
-    totals) are of the medians. `difference_noise` says how far the ratios within each round lie apart, and `within_noise` whether that explains the
-    difference.
+    `latency_s` is the median over rounds, with its `noise`, and `total_s` that × weight; of a whole run, both are the sum of its tasks' totals. `ratio` and
+    `difference_s` are of the totals. `difference_noise` says how far the ratios within each round lie apart, and `within_noise` whether that explains
+    the difference.
     """
 
     latency_s: float
@@ -64,7 +64,8 @@ class FailedAgainDict(TypedDict):
 class BesideDict(TypedDict):
     """The newest measurement of exactly these runs side by side.
 
-    `tasks` is the number of those that could be measured of all runs. The best records of the runs in `outdated` are others since.
+    `tasks` is the number of those that could be measured of all runs. The best records of the runs in `outdated` are others since. Others' processes
+    used `others_cores` of the machine's `cpus` meanwhile (null if it didn't tell); if `disturbed`, so many that the figures are noisy.
     """
 
     id: int
@@ -75,6 +76,9 @@ class BesideDict(TypedDict):
     tasks: int
     failed: list[FailedAgainDict]
     outdated: list[int]
+    others_cores: float | None
+    cpus: int | None
+    disturbed: bool
 
 
 class ComparedRunDict(TypedDict):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tuning.models import MeasuredAgainDict, Run, SideBySide
 from tuning.models.fleet import is_shared
-from tuning.noise import Difference, noise
+from tuning.noise import Difference, combined, noise
 from tuning.reads.artifacts import other_tvm
 
 from .shapes import BesideDict, FailedAgainDict, MeasuredBesideDict
@@ -92,28 +92,34 @@ class Beside:
             "tasks": len(self._complete),
             "failed": [_failed(one) for one in self._row.measured if one["error"]],
             "outdated": [run.pk for run in self._runs if self._is_outdated(run)],
+            "others_cores": self._row.others_cores,
+            "cpus": self._row.cpus,
+            "disturbed": self._row.is_disturbed,
         }
 
     def whole(self, run: Run) -> MeasuredBesideDict | None:
         """The sum of latency × weight over the tasks that could be measured of all runs; None if a weight isn't recorded."""
-        own, base = self._sum(run.pk), self._sum(self._base)
-        return _beside(own, base) if own and base else None
+        weights = [self._weights.get(key) for key in self._complete]
+        pairs = [self._pair(run, key) for key in self._complete]
+        known = [_Pair(weight, *pair) for weight, pair in zip(weights, pairs, strict=True) if weight is not None]
+        return _sum(known) if known and len(known) == len(weights) else None
 
     def task(self, run: Run, workload_hash: str) -> MeasuredBesideDict | None:
         """A task's; its total and the difference of totals are null if its weight isn't recorded."""
-        each = self._found.get(workload_hash, {})
-        own, base = (each[key]["latencies_s"] if key in each else [] for key in (run.pk, self._base))
+        own, base = self._pair(run, workload_hash)
         if not own or not base:
             return None
-        return _beside(own, base, self._weights.get(workload_hash))
+        weight = self._weights.get(workload_hash)
+        found = _sum([_Pair(1 if weight is None else weight, own, base)])
+        if weight is None:
+            return found | {"total_s": None, "difference_s": None}
+        return found | {"latency_s": median(own)}
 
-    def _sum(self, run: int) -> Rounds | None:
-        """By round."""
-        parts = [(self._weights.get(key), self._found[key][run]["latencies_s"]) for key in self._complete]
-        if not parts or any(weight is None for weight, _ in parts):
-            return None
-        weighted = [[(weight or 0) * one for one in latencies] for weight, latencies in parts]
-        return [sum(each) for each in zip(*weighted, strict=True)]
+    def _pair(self, run: Run, workload_hash: str) -> tuple[Rounds, Rounds]:
+        """The run's and the baseline's."""
+        each = self._found.get(workload_hash, {})
+        own, base = (each[key]["latencies_s"] if key in each else [] for key in (run.pk, self._base))
+        return own, base
 
     def _is_outdated(self, run: Run) -> bool:
         """Whether it has other best records now than those that were measured."""
@@ -124,20 +130,53 @@ class Beside:
         return any(best.get(key) != trial for key, trial in mine.items())
 
 
-def _beside(own: Rounds, base: Rounds, weight: int | None = 1) -> MeasuredBesideDict:
-    """Noise is told from the ratios within each round: what disturbed both alike isn't noise of their difference."""
-    own_s, base_s = median(own), median(base)
-    ratios = [one / other for one, other in zip(own, base, strict=True)]
-    difference = Difference(own_s / base_s - 1, noise(ratios))
+class _Pair(NamedTuple):
+    """A task's weight, and what it took in each round, in a run and in the baseline."""
+
+    weight: int
+    own: Rounds
+    base: Rounds
+
+    @property
+    def own_s(self) -> float:
+        """Latency × weight."""
+        return median(self.own) * self.weight
+
+    @property
+    def base_s(self) -> float:
+        return median(self.base) * self.weight
+
+    @property
+    def ratios(self) -> list[float]:
+        """By round: what disturbed both alike isn't noise of their difference."""
+        return [own / base for own, base in zip(self.own, self.base, strict=True)]
+
+
+def _sum(pairs: Sequence[_Pair]) -> MeasuredBesideDict:
+    """Of the tasks' totals. Sums by round would have a tail from whichever task was disturbed in each.
+
+    What disturbs a machine lasts longer than a measurement, so the noises of the tasks' latencies add up. Those of their ratios are by chance, and cancel
+    each other out in part.
+    """
+    own_s, base_s = sum(pair.own_s for pair in pairs), sum(pair.base_s for pair in pairs)
+    shares = [pair.own_s / own_s for pair in pairs]
+    lasting = _scaled(shares, [noise(pair.own) for pair in pairs])
+    chance = _scaled(shares, [noise(pair.ratios) for pair in pairs])
+    difference = Difference(own_s / base_s - 1, combined(*chance))
     return {
         "latency_s": own_s,
-        "total_s": None if weight is None else own_s * weight,
-        "noise": noise(own),
+        "total_s": own_s,
+        "noise": None if None in lasting else sum(one for one in lasting if one is not None),
         "ratio": difference.change + 1,
-        "difference_s": None if weight is None else (own_s - base_s) * weight,
+        "difference_s": own_s - base_s,
         "difference_noise": difference.noise,
         "within_noise": difference.within_noise,
     }
+
+
+def _scaled(shares: Iterable[float], noises: Iterable[float | None]) -> list[float | None]:
+    """Each task's noise as a share of the sum; None if it isn't known."""
+    return [None if one is None else share * one for share, one in zip(shares, noises, strict=True)]
 
 
 def _failed(one: MeasuredAgainDict) -> FailedAgainDict:

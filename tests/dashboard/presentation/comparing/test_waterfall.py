@@ -51,7 +51,7 @@ def test_small_differences_share_a_bar() -> None:
 def test_side_by_side_it_leads_to_the_difference_of_the_sums() -> None:
     """They leave out a task that couldn't be measured of one of the runs, whichever that is."""
     runs = [tasks((10, 10)) for _ in range(3)]
-    took = {(place, index): [1e-3 * (1 + 0.1 * place)] * 5 for place in range(3) for index in range(3)}
+    took = {(place, index): [1e-3 * (1 + 0.1 * place) * (3 - index)] * 5 for place in range(3) for index in range(3)}
     measured_beside(runs, {**took, (2, 1): []})
     comparison = compared(*runs)
     sums = [run["beside"] and run["beside"]["difference_s"] for run in comparison["runs"]]

@@ -162,6 +162,14 @@ def test_what_could_not_be_measured_is_named(operator: Client, runs: list[Run]) 
     assert f"Measured side by side over 1 of 2 tasks, #{runs[1].pk} takes as long as #{runs[0].pk}: 1.000 ms." in page
 
 
+def test_others_who_used_the_machine_meanwhile_are_told_of(operator: Client, runs: list[Run]) -> None:
+    told = "Other processes used 1.3 of 2 processors meanwhile: measure again once they have ended."
+    row = beside(runs)
+    assert told not in operator.get(address(*runs)).content.decode()
+    SideBySide.objects.filter(pk=row.pk).update(others_cores=1.3, cpus=2)
+    assert told in operator.get(address(*runs)).content.decode()
+
+
 def test_without_one_there_is_no_column(operator: Client, runs: list[Run]) -> None:
     page = operator.get(address(*runs))
     assertNotContains(page, 'data-role="beside"')

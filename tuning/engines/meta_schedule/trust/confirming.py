@@ -34,16 +34,23 @@ class Confirming:
     clock: Callable[[], float] = time.monotonic
 
     def confirm(self, best: Mapping[int, Sequence[BestRecord]], within_s: float) -> None:
-        """Confirm tasks in this order, each given with its best records, fastest first, until the time is over."""
-        began, done = self.clock(), 0
-        for task, records in best.items():
-            if self.clock() > began + within_s:
+        """Confirm tasks in this order, each given with its best records, fastest first, until the time is over.
+
+        Where there isn't the time for all records, the first tasks get more of them than the last, which get one each.
+        """
+        began, done, tried = self.clock(), 0, 0
+        for place, (task, records) in enumerate(best.items(), start=1):
+            took_s = self.clock() - began
+            if took_s > within_s:
                 logger.info(
                     "Confirmed %d of %d tasks: no more time than %.0f s is spent on it.", done, len(best), within_s
                 )
                 return
             self.begin(task)
             near = [record for record in records if record.latency_s <= records[0].latency_s * (1 + NEAR)]
+            if took_s:
+                near = near[: _affordable(within_s - took_s, took_s / tried, len(best) - place)]
+            tried += len(near)
             if measured := self._measured(near):
                 done += 1
                 self._tell(task, measured)
@@ -71,3 +78,8 @@ class Confirming:
                 CONFIRM_ROUNDS,
             )
         self.report(Confirmed(task, list(measured), list(measured.values())))
+
+
+def _affordable(left_s: float, record_s: float, tasks_after: int) -> int:
+    """How many records of a task there is time for, if each takes so long and one of each later task is to be confirmed, too."""
+    return max(1, int(left_s / record_s) - tasks_after)

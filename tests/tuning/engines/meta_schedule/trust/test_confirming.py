@@ -90,6 +90,14 @@ def test_it_ends_in_time_having_begun_with_what_matters(tmp_path: Path) -> None:
     assert (longest_confirming_s(10.0), longest_confirming_s(36_000.0)) == (30.0, 1800.0)
 
 
+def test_what_matters_less_has_fewer_records_measured_again_where_time_is_short(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, a=1.0, b=1.01, c=1.02)
+    few = [(1.0, 1, "a"), (1.01, 2, "b"), (1.02, 3, "c")]
+    bench.confirm(dict.fromkeys((4, 1, 3, 0), few), within_s=43.0)
+    assert [(one.task, one.trials) for one in bench.told] == [(4, [1, 2, 3]), (1, [1, 2, 3]), (3, [1]), (0, [1])]
+    assert bench.now == 8 * ROUNDS
+
+
 @pytest.mark.tvm
 def test_a_run_confirms_its_best_records_before_it_ends(tmp_path: Path) -> None:
     work_dir = tmp_path / "work"
