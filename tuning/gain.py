@@ -34,13 +34,19 @@ class Curve(NamedTuple):
     """A task's best latency so far.
 
     `cost_s` is its part of the estimate in seconds, `trials` how many it has had, `steps` its improvements: the position among its
-    trials, from 1, and the latency in seconds; at least one. A task that isn't `open` gets no more trials.
+    trials, from 1, and the latency in seconds; at least one. A task that isn't `open` gets no more trials. However many it gets, it gains
+    at most `room_s` of `cost_s`; None if nobody knows a bound.
     """
 
     cost_s: float
     trials: int
     steps: Sequence[tuple[int, float]]
     open: bool = True
+    room_s: float | None = None
+
+    def gain_s(self, share: float) -> float:
+        """Seconds of the estimate, if it loses this share of its latency."""
+        return self.cost_s * share if self.room_s is None else min(self.cost_s * share, self.room_s)
 
 
 class Gain(NamedTuple):
@@ -96,7 +102,7 @@ def _paces(curves: Sequence[Curve]) -> list[_Pace]:
 
 
 def _expected_s(curve: Curve, pace: _Pace, trials: int) -> float:
-    return curve.cost_s * -math.expm1(-pace.mean * _progress(curve.trials, trials))
+    return curve.gain_s(-math.expm1(-pace.mean * _progress(curve.trials, trials)))
 
 
 def _given(curves: Sequence[Curve], paces: Sequence[_Pace], trials: int, batch: int) -> list[int]:
@@ -116,14 +122,16 @@ def _drawn_s(curves: Sequence[Curve], paces: Sequence[_Pace], given: Sequence[in
     """What could be gained in all, so many times; always the same for the same curves."""
     random = Random(0)  # noqa: S311 - no secret
     tried = [
-        (curve.cost_s, pace, _progress(curve.trials, trials) / STEP)
+        (curve, pace, _progress(curve.trials, trials) / STEP)
         for curve, pace, trials in zip(curves, paces, given, strict=True)
         if trials
     ]
     drawn = []
     for _ in range(DRAWS):
         common = random.gammavariate(ALIKE, 1 / ALIKE)
-        gains = (cost_s * _share(random, common * random.gammavariate(*pace) * steps) for cost_s, pace, steps in tried)
+        gains = (
+            curve.gain_s(_share(random, common * random.gammavariate(*pace) * steps)) for curve, pace, steps in tried
+        )
         drawn.append(sum(gains))
     return drawn
 

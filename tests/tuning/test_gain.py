@@ -52,6 +52,15 @@ def test_the_gain_of_each_task_is_told() -> None:
     assert sum(found.by_task) == pytest.approx(found.expected_s, rel=0.25), "drawn or on average"
 
 
+def test_no_task_gains_more_than_it_has_room_for() -> None:
+    free, bound = known([LIVELY, FLAT]), known([LIVELY._replace(room_s=2e-5), FLAT])
+    assert free.most_s > bound.most_s
+    assert bound.by_task[0] == 2e-5 < free.by_task[0]
+    assert known([LIVELY._replace(room_s=2e-5)]).most_s == 2e-5
+    assert known([LIVELY._replace(room_s=0.0)]).expected_s == 0
+    assert known([LIVELY._replace(room_s=1.0)]) == known([LIVELY])
+
+
 def test_it_is_the_same_each_time_and_for_any_batch() -> None:
     assert known([FLAT, LIVELY]) == known([FLAT, LIVELY])
     assert known([FLAT, LIVELY], batch=1).expected_s == pytest.approx(known([FLAT, LIVELY]).expected_s, rel=0.1)

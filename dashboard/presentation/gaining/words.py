@@ -8,8 +8,6 @@ from dashboard.presentation import units
 from tuning.reads.gaining import Gain, Roof, Verdict
 from tuning.wording import SPACE, listed, plus_minus
 
-ABOVE = 1.1
-"""A task this far above its roof isn't there by noise."""
 MOST_NAMED = 3
 """More tasks than this aren't named in a sentence."""
 
@@ -89,7 +87,7 @@ def _to_roof(verdict: Verdict) -> str:
     low = ", or even less: other processes used the machine while that was measured" if roofline.is_disturbed else ""
     share = units.percent(left_s / estimate_s)
     least = f"At the roofline of {roofline.machine} the tasks would take {units.latency(estimate_s - left_s)}, {share} less{low}."
-    above = sum(gain.roof is not None and (gain.roof.reached or 0) > ABOVE for gain in verdict.gains)
+    above = sum(gain.roof is not None and gain.roof.is_broken for gain in verdict.gains)
     if not above:
         return least
     return f"{least} {above} task{'s are' if above > 1 else ' is'} above it, so it was probably measured too low: have the machine measured again."

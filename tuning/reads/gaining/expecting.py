@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from typing_extensions import TypedDict
 
@@ -30,12 +30,12 @@ class ForecastDict(TypedDict):
     most: float
 
 
-def expected(run: Run, tasks: Sequence[Task]) -> tuple[list[Task], Gain] | None:
-    """The forecast, and the tasks that its `by_task` is about; None if it can't be told."""
+def expected(run: Run, tasks: Sequence[Task], room_s: Mapping[int, float | None]) -> tuple[list[Task], Gain] | None:
+    """The forecast, and the tasks that its `by_task` is about; None if it can't be told. `room_s` is how much each task can gain at most."""
     if not is_foreseeable(run):
         return None
     chosen = [task for task in tasks if task.chosen]
-    found = forecast_gain(_curves(run, chosen), more(run), run.round_size)
+    found = forecast_gain(_curves(run, chosen, room_s), more(run), run.round_size)
     return None if found is None else (chosen, found)
 
 
@@ -74,9 +74,12 @@ def will_be_foreseeable(run: Run) -> bool:
     return kind == KIND and run.options.get("strategy", SEARCH) == SEARCH
 
 
-def _curves(run: Run, tasks: Sequence[Task]) -> list[Curve]:
+def _curves(run: Run, tasks: Sequence[Task], room_s: Mapping[int, float | None]) -> list[Curve]:
     steps: dict[int, list[tuple[int, float]]] = defaultdict(list)
     for task, nth, latency_s in run.trials.improvements().values_list("task_id", "nth", "latency_s"):
         if latency_s is not None:
             steps[task].append((nth, latency_s))
-    return [Curve(task.weighted_latency_s or 0.0, task.trials, steps[task.pk], not task.plateaued) for task in tasks]
+    return [
+        Curve(task.weighted_latency_s or 0.0, task.trials, steps[task.pk], not task.plateaued, room_s.get(task.pk))
+        for task in tasks
+    ]

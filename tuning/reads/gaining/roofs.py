@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from typing_extensions import TypedDict
@@ -9,6 +10,9 @@ from typing_extensions import TypedDict
 from tuning.estimate import weighted
 from tuning.models import MachineRoofline, Run, Task
 from tuning.roofline import Bound, By, Roofline, compulsory_bytes
+
+ABOVE = 1.1
+"""A task this far above its roof isn't there by noise."""
 
 
 class RoofDict(TypedDict):
@@ -47,6 +51,11 @@ class Roof:
         own_s, least_s = self.task.weighted_latency_s, weighted(self.bound.latency_s, self.task.weight)
         return max(0.0, own_s - least_s) if self.task.chosen and own_s is not None and least_s is not None else None
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether the task is faster than it could be, so its roof is too low."""
+        return (self.reached or 0) > ABOVE
+
     def to_dict(self) -> RoofDict:
         return {
             "bytes": self.size,
@@ -73,3 +82,11 @@ def roof(task: Task, roofline: MachineRoofline) -> Roof | None:
         return None
     lines = Roofline(roofline.flops, roofline.bandwidths)
     return Roof(task, size, lines.bound(task.flop, size))
+
+
+def bounding(roofs: Mapping[int, Roof | None], roofline: MachineRoofline | None) -> dict[int, Roof]:
+    """The roofs below which no latency is expected: none if they were measured too low."""
+    known = {key: one for key, one in roofs.items() if one}
+    if roofline is None or roofline.is_disturbed or any(one.is_broken for one in known.values()):
+        return {}
+    return known

@@ -17,7 +17,7 @@ from tuning.reads.machines.rooflines import RooflineDict
 from . import expecting
 from .best_known import BestKnownDict, best_known
 from .expecting import ForecastDict
-from .roofs import Roof, RoofDict, roof, roofline_of
+from .roofs import Roof, RoofDict, bounding, roof, roofline_of
 
 MOST = 0.5
 """The tasks that hold what can still be gained are the fewest with at least this share of it."""
@@ -197,17 +197,12 @@ def verdict(run: Run, user: User | None) -> Verdict:
     """What is left to gain from the run, as far as the user sees what others have reached; None is the site itself."""
     known = best_known(run, user)
     tasks = list(run.tasks.select_related("run").defer("tensorir").order_by("index"))
-    told = expecting.expected(run, tasks)
-    parts = {task.pk: part_s for task, part_s in zip(told[0], told[1].by_task, strict=True)} if told else {}
     roofline = roofline_of(run)
+    roofs = {task.pk: roof(task, roofline) if roofline else None for task in tasks}
+    told = expecting.expected(run, tasks, {key: one.gain_s for key, one in bounding(roofs, roofline).items()})
+    parts = {task.pk: part_s for task, part_s in zip(told[0], told[1].by_task, strict=True)} if told else {}
     gains = [
-        Gain(
-            task,
-            known.get(task.workload_hash),
-            parts.get(task.pk),
-            run.estimated_latency_s,
-            roof(task, roofline) if roofline else None,
-        )
+        Gain(task, known.get(task.workload_hash), parts.get(task.pk), run.estimated_latency_s, roofs[task.pk])
         for task in tasks
     ]
     return Verdict(run, gains, told[1] if told else None, roofline)

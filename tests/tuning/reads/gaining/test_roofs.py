@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.world import make_machine, make_roofline, measured_run
-from tuning.models import Run, Task
+from tuning.models import MachineRoofline, Run, Task
 from tuning.reads.gaining import verdict
 from tuning.reads.gaining.verdict import Verdict
 
@@ -101,3 +101,18 @@ def test_another_machines_or_targets_isnt_taken() -> None:
     run = run_on_a_known_machine(roofline={"target_fingerprint": "another"})
     make_roofline(make_machine("lab-2"))
     assert found(run).roofline is None
+
+
+def test_no_task_is_expected_below_its_roof_unless_that_was_measured_too_low() -> None:
+    """Task 0 is at 112.5 µs after 80 trials and still improves; its roof is at 100 µs. Task 1 is on a plateau at 1 ms."""
+    latencies = [(task, 9e-3 / number if task == 0 else 1e-3) for number in range(1, 81) for task in (0, 1)]
+    run = run_on_a_known_machine(latencies, roofline={"flops": 1e10}, trials_budget=1000)
+    run.tasks.filter(index=1).update(plateaued=True)
+    bound = found(run).gains[0].expected_s
+    assert bound == pytest.approx(12.5e-6)
+    MachineRoofline.objects.update(others_cores=1.5)
+    disturbed = found(run).gains[0].expected_s
+    assert disturbed
+    assert disturbed > 15e-6
+    MachineRoofline.objects.update(others_cores=0.0, flops=1e9)  # Task 1 would take 2 ms.
+    assert found(run).gains[0].expected_s == disturbed
