@@ -210,6 +210,20 @@ def test_it_lists_caveats() -> None:
     assert kinds(compared(measured(), measured(infos=heavier))) == {"weight"}
 
 
+def test_a_run_on_a_busy_machine_is_told_of() -> None:
+    quiet, busy = measured(), measured()
+
+    def told(noisy: int) -> list[str]:
+        Run.objects.filter(pk=busy.pk).update(trials_done=320, trials_budget=320, trials_noisy=noisy)
+        busy.refresh_from_db()
+        return [one["message"] for one in compared(quiet, busy)["caveats"] if one["kind"] == "noisy"]
+
+    how = "were measured while other processes used the machine, so its latencies may be too high."
+    assert told(80) == []
+    assert told(81) == [f"81 of the 320 trials of run {busy.pk} {how}"]
+    assert told(320) == [f"All 320 trials of run {busy.pk} {how}"]
+
+
 def test_targets_of_the_same_name_are_told_apart() -> None:
     first, second = measured(), measured()
     Run.objects.filter(pk=second.pk).update(target=first.target | {"num-cores": 64}, target_fingerprint="x")

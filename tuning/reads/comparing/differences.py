@@ -43,6 +43,10 @@ def _network(run: Run) -> str:
     return " ".join([run.network_name or "", *(f"{name}={value}" for name, value in run.network_options.items())])
 
 
+MOSTLY_QUIET = 0.25
+"""Noisy trials don't matter to a comparison up to this share: the best of them are seldom noisy ones."""
+
+
 class Aspect(NamedTuple):
     """A property in which runs may differ, which makes their latencies less comparable."""
 
@@ -98,7 +102,15 @@ def caveats(runs: Sequence[Run], matches: Sequence[Match]) -> list[CaveatDict]:
     """What to know before comparing the figures."""
     found = [_difference(runs, aspect) for aspect in ASPECTS]
     for run in runs:
-        found += [_synthetic(run), _simulated(run), _unfinished(run), _untimed(run), _chosen(run), _warm(run)]
+        found += [
+            _synthetic(run),
+            _simulated(run),
+            _unfinished(run),
+            _untimed(run),
+            _chosen(run),
+            _warm(run),
+            _noisy(run),
+        ]
     if any(len({task.weight for task in match.tasks.values()}) > 1 for match in matches):
         found.append(
             _caveat("weight", "Some tasks have different weights in these networks, which affects their totals.")
@@ -169,6 +181,15 @@ def _warm(run: Run) -> CaveatDict | None:
     tasks, runs = len(run.warm_start["tasks"]), numbered(run.warm_start["runs"])
     message = f"Run {run.pk} had a head start: {tasks} of its tasks began with records of {runs}."
     return _caveat("warm_start", message)
+
+
+def _noisy(run: Run) -> CaveatDict | None:
+    noisy, done = run.trials_noisy, run.trials_done
+    if noisy <= MOSTLY_QUIET * done:
+        return None
+    which = f"All {done:,}" if noisy == done else f"{noisy:,} of the {done:,}"
+    used = "were measured while other processes used the machine"
+    return _caveat("noisy", f"{which} trials of run {run.pk} {used}, so its latencies may be too high.")
 
 
 def _caveat(kind: str, message: str) -> CaveatDict:
