@@ -175,7 +175,7 @@ def page(browser: Any) -> Iterator[Any]:
 UNDRAWN = """window.Plotly = {
     Icons: {}, Plots: { resize() {} },
     async react(element, data, layout) { Object.assign(element, { data, layout, on() {} }); },
-    async extendTraces() {}, async relayout() {}, async restyle() {},
+    async extendTraces() {}, async relayout() {}, async restyle() {}, async update() {},
 };"""
 
 

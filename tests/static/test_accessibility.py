@@ -269,8 +269,8 @@ COUNT_FETCHES = """
 """
 READY = """() => document.readyState === "complete" && !window.fetching && performance.now() - window.fetchedAt > 100
     && !document.querySelector(".htmx-request")
-    && ![...document.querySelectorAll("main p")].some((one) => one.textContent === "Loading…" && one.checkVisibility())"""
-"""Nothing is being fetched, nothing says that it's loading, and the last answer has been shown."""
+    && ![...document.querySelectorAll("main p")].some((one) => one.textContent === "Loading…" && one.checkVisibility() && (one.scrollIntoView(), true))"""
+"""Nothing is being fetched, nothing says that it's loading (some of that is read once it is near what is shown), and the last answer has been shown."""
 ALIKE = {
     "/runs/{foreign}/",
     "/runs/{synthetic}/",
@@ -339,6 +339,7 @@ def visit(page: Page, site: LiveSite, path: str) -> None:
     assert answer
     assert answer.status < 500, path
     page.wait_for_function(READY, timeout=LONG_MS)
+    page.evaluate("scrollTo(0, 0)")
 
 
 def audit(page: Page, what: str, rules: dict[str, Any], within: str | None = None) -> None:

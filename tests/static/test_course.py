@@ -54,7 +54,7 @@ print(run.pk)
 def test_of_a_pool_one_machine_is_drawn_at_a_time(live_site: LiveSite, signed_in: Page) -> None:
     page, key = signed_in, live_site.manage("shell", "--no-imports", "-c", POOL).strip()
     page.goto(f"{live_site.url}/runs/{key}/")
-    chosen = page.get_by_label("Machine", exact=True)
+    chosen = page.locator("[data-role=conditions-machine]")
     drawn = "document.querySelector('[data-role=chart-conditions]').data?.[0].y"
     page.locator("[data-role=chart-allocation]").scroll_into_view_if_needed()
     expect(chosen).to_have_value("lab-10")

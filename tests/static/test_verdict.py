@@ -49,14 +49,16 @@ def test_the_page_shows_what_is_left_to_gain(live_site: LiveSite, signed_in: Pag
 
 
 LATE = """
+from django.utils import timezone
 from tests.world import make_machine, make_roofline, make_run, measured_run
-from tuning.models import Run
-machine = make_machine("one-that-is-known")
+from tuning.models import Machine, Run
+machine = make_machine("known-at {width}", key="known at {width}")
 make_roofline(machine)
 measured_run([(0, 1e-4), (1, 9e-3)], device="").move("running", to="finished")
 run = measured_run([(0, 9e-3 / (1 + number)) for number in range(32)] + [(1, 1e-4)] * 32, device="")
 run.move("running", to="finished")
 Run.objects.filter(pk=run.pk).update(machine=machine, noise=0.9)
+Machine.objects.filter(pk=machine.pk).update(forgotten_at=timezone.now())
 print(run.pk, make_run(status="failed", error="No worker.").pk)
 """
 TOP = "document.querySelector('[data-role=charts]').getBoundingClientRect().top + scrollY"
@@ -66,9 +68,13 @@ TOP = "document.querySelector('[data-role=charts]').getBoundingClientRect().top 
 def test_nothing_below_moves_when_it_arrives(live_site: LiveSite, signed_in: Page, width: int) -> None:
     page = signed_in
     page.set_viewport_size({"width": width, "height": 900})
-    told, silent = live_site.manage("shell", "--no-imports", "-c", LATE).split()
+    told, silent = live_site.manage("shell", "--no-imports", "-c", LATE.replace("{width}", str(width))).split()
     held: list[Route] = []
-    page.route("**/verdict/", held.append)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/verdict/", hold)
     with page.expect_request("**/verdict/"):
         page.goto(f"{live_site.url}/runs/{told}/")
     expect(page.get_by_role("heading", name="What is left to gain")).to_be_visible()

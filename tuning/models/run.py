@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast
 
+import msgspec
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
@@ -543,7 +544,8 @@ class Run(Leased):
         budget, tasks = self.trials_budget or 0, self.tasks_chosen
         if not (self.is_ours and self.is_meta_schedule and budget and tasks > 1):
             return 0
-        each = self._tuning_options().first_pass(budget, tasks)
+        options = self._tuning_options()
+        each = options.first_pass(budget, tasks) if options else self.round_size
         return min(budget, each * tasks) if each < self.round_size else 0
 
     def remaining(self) -> Forecast | None:
@@ -562,14 +564,19 @@ class Run(Leased):
         """What it will probably take to confirm its best records, or what is left of that."""
         if not self.options.get("confirm") or self.has_pool or not self.is_meta_schedule:
             return 0.0
-        elapsed_s = self.elapsed_s or 0.0
-        expected_s = self._tuning_options().confirming_s(self.tasks_chosen, elapsed_s)
+        options, elapsed_s = self._tuning_options(), self.elapsed_s or 0.0
+        if options is None:
+            return 0.0
+        expected_s = options.confirming_s(self.tasks_chosen, elapsed_s)
         ends = self._round_ends()
         return max(0.0, expected_s - (elapsed_s - ends[-1][1])) if ends and not self.trials_left else expected_s
 
-    def _tuning_options(self) -> Options:
-        """Those of a run of MetaSchedule."""
-        return cast("Options", ENGINES[self.engine].options_of(self.options))
+    def _tuning_options(self) -> Options | None:
+        """Those of a run of MetaSchedule; None if another version stored them, and they aren't valid in this one."""
+        try:
+            return cast("Options", ENGINES[self.engine].options_of(self.options))
+        except msgspec.ValidationError:
+            return None
 
     @property
     def rounds_ended_at(self) -> range:

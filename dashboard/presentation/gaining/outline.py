@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from django.contrib.auth.models import User
 
-from dashboard.accounts import On
 from tuning.models import Run
 from tuning.reads.gaining import FEWEST, any_alike, is_foreseeable, roofline_of, will_be_foreseeable
 from tuning.wording import SPACE
@@ -24,6 +23,12 @@ ROOF = "At the roofline of some-machine the tasks would take 10.31 ms, 54.2 % le
 TUNE, EXTEND = "Tune just these", "Extend by 200 trials"
 
 
+class Permissions(Protocol):
+    """What somebody may do with a run, by permission."""
+
+    def __getitem__(self, name: str) -> bool: ...
+
+
 class Outline(NamedTuple):
     """Sentences and labels of buttons that are about as long as those to come."""
 
@@ -31,7 +36,7 @@ class Outline(NamedTuple):
     acts: list[str]
 
 
-def outline(run: Run, user: User | None, may: On) -> Outline | None:
+def outline(run: Run, user: User | None, may: Permissions) -> Outline | None:
     """The outline of the run's verdict; None if there won't be one, or if that can't be told without making it."""
     goes_on = run.status not in Run.ENDED
     if run.synthetic or run.simulator or not (goes_on or run.tasks_measured):
@@ -51,7 +56,7 @@ def nothing(run: Run) -> str:
     return "Not known: there is no forecast for such a run, and no other run that you see has measured its tasks."
 
 
-def _acts(run: Run, may: On) -> list[str]:
+def _acts(run: Run, may: Permissions) -> list[str]:
     if not run.can_tune:
         return []
     launches, changes = may["add_run"], may["change_run"]

@@ -97,7 +97,7 @@ def test_smaller_rounds_come_first(values: dict[str, Any], trials: int) -> None:
 
 def test_nothing_is_told_before_a_round_after_the_first_pass() -> None:
     """Of 2 tasks with 3 trials each; its searches take longer than those that follow."""
-    runs = [started(trials, options={"trials_per_batch": 4}) for trials in (5, 9, 10)]
+    runs = [started(trials, options={"trials_per_batch": 4}, device=f"rpc:{trials}") for trials in (5, 9, 10)]
     for run in runs:
         run.trials.filter(number__lte=6).update(at_s=0.5)
     runs[2].trials.filter(number__gt=6).update(at_s=8.5)

@@ -20,6 +20,7 @@ from tests.tuning.engines.compiling import best, build, prove, target_of
 from tests.tuning.engines.running import Engine, start
 from tests.tuning.engines.trackers import KEY, RpcDevices
 from tuning.engines.oneshot import linking
+from tuning.engines.proof.rounds import LEAST_ROUNDS
 from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Built, Proven
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import NetworkSpec, Remote
@@ -79,7 +80,7 @@ def test_the_library_is_verified_and_benchmarked(proven: Proven) -> None:
 def test_it_is_compared_with_onnxruntime_if_that_is_installed(proven: Proven) -> None:
     runtime = pytest.importorskip("onnxruntime")
     assert proven.onnxruntime == runtime.__version__
-    assert len(proven.rounds["onnxruntime"]) == len(proven.rounds["tuned"])
+    assert LEAST_ROUNDS <= len(proven.rounds["onnxruntime"]) <= len(proven.rounds["tuned"])
 
 
 def test_a_library_with_other_weights_is_detected(made: Any, tuned: Engine, tmp_path: Path) -> None:
