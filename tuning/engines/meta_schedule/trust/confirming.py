@@ -48,7 +48,7 @@ class Confirming:
                 return
             self.begin(task)
             near = [record for record in records if record.latency_s <= records[0].latency_s * (1 + NEAR)]
-            if took_s:
+            if tried and took_s:
                 near = near[: _affordable(within_s - took_s, took_s / tried, len(best) - place)]
             tried += len(near)
             if measured := self._measured(near):
