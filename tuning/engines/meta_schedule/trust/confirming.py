@@ -20,6 +20,8 @@ from .turns import rounds
 logger = logging.getLogger("tuneboard")
 NEAR = 0.1
 """A record that took so much longer than its task's best isn't measured again: it wasn't unlucky."""
+TOGETHER = 4
+"""Tasks whose records are built at once."""
 Build = Callable[[Sequence[str]], Iterable[tuple[int, Built]]]
 
 
@@ -38,35 +40,42 @@ class Confirming:
 
         Where there isn't the time for all records, the first tasks get more of them than the last, which get one each.
         """
-        began, done, tried = self.clock(), 0, 0
-        for place, (task, records) in enumerate(best.items(), start=1):
-            took_s = self.clock() - began
-            if took_s > within_s:
-                logger.info(
-                    "Confirmed %d of %d tasks: no more time than %.0f s is spent on it.", done, len(best), within_s
-                )
-                return
-            self.begin(task)
-            near = [record for record in records if record.latency_s <= records[0].latency_s * (1 + NEAR)]
+        began, left, done, tried = self.clock(), list(best.items()), 0, 0
+        while left and (took_s := self.clock() - began) <= within_s:
+            now, left = (left[:TOGETHER], left[TOGETHER:]) if tried else (left[:1], left[1:])
+            near = {task: _near(records) for task, records in now}
             if tried and took_s:
-                near = near[: _affordable(within_s - took_s, took_s / tried, len(best) - place)]
-            tried += len(near)
-            if measured := self._measured(near):
-                done += 1
-                self._tell(task, measured)
-        logger.info("Confirmed the best records of %d of %d tasks in %.1f s.", done, len(best), self.clock() - began)
+                near = _affordable(near, int((within_s - took_s) / (took_s / tried)), len(left))
+            tried += sum(map(len, near.values()))
+            for task, built in self._built(near).items():
+                if self.clock() - began <= within_s:
+                    self.begin(task)
+                    done += self._confirmed(task, built)
+                for one in built.values():
+                    one.path.unlink()
+        why = "" if self.clock() - began <= within_s else f": no more time than {within_s:.0f} s is spent on it"
+        logger.info("Confirmed %d of %d tasks in %.1f s%s.", done, len(best), self.clock() - began, why)
 
-    def _measured(self, records: Sequence[BestRecord]) -> dict[int, list[float]]:
-        """The latencies by trial of those that could be measured in each round."""
-        built = {records[index].trial: one for index, one in self.build([record.text for record in records])}
+    def _built(self, records: Mapping[int, Sequence[BestRecord]]) -> dict[int, dict[int, Built]]:
+        """By task and trial. Those of several tasks are built at once, so that no worker waits for another."""
+        flat = [(task, record) for task, few in records.items() for record in few]
+        built: dict[int, dict[int, Built]] = {task: {} for task in records}
+        for index, one in self.build([record.text for _, record in flat]):
+            task, record = flat[index]
+            built[task][record.trial] = one
+        return built
+
+    def _confirmed(self, task: int, built: Mapping[int, Built]) -> bool:
+        """Measure what was built of the task; whether any of it could be measured in each round."""
         latencies: dict[int, list[float]] = defaultdict(list)
         for outcomes in islice(rounds(built, self.runner), CONFIRM_ROUNDS):
             for trial, outcome in outcomes.items():
                 if isinstance(outcome, Timing):
                     latencies[trial].append(fmean(outcome.run_secs))
-        for one in built.values():
-            one.path.unlink()
-        return {trial: measured for trial, measured in latencies.items() if len(measured) == CONFIRM_ROUNDS}
+        measured = {trial: each for trial, each in latencies.items() if len(each) == CONFIRM_ROUNDS}
+        if measured:
+            self._tell(task, measured)
+        return bool(measured)
 
     def _tell(self, task: int, measured: dict[int, list[float]]) -> None:
         for trial, latencies in measured.items():
@@ -80,6 +89,17 @@ class Confirming:
         self.report(Confirmed(task, list(measured), list(measured.values())))
 
 
-def _affordable(left_s: float, record_s: float, tasks_after: int) -> int:
-    """How many records of a task there is time for, if each takes so long and one of each later task is to be confirmed, too."""
-    return max(1, int(left_s / record_s) - tasks_after)
+def _near(records: Sequence[BestRecord]) -> Sequence[BestRecord]:
+    return [record for record in records if record.latency_s <= records[0].latency_s * (1 + NEAR)]
+
+
+def _affordable(
+    near: Mapping[int, Sequence[BestRecord]], records: int, tasks_after: int
+) -> dict[int, Sequence[BestRecord]]:
+    """Those that there is time for, if it is enough for so many records, and one of each later task is to be confirmed, too."""
+    chosen: dict[int, Sequence[BestRecord]] = {}
+    for place, (task, few) in enumerate(near.items(), start=1):
+        spare = records - tasks_after - (len(near) - place)
+        chosen[task] = few[: max(1, spare)]
+        records -= len(chosen[task])
+    return chosen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,11 @@ class Bench:
         self.begun: list[int] = []
         self.told: list[Confirmed] = []
         self.now = 0.0
+        self.builds = count()
 
     def build(self, texts: Sequence[str]) -> Iterable[tuple[int, Built]]:
         for index, text in enumerate(texts):
-            path = self.folder / f"{text}.ll"
+            path = self.folder / f"{next(self.builds)}.ll"
             path.write_text(text)
             if text != "unbuildable":
                 yield index, Built(path, "cpu", [])
@@ -87,6 +89,7 @@ def test_it_ends_in_time_having_begun_with_what_matters(tmp_path: Path) -> None:
     bench = Bench(tmp_path, a=1.0)
     bench.confirm({task: [(1.0, task + 1, "a")] for task in (5, 2, 7, 0)}, within_s=7.0)
     assert bench.begun == [5, 2]
+    assert list(tmp_path.iterdir()) == []
     assert (longest_confirming_s(10.0), longest_confirming_s(36_000.0)) == (30.0, 1800.0)
 
 
