@@ -119,7 +119,7 @@ ALLOWED: dict[str, set[str]] = {
     "tuning.engines.targets": {"tuning.engines.wire"},
     "tuning.engines.networks": {"tuning.engines.networks.uploaded", "tuning.engines.wire"},
     "tuning.engines.networks.uploaded": {"tuning.engines.wire"},
-    "tuning.engines.measuring": {"tuning.engines.wire"},
+    "tuning.engines.measuring": {"tuning.engines.targets", "tuning.engines.wire"},
     "tuning.engines.confinement": {"tuning.engines.wire"},
     "tuning.engines.assembly": {"tuning.engines.wire"},
     "tuning.engines.oneshot": {

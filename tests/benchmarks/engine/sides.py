@@ -70,7 +70,7 @@ def ours(pair: Pair) -> Tuned:
     run = runs.launch(_launch_data(pair), None, enqueue=False)
     watcher = _Watcher(run.pk)
     cpu, began = _cpu_s(), time.monotonic()
-    _supervise(run)
+    supervised(run)
     wall_s, streaming_s = time.monotonic() - began, _cpu_s() - cpu
     watcher.close()
     if not watcher.first:
@@ -86,11 +86,12 @@ def go_on(tuned: Tuned, until_s: float) -> Best:
     run, timeline = tuned.run, tuned.timeline
     more = math.ceil(until_s * timeline.trials_a_second)
     run.requeue(*Run.ENDED, trials_budget=(run.trials_budget or 0) + more, time_limit_s=until_s)
-    _supervise(run)
+    supervised(run)
     return _records_of(run, _trials_of(run, timeline.trials[0].at_s, started_again_after=len(timeline.trials)))
 
 
-def _supervise(run: Run) -> None:
+def supervised(run: Run) -> None:
+    """Tune the run to its end in this process. Raises `Broken`."""
     if not run.claim():
         runs.stop(run)
         raise Broken(f"{run.device} is busy with another run: nothing can be compared meanwhile.")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from pebble import CONSTS
 
+from tuning.engines.targets import vector_math
 from tuning.engines.wire.lifeline import die_with_fork_server
 
 from . import race
@@ -42,6 +43,7 @@ def build(mod_json: str, target_json: str, path: str) -> None:
     import tvm
     from tvm.s_tir.meta_schedule.builder.local_builder import default_build
 
+    vector_math.use()
     built = default_build(tvm.ir.load_json(mod_json), tvm.target.Target(target_json), None)
     if path.endswith(".ll"):
         built.write_to_file(path, "ll")

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tuning.engines.assembly import hot_loop
-from tuning.engines.targets import cuda
+from tuning.engines.targets import cuda, vector_math
 from tuning.engines.wire.errors import Refused, in_one_line
 from tuning.engines.wire.showing import Generated, Listing, Question
 
@@ -83,6 +83,7 @@ def _cuda(mod: Any, target: Any) -> list[Listing]:
 def _built(mod: Any, target: Any) -> Any:
     import tvm
 
+    vector_math.use()
     try:
         return tvm.tirx.build(mod, target=target)
     except Exception as error:

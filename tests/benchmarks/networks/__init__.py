@@ -1,0 +1,1 @@
+"""Whole networks, tuned by Tuneboard and compared with ONNX Runtime."""

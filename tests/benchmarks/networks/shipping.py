@@ -1,0 +1,108 @@
+"""Tunes a network as users do, compiles it and benchmarks the library: launched, supervised, built and proven as by the site's workers."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import msgspec
+from django.core.files.base import ContentFile
+
+from tests.benchmarks.engine.sides import Broken, supervised
+from tuning.actions import networks, runs
+from tuning.actions.compilations import compile_run
+from tuning.models import Benchmark, Compilation, Project, Run
+from tuning.work.compiling import carry_out
+
+from .models import MODELS
+from .plan import Tuning, Workload
+
+
+class Shipped(msgspec.Struct, frozen=True):
+    """What came of a tuning. Rounds are seconds of one inference."""
+
+    network: str
+    share: float
+    seed: int
+    cpu: str
+    """LLVM's name."""
+    cores: int
+    run: int
+    trials: int
+    tuned_for_s: float | None
+    estimate_s: float | None
+    confirmed_s: float | None
+    noise: float | None
+    verified: bool
+    max_rel_error: float | None
+    functions: int
+    untuned_functions: list[str]
+    rounds: dict[str, list[float]]
+    onnxruntime: str | None
+
+
+def shipped(tuning: Tuning) -> Shipped:
+    """Raises `Broken`."""
+    run = runs.launch(_launch(tuning), None, enqueue=False)
+    supervised(run)
+    return _of(run, tuning, *_proven(run))
+
+
+def _launch(tuning: Tuning) -> dict[str, Any]:
+    workload = tuning.workload
+    if workload.is_uploaded:
+        _uploaded(workload)
+    return {
+        "name": f"bench {tuning.key}",
+        "network": workload.name,
+        "network_options": workload.options,
+        "target": "this",
+        "trials": tuning.trials,
+        "time_limit_s": tuning.minutes * 60,
+        "trials_per_batch": 16,
+        "seed": tuning.seed,
+        "warm_start": False,
+    }
+
+
+def _uploaded(workload: Workload) -> None:
+    project = Project.objects.first()
+    assert project is not None
+    networks.upload(ContentFile(MODELS[workload.name](), f"{workload.name}.onnx"), project, None, name=workload.name)
+
+
+def _proven(run: Run) -> tuple[Compilation, Benchmark]:
+    """Build the run's library, then verify and benchmark it."""
+    compilation = compile_run(run, {}, None, enqueue=False)
+    for stage in ("built", "verified"):
+        if not compilation.claim():
+            raise Broken(f"{run.device} is busy: the library of run {run.pk} can't be {stage}.")
+        carry_out(compilation, threading.Event())
+        compilation.refresh_from_db()
+    benchmark = compilation.latest
+    if compilation.status != Compilation.Status.FINISHED or benchmark is None:
+        raise Broken(f"The library of run {run.pk} {compilation.status}: {compilation.error}")
+    return compilation, benchmark
+
+
+def _of(run: Run, tuning: Tuning, compilation: Compilation, benchmark: Benchmark) -> Shipped:
+    target = run.target
+    return Shipped(
+        network=tuning.workload.name,
+        share=tuning.share,
+        seed=tuning.seed,
+        cpu=str(target.get("mcpu")),
+        cores=int(target.get("num-cores", 1)),
+        run=run.pk,
+        trials=run.trials_done,
+        tuned_for_s=run.elapsed_s,
+        estimate_s=run.estimated_latency_s,
+        confirmed_s=run.confirmed_latency_s,
+        noise=run.noise,
+        verified=bool(compilation.verified),
+        max_rel_error=compilation.max_rel_error,
+        functions=len(compilation.used or []) + len(compilation.untuned or []),
+        untuned_functions=list(compilation.untuned or []),
+        rounds=benchmark.rounds,
+        onnxruntime=benchmark.onnxruntime,
+    )

@@ -1,0 +1,116 @@
+"""The tables of bench_networks from made-up figures, its plan, its models, and one real tuning."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from tests.benchmarks.networks import plan, report
+from tests.benchmarks.networks.models import MODELS
+from tests.benchmarks.networks.shipping import Shipped
+from tuning.engines.wire.catalog import BUILTIN
+
+
+def outcome(network: str = "bert", **values: Any) -> Shipped:
+    given: dict[str, Any] = {
+        "network": network,
+        "share": 1.0,
+        "seed": 1,
+        "cpu": "znver5",
+        "cores": 2,
+        "run": 7,
+        "trials": 1000,
+        "tuned_for_s": 600.0,
+        "estimate_s": 4e-3,
+        "confirmed_s": None,
+        "noise": 0.02,
+        "verified": True,
+        "max_rel_error": 1.2e-6,
+        "functions": 20,
+        "untuned_functions": [],
+        "rounds": {"tuned": [5e-3, 6e-3, 4e-3], "untuned": [0.5], "onnxruntime": [10e-3]},
+        "onnxruntime": "1.23.2",
+    }
+    return Shipped(**(given | values))
+
+
+def test_a_library_is_compared_with_onnx_runtime_and_with_what_was_promised() -> None:
+    assert report.ratio(outcome(), "onnxruntime") == 0.5
+    assert report.over_estimate(outcome()) == 1.25
+    assert report.over_estimate(outcome(confirmed_s=5e-3)) == 1.0, "what was confirmed counts"
+    without = outcome(rounds={"tuned": [5e-3]}, estimate_s=None)
+    assert (report.ratio(without, "onnxruntime"), report.over_estimate(without)) == (None, None)
+
+
+def test_each_budget_has_a_table_and_a_geometric_mean() -> None:
+    slower = outcome("vit", rounds={"tuned": [20e-3], "onnxruntime": [10e-3]}, functions=3, untuned_functions=["add"])
+    whole, tenth = report.markdown([outcome(), slower, outcome(share=0.1, trials=100)]).split("\n\n10%")
+    assert whole.startswith("100% of the budget; geometric mean of tuned ÷ ONNX Runtime: 1.000 over 2 tunings.")
+    assert "| bert | znver5, 2 cores | 1000 | 10.0 | 4 | 5 (4 to 6) | 1.25 | 10 (10 to 10) | 0.50 |" in whole
+    assert "yes (1e-06), 2 of 3 functions scheduled" in whole
+    assert "0.500 over 1 tunings" in tenth
+
+
+def test_what_was_not_measured_has_no_figure() -> None:
+    told = report.markdown([outcome(rounds={"tuned": [5e-3]}, estimate_s=None, verified=False)])
+    assert told.count("not measured") == 4
+    assert told.count("not recorded") == 2
+    assert "| no (1e-06) |" in told
+
+
+def test_smaller_budgets_come_first_and_have_less_time() -> None:
+    planned = list(plan.tunings(["mlp", "bert"], [1.0, 0.1], [1], 30.0))
+    assert [(one.workload.name, one.trials, one.minutes) for one in planned] == [
+        ("mlp", 26, 3.0),
+        ("bert", 100, 3.0),
+        ("mlp", 256, 30.0),
+        ("bert", 1000, 30.0),
+    ]
+
+
+def test_every_network_is_built_in_or_has_a_file() -> None:
+    assert {name for name, one in plan.WORKLOADS.items() if not one.is_uploaded} <= BUILTIN.keys()
+    assert {name for name, one in plan.WORKLOADS.items() if one.is_uploaded} == MODELS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_the_models_run_and_are_the_same_each_time(name: str) -> None:
+    numpy, runtime = pytest.importorskip("numpy"), pytest.importorskip("onnxruntime")
+    model = MODELS[name]()
+    assert model == MODELS[name]()
+    session = runtime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    (given,), random = session.get_inputs(), numpy.random.default_rng(0)
+    (found,) = session.run(None, {given.name: random.standard_normal(given.shape, dtype="float32")})
+    assert 0.1 < numpy.abs(found).max() < 100
+
+
+@pytest.mark.django_db
+def test_it_refuses_options_that_make_no_sense(tmp_path: Path) -> None:
+    for wrong in (["--shares", "0"], ["--shares", "1.5"], ["--minutes", "0"]):
+        with pytest.raises(CommandError) as refused:
+            call_command("bench_networks", *wrong, "--into", str(tmp_path / "new.json"))
+        assert refused.value.returncode == 2
+    (tmp_path / "other.json").write_text('[{"network": "bert"}]')
+    with pytest.raises(CommandError, match=r"other\.json isn't a results file"):
+        call_command("bench_networks", "--into", str(tmp_path / "other.json"))
+
+
+@pytest.mark.tvm
+@pytest.mark.rare
+@pytest.mark.django_db(transaction=True)
+def test_a_network_is_tuned_compiled_and_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: Any
+) -> None:
+    settings.BENCHMARK_S = 1.0
+    small = ["--networks", "mlp", "--shares", "0.05", "--into", str(tmp_path / "results.json"), "--json"]
+    call_command("bench_networks", *small)
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert (shown["network"], shown["trials"], shown["verified"]) == ("mlp", 13, True)
+    assert shown["estimate_s"] > 0
+    assert set(shown["rounds"]) >= {"tuned", "untuned"}
+    call_command("bench_networks", *small)
+    assert json.loads(capsys.readouterr().out) == [shown], "it was tuned only once"
