@@ -17,7 +17,20 @@ import msgspec
 from tuning.engines.oneshot import serving
 from tuning.engines.oneshot.phases import tell
 from tuning.engines.wire import question as wire
-from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, Build, Built, Prove, Proven, Tolerance, Used
+from tuning.engines.wire.compiling import (
+    LIBRARY,
+    MANIFEST,
+    UNTUNED,
+    Build,
+    Built,
+    Choice,
+    Chosen,
+    Prove,
+    Proven,
+    Tolerance,
+    Tried,
+    Used,
+)
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.lifeline import die_with
 from tuning.engines.wire.protocol import TensorInfo
@@ -43,7 +56,23 @@ def build(question: Build, pipe: serving.Pipe) -> None:
     (folder / MANIFEST).write_bytes(msgspec.json.encode(question.about))
     used = [Used(f"function{nth}", one.run, one.trial, one.latency_s) for nth, one in enumerate(question.records)]
     tensors = [TensorInfo("x", [1, 784], "float32")]
-    pipe.send(Built({"apache-tvm": "0.27.0.post1"}, used, ["slow"], tensors, tensors, 5, "ab" * 32))
+    versions = {"apache-tvm": "0.27.0.post1"}
+    pipe.send(Built(versions, used, ["slow"], tensors, tensors, 5, "ab" * 32, chosen(question)))
+
+
+def chosen(question: Build) -> Chosen | None:
+    """All records are as fast inside as they are alone, and so the best ones are kept."""
+    if question.choose is None:
+        return None
+    tasks = [[best, *more] for best, more in zip(question.records, question.choose.alternatives, strict=True)]
+    return Chosen(
+        [
+            Choice(f"function{nth}", 2, [Tried(one.run, one.trial, one.latency_s, one.latency_s) for one in few], 0)
+            for nth, few in enumerate(tasks)
+        ],
+        {},
+        kept=False,
+    )
 
 
 def prove(question: Prove, pipe: serving.Pipe) -> None:

@@ -105,7 +105,7 @@ EXTRACTION = _described(
     NetworkChoice, example={"network": "resnet-18", "network_options": {"batch": 4}, "target": "this"}
 )
 SIDE_BY_SIDE = _described(Beside, example={"runs": [1, 2, 3]})
-COMPILATION = _described(CompileOptions, example={"source": "run"})
+COMPILATION = _described(CompileOptions, example={"source": "run", "choose": "alone"})
 EDIT = _described(Edit, example={"revision": 1, "notes": "Slower than **run 7**: the layout?"})
 _CHECK: dict[str, dict[str, Any]] = {
     **properties_of(Plan),

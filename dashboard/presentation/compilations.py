@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
+from typing import Any
 
 from tuning.models import BenchmarkDict, Compilation, CompilationDict, LatencyDict, RecordCoverageDict, UntunedDict
 from tuning.wording import SPACE, listed
@@ -12,6 +14,7 @@ from . import units
 DOING = {
     "loading": "loading TVM and the network",
     "building": "building the tuned and untuned libraries",
+    "choosing": "building and measuring networks of several records",
     "linking": "linking",
     "verifying": "comparing outputs with the untuned library’s",
     "benchmarking": "benchmarking",
@@ -33,6 +36,14 @@ SOURCES = {
     ),
 }
 """Title and explanation of each choice."""
+CHOICES = {
+    "alone": ("As they were measured", "Each task’s record with the lowest latency of its own."),
+    "inside": (
+        "Inside the network",
+        "Measures the best few records of each task in the built network, with its data and caches, and keeps the fastest there. Needs the device, and some minutes.",
+    ),
+}
+"""Likewise, of where the best record is chosen."""
 
 
 def sentence(compilation: Compilation) -> str:
@@ -67,6 +78,33 @@ def verdict(one: CompilationDict) -> str:
     if not one["verified"]:
         return f"Not verified: outputs differ from the untuned library's by {size}"
     return f"Verified: outputs match the untuned library's. They differ by {size}"
+
+
+def choice(one: CompilationDict) -> str:
+    """What choosing inside the network led to; empty if it wasn't done."""
+    chosen = one["chosen"]
+    if chosen is None:
+        return ""
+    functions, rounds = chosen["functions"], chosen["rounds"]
+    others = sum(each["chosen"] > 0 for each in functions)
+    if not others:
+        return f"Inside the network, none of the other records is clearly faster than the best one. {_alone_and_inside(functions)}"
+    best_s, chosen_s = (median(rounds[side]) for side in ("best", "chosen"))
+    took = f"one inference took {units.latency(chosen_s)} with them and {units.latency(best_s)} with the best ones"
+    kept = (
+        f"So they were kept: {took}."
+        if chosen["kept"]
+        else f"Together they don’t gain clearly ({took}), so the best ones were kept."
+    )
+    faster = f"{others} of {len(functions)} functions {'is' if others == 1 else 'are'} faster with another record"
+    return f"Inside the network, {faster}. {kept} {_alone_and_inside(functions)}"
+
+
+def _alone_and_inside(functions: list[dict[str, Any]]) -> str:
+    """The sums for the best records."""
+    pairs = [(each["calls"], each["tried"][0]) for each in functions]
+    alone_s, inside_s = (sum(calls * tried[key] for calls, tried in pairs) for key in ("latency_s", "inside_s"))
+    return f"The best records take {units.latency(alone_s)} alone, and {units.latency(inside_s)} inside, the timing of each call included."
 
 
 def estimate(one: CompilationDict) -> str:

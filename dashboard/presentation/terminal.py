@@ -141,6 +141,8 @@ def compile_summary(console: Console, compilation: CompilationDict) -> None:
     """Print coverage, verdict and the latest benchmark."""
     if compilation["coverage"]:
         console.print(f"{compilations.coverage(compilation, named=True)}.", soft_wrap=True)
+        if choice := compilations.choice(compilation):
+            console.print(choice, soft_wrap=True)
         console.print(compilations.verdict(compilation), soft_wrap=True)
     if compilation["benchmarks"]:
         console.print(_benchmark(compilation["benchmarks"][0]))

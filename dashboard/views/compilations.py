@@ -24,6 +24,8 @@ from tuning.validation import Conflict, Invalid
 from .acting import act
 
 LISTED = 50
+_STEP = {"choose": "build"}
+"""The step that a stage is shown as, unless it is called alike."""
 may_change = permission_required(CHANGE_COMPILATION, raise_exception=True)
 
 
@@ -69,6 +71,7 @@ def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
         "doing": words.DOING,
         "records": words.RECORDS[compilation.source],
         "coverage": words.coverage(shown),
+        "choice": words.choice(shown),
         "verdict": words.verdict(shown),
         "estimate": words.estimate(shown),
         "headline": words.headline(shown),
@@ -117,6 +120,8 @@ def compilations_of(run: Run) -> dict[str, Any]:
             "choices": choices,
             "chosen": possible[0] if possible else None,
             "blocked": None if possible else choices[0][3],
+            "inside": words.CHOICES,
+            "alone_only": artifacts.choosing_trouble(run),
         },
     }
 
@@ -128,7 +133,7 @@ def _steps(compilation: Compilation) -> list[dict[str, str]]:
 
 
 def _state(compilation: Compilation, stage: str, *, done: bool) -> dict[str, str]:
-    if compilation.stage == stage and compilation.status != Compilation.Status.FINISHED:
+    if _STEP.get(compilation.stage, compilation.stage) == stage and compilation.status != Compilation.Status.FINISHED:
         return {"status": compilation.status, "state": compilation.status}
     if stage == "prove" and compilation.verified is False:
         return {"status": "failed", "state": "outputs differ"}
@@ -176,7 +181,24 @@ def _functions(compilation: Compilation) -> list[dict[str, Any]]:
         task__run__in={one["run"] for one in used}, trial__in={one["trial"] for one in used}
     ).values_list("task__run", "trial", "task__index")
     task_of = {(run, trial): index for run, trial, index in kept}
-    return untuned + [one | {"task": task_of.get((one["run"], one["trial"]))} for one in used]
+    inside = _inside(compilation)
+    return untuned + [
+        one | {"task": task_of.get((one["run"], one["trial"]))} | inside.get(one["function"], {}) for one in used
+    ]
+
+
+def _inside(compilation: Compilation) -> dict[str, dict[str, Any]]:
+    """By function, how it was chosen: `inside_s` is that of the record in the library, `instead_of` the best one alone if that is another."""
+    chosen = compilation.chosen or {"functions": [], "kept": False}
+    return {
+        each["function"]: {
+            "calls": each["calls"],
+            "tried": each["tried"],
+            "inside_s": each["tried"][each["chosen"] if chosen["kept"] else 0]["inside_s"],
+            "instead_of": each["tried"][0] if chosen["kept"] and each["chosen"] else None,
+        }
+        for each in chosen["functions"]
+    }
 
 
 def _taken(compilation: Compilation) -> dict[str, Any]:

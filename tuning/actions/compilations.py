@@ -16,9 +16,9 @@ from tuning.engines.wire.compiling import CompileOptions
 from tuning.models import Compilation, Run
 from tuning.notify.announce import announce_compilation
 from tuning.queue import jobs
-from tuning.reads.artifacts import check_published, compile_trouble
+from tuning.reads.artifacts import check_published, choosing_trouble, compile_trouble
 from tuning.storage import store
-from tuning.validation import Conflict, OptionDict, convert, options_of
+from tuning.validation import Conflict, Invalid, OptionDict, convert, options_of
 
 Status, Stage = Compilation.Status, Compilation.Stage
 OLD = timedelta(hours=1)
@@ -37,11 +37,14 @@ def compile_run(
     Unless it is to `wait`, what isn't known yet of an older TVM is left to the job.
     """
     options = convert(CompileOptions, data)
-    with audit.act("run.compile", run, source=options.source) as act:
+    with audit.act("run.compile", run, source=options.source, choose=options.choose) as act:
         if trouble := compile_trouble(run, options.source, wait=wait):
             raise Conflict(trouble)
+        if options.choose == "inside" and (trouble := choosing_trouble(run)):
+            raise Invalid({"choose": trouble})
+        stage = Stage.CHOOSE if options.choose == "inside" else Stage.BUILD
         made = Compilation.objects.create(
-            run=run, source=options.source, created_by=user, asked_by=user, queued_at=timezone.now()
+            run=run, source=options.source, stage=stage, created_by=user, asked_by=user, queued_at=timezone.now()
         )
         act.details["compilation"] = made.pk
     if enqueue:

@@ -84,7 +84,7 @@ def _end_unreachable() -> None:
     for run in Run.objects.filter(status=queued, device__startswith=SHARED):
         if (why := _not_allowed(run)) and run.end(queued, to=Run.Status.FAILED, error=why):
             announce_status(run)
-    proofs = Compilation.objects.proving().filter(status=queued, run__device__startswith=SHARED)
+    proofs = Compilation.objects.on_device().filter(status=queued, run__device__startswith=SHARED)
     for proof in proofs.select_related("run"):
         failed = proof.without_result(Compilation.Status.FAILED)
         if (why := _not_allowed(proof.run)) and proof.end(queued, to=failed, error=why):

@@ -38,33 +38,34 @@ class CompilationQuerySet(LeasedQuerySet["Compilation"]):
         return self.kept().select_related("run__network", "created_by").prefetch_related("benchmarks__created_by")
 
     def waiting_for(self, device: str, machine: Machine | None = None) -> CompilationQuerySet:
-        """Compilations whose proof waits for the machine's device: that which tuned the run, or one like it."""
-        rows = self.proving().annotate(on=measures_on("run__")).filter(status=Compilation.Status.QUEUED, on=device)
+        """Compilations that wait to measure on the machine's device: that which tuned the run, or one like it."""
+        rows = self.on_device().annotate(on=measures_on("run__")).filter(status=Compilation.Status.QUEUED, on=device)
         if machine is None or is_shared(device):
             return rows
         like = machine.among(Machine.everything.filter(runs__compilations__in=rows).distinct())
         return rows.filter(Q(run__machine__isnull=True) | Q(run__machine__in=like))
 
-    def proving(self) -> CompilationQuerySet:
-        """Compilations whose library is measured on a device, or waits to be."""
+    def on_device(self) -> CompilationQuerySet:
+        """Compilations that measure on a device, or wait to."""
         unfinished = (Compilation.Status.QUEUED, *Compilation.LIVE)
-        return self.kept().filter(status__in=unfinished, stage=Compilation.Stage.PROVE)
+        return self.kept().filter(status__in=unfinished, stage__in=MEASURING)
 
     def forgotten(self) -> CompilationQuerySet:
         """Without those that have to wait for a device, or for others there."""
         unheard = super().forgotten().kept().select_related("run").annotate(on=measures_on("run__"))
-        wanted = set(unheard.filter(stage=Compilation.Stage.PROVE).values_list("on", flat=True))
+        wanted = set(unheard.filter(stage__in=MEASURING).values_list("on", flat=True))
         first = first_of_free(wanted, self.waiting_for)
-        return unheard.exclude(Q(stage=Compilation.Stage.PROVE) & ~Q(pk__in=first))
+        return unheard.exclude(Q(stage__in=MEASURING) & ~Q(pk__in=first))
 
 
 class Compilation(Measurement):
     """A library of a run's network. One job builds it; another, when the device is quiet, proves and benchmarks it: it is queued again in between."""
 
     class Stage(models.TextChoices):
-        """What its next or current job does: build the library, or prove and benchmark it on the run's device."""
+        """What its next or current job does: build the library, with records that are chosen on the run's device or without; or prove it there."""
 
         BUILD = "build"
+        CHOOSE = "choose"
         PROVE = "prove"
 
     class Source(models.TextChoices):
@@ -91,6 +92,8 @@ class Compilation(Measurement):
     """`tuning.engines.wire.compiling.Used` as JSON, one for each function that a record was applied to."""
     untuned = models.JSONField(default=list)
     """Names of the other functions."""
+    chosen = models.JSONField(null=True)
+    """`tuning.engines.wire.compiling.Chosen` as JSON; null if its records weren't chosen inside the network."""
     inputs = models.JSONField(default=list)
     outputs = models.JSONField(default=list)
     size = models.PositiveBigIntegerField(null=True)
@@ -122,8 +125,8 @@ class Compilation(Measurement):
 
     @property
     def waits_for(self) -> str | None:
-        """The device that its queued proof waits for."""
-        waits = self.status == self.Status.QUEUED and self.stage == self.Stage.PROVE
+        """The device that it waits for while it is queued."""
+        waits = self.status == self.Status.QUEUED and self.stage in MEASURING
         return self.device if waits else None
 
     @property
@@ -185,9 +188,9 @@ class Compilation(Measurement):
 
     @contextmanager
     def _turn(self) -> Iterator[bool]:
-        """Building needs no device; proving needs a quiet one."""
+        """What measures needs a quiet device."""
         with deciding(self.device, self.taker):
-            yield self.stage == self.Stage.BUILD or Run.objects.device_is_free(self.device, self.taker)
+            yield self.stage not in MEASURING or Run.objects.device_is_free(self.device, self.taker)
 
     def _claimable(self) -> models.QuerySet[Compilation]:
         return super()._claimable().filter(stage=self.stage)
@@ -222,6 +225,7 @@ class Compilation(Measurement):
             "versions": self.versions,
             "coverage": self.coverage,
             "used": self.used,
+            "chosen": self.chosen,
             "inputs": self.inputs,
             "outputs": self.outputs,
             "size": self.size,
@@ -236,6 +240,10 @@ class Compilation(Measurement):
             "speedup_over_onnxruntime": latest.speedup_over("onnxruntime") if latest else None,
             "benchmarks": [benchmark.to_dict() for benchmark in self.benchmarks.all()],
         }
+
+
+MEASURING = (Compilation.Stage.CHOOSE, Compilation.Stage.PROVE)
+"""The stages that hold the run's device."""
 
 
 class Benchmark(models.Model):

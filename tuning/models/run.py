@@ -89,7 +89,7 @@ def measures_on(run: str = "") -> models.Case:
 
 
 _MEASURED = Q(
-    compilations__stage="prove",
+    compilations__stage__in=("choose", "prove"),
     compilations__status__in=("running", "cancelling"),
     compilations__heartbeat_at__gte=Now() - LEASE,
 )

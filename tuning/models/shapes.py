@@ -410,6 +410,9 @@ class CompilationDict(TypedDict):
     """A compilation; what isn't known yet is null.
 
     `used` has, for each function that a record was applied to: `function`, and the record's `run`, `trial` and `latency_s`.
+    `chosen` says what choosing inside the network led to: for each of `functions` how often an inference `calls` it, the records that
+    were `tried` (`run`, `trial`, `latency_s` alone, `inside_s`) and which was `chosen` of them; the `rounds` of the comparison of the
+    `best` with the `chosen` records, in seconds; and whether the latter were `kept`.
     The library exists once `sha256` is set. `verified`, the errors and `tolerance` come from the last proof, `measured_s` and
     both speed-ups from the last benchmark. `waits_for` is the device that a queued proof waits for.
     """
@@ -434,6 +437,7 @@ class CompilationDict(TypedDict):
     versions: dict[str, str]
     coverage: CoverageDict | None
     used: list[dict[str, Any]]
+    chosen: dict[str, Any] | None
     inputs: list[dict[str, Any]]
     outputs: list[dict[str, Any]]
     size: int | None

@@ -63,11 +63,11 @@ def watch_file(run_id: int) -> None:
 
 @app.task(name="tuning.compile")
 def compile_library(compilation_id: int) -> None:
-    """Build a library, or work on what waits for the device that it is proven on."""
+    """Build a library, or work on what waits for the device that it is measured on."""
     rows = Compilation.objects.shown()
     with _quietly("Compilation", compilation_id):
         row = rows.filter(pk=compilation_id).first()
-        if row is not None and row.stage == row.Stage.PROVE:
+        if row is not None and row.stage != row.Stage.BUILD:
             serve(row.device)
         else:
             _work_on(rows, compilation_id, _compile)

@@ -41,6 +41,15 @@ def compile_trouble(run: Run, source: str = Compilation.Source.RUN, *, wait: boo
     return other_tvm(run.versions)
 
 
+def choosing_trouble(run: Run) -> str | None:
+    """Why its records can't be chosen inside the network; None when they can."""
+    if not run.is_meta_schedule:
+        return "Records are chosen inside the network only of runs that MetaSchedule has tuned."
+    if run.measures_on != "cpu":
+        return f"Records are chosen inside the network only on CPUs of this site's machines, not on {run.measures_on}."
+    return None
+
+
 def compiler_of(run: Run, versions: Mapping[str, str] | None = None, *, wait: bool = True) -> compilers.Compiler | None:
     """The older TVM that compiles the run, whose records or library are of these versions; the run's unless they are given.
 

@@ -233,7 +233,7 @@ def _work(user: User | None, device: str = "") -> _Work:
     order = ("queued_at", "pk")
     busy = Run.objects.filter(status__in=(Run.Status.QUEUED, *Run.LIVE))
     runs = list(busy.filter(device__startswith=device).order_by(*order))
-    proving = Compilation.objects.proving().filter(run__device__startswith=device)
+    proving = Compilation.objects.on_device().filter(run__device__startswith=device)
     proofs = list(proving.select_related("run").order_by(*order))
     beside = list(SideBySide.objects.unfinished().filter(device__startswith=device).order_by(*order))
     keys = (

@@ -189,12 +189,12 @@ def _queues(machines: Mapping[str, Sequence[str]]) -> dict[Queue, Waiting]:
 
 def _waiting_for_devices(found: dict[Queue, Waiting]) -> dict[Queue, Waiting]:
     runs = Run.objects.filter(status=Run.Status.QUEUED).exclude(device="").order_by()
-    proofs = Compilation.objects.proving().filter(status=Compilation.Status.QUEUED).order_by()
+    proofs = Compilation.objects.on_device().filter(status=Compilation.Status.QUEUED).order_by()
     beside = SideBySide.objects.kept().filter(status=SideBySide.Status.QUEUED).order_by()
     rows: Sequence[QuerySet[Any]] = (
         runs.values_list("device", "chosen_machine__name"),
-        proofs.annotate(on=measures_on("run__"), chosen=Value("")).values_list("on", "chosen"),
-        beside.annotate(chosen=Value("")).values_list("device", "chosen"),
+        proofs.annotate(on=measures_on("run__"), named=Value("")).values_list("on", "named"),
+        beside.annotate(named=Value("")).values_list("device", "named"),
     )
     for each in rows:
         for device, machine, count, since in each.annotate(Count("pk"), Min("queued_at")):
@@ -219,7 +219,7 @@ def _busy() -> set[Place]:
     """Devices that tune a run, measure for a pool, verify a library, or measure runs side by side."""
     runs = Run.objects.live().exclude(device="").values_list("machine__name", "device")
     members = PoolMember.objects.active().values_list("machine__name", "device")
-    live = Compilation.objects.proving().annotate(on=measures_on("run__")).filter(status__in=Compilation.LIVE)
+    live = Compilation.objects.on_device().annotate(on=measures_on("run__")).filter(status__in=Compilation.LIVE)
     proofs = live.values_list("machine__name", "on")
     beside = SideBySide.objects.live().values_list("machine__name", "device")
     return {_place(machine, device) for rows in (runs, members, proofs, beside) for machine, device in rows}

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from tuning.engines.wire.compiling import BestRecord
 from tuning.estimate import total, weighted
 from tuning.models import Compilation, Record, Run, Task
 from tuning.reads.artifacts import templates
-from tuning.reads.library import known_records, tvm
+from tuning.reads.library import KnownRecord, known_records, tvm
 
 Parts = list["float | None"]
+TRIED = 4
+"""Of each task, so many of the best records are measured inside the network."""
+NEAR = 1.5
+"""Of those that took at most so many times as long as the best one alone. Records that won inside took up to 1.35 times as long."""
 
 
 def best_records(run: Run, source: str, by: str | None = None) -> tuple[list[BestRecord], float | None]:
@@ -26,17 +31,50 @@ def best_records(run: Run, source: str, by: str | None = None) -> tuple[list[Bes
     return list(found.values()), total(parts)
 
 
+def alternatives(run: Run, source: str, records: Iterable[BestRecord]) -> list[list[BestRecord]]:
+    """For each of these best records, the next best of its workload, which may be faster inside the network."""
+    found = _several_of_library(run) if source == Compilation.Source.LIBRARY else _several_of_run(run)
+    of = {(record.run, record.trial): several for several in found for record in several}
+    return [_next_to(best, of.get((best.run, best.trial), [])) for best in records]
+
+
+def _next_to(best: BestRecord, several: Iterable[BestRecord]) -> list[BestRecord]:
+    near = [one for one in several if one.latency_s <= NEAR * best.latency_s]
+    return [one for one in near if (one.run, one.trial) != (best.run, best.trial)][: TRIED - 1]
+
+
+def _several_of_run(run: Run) -> Iterable[list[BestRecord]]:
+    found: dict[str, list[BestRecord]] = defaultdict(list)
+    for row in Record.objects.filter(task__run=run).best_first().select_related("task"):
+        found[row.task.workload_hash].append(_of_row(row))
+    return found.values()
+
+
+def _several_of_library(run: Run) -> Iterable[list[BestRecord]]:
+    hashes = run.tasks.values_list("workload_hash", flat=True)
+    known = known_records(hashes, run.target, run.project_id, most=TRIED)
+    return [[_known(one) for one in few if one.tvm == tvm()] for few in known.values()]
+
+
 def best_of_run(run: Run) -> dict[str, BestRecord]:
     """The run's best record of each workload, by the workload's hash."""
     rows = Record.objects.filter(task__run=run).best_first().reverse().select_related("task")
-    return {row.task.workload_hash: BestRecord(run.pk, row.trial, row.promised_s, row.text) for row in rows}
+    return {row.task.workload_hash: _of_row(row) for row in rows}
+
+
+def _of_row(row: Record) -> BestRecord:
+    return BestRecord(row.task.run_id, row.trial, row.promised_s, row.text)
 
 
 def _of_library(run: Run, tasks: list[Task], by: str | None) -> dict[str, BestRecord]:
     """Records by that TVM only: those by another may no longer apply."""
     known = known_records([task.workload_hash for task in tasks], run.target, run.project_id, by=by)
     firsts = [few[0] for few in known.values() if few[0].tvm == by]
-    return {one.workload_hash: BestRecord(one.run, one.trial, one.latency_s, one.text) for one in firsts}
+    return {one.workload_hash: _known(one) for one in firsts}
+
+
+def _known(one: KnownRecord) -> BestRecord:
+    return BestRecord(one.run, one.trial, one.latency_s, one.text)
 
 
 def _of_tasks(tasks: Iterable[Task], latencies: Mapping[str, float]) -> Parts:

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import transaction
 
 from tuning.engines.wire import versions
-from tuning.engines.wire.compiling import BestRecord, Build, Built, OlderBuild, Phase, Prove, Proven, zig
+from tuning.engines.wire.compiling import BestRecord, Build, Built, Choose, OlderBuild, Phase, Prove, Proven, zig
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.legacy import RELAY, LegacyEngine, relay_spec
 from tuning.host import devices, sandbox
@@ -30,7 +30,7 @@ from tuning.storage import Away, Moved, store
 from tuning.storage.local import remove_here
 from tuning.wording import internal_error
 
-from .best_records import best_records
+from .best_records import alternatives, best_records
 from .copies import Growing
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def carry_out(compilation: Compilation, shutdown: threading.Event) -> str:
     job = _Job(compilation, shutdown)
     job.announce()
     try:
-        job.build() if compilation.stage == Stage.BUILD else job.prove()
+        job.prove() if compilation.stage == Stage.PROVE else job.build()
     except sandbox.Abandoned:
         job.abandon()
     except sandbox.Died as died:
@@ -152,6 +152,9 @@ class _Job:
     def _build_question(self, records: list[BestRecord], estimate_s: float | None) -> Build:
         compilation, run = self.compilation, self.run
         about = {"compilation": compilation.pk, "run": run.pk, "run_name": run.name, "records_of": compilation.source}
+        choose = None
+        if compilation.stage == Stage.CHOOSE:
+            choose = Choose(alternatives(run, compilation.source, records), settings.BENCHMARK_S, _seed())
         return Build(
             network=run.tuned_network.spec(),
             target=run.target,
@@ -159,6 +162,8 @@ class _Job:
             folder=str(compilation.unpublished),
             remote=devices.is_remote(run.device),
             about=about | {"estimate_s": estimate_s},
+            choose=choose,
+            quietly=choose is None,
             **_limits(),
         )
 
@@ -179,7 +184,7 @@ class _Job:
             network=self.run.tuned_network.spec(),
             target=self.run.target,
             folder=str(self.compilation.artifact),
-            seed=secrets.randbelow(SEEDS),
+            seed=_seed(),
             benchmark_s=settings.BENCHMARK_S,
             remote=devices.remote_of(self.run.device),
             quietly=False,
@@ -225,8 +230,12 @@ class _Job:
 
 
 def _values(built: Built) -> dict[str, Any]:
-    names = ("used", "inputs", "outputs", "size", "sha256")
+    names = ("used", "chosen", "inputs", "outputs", "size", "sha256")
     return {name: msgspec.to_builtins(getattr(built, name)) for name in names}
+
+
+def _seed() -> int:
+    return secrets.randbelow(SEEDS)
 
 
 def _limits() -> dict[str, Any]:

@@ -26,6 +26,8 @@ from tuning.reads import artifacts
 from tuning.validation import Conflict, Invalid
 from tuning.work.compiling import carry_out
 
+_OPTION = {"source": "--best-of", "choose": "--choose"}
+
 
 class Command(MigratedCommand):
     """Exit status: 0 if the library was built and verified, 1 if not, 2 for invalid options."""
@@ -39,6 +41,12 @@ class Command(MigratedCommand):
             default="run",
             metavar="run|library",
             help="records to use: those of this run, or the best of all runs",
+        )
+        parser.add_argument(
+            "--choose",
+            default="alone",
+            metavar="alone|inside",
+            help="where each task's best record is chosen: as its trial was measured, or inside the built network",
         )
         parser.add_argument("--out", type=Path, help="folder to copy the library, manifest and example programs to")
         parser.add_argument("--json", action="store_true", help="print only the compilation as JSON")
@@ -68,9 +76,12 @@ def _queued(options: dict[str, Any]) -> Compilation:
     if run is None:
         raise CommandError(f"There is no run {options['run']}.", returncode=2)
     try:
-        return compilations.compile_run(run, {"source": options["best_of"]}, None, enqueue=False)
+        return compilations.compile_run(
+            run, {"source": options["best_of"], "choose": options["choose"]}, None, enqueue=False
+        )
     except Invalid as error:
-        raise CommandError(f"--best-of: {error.fields['source']}", returncode=2) from error
+        wrong = (f"{_OPTION[name]}: {why}" for name, why in error.fields.items())
+        raise CommandError("\n".join(wrong), returncode=2) from error
     except Conflict as error:
         raise CommandError(str(error), returncode=2) from error
 

@@ -43,6 +43,14 @@ def test_it_queues_a_compilation(operator: Client) -> None:
     assert operator.get(f"/api/v1/compilations/{made['id']}").json() == made
 
 
+def test_it_queues_one_that_chooses_inside_the_network(operator: Client) -> None:
+    run = measured_run(versions=dict(PINS))
+    made = post(operator, f"runs/{run.pk}/compilations", '{"choose": "inside"}')
+    assert (made.status_code, made.json()["stage"], made.json()["chosen"]) == (201, "choose", None)
+    refused = post(operator, f"runs/{run.pk}/compilations", '{"choose": "outside"}')
+    assert (refused.status_code, list(refused.json()["error"]["fields"])) == (422, ["choose"])
+
+
 def test_it_says_why_a_run_cannot_be_compiled(operator: Client) -> None:
     answer = post(operator, f"runs/{make_run().pk}/compilations")
     assert answer.status_code == 409

@@ -53,6 +53,11 @@ def test_it_prints_json_and_nothing_else(run: Run, compiler: Compiler, capsys: p
     assert (shown["status"], shown["verified"], shown["source"]) == ("finished", True, "run")
 
 
+def test_it_chooses_inside_the_network(run: Run, compiler: Compiler, capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("compile", str(run.pk), "--choose", "inside")
+    assert "Inside the network, none of the other records is clearly faster" in capsys.readouterr().out
+
+
 def test_it_copies_the_published_files(run: Run, compiler: Compiler, tmp_path: Path) -> None:
     call_command("compile", str(run.pk), "--out", str(tmp_path / "new"))
     stem = f"mlp_znver4_run-{run.pk}_compilation-{Compilation.objects.get().pk}"
@@ -78,6 +83,7 @@ def test_it_fails_when_the_library_is_wrong(run: Run, compiler: Compiler) -> Non
     [
         (["99"], "There is no run 99"),
         (["{run}", "--best-of", "all"], "--best-of: Must be one of run, library"),
+        (["{run}", "--choose", "outside"], "--choose: Must be one of alone, inside"),
         (["{empty}"], "no valid record yet"),
     ],
 )

@@ -190,6 +190,59 @@ def test_a_functions_record_links_to_its_schedule_while_it_is_kept(viewer: Clien
     assertNotContains(page(viewer, compilation), link)
 
 
+def tried(*trials: int) -> list[dict[str, Any]]:
+    """Records that take 1 ms alone, and inside as many ms as their trial's number says."""
+    return [{"run": 1, "trial": trial, "latency_s": 1e-3, "inside_s": trial * 1e-3} for trial in trials]
+
+
+def chosen_inside(*, kept: bool, chosen: int = 1) -> Compilation:
+    run = ended()
+    function = {"function": "fused_matmul0", "calls": 2, "tried": tried(5, 3), "chosen": chosen}
+    rounds = {"best": [0.020, 0.022, 0.021], "chosen": [0.016, 0.017, 0.018]} if chosen else {}
+    return make_compilation(run, chosen={"functions": [function], "rounds": rounds, "kept": kept})
+
+
+@pytest.mark.parametrize(
+    ("kept", "chosen", "said", "inside"),
+    [
+        (
+            True,
+            1,
+            "1 of 1 functions is faster with another record. So they were kept: one inference took 17.00\u00a0ms with them and 21.00\u00a0ms",
+            "3.000\u00a0ms",
+        ),
+        (False, 1, "Together they don’t gain clearly (one inference took 17.00\u00a0ms", "5.000\u00a0ms"),
+        (
+            False,
+            0,
+            "than the best one. The best records take 2.000\u00a0ms alone, and 10.00\u00a0ms inside, ",
+            "5.000\u00a0ms",
+        ),
+    ],
+    ids=["kept", "not-kept", "none"],
+)
+def test_it_says_what_was_chosen_inside_the_network(
+    viewer: Client, *, kept: bool, chosen: int, said: str, inside: str
+) -> None:
+    shown = page(viewer, chosen_inside(kept=kept, chosen=chosen))
+    assertContains(shown, said)
+    assertContains(shown, f'title="Tried inside: trial 5 5.000\u00a0ms, trial 3 3.000\u00a0ms">{inside}</td>')
+    instead = "instead of trial 5: 5.000\u00a0ms inside"
+    (assertContains if kept else assertNotContains)(shown, instead)
+
+
+def test_without_it_there_is_no_word_of_it(viewer: Client) -> None:
+    assertNotContains(page(viewer, make_compilation()), "nside")
+
+
+def test_a_run_is_compiled_with_records_chosen_inside(operator: Client, enqueued: list[int]) -> None:
+    run = ended()
+    assertNotContains(operator.get(f"/runs/{run.pk}/"), 'value="inside" disabled')
+    operator.post(f"/runs/{run.pk}/compile/", {"source": "run", "choose": "inside"})
+    assert Compilation.objects.get().stage == "choose"
+    assertContains(page(operator, Compilation.objects.get()), "queued: waiting for cpu")
+
+
 def test_unknown_figures_are_shown_as_such(viewer: Client) -> None:
     running = make_compilation(**UNBUILT, status="running", phase="building")
     shown = page(viewer, running)

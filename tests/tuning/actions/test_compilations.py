@@ -48,6 +48,33 @@ def test_it_queues_a_build_that_needs_no_device(told: list[Any]) -> None:
     assert made.claim(), "although its run is using the device"
 
 
+def test_one_that_chooses_inside_the_network_waits_for_the_device(told: list[Any]) -> None:
+    run = measured_run()
+    made = compilations.compile_run(run, {"choose": "inside"}, None)
+    assert (made.stage, made.waits_for, told) == ("choose", "cpu", [])
+    assert not made.claim(), "its run is using the device"
+    ended(run)
+    jobs.enqueue(made)
+    assert told == [(made.pk, celery.queue_of("cpu"))]
+    assert made.claim()
+    assert list(Compilation.objects.on_device()) == [made]
+    assert not make_run(name="another").claim(), "a run would disturb it"
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"device": "rpc:127.0.0.1:9190/board"}, "not on rpc:127.0.0.1:9190/board"),
+        ({"device": "cuda:0", "target": {"kind": "cuda"}}, "not on cuda:0"),
+    ],
+)
+def test_it_chooses_inside_the_network_only_on_cpus_here(values: dict[str, Any], why: str) -> None:
+    with pytest.raises(Invalid) as raised:
+        compilations.compile_run(ended(measured_run(**values)), {"choose": "inside"}, None)
+    assert why in raised.value.fields["choose"]
+    assert not Compilation.objects.exists()
+
+
 @pytest.mark.parametrize(
     ("data", "field"), [({"source": "best"}, "source"), ({"sauce": "run"}, "sauce"), ({"source": 1}, "source")]
 )

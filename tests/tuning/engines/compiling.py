@@ -25,18 +25,32 @@ def best(engine: Engine, run: int = 7) -> list[BestRecord]:
     return list(found.values())
 
 
+def more(engine: Engine, records: Iterable[BestRecord], run: int = 7) -> list[list[BestRecord]]:
+    """For each of these records of that run, the others of its task."""
+    tried = [
+        (trial.task, BestRecord(run, number, trial.latency_s, trial.record))
+        for number, trial in enumerate(engine.trials, 1)
+        if trial.latency_s and trial.record
+    ]
+    task_of = {record.trial: task for task, record in tried}
+    return [
+        [other for task, other in tried if task == task_of[record.trial] and other.trial != record.trial]
+        for record in records
+    ]
+
+
 def target_of(engine: Engine) -> dict[str, Any]:
     (extracted,) = [event for event in engine.seen if isinstance(event, TasksExtracted)]
     return extracted.target
 
 
-def build(network: NetworkSpec, target: dict[str, Any], records: Iterable[BestRecord], folder: Path) -> Built:
+def build(
+    network: NetworkSpec, target: dict[str, Any], records: Iterable[BestRecord], folder: Path, **options: Any
+) -> Built:
     """Raises `Refused`."""
     folder.mkdir()
-    about = {"run_name": "a run"}
-    question = Build(
-        network=network, target=target, records=list(records), folder=str(folder), remote=False, about=about, **LIMITS
-    )
+    given = {"remote": False, "about": {"run_name": "a run"}, **options, **LIMITS}
+    question = Build(network=network, target=target, records=list(records), folder=str(folder), **given)
     built = asked("tuning.engines.oneshot.compiling", question, Built)
     assert isinstance(built, Built)
     return built

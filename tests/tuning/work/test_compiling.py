@@ -28,7 +28,7 @@ from tuning.reads import artifacts
 from tuning.reads.library import tvm
 from tuning.validation import Conflict
 from tuning.work import compiling
-from tuning.work.best_records import best_records
+from tuning.work.best_records import alternatives, best_records
 from tuning.work.compiling import carry_out
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -67,6 +67,21 @@ def test_it_builds_and_then_waits_for_the_device_to_be_proven(queued: Compilatio
     assert built.estimate_s == pytest.approx(1e-3 * 1 + 3e-3 * 2)
     assert built.library.read_bytes() == b"whole"
     assert not built.unpublished.exists()
+
+
+def test_it_chooses_inside_the_network_on_the_device(compiler: Compiler) -> None:
+    run = measured_run(latencies=[(0, 1.2e-3), (1, 3e-3), (0, 1e-3), (0, 9e-3)])
+    queued = compilations.compile_run(run, {"choose": "inside"}, None)
+    assert (queued.stage, queued.waits_for) == ("choose", "cpu")
+    assert not queued.claim(), "its run is using the device"
+    run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
+    assert carried_out(queued) == "queued"
+    built = fresh(queued)
+    assert (built.stage, built.is_published) == ("prove", True)
+    tried = [[each["trial"] for each in one["tried"]] for one in (built.chosen or {})["functions"]]
+    assert sorted(tried) == [[2], [3, 1]], "trial 4 is too slow to be the fastest anywhere"
+    assert carried_out(queued) == "finished"
+    assert fresh(queued).chosen == built.chosen
 
 
 def test_it_proves_and_keeps_every_benchmark(queued: Compilation, compiler: Compiler) -> None:
@@ -251,6 +266,24 @@ def test_the_library_source_takes_the_best_of_all_runs() -> None:
     best, estimate = best_records(run, "library")
     assert [(record.run, record.latency_s) for record in best] == [(other.pk, 5e-4), (run.pk, 3e-3)]
     assert estimate == pytest.approx(6.5e-3)
+
+
+def test_what_else_is_tried_inside_comes_from_the_same_source() -> None:
+    run = measured_run([(0, 1.2e-3), (1, 3e-3), (0, 1e-3), (0, 1.1e-3)], device="a")
+    other = measured_run([(0, 0.9e-3)], device="b")
+    stranger = measured_run([(0, 0.95e-3)], device="c")
+    Run.objects.exclude(pk=stranger.pk).update(versions={"apache-tvm": tvm()})
+    Run.objects.filter(pk=stranger.pk).update(versions={"apache-tvm": "0.26.0"})
+    run.refresh_from_db()
+    assert tried(run, "run") == [[(run.pk, 3), (run.pk, 4), (run.pk, 1)], [(run.pk, 2)]]
+    assert tried(run, "library") == [[(other.pk, 1), (run.pk, 3), (run.pk, 4), (run.pk, 1)], [(run.pk, 2)]]
+
+
+def tried(run: Run, source: str) -> list[list[tuple[int, int]]]:
+    """Run and trial of the best record and of those that are tried beside it, for each task."""
+    best, _ = best_records(run, source)
+    tasks = zip(best, alternatives(run, source, best), strict=True)
+    return [[(record.run, record.trial) for record in (first, *more)] for first, more in tasks]
 
 
 def test_the_library_source_passes_over_records_of_another_tvm() -> None:

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tuning.engines.proof.outputs import drawn
 from tuning.engines.targets import vector_math
 from tuning.engines.wire import versions
-from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Build, Built, Used
+from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Build, Built, Choose, Chosen, Used
 from tuning.engines.wire.errors import Refused, in_one_line
 from tuning.engines.wire.protocol import TensorInfo
 from tuning.engines.wire.target_fields import TargetRefused
@@ -33,16 +36,10 @@ FULL_BYTES = 1 << 20
 def compile_library(question: Build, pipe: serving.Pipe) -> Built:
     """Raises `Refused`, and whatever TVM does."""
     tell(pipe, "loading")
-    from tvm.target import Target
-
     from tuning.engines import networks
     from tuning.engines.networks import extraction
-    from tuning.engines.targets.resolving import resolve
 
-    try:
-        target = Target(resolve(question.target, remote=question.remote).target)
-    except TargetRefused as refused:
-        raise Refused(f"This machine can't build for the target. {refused}") from refused
+    target = _target(question)
     linker, folder = linking.name(), Path(question.folder)
     tell(pipe, "building", 0.0)
     legalized = extraction.legalized(networks.build(question.network).mod, target)
@@ -51,6 +48,11 @@ def compile_library(question: Build, pipe: serving.Pipe) -> Built:
     untuned_executable = _built(legalized, target)
     tell(pipe, "building", 0.5)
     vector_math.use()  # Not for the untuned library: the proof compares with what TVM builds by itself.
+    chosen = None
+    if question.choose is not None:
+        records, chosen = _chosen_inside(question, question.choose, legalized, target, pipe)
+        mod, used, untuned = _tuned(legalized, target, records)
+    tell(pipe, "building", 0.6)
     tuned_executable = _built(mod, target)
     tell(pipe, "linking", 0.0)
     _linked(tuned_executable, folder / LIBRARY)
@@ -58,19 +60,52 @@ def compile_library(question: Build, pipe: serving.Pipe) -> Built:
     _linked(untuned_executable, folder / UNTUNED)
     inputs, outputs = _inputs(legalized), _outputs(legalized)
     library = folder / LIBRARY
-    built = Built(versions.in_use(), used, untuned, inputs, outputs, library.stat().st_size, _sha256(library))
+    size, digest = library.stat().st_size, _sha256(library)
+    built = Built(versions.in_use(), used, untuned, inputs, outputs, size, digest, chosen)
     (folder / MANIFEST).write_bytes(_manifest(question, built, linker))
     return built
 
 
-def _tuned(legalized: Any, target: Any, records: list[BestRecord]) -> tuple[Any, list[Used], list[str]]:
-    """The network with its records applied, what they were applied to, and the names of the untuned functions."""
-    from .applying import applied
+def _target(question: Build) -> Any:
+    """The resolved target, and TVM prepared to measure for it if that is asked."""
+    from tvm.target import Target
+
+    from tuning.engines.targets.here import threads_to_measure
+    from tuning.engines.targets.resolving import resolve
 
     try:
-        found = applied(legalized, target, [record.text for record in records])
-    except Exception as error:
-        raise _inapplicable(legalized, target, records, error) from error
+        target = Target(resolve(question.target, remote=question.remote).target)
+    except TargetRefused as refused:
+        raise Refused(f"This machine can't build for the target. {refused}") from refused
+    if question.choose is not None and (threads := threads_to_measure(target)):
+        # Before anything runs, as folding constants does. Otherwise TVM uses half of the logical cores of an x86 CPU.
+        os.environ["TVM_NUM_THREADS"] = str(threads)
+    return target
+
+
+def _chosen_inside(
+    question: Build, choose: Choose, legalized: Any, target: Any, pipe: serving.Pipe
+) -> tuple[list[BestRecord], Chosen]:
+    """The records that are fastest inside the network, on this machine's CPU."""
+    from . import choosing
+
+    inputs = drawn(((one.name, one.shape, one.dtype) for one in _inputs(legalized)), choose.seed)
+
+    def build(records: Sequence[BestRecord]) -> tuple[choosing.Loaded, Mapping[str, int]]:
+        found = _applied(legalized, target, records)
+        with tempfile.TemporaryDirectory(dir=question.folder) as folder:
+            library = Path(folder, LIBRARY)
+            _linked(_built(found.mod, target), library)
+            return choosing.Loaded(str(library), list(inputs.values())), found.used
+
+    tell(pipe, "choosing", 0.0)
+    on_progress = partial(tell, pipe, "choosing")
+    return choosing.chosen(build, question.records, choose.alternatives, choose.seconds, on_progress)
+
+
+def _tuned(legalized: Any, target: Any, records: list[BestRecord]) -> tuple[Any, list[Used], list[str]]:
+    """The network with its records applied, what they were applied to, and the names of the untuned functions."""
+    found = _applied(legalized, target, records)
     if not found.used:
         raise Refused(
             f"None of the {len(records)} records fits a function of the network as this TVM builds it: "
@@ -80,6 +115,15 @@ def _tuned(legalized: Any, target: Any, records: list[BestRecord]) -> tuple[Any,
         Used(name, records[nth].run, records[nth].trial, records[nth].latency_s) for name, nth in found.used.items()
     ]
     return found.mod, used, found.untuned
+
+
+def _applied(legalized: Any, target: Any, records: Sequence[BestRecord]) -> Any:
+    from .applying import applied
+
+    try:
+        return applied(legalized, target, [record.text for record in records])
+    except Exception as error:
+        raise _inapplicable(legalized, target, records, error) from error
 
 
 def _inapplicable(legalized: Any, target: Any, records: Iterable[BestRecord], error: Exception) -> Refused:
@@ -152,6 +196,7 @@ def _manifest(question: Build, built: Built, linker: str) -> bytes:
             "untuned": built.untuned,
         },
         "records": said["used"],
+        "chosen": said["chosen"],
         "library": {"size": built.size, "sha256": built.sha256},
     }
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"

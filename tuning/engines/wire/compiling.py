@@ -18,11 +18,15 @@ from .legacy import LegacyEngine, RelaySpec
 from .protocol import NetworkSpec, Remote, TensorInfo
 from .question import Question, Reach
 
-PhaseName = Literal["loading", "building", "linking", "verifying", "benchmarking"]
+PhaseName = Literal["loading", "building", "choosing", "linking", "verifying", "benchmarking"]
 Side = Literal["tuned", "untuned", "onnxruntime"]
 """What a benchmark measures in turn."""
 LIBRARY, UNTUNED, MANIFEST = "library.so", "untuned.so", "manifest.json"
 """File names in the folder of a compilation. The untuned library is there for comparison, the others for download."""
+
+
+Inside = Literal["best", "chosen"]
+"""The network with each task's best record, and with the records that were chosen inside of it."""
 
 
 class CompileOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,6 +37,14 @@ class CompileOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="run: the best of this run. library: the best of any run for the same workload and target.",
         ),
     ] = "run"
+    choose: Annotated[
+        Literal["alone", "inside"],
+        Meta(
+            title="Choice among records",
+            description="alone: each task's record with the lowest latency, as its trial was measured. inside: the best few of each task "
+            "are measured inside the built network, with its data and its caches, and the fastest there are kept.",
+        ),
+    ] = "alone"
 
 
 class BestRecord(msgspec.Struct, frozen=True):
@@ -44,6 +56,17 @@ class BestRecord(msgspec.Struct, frozen=True):
     latency_s: float
     text: str
     """As in `TrialMeasured.record`."""
+
+
+class Choose(msgspec.Struct, frozen=True):
+    """What else a network may be built with."""
+
+    alternatives: list[list[BestRecord]]
+    """For each of `Build.records`, in their order, more records of its workload, the best first."""
+    seconds: float
+    """For measuring the records inside the network, and as long again for comparing what was chosen with the best alone."""
+    seed: int
+    """For the random inputs."""
 
 
 class Build(Question, frozen=True, kw_only=True):
@@ -58,6 +81,8 @@ class Build(Question, frozen=True, kw_only=True):
     """Whether the device isn't this machine's, which then need only build for it."""
     about: dict[str, Any] = {}
     """More content for the manifest."""
+    choose: Choose | None = None
+    """How to choose among records inside the network; None to build with `records`."""
 
     def reach(self) -> Reach:
         return Reach(self.network.paths(), (self.folder,))
@@ -113,6 +138,39 @@ class Used(msgspec.Struct, frozen=True):
     latency_s: float
 
 
+class Tried(msgspec.Struct, frozen=True):
+    """A record that was measured inside the network."""
+
+    run: int
+    trial: int
+    latency_s: float
+    """As its trial was measured, alone."""
+    inside_s: float
+    """Of one call inside the network: the median over rounds."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The choice for a function."""
+
+    function: str
+    calls: int
+    """How often the network calls it."""
+    tried: list[Tried]
+    """The best record alone comes first."""
+    chosen: int
+    """Index in `tried`."""
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """What choosing inside the network led to."""
+
+    functions: list[Choice]
+    rounds: dict[Inside, list[float]]
+    """Seconds of one inference in each round, of both networks in turn. Empty if the best records were chosen for all functions."""
+    kept: bool
+    """Whether the library has the chosen records: together, they were faster."""
+
+
 class Built(msgspec.Struct, tag="built", frozen=True):
     """The files in the folder are complete."""
 
@@ -125,6 +183,8 @@ class Built(msgspec.Struct, tag="built", frozen=True):
     size: int
     sha256: str
     """Of the library, as is `size`."""
+    chosen: Chosen | None = None
+    """If it was to be chosen inside the network."""
 
 
 class Tolerance(msgspec.Struct, frozen=True):

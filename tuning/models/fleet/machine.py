@@ -133,8 +133,8 @@ class Machine(models.Model):
         if self.busy is None:
             if self.pool_members.active().exists():
                 return True
-            proving = self.compilations.live().filter(stage="prove")
-            return self.runs.live().exists() or proving.exists() or self.side_by_sides.live().exists()
+            measuring = self.compilations.live().filter(stage__in=("choose", "prove"))
+            return self.runs.live().exists() or measuring.exists() or self.side_by_sides.live().exists()
         return self.busy
 
     @property

@@ -126,7 +126,7 @@ def _rows(busy: Container[int]) -> list[Machine]:
 
 def states() -> dict[str, int]:
     """How many machines are in each state."""
-    proofs = Compilation.objects.proving().filter(status__in=Compilation.LIVE, machine__isnull=False)
+    proofs = Compilation.objects.on_device().filter(status__in=Compilation.LIVE, machine__isnull=False)
     runs = Run.objects.live().filter(machine__isnull=False)
     beside = SideBySide.objects.live().filter(machine__isnull=False)
     busy = {key for rows in (runs, proofs, beside) for key in rows.order_by().values_list("machine", flat=True)}
@@ -187,7 +187,7 @@ def _since(row: Machine, seen: _Seen) -> datetime | None:
 
 def _seen(user: User | None) -> _Seen:
     runs = list(Run.objects.live().filter(machine__isnull=False).order_by("started_at"))
-    proving = Compilation.objects.proving().filter(status__in=Compilation.LIVE, machine__isnull=False)
+    proving = Compilation.objects.on_device().filter(status__in=Compilation.LIVE, machine__isnull=False)
     proofs = list(proving.select_related("run").order_by("started_at"))
     members = list(PoolMember.objects.active().exclude(machine=F("run__machine")).select_related("run"))
     beside = list(SideBySide.objects.live().filter(machine__isnull=False).order_by("started_at"))

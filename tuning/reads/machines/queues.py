@@ -51,7 +51,7 @@ Waiting = tuple[int, "datetime | None"]
 def _waiting_for_devices(taking: Sequence[Machine]) -> dict[str, list[Waiting]]:
     """By device: those that a machine serves, and those that are waited for although none does."""
     runs = Run.objects.filter(status=Run.Status.QUEUED).exclude(device="").order_by()
-    proofs = Compilation.objects.proving().filter(status=Compilation.Status.QUEUED).order_by()
+    proofs = Compilation.objects.on_device().filter(status=Compilation.Status.QUEUED).order_by()
     found: dict[str, list[Waiting]] = {device: [] for device in _devices(taking)}
     beside = SideBySide.objects.kept().filter(status=SideBySide.Status.QUEUED).order_by()
     rows: Iterable[tuple[QuerySet[Any], str]] = (

@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.tuning.engines.compiling import best, build, prove, target_of
+from tests.tuning.engines.compiling import best, build, more, prove, target_of
 from tests.tuning.engines.running import Engine, start
 from tests.tuning.engines.trackers import KEY, RpcDevices
 from tuning.engines.oneshot import linking
 from tuning.engines.proof.rounds import LEAST_ROUNDS
-from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Built, Proven
+from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Built, Choose, Proven
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import NetworkSpec, Remote
 
@@ -133,6 +133,22 @@ def program(made: Any, folder: Path, language: str, suffix: str) -> str:
     shutil.copy(made.folder / LIBRARY, folder / "mlp_here.so")
     (folder / f"mlp_here{suffix}").write_text(text)
     return f"mlp_here{suffix}"
+
+
+def test_it_chooses_inside_the_network(made: Any, tuned: Engine, tmp_path: Path) -> None:
+    records = best(tuned)
+    alternatives = [few[:1] for few in more(tuned, records)]
+    folder = tmp_path / "chosen"
+    built = build(MLP, made.target, records, folder, choose=Choose(alternatives, 0.3, 1))
+    assert built.chosen is not None
+    assert {one.function for one in built.chosen.functions} == {one.function for one in made.built.used}
+    assert [len(one.tried) for one in built.chosen.functions] == [1 + len(few) for few in alternatives]
+    assert all(tried.inside_s > 0 for one in built.chosen.functions for tried in one.tried)
+    chosen = {one.tried[one.chosen if built.chosen.kept else 0].trial: one.function for one in built.chosen.functions}
+    assert {one.trial: one.function for one in built.used} == chosen, "the library has what is told"
+    assert json.loads((folder / MANIFEST).read_bytes())["chosen"] == msgspec.to_builtins(built.chosen)
+    assert {path.name for path in folder.iterdir()} == {LIBRARY, MANIFEST, UNTUNED}
+    assert prove(MLP, made.target, folder).verified
 
 
 def test_it_names_functions_without_a_record(made: Any, tuned: Engine, tmp_path: Path) -> None:
