@@ -72,6 +72,13 @@ def test_records_are_measured_in_turn(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_time_passes_before_the_first_one_is_measured(tmp_path: Path) -> None:
+    bench, clock = Bench(tmp_path, a=1.0), count(1.0)
+    confirming = Confirming(bench.build, bench, bench.begun.append, bench.told.append, lambda: next(clock))
+    confirming.confirm({0: [BestRecord(1.0, 1, "a")]}, within_s=100.0)
+    assert bench.told == [Confirmed(0, [1], [[1.0] * ROUNDS])]
+
+
 def test_one_that_was_clearly_slower_is_not_measured_again(tmp_path: Path) -> None:
     bench = Bench(tmp_path, a=1.0, b=0.5)
     bench.confirm({0: [(1.0, 1, "a"), (1.2, 2, "b")]})
