@@ -21,10 +21,10 @@ class RunningEstimate:
     """The estimate of the tasks with these weights while their latencies improve."""
 
     def __init__(self, weights: Mapping[int, int | None]) -> None:
-        """If a weight isn't recorded, there never is an estimate."""
+        """If a weight isn't recorded, there never is an estimate. A task with the weight 0 is no part of it."""
         self._weights = {task: weight for task, weight in weights.items() if weight is not None}
         self._parts = dict.fromkeys(weights, 0.0)
-        self._missing = set(weights)
+        self._missing = {task for task, weight in weights.items() if weight != 0}
 
     def improve(self, task: int, latency_s: float) -> float | None:
         """The estimate once `task` has this latency; None while another task has none."""

@@ -102,7 +102,7 @@ def _first_pass(options: EngineOptions, trials: int, known: KnownTasks) -> str:
     if not isinstance(options, Options):
         return ""
     number = len(set(options.tasks)) if options.tasks else known.total
-    if number is None:
+    if number is None or options.algorithms == "fastest":  # Then there are more, and only the engine knows of which.
         each = f"{options.first_trials:,}" if options.first_trials else f"{FIRST_TRIALS} or fewer"
         share = "" if options.first_trials else f", at most {FIRST_SHARE * 100:.0f} % of the budget together"
         return (
@@ -140,7 +140,7 @@ def _tasks_of(network: Network | None, engine: Engine, project: Project, target:
         return KnownTasks(None)
     known = Run.objects.filter(project=project, network=network, engine=engine.name, tasks_total__gt=0)
     for run in known.order_by("-pk")[:20]:
-        if run.target == target:
+        if run.target == target and run.options.get("algorithms", "direct") == "direct":
             return KnownTasks(run.tasks_total, f"as in run {run.pk}")
     if engine.legacy:
         return KnownTasks(None)

@@ -48,6 +48,10 @@ PROMISED_S = Coalesce("confirmed_latency_s", "best_latency_s")
 
 
 class TaskQuerySet(models.QuerySet["Task"]):
+    def counting(self) -> TaskQuerySet:
+        """Of MetaSchedule's tasks that compute the same by different algorithms, only the fastest. Of AutoTVM's, TVM itself builds that."""
+        return self.exclude(weight=0, run__engine="meta_schedule")
+
     def kept(self) -> TaskQuerySet:
         """Tasks of runs that aren't deleted."""
         return self.filter(run__deleted_at__isnull=True)
@@ -156,7 +160,7 @@ class Task(Subgraph):
                 "task": self.index,
                 "message": f"Task {self.index} {self.name}: all of its {self.trials:,} trials failed.",
             }
-        if everyone_had_a_turn:
+        if everyone_had_a_turn and self.weight != 0:
             hope = " It is tried again while the budget lasts." if tried_again else ""
             return {
                 "kind": "starved",
@@ -189,13 +193,17 @@ class Task(Subgraph):
 
 
 def estimated_latency(tasks: Iterable[Task]) -> float | None:
-    """The run's estimate in seconds, of its chosen tasks; None until each of them has a valid trial, or if a weight isn't recorded."""
-    return total(task.weighted_latency_s for task in tasks if task.chosen)
+    """The run's estimate in seconds, of its chosen tasks; None until each of them has a valid trial, or if a weight isn't recorded.
+
+    A task with the weight 0 is no part of it.
+    """
+    return total(task.weighted_latency_s for task in tasks if task.chosen and task.weight != 0)
 
 
 def confirmed_latency(tasks: Iterable[Task]) -> float | None:
     """As `estimated_latency`, of confirmed latencies; None unless all of these tasks are confirmed."""
-    return total(weighted(task.confirmed_latency_s, task.weight) for task in tasks if task.chosen)
+    counting = (task for task in tasks if task.chosen and task.weight != 0)
+    return total(weighted(task.confirmed_latency_s, task.weight) for task in counting)
 
 
 class RecordQuerySet(models.QuerySet["Record"]):

@@ -70,7 +70,7 @@ def compiler_of(run: Run, versions: Mapping[str, str] | None = None, *, wait: bo
 
 def record_coverage(run: Run, source: str) -> RecordCoverageDict:
     """Which tasks a compilation with the records of `source` would build untuned."""
-    tasks = list(run.tasks.defer("tensorir").order_by("index"))
+    tasks = list(run.tasks.counting().defer("tensorir").order_by("index"))
     trouble = compile_trouble(run, source)
     missing = [] if trouble else _without_record(run, tasks, source)
     return {

@@ -23,7 +23,7 @@ def best_records(run: Run, source: str, by: str | None = None) -> tuple[list[Bes
 
     `by` is the version of the TVM that compiles them, if that isn't the installed one.
     """
-    tasks = list(run.tasks.order_by("index"))
+    tasks = list(run.tasks.counting().order_by("index"))
     best = _of_library(run, tasks, by or tvm()) if source == Compilation.Source.LIBRARY else best_of_run(run)
     found = {task.workload_hash: best[task.workload_hash] for task in tasks if task.workload_hash in best}
     latencies = {shash: record.latency_s for shash, record in found.items()}

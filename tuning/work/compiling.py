@@ -164,6 +164,7 @@ class _Job:
             about=about | {"estimate_s": estimate_s},
             choose=choose,
             quietly=choose is None,
+            algorithms=run.options.get("algorithms") == "fastest",
             **_limits(),
         )
 

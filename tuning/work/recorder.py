@@ -20,6 +20,7 @@ from tuning.engines.wire.protocol import (
     Hello,
     Phase,
     Plateaued,
+    Preferred,
     ReferenceMeasured,
     RooflineMeasured,
     TasksExtracted,
@@ -90,6 +91,7 @@ TASK_FIELDS = (
     "confirmed_times",
     "confirmed_noise",
     "plateaued",
+    "weight",
 )
 
 
@@ -210,6 +212,8 @@ class _Batch:
             self._take_tasks(event)
         elif isinstance(event, TasksTold):
             self._take_told(event)
+        elif isinstance(event, Preferred):
+            self._take_preferred(event)
         else:
             self._take_other(event)
 
@@ -310,6 +314,17 @@ class _Batch:
         if strange := set(event.trials) - {record.trial for record in self.recorder.kept[event.task]}:
             raise EngineMisbehaved(f"the engine confirmed trial {min(strange)}, which isn't among the best of its task")
         task.confirm(dict(zip(event.trials, event.latencies_s, strict=True)))
+
+    def _take_preferred(self, event: Preferred) -> None:
+        """Only one of both tasks is a part of the estimate, which the change may have changed."""
+        task, other = self._task(event.task), self._task(event.instead_of)
+        if task.weight is None or other.weight is None or (task.weight and other.weight):
+            raise EngineMisbehaved(
+                f"the engine preferred task {event.task} to {event.instead_of}, which isn't its rival"
+            )
+        task.weight, other.weight = task.weight + other.weight, 0
+        if (estimate_s := estimated_latency(self.recorder.tasks.values())) is not None:
+            self.estimates.append((self.run.trials_done, estimate_s))
 
     def _take_reference(self, event: ReferenceMeasured) -> None:
         run, known = self.run, self.recorder.reference
@@ -459,7 +474,11 @@ def _task(run: Run, info: AnyTaskInfo) -> Task:
 
 
 def _refuse_other_tasks(known: dict[int, Task], infos: Sequence[AnyTaskInfo]) -> None:
-    """A resumed run must have the same tasks as before, or its trials would be attributed to other functions."""
-    before = {index: (task.workload_hash, task.weight, task.chosen) for index, task in known.items()}
-    if before != {info.index: (info.workload_hash, info.weight, info.chosen) for info in infos}:
+    """A resumed run must have the same tasks as before, or its trials would be attributed to other functions.
+
+    Weights may have moved from one task to another that computes the same.
+    """
+    before = {index: (task.workload_hash, task.chosen) for index, task in known.items()}
+    weights = sum(task.weight or 0 for task in known.values()), sum(info.weight or 0 for info in infos)
+    if before != {info.index: (info.workload_hash, info.chosen) for info in infos} or len(set(weights)) > 1:
         raise EngineMisbehaved("the network's tasks aren't the ones that this run began with")

@@ -138,7 +138,8 @@ function update(now, changed = []) {
   for (const task of changed) tasks.set(task.index, task);
   showSoon();
   // Each task needs a trace. A run's tasks arrive all at once.
-  if (run.tasks_total !== curves.count() && tasks.size === run.tasks_total) redraw();
+  const isOutdated = run.tasks_total !== curves.count() || changed.some(curves.isReweighted);
+  if (isOutdated && tasks.size === run.tasks_total) redraw();
 }
 
 let redrawing = false;

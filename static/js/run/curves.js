@@ -52,6 +52,9 @@ export async function load() {
 /** Number of tasks with a curve. */
 export const count = () => weights.length;
 
+/** Whether the task counts for more or less than when the figures were loaded. */
+export const isReweighted = (task) => task.index < weights.length && (task.chosen ? task.weight : 0) !== weights[task.index];
+
 async function show(figures) {
   recent = figures.recent_at_s;
   weights = figures.weights;

@@ -84,6 +84,7 @@ function fill(row, task, run, isActive) {
   row.toggleAttribute("data-all-failed", task.trials > 0 && task.trials === task.failed);
   row.toggleAttribute("data-plateaued", task.plateaued);
   row.toggleAttribute("data-unchosen", !task.chosen);
+  row.toggleAttribute("data-spare", task.weight === 0);
   row.toggleAttribute("data-active", isActive);
 }
 

@@ -32,7 +32,7 @@ def outcome(run: Run) -> Compared:
         raise Broken(f"Run {run.pk} tunes an uploaded model: only built-in networks are compared with ONNX Runtime.")
     if run.tasks_measured < run.tasks_total or not run.tasks_total:
         raise Broken(f"Run {run.pk} has measured {run.tasks_measured} of its {run.tasks_total} tasks.")
-    best = (task.records.first() for task in run.tasks.all())
+    best = (task.records.first() for task in run.tasks.counting())
     question = Compare(
         network=spec, target=run.target, records=[record.text for record in best if record is not None], **GENEROUS
     )

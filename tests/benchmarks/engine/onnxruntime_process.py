@@ -90,11 +90,11 @@ def _tuned(question: Compare, inputs: dict[str, Any]) -> tuple[Callable[[], Any]
     from tvm.target import Target
 
     from tuning.engines import networks
-    from tuning.engines.networks import extraction
-    from tuning.engines.oneshot.applying import applied
+    from tuning.engines.oneshot.applying import applied, with_algorithms
 
     target = Target(question.target)
-    found = applied(extraction.legalized(networks.build(question.network).mod, target), target, question.records)
+    network = networks.build(question.network).mod
+    found = applied(with_algorithms(network, target, question.records), target, question.records)
     machine = relax.VirtualMachine(relax.build(found.mod, target), tvm.cpu(0))
     arguments = [tvm.runtime.tensor(array) for array in inputs.values()]
     return lambda: machine["main"](*arguments), len(found.tuned), len(found.tuned) + len(found.untuned)

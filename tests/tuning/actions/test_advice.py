@@ -99,6 +99,14 @@ def test_it_says_how_large_the_first_pass_is(given: dict[str, Any], words: str) 
     assert check(warm_start=False, **given)["first_pass"] == words
 
 
+def test_it_never_guesses_how_many_tasks_other_algorithms_add() -> None:
+    matmul(options={"algorithms": "fastest"})
+    assert check()["first_pass"].endswith("How many tasks there are isn't known yet.")
+    matmul()
+    assert check(trials=320)["first_pass"].startswith("18 tasks")
+    assert check(algorithms="fastest")["first_pass"].endswith("How many tasks there are isn't known yet.")
+
+
 def test_a_warm_start_shortens_the_first_pass() -> None:
     matmul()
     assert check(trials=480)["first_pass"].endswith(" A task with a warm start needs only 1.")

@@ -286,6 +286,20 @@ def tried(run: Run, source: str) -> list[list[tuple[int, int]]]:
     return [[(record.run, record.trial) for record in (first, *more)] for first, more in tasks]
 
 
+@pytest.mark.parametrize("source", ["run", "library"])
+def test_of_two_tasks_that_compute_the_same_the_slower_one_is_not_built(source: str) -> None:
+    run = measured_run()
+    Run.objects.update(versions={"apache-tvm": tvm()})
+    run.refresh_from_db()
+    run.tasks.filter(index=0).update(weight=0)
+    run.tasks.filter(index=1).update(weight=3)
+    found, estimate = best_records(run, source)
+    assert [record.latency_s for record in found] == [3e-3]
+    assert estimate == pytest.approx(3 * 3e-3)
+    Record.objects.filter(task__index=0).delete()
+    assert artifacts.record_coverage(run, source)["untuned"] == []
+
+
 def test_the_library_source_passes_over_records_of_another_tvm() -> None:
     run = measured_run()
     Run.objects.update(versions={"apache-tvm": "0.26.0"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from django.db import DatabaseError, connection
 from django.db.models.functions import Now
@@ -26,6 +27,7 @@ from tuning.engines.wire.protocol import (
     Confirmed,
     Event,
     Phase,
+    Preferred,
     ReferenceMeasured,
     TasksExtracted,
     WarmStarted,
@@ -184,6 +186,32 @@ def test_a_resumed_run_keeps_its_tasks() -> None:
     assert (run.trials_done, run.tasks.count()) == (4, 2)
 
 
+def test_the_faster_of_two_tasks_that_compute_the_same_counts() -> None:
+    run = claimed(make_run())
+    infos = [*task_infos(2), msgspec.structs.replace(task_infos(3)[2], weight=0)]
+    recorder = Recorder(run)
+    recorder.record([TasksExtracted(target={}, tasks=infos), trial(0, 4e-3), trial(1, 1e-3)])
+    weights = [info.weight or 0 for info in infos]
+    before_s = 4e-3 * weights[0] + 1e-3 * weights[1]
+    assert Run.objects.get(pk=run.pk).estimated_latency_s == pytest.approx(before_s), "the third isn't waited for"
+    recorder.record([trial(2, 3e-3), Preferred(2, instead_of=0)])
+    assert [task.weight for task in run.tasks.order_by("index")] == [0, weights[1], weights[0]]
+    after_s = 3e-3 * weights[0] + 1e-3 * weights[1]
+    found = Run.objects.get(pk=run.pk)
+    assert found.estimated_latency_s == pytest.approx(after_s)
+    assert found.estimates[-1] == [3, pytest.approx(after_s, rel=1e-4)]
+
+
+def test_a_resumed_run_keeps_what_counts() -> None:
+    """Its engine announces the tasks as at first, then tells again which of two counts."""
+    run = claimed(make_run())
+    announced = TasksExtracted(target={}, tasks=[*task_infos(1), msgspec.structs.replace(task_infos(2)[1], weight=0)])
+    Recorder(run).record([announced, trial(0, 4e-3), trial(1, 3e-3), Preferred(1, 0)])
+    Recorder(run).record([announced, Preferred(1, 0)])
+    weights = [task.weight for task in run.tasks.order_by("index")]
+    assert weights == [0, announced.tasks[0].weight]
+
+
 @pytest.mark.parametrize(
     ("events", "says"),
     [
@@ -192,6 +220,7 @@ def test_a_resumed_run_keeps_its_tasks() -> None:
         ([trial(0, None, error_kind=None)], "neither"),
         ([trial(0, 1e-3, error_kind="run")], "both"),
         ([TasksExtracted(target={}, tasks=task_infos(1))], "aren't the ones"),
+        ([Preferred(1, 0)], "isn't its rival"),
     ],
 )
 def test_it_refuses_events_that_break_the_protocol(events: list[Event], says: str) -> None:

@@ -157,7 +157,7 @@ def _confirm(extracted: list[Any], search: Search, config: TuningConfig, builder
         report=trials.report_confirmed,
     )
     try:
-        best = trials.best_records()
+        best = {task: records for task, records in trials.best_records().items() if trials.counts(task)}
         order = sorted(best, key=lambda task: -best[task][0].latency_s * int(extracted[task].weight))
         trials.stopwatch.begin(None, trials.done)
         with trials.stopwatch.doing("again"):

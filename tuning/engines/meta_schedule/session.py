@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any, NoReturn
@@ -50,12 +51,16 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
     resolved = _resolved(start)
     target = Target(resolved.target)
     events.send(Phase("extracting"))
-    extracted = _extracted(start, target)
-    chosen = _chosen(start, len(extracted))
-    infos = [extraction.describe(index, task, chosen=index in chosen) for index, task in enumerate(extracted)]
+    extracted, rivals = _extracted(start, target)
+    chosen = _chosen(start, len(extracted) - len(rivals), rivals)
+    infos = [
+        extraction.describe(index, task, chosen=index in chosen, counts=index not in rivals)
+        for index, task in enumerate(extracted)
+    ]
     _check_float16(start, infos, target)
     events.send(TasksExtracted(resolved.target, infos))
-    trials = Trials(start, infos, events, controls.started_at)
+    both_ways = {**rivals, **{of: index for index, of in rivals.items()}}
+    trials = Trials(start, infos, events, controls.started_at, both_ways)
     known = controls.warm_start_records() if start.expect_warm_start else []
     controls.on_stop = trials.stop
     trials.limit_time(start.time_limit_s)
@@ -104,14 +109,15 @@ def _measure_roofline(context: ForkServerContext, target: Any, trials: Trials, e
     events.send(found)
 
 
-def _chosen(start: Start, tasks: int) -> set[int]:
+def _chosen(start: Start, tasks: int, rivals: Mapping[int, int]) -> set[int]:
+    """The tasks to tune, of those of the network, and with each the one that computes the same."""
     chosen = set(start.options.tasks if start.options.tasks is not None else range(tasks))
     if unknown := sorted(chosen - set(range(tasks))):
         raise RunRefused(
             f"{start.network.name} has no task {', '.join(map(str, unknown))}: its {tasks} are numbered from 0.",
             "tasks",
         )
-    return chosen
+    return chosen | {index for index, of in rivals.items() if of in chosen}
 
 
 def _fork_server(start: Start) -> ForkServerContext:
@@ -141,12 +147,20 @@ def _check_float16(start: Start, infos: list[TaskInfo], target: Target) -> None:
     raise RunRefused(f"{reason}, or choose float32.", "network_options.dtype")
 
 
-def _extracted(start: Start, target: Target) -> list[Any]:
-    mod = extraction.legalized(_built(start), target)
-    extracted = extraction.extract(mod, target)
+def _extracted(start: Start, target: Target) -> tuple[list[Any], dict[int, int]]:
+    """The network's tasks, then those that compute the same as one of them by another algorithm, and by the index of these which one."""
+    mod = _built(start)
+    extracted = extraction.extract(extraction.legalized(mod, target), target)
     if not extracted:
         raise RunRefused(f"{start.network.name} has no functions to tune.", "network")
-    return extracted
+    if start.options.algorithms == "direct":
+        return extracted, {}
+    from tuning.engines.networks import algorithms
+
+    found = algorithms.rivals(mod, target, extracted)
+    return [*extracted, *(rival.task for rival in found)], {
+        len(extracted) + nth: rival.of for nth, rival in enumerate(found)
+    }
 
 
 def _built(start: Start) -> Any:

@@ -8,10 +8,10 @@ unmeasured ones a few trials each: then there is an estimate, and the formula kn
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.protocol import FIRST_TRIALS, Options
 
 from .plateau import Plateau
 
@@ -20,6 +20,8 @@ ALPHA, WINDOW = 0.2, 3
 
 MAX_POOLED_BATCH = 64
 """Up to this size, the search's population grows with the batch (`strategies`), so a candidate costs about as much."""
+BEHIND_TRIALS = 4.0
+"""A task is behind its rival if it is slower by more than the n-th part of this after n trials: less and less is left to luck."""
 BATCHES = 10
 """A search that learns less often than this from its budget finds less."""
 
@@ -75,13 +77,25 @@ class TrialBudget:
 
     A search that looks `ahead` doesn't wait for a task's trials in flight before it asks which task is next. So these
     count as if they had ended without a gain, or one task would get all that is looked ahead.
+
+    `rivals` are pairs of tasks that compute the same by different algorithms, both ways round. Only the faster one counts in the network,
+    so a task that is behind gets no more trials.
     """
 
-    def __init__(self, weights: Sequence[int], chosen: Sequence[int], options: Options, *, ahead: bool = False) -> None:
+    def __init__(
+        self,
+        weights: Sequence[int],
+        chosen: Sequence[int],
+        options: Options,
+        *,
+        ahead: bool = False,
+        rivals: Mapping[int, int] | None = None,
+    ) -> None:
         self.progress = [TaskProgress(weight, self._plateau(options)) for weight in weights]
         self.chosen = list(chosen)
         self._options = options
         self._ahead = ahead
+        self._rivals = rivals or {}
         self._last = -1
 
     @staticmethod
@@ -102,6 +116,13 @@ class TrialBudget:
         progress.add(latency_s)
         progress.plateau.add(latency_s)
         return progress.plateau.reached and not before
+
+    def preferred(self, task: int) -> tuple[int, int] | None:
+        """The task and its rival, the faster one first; None if it has none, or neither was measured."""
+        if (rival := self._rivals.get(task)) is None:
+            return None
+        first, second = sorted((task, rival), key=lambda one: (self.progress[one].best_s, one))
+        return (first, second) if self.progress[first].measured else None
 
     @property
     def in_flight(self) -> int:
@@ -130,12 +151,23 @@ class TrialBudget:
         return min(self._full_batch(task, left), self._left_for(task, left), max(1, share))
 
     def _full_batch(self, task: int, left: int) -> int:
-        """A task without a latency begins with its part of the first pass. If that failed, its trials double batch by batch."""
+        """A task without a latency begins with its part of the first pass. If that failed, its trials double batch by batch.
+
+        One with a rival begins with enough to be compared: a few of a later batch would cost a whole search.
+        """
         progress, batch = self.progress[task], self._options.trials_per_batch
         if progress.measured:
             return batch
         total = left + self.in_flight + sum(other.trials for other in self.progress)
-        return min(batch, max(self._options.first_pass(total, len(self.chosen)), self._tried(progress)))
+        first = self._options.first_pass(total, len(self.chosen))
+        return min(batch, max(first, FIRST_TRIALS if task in self._rivals else 1, self._tried(progress)))
+
+    def _is_behind(self, task: int) -> bool:
+        if (rival := self._rivals.get(task)) is None or not self.progress[rival].measured:
+            return False
+        own, trials = self.progress[task], self.progress[task].trials
+        limit_s = self.progress[rival].best_s * (1 + BEHIND_TRIALS / max(1, trials))
+        return trials >= FIRST_TRIALS and own.best_s > limit_s
 
     def any_tunable(self, left: int) -> bool:
         """Whether `next_task` would name a task. Unlike that, this takes no turn of round-robin."""
@@ -153,6 +185,7 @@ class TrialBudget:
             if self._left_for(task, left)
             and not self.progress[task].exhausted
             and not self.progress[task].plateau.reached
+            and not self._is_behind(task)
         ]
 
     def _left_for(self, task: int, left: int) -> int:
@@ -181,12 +214,17 @@ class TrialBudget:
         return next((task for task in tasks if task > self._last), tasks[0])
 
     def _most_promising(self, tasks: list[int]) -> int:
-        return max(tasks, key=lambda task: self._gradient(self.progress[task]))
+        return max(tasks, key=self._gradient)
 
-    def _gradient(self, progress: TaskProgress) -> float:
-        """Expected gain of a batch in seconds of total latency, from the recent gain and TVM's optimistic 1/n estimate."""
+    def _gradient(self, task: int) -> float:
+        """Expected gain of a batch in seconds of total latency, from the recent gain and TVM's optimistic 1/n estimate.
+
+        A task that is slower than its rival must make up for that first.
+        """
+        progress = self.progress[task]
         window = WINDOW * self._options.trials_per_batch
         before_s = progress.best_history_s[-1 - window] if progress.trials > window else math.inf
         recent_gain = (before_s - progress.best_s) / WINDOW if before_s < math.inf else 0.0
         batches = self._tried(progress) / self._options.trials_per_batch
-        return (ALPHA * recent_gain + (1 - ALPHA) * progress.best_s / batches) * progress.weight
+        lag = max(0.0, progress.best_s - self.progress[self._rivals.get(task, task)].best_s)
+        return (ALPHA * recent_gain + (1 - ALPHA) * progress.best_s / batches - lag) * progress.weight

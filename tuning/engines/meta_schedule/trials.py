@@ -8,7 +8,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import fmean
@@ -30,6 +30,7 @@ from tuning.engines.wire.protocol import (
     Phase,
     PhaseName,
     Plateaued,
+    Preferred,
     Ranked,
     ReferenceMeasured,
     Start,
@@ -47,15 +48,27 @@ logger = logging.getLogger("tuneboard")
 class Trials:
     """The trials of each task, including those of earlier processes. `started_at` is on the monotonic clock."""
 
-    def __init__(self, start: Start, tasks: list[TaskInfo], events: EventWriter, started_at: float) -> None:
+    def __init__(
+        self,
+        start: Start,
+        tasks: list[TaskInfo],
+        events: EventWriter,
+        started_at: float,
+        rivals: Mapping[int, int] | None = None,
+    ) -> None:
+        """`rivals` are as in `TrialBudget`."""
+        rivals = rivals or {}
         self.done = start.trials_done
         self.total = start.trials_budget
         self.budget = TrialBudget(
-            [task.weight for task in tasks],
+            [task.weight or tasks[rivals.get(task.index, task.index)].weight for task in tasks],
             [task.index for task in tasks if task.chosen],
             start.options,
             ahead=start.pool is not None,
+            rivals=rivals,
         )
+        self._preferred: dict[int, int] = {}
+        """Of tasks with a rival, which of both counts in the estimate; it is told when it changes."""
         self.changed = threading.Event()
         """Set when the budget has grown, and by whoever ends trials on another thread. Who waits for it clears it."""
         self._start = start
@@ -168,6 +181,8 @@ class Trials:
             if number > self._start.trials_done:
                 self.done = number
                 self._events.send(self._recovered(task, line, next(texts)))
+        for task in self.budget.chosen:  # Events of an earlier process may have been lost.
+            self._report_preferred(task)
 
     def _recovered(self, task: int, line: RecordLine, text: str) -> TrialMeasured:
         # When it was measured, and why it failed if it did, only the earlier process knew.
@@ -248,7 +263,22 @@ class Trials:
             )
             if plateaued:
                 self._events.send(Plateaued(task))
+            self._report_preferred(task)
             return self.done
+
+    def _report_preferred(self, task: int) -> None:
+        """Report which of two rivals is faster now, if that is another one than before."""
+        if (found := self.budget.preferred(task)) is None:
+            return
+        first, second = found
+        if self._preferred.get(min(found)) != first:
+            self._preferred[min(found)] = first
+            self._events.send(Preferred(first, second))
+
+    def counts(self, task: int) -> bool:
+        """Whether the task is a part of the estimate: it has no rival, or none that is faster."""
+        found = self.budget.preferred(task)
+        return found is None or found[0] == task
 
     def end_with(self, reason: FinishReason) -> None:
         """Nothing more is tuned: from now on, whatever ends the run ends it for this reason."""

@@ -12,7 +12,7 @@ from tvm.target import Target
 
 from tuning.engines.wire.protocol import TaskInfo, TensorInfo
 
-_CALL_TIR = Op.get("relax.call_tir")
+CALL_TIR = Op.get("relax.call_tir")
 
 
 def legalized(mod: IRModule, target: Target) -> IRModule:
@@ -34,15 +34,20 @@ def extract(mod: IRModule, target: Target) -> list[Any]:
     return sorted(tasks, key=lambda task: (position.get(task.task_name, len(position)), task.task_name))
 
 
-def describe(index: int, task: Any, *, chosen: bool = True) -> TaskInfo:
-    """What the supervisor is told about an extracted task."""
+def workload_hash(task: Any) -> str:
+    """MetaSchedule's structural hash of an extracted task's function."""
+    return str(ms.utils.shash2hex(task.dispatched[0]))
+
+
+def describe(index: int, task: Any, *, chosen: bool = True, counts: bool = True) -> TaskInfo:
+    """What the supervisor is told about an extracted task; one that doesn't count is no part of the estimate."""
     mod = task.dispatched[0]
     return TaskInfo(
         index=index,
         name=str(task.task_name),
-        weight=int(task.weight),
+        weight=int(task.weight) if counts else 0,
         flop=float(estimate_tir_flops(mod)),
-        workload_hash=ms.utils.shash2hex(mod),
+        workload_hash=workload_hash(task),
         args=_arguments(mod),
         tensorir=str(mod.script()),
         chosen=chosen,
@@ -56,7 +61,7 @@ def _with_free_layouts(mod: IRModule) -> IRModule:
     `AttachAttrLayoutFreeBuffers`, so TVM's pipelines find the records, but that pass would also rename the functions.
     """
     free: dict[Any, set[int]] = {}
-    for call in _calls(mod["main"]):
+    for call in calls(mod["main"]):
         constants = {nth for nth, arg in enumerate(call.args[1]) if isinstance(arg, GenericConst)}
         free[call.args[0]] = constants & free.get(call.args[0], constants)
     marked = {name: mod[name].with_attr("layout_free_buffers", sorted(nths)) for name, nths in free.items()}
@@ -65,13 +70,13 @@ def _with_free_layouts(mod: IRModule) -> IRModule:
 
 def _called(main: Any) -> list[str]:
     """Names of the functions that the network calls, in order."""
-    return [call.args[0].name_hint for call in _calls(main)]
+    return [call.args[0].name_hint for call in calls(main)]
 
 
-def _calls(main: Any) -> list[Any]:
-    """The network's calls to TensorIR functions."""
+def calls(main: Any) -> list[Any]:
+    """The network's calls to TensorIR functions, in order."""
     values = (binding.value for block in main.body.blocks for binding in block.bindings)
-    return [value for value in values if isinstance(value, relax.Call) and value.op == _CALL_TIR]
+    return [value for value in values if isinstance(value, relax.Call) and value.op == CALL_TIR]
 
 
 def _is_scheduled(mod: IRModule) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -46,6 +48,19 @@ def applied(legalized: IRModule, target: Target, records: Iterable[str]) -> Appl
         mod = _with_packed_weights(mod)
     used = {name: nth for name, nth in _found(legalized, target, database, committed) if tuned[name]}
     return Applied(mod, [name for name in tuned if tuned[name]], [name for name in tuned if not tuned[name]], used)
+
+
+def with_algorithms(mod: IRModule, target: Target, records: Iterable[str]) -> IRModule:
+    """The network legalized, its convolutions computed as in the records; if there are several for one, as in the fastest."""
+    from tuning.engines.networks import algorithms
+
+    database, _ = _database(records)
+
+    def latency_s(function: Any) -> float:
+        record = database.query_tuning_record(_normalized(function), target, "main")
+        return math.inf if record is None else fmean(map(float, record.run_secs))
+
+    return algorithms.chosen(mod, target, lambda other, direct: latency_s(other) < latency_s(direct))
 
 
 def _with_packed_weights(mod: IRModule) -> IRModule:

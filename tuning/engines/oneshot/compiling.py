@@ -42,16 +42,18 @@ def compile_library(question: Build, pipe: serving.Pipe) -> Built:
     target = _target(question)
     linker, folder = linking.name(), Path(question.folder)
     tell(pipe, "building", 0.0)
-    legalized = extraction.legalized(networks.build(question.network).mod, target)
-    mod, used, untuned = _tuned(legalized, target, question.records)
+    network = networks.build(question.network).mod
+    legalized = extraction.legalized(network, target)
+    recorded = _as_recorded(network, legalized, target, question)
+    mod, used, untuned = _tuned(recorded, target, question.records)
     tell(pipe, "building", 0.1)
     untuned_executable = _built(legalized, target)
     tell(pipe, "building", 0.5)
     vector_math.use()  # Not for the untuned library: the proof compares with what TVM builds by itself.
     chosen = None
     if question.choose is not None:
-        records, chosen = _chosen_inside(question, question.choose, legalized, target, pipe)
-        mod, used, untuned = _tuned(legalized, target, records)
+        records, chosen = _chosen_inside(question, question.choose, recorded, target, pipe)
+        mod, used, untuned = _tuned(recorded, target, records)
     tell(pipe, "building", 0.6)
     tuned_executable = _built(mod, target)
     tell(pipe, "linking", 0.0)
@@ -83,16 +85,28 @@ def _target(question: Build) -> Any:
     return target
 
 
+def _as_recorded(network: Any, legalized: Any, target: Any, question: Build) -> Any:
+    """The network legalized, with the algorithms that were tuned. The untuned library, which is its proof, always computes directly."""
+    if not question.algorithms:
+        return legalized
+    from .applying import with_algorithms
+
+    try:
+        return with_algorithms(network, target, [record.text for record in question.records])
+    except Exception as error:
+        raise _inapplicable(legalized, target, question.records, error) from error
+
+
 def _chosen_inside(
-    question: Build, choose: Choose, legalized: Any, target: Any, pipe: serving.Pipe
+    question: Build, choose: Choose, recorded: Any, target: Any, pipe: serving.Pipe
 ) -> tuple[list[BestRecord], Chosen]:
     """The records that are fastest inside the network, on this machine's CPU."""
     from . import choosing
 
-    inputs = drawn(((one.name, one.shape, one.dtype) for one in _inputs(legalized)), choose.seed)
+    inputs = drawn(((one.name, one.shape, one.dtype) for one in _inputs(recorded)), choose.seed)
 
     def build(records: Sequence[BestRecord]) -> tuple[choosing.Loaded, Mapping[str, int]]:
-        found = _applied(legalized, target, records)
+        found = _applied(recorded, target, records)
         with tempfile.TemporaryDirectory(dir=question.folder) as folder:
             library = Path(folder, LIBRARY)
             _linked(_built(found.mod, target), library)

@@ -83,6 +83,8 @@ class Build(Question, frozen=True, kw_only=True):
     """More content for the manifest."""
     choose: Choose | None = None
     """How to choose among records inside the network; None to build with `records`."""
+    algorithms: bool = False
+    """Whether some records may be of convolutions that are computed by another algorithm than the network's."""
 
     def reach(self) -> Reach:
         return Reach(self.network.paths(), (self.folder,))

@@ -86,7 +86,7 @@ class AnyTaskInfo(msgspec.Struct, frozen=True):
     index: int
     name: str
     weight: int | None
-    """Number of occurrences in the network."""
+    """Number of occurrences in the network; 0 for a task that is no part of the estimate, since another one computes the same."""
     flop: float | None
     """Floating-point operations of one execution; 0 when the task has none."""
     workload_hash: str
@@ -228,6 +228,13 @@ class Plateaued(msgspec.Struct, tag="plateaued", frozen=True):
     task: int
 
 
+class Preferred(msgspec.Struct, tag="preferred", frozen=True):
+    """Of two tasks that compute the same by different algorithms, this one is faster, so it has the weight of both in the estimate."""
+
+    task: int
+    instead_of: int
+
+
 class Round(msgspec.Struct, tag="round", frozen=True):
     """A round is over: a batch of one task was searched for, built and measured. Sent once all of its trials have ended.
 
@@ -294,6 +301,7 @@ Event = Union[
     ReferenceMeasured,
     RooflineMeasured,
     Plateaued,
+    Preferred,
     Round,
     Ranked,
     Confirmed,
@@ -408,6 +416,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "task gets a batch.",
         ),
     ] = None
+    algorithms: Annotated[
+        Literal["direct", "fastest"],
+        Meta(
+            title="Algorithms",
+            description="How convolutions are computed. Fastest: 3 × 3 convolutions are tuned by Winograd’s algorithm, too, which needs "
+            "fewer multiplications but rounds a little more, and each layer gets what was measured to be faster. On CPUs, in float32.",
+        ),
+    ] = "direct"
     task_scheduler: Annotated[
         Literal["gradient", "round-robin"],
         Meta(

@@ -24,7 +24,7 @@ from tests.world import (
     task_infos,
     write_record_files,
 )
-from tuning.engines.wire.protocol import Confirmed, Plateaued, TasksExtracted
+from tuning.engines.wire.protocol import Confirmed, Plateaued, Preferred, TasksExtracted
 from tuning.models import PoolMember, Run
 from tuning.work.recorder import Recorder
 
@@ -258,6 +258,15 @@ def test_it_marks_a_task_on_a_plateau(operator: Client) -> None:
     run = measured_run()
     Recorder(run).record([Plateaued(1)])
     assertContains(operator.get(f"/runs/{run.pk}/"), " data-plateaued", 1)
+
+
+def test_it_marks_a_task_that_another_one_counts_instead_of(operator: Client) -> None:
+    run = measured_run()
+    run.tasks.filter(index=1).update(weight=0)
+    Recorder(run).record([Preferred(0, instead_of=1)])
+    page = operator.get(f"/runs/{run.pk}/")
+    assertContains(page, " data-spare", 1)
+    assertContains(page, "Another task computes the same by another algorithm")
 
 
 def links(page: Any) -> list[tuple[str, bool]]:

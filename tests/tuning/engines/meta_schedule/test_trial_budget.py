@@ -212,3 +212,47 @@ def test_batches_grow_with_the_pool_as_far_as_the_budget_allows(
     asked: int, slots: int, trials: int, batch: int
 ) -> None:
     assert pooled_batch(Options(trials_per_batch=asked), slots, trials) == batch
+
+
+def with_rivals(**options: object) -> TrialBudget:
+    """Two tasks, and a third one that computes what the first does."""
+    return TrialBudget([1, 1, 1], range(3), Options(**options), rivals={0: 2, 2: 0})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("slow", "fast"), [(0, 2), (2, 0)])
+def test_a_task_that_is_far_behind_its_rival_gets_no_more_trials(slow: int, fast: int) -> None:
+    counted = trials(spend(with_rivals(), 160, lambda task, nth: improving(task, nth) * (9 if task == slow else 1)))
+    assert counted[slow] == 4, "a few trials, however large the batches are"
+    assert counted[fast] > 40
+    assert sum(counted.values()) == 160
+
+
+def test_a_task_that_is_a_little_behind_its_rival_gets_another_chance() -> None:
+    counted = trials(spend(with_rivals(), 160, lambda task, nth: 1.2e-3 if task == 2 else 1e-3))
+    assert counted[2] > 4
+    assert counted[2] < counted[0]
+
+
+def test_a_task_whose_trials_all_fail_leaves_them_to_its_rival() -> None:
+    counted = trials(spend(with_rivals(), 160, lambda task, nth: None if task == 2 else improving(task, nth)))
+    assert counted[2] <= 16
+    assert sum(counted.values()) == 160
+
+
+def test_a_task_whose_rival_fails_is_not_behind() -> None:
+    budget = with_rivals()
+    counted = trials(spend(budget, 160, lambda task, nth: None if task == 0 else improving(task, nth)))
+    assert counted[2] > 40
+    assert budget.preferred(0) == budget.preferred(2) == (2, 0)
+
+
+def test_it_tells_which_of_two_rivals_is_faster() -> None:
+    budget = with_rivals()
+    assert budget.preferred(1) is None, "it has no rival"
+    assert budget.preferred(0) is None, "neither was measured"
+    budget.progress[0].add(2e-3)
+    assert budget.preferred(2) == (0, 2)
+    budget.progress[2].add(2e-3)
+    assert budget.preferred(0) == (0, 2), "the network's own algorithm, as neither is faster"
+    budget.progress[2].add(1e-3)
+    assert budget.preferred(0) == budget.preferred(2) == (2, 0)

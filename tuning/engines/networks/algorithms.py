@@ -1,0 +1,122 @@
+"""Other ways to compute a network's convolutions, and the network with some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tvm import IRModule, relax
+from tvm.ir import GenericConst
+from tvm.target import Target
+
+from . import winograd
+from .extraction import CALL_TIR, calls, extract, legalized, workload_hash
+
+_AXES = {"NHWC": (0, 1, 2, 3), "NCHW": (2, 3, 1, 0)}
+"""By layout of the data, the axes of a kernel that are height, width, channels and filters."""
+_KERNELS = {"NHWC": "HWIO", "NCHW": "OIHW"}
+
+
+class Rival(NamedTuple):
+    """A task that computes the same as another one of the network, by another algorithm."""
+
+    task: Any
+    of: int
+    """The index of that one."""
+
+
+def rivals(mod: IRModule, target: Target, extracted: list[Any]) -> list[Rival]:
+    """What can be tuned besides the tasks `extracted` from the network, at most one for each of them."""
+    direct, other = legalized(mod, target), _by_winograd(mod, target)
+    index = {str(task.task_name): nth for nth, task in enumerate(extracted)}
+    own = {workload_hash(task) for task in extracted}
+    of = {_name(new): index.get(_name(old)) for old, new in _pairs(direct, other)}
+    tasks = ((task, of.get(str(task.task_name))) for task in extract(other, target) if workload_hash(task) not in own)
+    return [Rival(task, nth) for task, nth in tasks if nth is not None]
+
+
+def chosen(mod: IRModule, target: Target, is_faster: Callable[[Any, Any], bool]) -> IRModule:
+    """The network legalized, with other algorithms where `is_faster` says so, given the other's function and the direct one's."""
+    direct, other = legalized(mod, target), _by_winograd(mod, target)
+    found = [
+        new if _name(new) != _name(old) and is_faster(other[_name(new)], direct[_name(old)]) else None
+        for old, new in _pairs(direct, other)
+    ]
+    return _Replacing(direct, other, found).replaced() if any(new is not None for new in found) else direct
+
+
+def _by_winograd(mod: IRModule, target: Target) -> IRModule:
+    """The network legalized, with Winograd's algorithm wherever it can be used. Its transforms are written for CPUs."""
+    if str(target.kind.name) == "llvm":
+        mod = relax.transform.LegalizeOps({"relax.nn.conv2d": _legalized})(mod)
+    return legalized(mod, target)
+
+
+def _legalized(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    if (conv := _convolution(call)) is None:
+        return call.op.get_attr("FLegalize")(builder, call)
+    data, kernel = call.args
+    weights = winograd.weights(conv, kernel.value.numpy().transpose(_AXES[conv.layout]))
+    function = builder.add_func(winograd.function(conv), f"winograd_f{conv.m}_conv2d")
+    return relax.call_tir(function, [data, relax.const(weights)], call.ty)
+
+
+def _convolution(call: relax.Call) -> winograd.Convolution | None:
+    """The convolution that the call is, if Winograd's algorithm can compute it."""
+    attrs, (data, kernel) = call.attrs, call.args
+    layout: Any = str(attrs.data_layout)
+    if layout not in _AXES or (attrs.kernel_layout, attrs.out_layout) != (_KERNELS[layout], layout):
+        return None
+    if not isinstance(kernel, GenericConst) or not _is_static_float32(data.ty) or not _is_static_float32(call.ty):
+        return None
+    extents = dict(zip(layout, map(int, data.ty.shape), strict=True))
+    height, width, channels, filters = (int(kernel.value.shape[axis]) for axis in _AXES[layout])
+    fits = (height, width, channels) == (winograd.KERNEL, winograd.KERNEL, extents["C"])
+    plain = all(int(one) == 1 for one in (*attrs.strides, *attrs.dilation, attrs.groups))
+    if not fits or not plain or channels % winograd.LANES or filters % winograd.LANES:
+        return None
+    padding: Any = tuple(map(int, attrs.padding))
+    conv = winograd.Convolution(extents["N"], extents["H"], extents["W"], channels, filters, padding, layout)
+    return conv if max(padding) < winograd.KERNEL else None
+
+
+def _is_static_float32(ty: Any) -> bool:
+    extents = getattr(ty.shape, "values", None)
+    return str(ty.dtype) == "float32" and extents is not None and all(hasattr(one, "value") for one in extents)
+
+
+def _pairs(direct: IRModule, other: IRModule) -> list[tuple[Any, Any]]:
+    """The calls of both networks that compute the same; none if their operators were fused differently."""
+    old, new = calls(direct["main"]), calls(other["main"])
+    return list(zip(old, new, strict=True)) if len(old) == len(new) else []
+
+
+def _name(call: Any) -> str:
+    return str(call.args[0].name_hint)
+
+
+@relax.expr_functor.mutator
+class _Replacing(relax.PyExprMutator):  # type: ignore[misc]
+    """Has the n-th call of a network's functions be the n-th of others, if there is one, on the same variables."""
+
+    def __init__(self, mod: IRModule, other: IRModule, others: list[Any]) -> None:
+        super().__init__(mod)
+        self._mod = mod
+        self._other = other
+        self._others = iter(others)
+
+    def replaced(self) -> IRModule:
+        main = self.visit_expr(self._mod["main"])
+        self.builder_.update_func(self._mod.get_global_var("main"), main)
+        return relax.transform.DeadCodeElimination()(self.builder_.get())
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        """TVM's name."""
+        if call.op != CALL_TIR or (new := next(self._others)) is None:
+            return super().visit_call_(call)
+        function = self.builder_.add_func(self._other[_name(new)], _name(new))
+        arguments = [
+            theirs if isinstance(theirs, GenericConst) else self.visit_expr(ours)
+            for ours, theirs in zip(call.args[1], new.args[1], strict=True)
+        ]
+        return relax.call_tir(function, arguments, call.ty)
