@@ -170,9 +170,10 @@ def _lacking(measured: int, chosen: int, *, goes_on: bool) -> str:
 
 
 def _confirmed(run: RunFacts) -> str:
-    """How many of its tasks are confirmed; empty for none, and for all, of which there is a confirmed latency."""
+    """How many of its tasks are confirmed; empty for none, and for all that count, of which there is a confirmed latency."""
     confirmed, chosen = run["tasks_confirmed"], run["tasks_chosen"]
-    return f"{confirmed:,} of {chosen:,} tasks confirmed" if 0 < confirmed < chosen else ""
+    is_whole = run["confirmed_latency_s"] is not None
+    return f"{confirmed:,} of {chosen:,} tasks confirmed" if 0 < confirmed < chosen and not is_whole else ""
 
 
 def _noise(run: RunFacts) -> str:

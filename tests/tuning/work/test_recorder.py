@@ -418,6 +418,15 @@ def test_a_run_has_one_reference_which_is_a_trial_of_it(number: int) -> None:
     assert run.reference_measurements.count() == 1
 
 
+def test_a_task_that_another_one_counts_instead_of_need_not_be_confirmed() -> None:
+    run = measured_run([(0, 1e-3), (1, 2e-3)])
+    run.tasks.filter(index=1).update(weight=0)
+    delta = Recorder(run).record([Confirmed(0, [1], [[1.2e-3] * 5])])
+    weight = run.tasks.get(index=0).weight or 0
+    assert delta["run"]["confirmed_latency_s"] == pytest.approx(1.2e-3 * weight)
+    assert delta["run"]["words"]["confirmed"] == ""
+
+
 def test_the_best_records_are_confirmed_until_a_new_best_comes() -> None:
     run = measured_run([(0, 1.0e-3), (0, 1.1e-3), (1, 2e-3)])
     lucky, steady = [1.30e-3, 1.31e-3, 1.29e-3, 1.31e-3, 1.29e-3], [1.2e-3, 1.21e-3, 1.19e-3, 1.21e-3, 9e-3]
