@@ -313,7 +313,18 @@ class _Batch:
         task = self._task(event.task)
         if strange := set(event.trials) - {record.trial for record in self.recorder.kept[event.task]}:
             raise EngineMisbehaved(f"the engine confirmed trial {min(strange)}, which isn't among the best of its task")
+        if self.run.machine_name in self.recorder.disturbed and self._is_trusted(task):
+            return
         task.confirm(dict(zip(event.trials, event.latencies_s, strict=True)))
+
+    def _is_trusted(self, task: Task) -> bool:
+        """Whether it is confirmed, or its best trial isn't noisy: what a busy machine says of it now is worth less."""
+        if task.confirmed_latency_s is not None:
+            return True
+        for trial in self.trials:
+            if trial.number == task.best_trial:
+                return not trial.noisy
+        return not self.run.trials.filter(number=task.best_trial, noisy=True).exists()
 
     def _take_preferred(self, event: Preferred) -> None:
         """Only one of both tasks is a part of the estimate, which the change may have changed."""

@@ -452,6 +452,26 @@ def test_the_best_records_are_confirmed_until_a_new_best_comes() -> None:
     assert list(run.tasks.values_list("confirmed_trial", "confirmed_noise")) == [(None, None), (3, 0.0)]
 
 
+def test_what_is_confirmed_on_a_busy_machine_replaces_nothing_better() -> None:
+    run = on(make_machine("lab-1"))
+    make_tasks(run)
+    recorder = Recorder(run)
+    recorder.record([trial(0, 1e-3)])
+    recorder.disturbed = frozenset({"lab-1"})
+
+    def confirmed(latency_s: float, *events: Event) -> list[float | None]:
+        slow = [Confirmed(0, [1], [[latency_s] * 5]), Confirmed(1, [2], [[latency_s] * 5])]
+        recorder.record([*events, *slow])
+        return list(run.tasks.values_list("confirmed_latency_s", flat=True))
+
+    assert confirmed(4e-3, trial(1, 2e-3)) == [None, 4e-3], "the first trial was measured on an idle machine"
+    assert confirmed(5e-3) == [None, 4e-3]
+    recorder.disturbed = frozenset()
+    assert confirmed(2.1e-3) == [2.1e-3, 2.1e-3]
+    recorder.disturbed = frozenset({"lab-1"})
+    assert confirmed(6e-3) == [2.1e-3, 2.1e-3]
+
+
 @pytest.mark.parametrize("number", [2, 3, 9])
 def test_only_the_best_of_the_task_are_confirmed(number: int) -> None:
     run = measured_run([(0, 1e-3), (0, None), (1, 2e-3)])
