@@ -63,7 +63,7 @@ def test_what_was_not_measured_has_no_figure() -> None:
 
 
 def test_smaller_budgets_come_first_and_have_less_time() -> None:
-    planned = list(plan.tunings(["mlp", "bert"], [1.0, 0.1], [1], 30.0))
+    planned = list(plan.tunings(["mlp", "bert"], [1.0, 0.1], [1], 30.0, {}))
     assert [(one.workload.name, one.trials, one.minutes) for one in planned] == [
         ("mlp", 26, 3.0),
         ("bert", 100, 3.0),
@@ -90,7 +90,7 @@ def test_the_models_run_and_are_the_same_each_time(name: str) -> None:
 
 @pytest.mark.django_db
 def test_it_refuses_options_that_make_no_sense(tmp_path: Path) -> None:
-    for wrong in (["--shares", "0"], ["--shares", "1.5"], ["--minutes", "0"]):
+    for wrong in (["--shares", "0"], ["--shares", "1.5"], ["--minutes", "0"], ["--set", "algorithms"]):
         with pytest.raises(CommandError) as refused:
             call_command("bench_networks", *wrong, "--into", str(tmp_path / "new.json"))
         assert refused.value.returncode == 2

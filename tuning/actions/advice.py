@@ -32,10 +32,14 @@ class CheckDict(TypedDict):
 
 
 class KnownTasks(NamedTuple):
-    """How many tasks the network has, and where that is known from; None if it isn't."""
+    """How many tasks the network has, and where that is known from; None if it isn't.
+
+    `rivals` is how many of them can be computed by another algorithm, too; None if only the engine can tell.
+    """
 
     total: int | None
     source: str = ""
+    rivals: int | None = None
 
 
 def check(data: Mapping[str, Any], user: User | None) -> CheckDict:
@@ -102,22 +106,34 @@ def _first_pass(options: EngineOptions, trials: int, known: KnownTasks) -> str:
     if not isinstance(options, Options):
         return ""
     number = len(set(options.tasks)) if options.tasks else known.total
-    if number is None or options.algorithms == "fastest":  # Then there are more, and only the engine knows of which.
+    if number is None:
         each = f"{options.first_trials:,}" if options.first_trials else f"{FIRST_TRIALS} or fewer"
         share = "" if options.first_trials else f", at most {FIRST_SHARE * 100:.0f} % of the budget together"
         return (
             f"Each task gets {each} trials before scheduling begins{share}. How many tasks there are isn't known yet."
         )
-    if number == 1 or trials < number:
+    known_rivals = 0 if options.algorithms == "direct" else known.rivals
+    if known_rivals and options.tasks:  # Of which tasks they are isn't known.
+        known_rivals = None
+    if (number == 1 and not known_rivals) or trials < number:
         return ""
-    size = options.first_pass(trials, number)
+    rivals = min(known_rivals or 0, options.affordable_rivals(trials, number))
+    size = options.first_pass(trials, number + rivals)
     warm = " A task with a warm start needs only 1." if options.warm_start and size > 1 else ""
+    if known_rivals is None:
+        return (
+            f"Each of {number:,} tasks gets {size:,} trials before scheduling begins; a convolution that two algorithms can compute "
+            f"gets {max(size, FIRST_TRIALS):,} with each.{warm}"
+        )
+    if rivals:
+        all_trials = options.first_trials_of(trials, number, rivals)
+        return f"{number:,} tasks, {rivals:,} of them by two algorithms: {all_trials:,} trials before scheduling begins.{warm}"
     return f"{number:,} tasks × {size:,} = {number * size:,} trials before scheduling begins.{warm}"
 
 
 def _about_tasks(launch: Launch, known: KnownTasks) -> dict[str, str]:
     """Only if the network's tasks are known from an earlier run or extraction with the same target."""
-    total, source = known
+    total, source = known.total, known.source
     if total is None:
         return {}
     chosen = launch.options.tasks or range(total)
@@ -140,12 +156,18 @@ def _tasks_of(network: Network | None, engine: Engine, project: Project, target:
         return KnownTasks(None)
     known = Run.objects.filter(project=project, network=network, engine=engine.name, tasks_total__gt=0)
     for run in known.order_by("-pk")[:20]:
-        if run.target == target and run.options.get("algorithms", "direct") == "direct":
-            return KnownTasks(run.tasks_total, f"as in run {run.pk}")
+        if run.target == target:
+            rivals = run.tasks_spare if run.options.get("algorithms") == "fastest" else _rivals(run.tasks)
+            return KnownTasks(run.tasks_total, f"as in run {run.pk}", rivals)
     if engine.legacy:
         return KnownTasks(None)
     done = Extraction.objects.filter(network=network, status=Extraction.Status.FINISHED).order_by("-pk")[:20]
     for extraction in done:
         if extraction.target == target:
-            return KnownTasks(extraction.tasks.count(), "as extracted")
+            return KnownTasks(extraction.tasks.count(), "as extracted", _rivals(extraction.tasks))
     return KnownTasks(None)
+
+
+def _rivals(tasks: Any) -> int | None:
+    """Without a convolution there are none."""
+    return None if tasks.filter(name__contains="conv2d").exists() else 0

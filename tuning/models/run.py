@@ -69,6 +69,7 @@ class TunedTask(Protocol):
 
     trials: int
     chosen: bool
+    is_spare: bool
 
     def alert(self, *, everyone_had_a_turn: bool, tried_again: bool) -> Alert | None:
         """What users should know of the task now, if anything. `tried_again`: this site goes on with it."""
@@ -327,6 +328,9 @@ class Run(Leased):
     disturbed = models.JSONField(default=list, db_default=Value([], models.JSONField()))
     """Names of the machines that measure it and of which others use too much at the moment, while it is live."""
     tasks_total = models.PositiveIntegerField(default=0)
+    """How many functions of the network are tasks; without its spare ones, likewise below."""
+    tasks_spare = models.PositiveIntegerField(default=0, db_default=0)
+    """How many more tasks there are, each of which computes the same as one of these by a slower algorithm."""
     tasks_chosen = models.PositiveIntegerField(default=0)
     """How many of the tasks are tuned; the estimate covers these."""
     tasks_measured = models.PositiveIntegerField(default=0)
@@ -541,12 +545,13 @@ class Run(Leased):
     @property
     def first_pass(self) -> int:
         """Trials of its first pass, whose rounds are smaller; 0 if all of its rounds are of one size. With a warm start it takes fewer."""
-        budget, tasks = self.trials_budget or 0, self.tasks_chosen
-        if not (self.is_ours and self.is_meta_schedule and budget and tasks > 1):
+        budget, tasks, rivals = self.trials_budget or 0, self.tasks_chosen, min(self.tasks_spare, self.tasks_chosen)
+        if not (self.is_ours and self.is_meta_schedule and budget and tasks + rivals > 1):
             return 0
         options = self._tuning_options()
-        each = options.first_pass(budget, tasks) if options else self.round_size
-        return min(budget, each * tasks) if each < self.round_size else 0
+        if options is None or options.first_pass(budget, tasks + rivals) >= self.round_size:
+            return 0
+        return options.first_trials_of(budget, tasks, rivals)
 
     def remaining(self) -> Forecast | None:
         """For how long it will be tuned; None if that can't be told, or not yet."""
@@ -743,7 +748,7 @@ class Run(Leased):
     def alerts(self, tasks: Iterable[TunedTask]) -> list[Alert]:
         """What users should know now of the run's machines and tasks."""
         tasks = list(tasks)
-        everyone_had_a_turn = all(task.trials for task in tasks if task.chosen)
+        everyone_had_a_turn = all(task.trials for task in tasks if task.chosen and not task.is_spare)
         again = self.is_ours and self.status not in self.ENDED
         told = (task.alert(everyone_had_a_turn=everyone_had_a_turn, tried_again=again) for task in tasks)
         found = [alert for alert in told if alert]
@@ -798,6 +803,7 @@ class Run(Leased):
             "trials_failed": self.trials_failed,
             "trials_noisy": self.trials_noisy,
             "tasks_total": self.tasks_total,
+            "tasks_spare": self.tasks_spare,
             "tasks_chosen": self.tasks_chosen,
             "tasks_measured": self.tasks_measured,
             "tasks_confirmed": self.tasks_confirmed,

@@ -154,7 +154,9 @@ def _coverage(run: RunFacts) -> str:
     if chosen < total:
         return f"covers the chosen {chosen:,} of {total:,} tasks" + (f": {lacking}" if lacking else "")
     unweighted = "" if run["estimated_latency_s"] is not None else "; their weights aren't recorded"
-    return lacking or f"{measured:,} of {total:,} tasks measured{unweighted}"
+    spare = run["tasks_spare"]
+    twice = f", {spare:,} of them by two algorithms" if spare else ""
+    return lacking or f"{measured:,} of {total:,} tasks measured{twice}{unweighted}"
 
 
 def unknown(measured: int, chosen: int, total: int, *, goes_on: bool) -> str:

@@ -140,6 +140,8 @@ class RunFacts(TypedDict):
     trials_noisy: int
     """Those that were measured while others' processes used more than a quarter of the machine."""
     tasks_total: int
+    tasks_spare: int
+    """Those besides, each of which computes the same as one of the others by a slower algorithm."""
     tasks_chosen: int
     tasks_measured: int
     tasks_confirmed: int

@@ -111,6 +111,11 @@ class Task(Subgraph):
         indexes = (models.Index(fields=("workload_hash", "run", "best_latency_s", "confirmed_latency_s")),)
 
     @property
+    def is_spare(self) -> bool:
+        """Whether another task computes the same faster, by another algorithm, so that this one is no part of the estimate."""
+        return self.weight == 0
+
+    @property
     def gflops(self) -> float | None:
         """The best trial's speed in 10⁹ floating-point operations per second.
 
@@ -160,7 +165,7 @@ class Task(Subgraph):
                 "task": self.index,
                 "message": f"Task {self.index} {self.name}: all of its {self.trials:,} trials failed.",
             }
-        if everyone_had_a_turn and self.weight != 0:
+        if everyone_had_a_turn and not self.is_spare:
             hope = " It is tried again while the budget lasts." if tried_again else ""
             return {
                 "kind": "starved",
@@ -197,12 +202,12 @@ def estimated_latency(tasks: Iterable[Task]) -> float | None:
 
     A task with the weight 0 is no part of it.
     """
-    return total(task.weighted_latency_s for task in tasks if task.chosen and task.weight != 0)
+    return total(task.weighted_latency_s for task in tasks if task.chosen and not task.is_spare)
 
 
 def confirmed_latency(tasks: Iterable[Task]) -> float | None:
     """As `estimated_latency`, of confirmed latencies; None unless all of these tasks are confirmed."""
-    counting = (task for task in tasks if task.chosen and task.weight != 0)
+    counting = (task for task in tasks if task.chosen and not task.is_spare)
     return total(weighted(task.confirmed_latency_s, task.weight) for task in counting)
 
 
@@ -251,6 +256,11 @@ class Record(models.Model):
         if confirmed_s is None:
             return self.latency_s
         return confirmed_s if self.trial == self.task.confirmed_trial else max(self.latency_s, confirmed_s)
+
+    @property
+    def is_spare(self) -> bool:
+        """Whether another task computes the same faster, by another algorithm, so that this one is no part of the estimate."""
+        return self.weight == 0
 
     @property
     def gflops(self) -> float | None:

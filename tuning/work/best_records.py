@@ -86,7 +86,7 @@ def _of_layers(tasks: Iterable[Task], latencies: Mapping[str, float]) -> Parts:
     """Each layer's part: AutoTVM may have several templates for one, of which TVM builds the fastest. All but one have the weight 0."""
     parts: Parts = []
     for alike in templates(tasks):
-        counting = [task for task in alike if task.weight != 0]
+        counting = [task for task in alike if not task.is_spare]
         if len(counting) == 1:
             known = [latencies[task.workload_hash] for task in alike if task.workload_hash in latencies]
             parts.append(weighted(min(known, default=None), counting[0].weight))

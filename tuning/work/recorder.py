@@ -63,6 +63,7 @@ RUN_FIELDS = (
     "trials_noisy",
     "disturbed",
     "tasks_total",
+    "tasks_spare",
     "tasks_chosen",
     "tasks_measured",
     "tasks_confirmed",
@@ -268,8 +269,9 @@ class _Batch:
         for task in Task.objects.bulk_create(tasks):
             known[task.index] = self.tasks[task.index] = task
             self.recorder.kept[task.index] = []
-        self.run.tasks_total = len(known)
-        self.run.tasks_chosen = sum(task.chosen for task in known.values())
+        counting = [task for task in known.values() if not task.is_spare]
+        self.run.tasks_total, self.run.tasks_spare = len(counting), len(known) - len(counting)
+        self.run.tasks_chosen = sum(task.chosen for task in counting)
 
     def _take_trial(self, event: TrialMeasured) -> None:
         task = self._task(event.task)
@@ -457,8 +459,9 @@ class _Batch:
     def _save_run(self) -> None:
         run = self.run
         tasks = self.recorder.tasks.values()
-        run.tasks_measured = sum(task.best_latency_s is not None for task in tasks)
-        run.tasks_confirmed = sum(task.chosen and task.confirmed_latency_s is not None for task in tasks)
+        counting = [task for task in tasks if not task.is_spare]
+        run.tasks_measured = sum(task.best_latency_s is not None for task in counting)
+        run.tasks_confirmed = sum(task.chosen and task.confirmed_latency_s is not None for task in counting)
         run.estimated_latency_s = estimated_latency(tasks)
         run.confirmed_latency_s = confirmed_latency(tasks)
         if self.estimates:

@@ -75,8 +75,10 @@ const refresher = new Refresher(article);
 let partsKey = null;
 const hasRecord = () => (tasks.size ? [...tasks.values()].some((task) => task.best_latency_s !== null) : null);
 
+const rows = (run) => run.tasks_total + run.tasks_spare;
+
 function refreshParts() {
-  const key = `${run.status} ${run.tasks_total} ${hasRecord()}`;
+  const key = `${run.status} ${rows(run)} ${hasRecord()}`;
   if (partsKey === key) return;
   const isAsDrawn = partsKey === null && key === `${article.dataset.status} ${table.count()} ${hasRecord()}`;
   partsKey = key;
@@ -138,8 +140,8 @@ function update(now, changed = []) {
   for (const task of changed) tasks.set(task.index, task);
   showSoon();
   // Each task needs a trace. A run's tasks arrive all at once.
-  const isOutdated = run.tasks_total !== curves.count() || changed.some(curves.isReweighted);
-  if (isOutdated && tasks.size === run.tasks_total) redraw();
+  const isOutdated = rows(run) !== curves.count() || changed.some(curves.isReweighted);
+  if (isOutdated && tasks.size === rows(run)) redraw();
 }
 
 let redrawing = false;

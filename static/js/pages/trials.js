@@ -330,8 +330,9 @@ const live = new LiveRun({
       text("trials-done", units.count(run.trials_done));
       text("trials-failed", units.count(run.trials_failed));
       // The figure needs a trace for each task. A run's tasks arrive all at once.
-      if (run.tasks_total !== Number(article.dataset.tasks) && isOngoing(run.status)) {
-        article.dataset.tasks = run.tasks_total;
+      const rows = run.tasks_total + run.tasks_spare;
+      if (rows !== Number(article.dataset.tasks) && isOngoing(run.status)) {
+        article.dataset.tasks = rows;
         refresher.ask();
       }
     },

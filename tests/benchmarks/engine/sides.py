@@ -170,8 +170,14 @@ def _launch_data(pair: Pair) -> dict[str, Any]:
 
 
 def _options(pair: Pair) -> dict[str, Any]:
-    """No warm start, which stock TVM lacks, and enough time for its builders, which start slowly on a busy machine."""
-    return {"trials_per_batch": pair.batch, "seed": pair.seed, "warm_start": False, "build_timeout_s": 300.0}
+    """No warm start and no Winograd, which stock TVM lacks, and enough time for its builders, which start slowly on a busy machine."""
+    return {
+        "trials_per_batch": pair.batch,
+        "seed": pair.seed,
+        "algorithms": "direct",
+        "warm_start": False,
+        "build_timeout_s": 300.0,
+    }
 
 
 def _trials_of(run: Run, first_s: float, started_again_after: float = math.inf) -> list[Measured]:

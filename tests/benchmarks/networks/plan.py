@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -31,10 +31,12 @@ class Tuning(msgspec.Struct, frozen=True):
     share: float
     seed: int
     minutes: float
+    options: dict[str, Any] = {}
+    """Of the tuning, besides those that this benchmark sets."""
 
     @property
     def key(self) -> str:
-        return f"{self.workload.name}, {self.trials} trials, seed {self.seed}"
+        return ", ".join([self.workload.name, f"{self.trials} trials", f"seed {self.seed}", *set_to(self.options)])
 
     @property
     def trials(self) -> int:
@@ -60,9 +62,16 @@ WHOLE, TENTH = 1.0, 0.1
 MINUTES = 30.0
 
 
-def tunings(names: Sequence[str], shares: Sequence[float], seeds: Sequence[int], minutes: float) -> Iterator[Tuning]:
+def set_to(options: Mapping[str, Any]) -> list[str]:
+    """The options as on the command line."""
+    return [f"{name}={value}" for name, value in options.items()]
+
+
+def tunings(
+    names: Sequence[str], shares: Sequence[float], seeds: Sequence[int], minutes: float, options: dict[str, Any]
+) -> Iterator[Tuning]:
     """The smaller budgets of all networks first."""
     for share in sorted(shares):
         for seed in seeds:
             for name in names:
-                yield Tuning(WORKLOADS[name], share, seed, minutes * share)
+                yield Tuning(WORKLOADS[name], share, seed, minutes * share, options)

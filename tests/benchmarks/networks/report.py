@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import geometric_mean, median
 
+from .plan import set_to
 from .shipping import Shipped
 
 COLUMNS = (
@@ -52,7 +53,7 @@ def _cells(one: Shipped) -> tuple[str, ...]:
     promised = one.confirmed_s or one.estimate_s
     of_estimate, of_onnxruntime = over_estimate(one), ratio(one, "onnxruntime")
     return (
-        one.network,
+        ", ".join([one.network, *set_to(one.options)]),
         f"{one.cpu}, {one.cores} cores",
         str(one.trials),
         "not recorded" if one.tuned_for_s is None else f"{one.tuned_for_s / 60:.1f}",

@@ -39,6 +39,8 @@ class Shipped(msgspec.Struct, frozen=True):
     untuned_functions: list[str]
     rounds: dict[str, list[float]]
     onnxruntime: str | None
+    options: dict[str, Any] = {}
+    """Of the tuning, besides the benchmark's own."""
 
 
 def shipped(tuning: Tuning) -> Shipped:
@@ -62,6 +64,7 @@ def _launch(tuning: Tuning) -> dict[str, Any]:
         "trials_per_batch": 16,
         "seed": tuning.seed,
         "warm_start": False,
+        **tuning.options,
     }
 
 
@@ -105,4 +108,5 @@ def _of(run: Run, tuning: Tuning, compilation: Compilation, benchmark: Benchmark
         untuned_functions=list(compilation.untuned or []),
         rounds=benchmark.rounds,
         onnxruntime=benchmark.onnxruntime,
+        options=tuning.options,
     )

@@ -99,12 +99,21 @@ def test_it_says_how_large_the_first_pass_is(given: dict[str, Any], words: str) 
     assert check(warm_start=False, **given)["first_pass"] == words
 
 
-def test_it_never_guesses_how_many_tasks_other_algorithms_add() -> None:
-    matmul(options={"algorithms": "fastest"})
-    assert check()["first_pass"].endswith("How many tasks there are isn't known yet.")
-    matmul()
-    assert check(trials=320)["first_pass"].startswith("18 tasks")
-    assert check(algorithms="fastest")["first_pass"].endswith("How many tasks there are isn't known yet.")
+def test_convolutions_may_be_tuned_by_two_algorithms() -> None:
+    direct = matmul()
+    direct.tasks.create(index=0, name="fused_conv2d_relu", weight=1)
+    given = {"trials": 320, "warm_start": False}
+    assert check(**given)["first_pass"] == (
+        "Each of 18 tasks gets 2 trials before scheduling begins; a convolution that two algorithms can compute gets 4 with each."
+    )
+    assert check(**given, algorithms="direct")["first_pass"].startswith("18 tasks × 2 = 36 trials")
+    matmul(options={"algorithms": "fastest"}, tasks_spare=6)
+    told = "18 tasks, 6 of them by two algorithms: {} trials before scheduling begins."
+    assert check(**given)["first_pass"] == told.format(12 * 2 + 6 * 8)
+    assert check(**{**given, "trials": 640})["first_pass"] == told.format(12 * 4 + 6 * 8)
+    few = check(**{**given, "trials": 80})["first_pass"]
+    assert few == told.format(15 + 3 * 8).replace("6 of", "3 of"), "half of the budget is too little for more"
+    assert check(**{**given, "trials": 30})["first_pass"] == "18 tasks × 1 = 18 trials before scheduling begins."
 
 
 def test_a_warm_start_shortens_the_first_pass() -> None:

@@ -85,6 +85,8 @@ def test_a_round_holds_a_search(values: dict[str, Any], size: int) -> None:
         ({"options": {"trials_per_batch": 16, "first_trials": 8}}, 144),
         ({"options": {"trials_per_batch": 16, "first_trials": 16}}, 0),
         ({"tasks_chosen": 1}, 0),
+        ({"tasks_spare": 6}, 12 * 2 + 6 * 8),
+        ({"tasks_spare": 6, "trials_budget": 640}, 12 * 4 + 6 * 8),
         ({"trials_budget": None}, 0),
         ({"origin": "streamed"}, 0),
         ({"engine": "auto_scheduler"}, 0),

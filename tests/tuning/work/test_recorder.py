@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from django.db.models.query import QuerySet
 
 from tests.world import (
+    TARGET,
     claimed,
     extracted,
     make_machine,
@@ -416,6 +417,18 @@ def test_a_run_has_one_reference_which_is_a_trial_of_it(number: int) -> None:
     with pytest.raises(EngineMisbehaved, match=f"trial {number} as its reference"):
         recorder.record([ReferenceMeasured(number, 1e-3, 40.0)])
     assert run.reference_measurements.count() == 1
+
+
+def test_spare_tasks_are_counted_apart() -> None:
+    run = claimed(make_run())
+    infos = [msgspec.structs.replace(info, weight=0) if info.index == 2 else info for info in task_infos(3)]
+    recorder = Recorder(run)
+    recorder.record([TasksExtracted(TARGET, infos)])
+    told = recorder.record([trial(0), trial(2)])["run"]
+    assert (told["tasks_total"], told["tasks_spare"], told["tasks_chosen"], told["tasks_measured"]) == (2, 1, 2, 1)
+    assert told["words"]["unknown"] == "unknown: 1 of 2 tasks not measured yet"
+    told = recorder.record([Preferred(2, 0), trial(1)])["run"]
+    assert (told["tasks_total"], told["tasks_spare"], told["tasks_measured"]) == (2, 1, 2)
 
 
 def test_a_task_that_another_one_counts_instead_of_need_not_be_confirmed() -> None:

@@ -59,6 +59,9 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
     ]
     _check_float16(start, infos, target)
     events.send(TasksExtracted(resolved.target, infos))
+    for index in _left_out(infos, rivals, start):
+        infos[index] = msgspec.structs.replace(infos[index], chosen=False)
+        del rivals[index]
     both_ways = {**rivals, **{of: index for index, of in rivals.items()}}
     trials = Trials(start, infos, events, controls.started_at, both_ways)
     known = controls.warm_start_records() if start.expect_warm_start else []
@@ -120,6 +123,21 @@ def _chosen(start: Start, tasks: int, rivals: Mapping[int, int]) -> set[int]:
     return chosen | {index for index, of in rivals.items() if of in chosen}
 
 
+def _left_out(infos: list[TaskInfo], rivals: Mapping[int, int], start: Start) -> list[int]:
+    """The rivals that there are too few trials for."""
+    of = {index: infos[of] for index, of in rivals.items() if infos[index].chosen}
+    affordable = start.options.affordable_rivals(start.trials_budget, sum(info.chosen for info in infos) - len(of))
+    most_work_first = sorted(of, key=lambda index: -of[index].flop * (of[index].weight or 0))
+    left_out = sorted(most_work_first[affordable:])
+    if left_out:
+        logger.warning(
+            "%d trials are too few to try another algorithm for each convolution. Not tried for task %s.",
+            start.trials_budget,
+            ", ".join(str(of[index].index) for index in left_out),
+        )
+    return left_out
+
+
 def _fork_server(start: Start) -> ForkServerContext:
     """Fork before a thread starts or a GPU is touched: once in use, CUDA doesn't work in a forked process."""
     try:
@@ -153,7 +171,7 @@ def _extracted(start: Start, target: Target) -> tuple[list[Any], dict[int, int]]
     extracted = extraction.extract(extraction.legalized(mod, target), target)
     if not extracted:
         raise RunRefused(f"{start.network.name} has no functions to tune.", "network")
-    if start.options.algorithms == "direct":
+    if start.options.algorithms == "direct" or str(target.kind.name) != "llvm":
         return extracted, {}
     from tuning.engines.networks import algorithms
 

@@ -23,6 +23,8 @@ VERSION = 5
 
 FIRST_TRIALS, FIRST_SHARE = 4, 0.15
 """Trials of each task in the first pass by default, and at most how much of the budget that takes."""
+RIVALS_SHARE = 0.5
+"""At most this share of a budget is spent to find out which of two algorithms is faster, and on a first trial of each other task."""
 
 CONFIRM_ROUNDS = 5
 """Measurements of each record that is confirmed: as many as it takes to tell noise."""
@@ -423,7 +425,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="How convolutions are computed. Fastest: 3 × 3 convolutions are tuned by Winograd’s algorithm, too, which needs "
             "fewer multiplications but rounds a little more, and each layer gets what was measured to be faster. On CPUs, in float32.",
         ),
-    ] = "direct"
+    ] = "fastest"
     task_scheduler: Annotated[
         Literal["gradient", "round-robin"],
         Meta(
@@ -527,6 +529,15 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         default = min(FIRST_TRIALS, int(budget * FIRST_SHARE / tasks)) if tasks > 1 else self.trials_per_batch
         limits = (self.trials_per_batch, budget // tasks, self.max_trials_per_task or budget)
         return max(1, min(self.first_trials or default, *limits))
+
+    def affordable_rivals(self, budget: int, tasks: int) -> int:
+        """For how many rivals a budget is large enough, if so many other tasks are tuned; see `first_trials_of`."""
+        return max(0, int((RIVALS_SHARE * budget - tasks) / (2 * FIRST_TRIALS - 1)))
+
+    def first_trials_of(self, budget: int, tasks: int, rivals: int) -> int:
+        """How many trials that makes in all, if so many of the tasks have rivals: tasks that compute the same by another algorithm."""
+        each = self.first_pass(budget, tasks + rivals)
+        return min(budget, each * (tasks - rivals) + max(each, FIRST_TRIALS) * 2 * rivals)
 
     def confirming_s(self, tasks: int, elapsed_s: float) -> float:
         """About how long it takes to confirm so many tasks after so many seconds of tuning: as if half of the records were close."""

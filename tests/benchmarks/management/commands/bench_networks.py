@@ -19,6 +19,7 @@ from tests.benchmarks.networks import plan, report
 from tests.benchmarks.networks.plan import MINUTES, TENTH, WHOLE, WORKLOADS, Tuning
 from tests.benchmarks.networks.shipping import Shipped, shipped
 from tuning.management.migrated import MigratedCommand
+from tuning.validation import Invalid
 
 
 class Command(MigratedCommand):
@@ -32,6 +33,7 @@ class Command(MigratedCommand):
         parser.add_argument("--shares", nargs="+", type=float, default=[TENTH, WHOLE], help="of the budget of trials")
         parser.add_argument("--seeds", nargs="+", type=int, default=[1])
         parser.add_argument("--minutes", type=float, default=MINUTES, help="longest tuning with the whole budget")
+        parser.add_argument("--set", nargs="+", default=[], metavar="OPTION=VALUE", help="options of each tuning")
         parser.add_argument("--into", type=Path, help="results file; an existing one is continued")
         parser.add_argument("--json", action="store_true", help="print only the figures, as JSON")
         parser.add_argument(
@@ -48,11 +50,18 @@ class Command(MigratedCommand):
         path = options["into"] or settings.VAR / "bench" / time.strftime("networks-%Y%m%d-%H%M%S.json")
         path.parent.mkdir(parents=True, exist_ok=True)
         found = _read(path)
-        planned = list(plan.tunings(options["networks"], options["shares"], options["seeds"], options["minutes"]))
+        given = _options(options["set"])
+        planned = list(
+            plan.tunings(options["networks"], options["shares"], options["seeds"], options["minutes"], given)
+        )
         self._say(f"{len(planned)} tunings, at most {sum(one.minutes for one in planned):.0f} minutes. Results: {path}")
         try:
             with own_channel_layer(path.parent):
                 self._ship([one for one in planned if not _has(found, one)], found, path)
+        except Invalid as invalid:
+            raise CommandError(
+                "\n".join(f"{name}: {text}" for name, text in invalid.fields.items()), returncode=2
+            ) from None
         except Broken as broken:
             raise CommandError(f"{broken}\nWhat was measured before is in {path}.") from broken
         except KeyboardInterrupt:
@@ -73,6 +82,12 @@ class Command(MigratedCommand):
         sys.stderr.flush()
 
 
+def _options(given: list[str]) -> dict[str, str]:
+    if wrong := [each for each in given if "=" not in each]:
+        raise CommandError(f"--set takes OPTION=VALUE, not {wrong[0]}", returncode=2)
+    return dict(each.split("=", 1) for each in given)
+
+
 def _read(path: Path) -> list[Shipped]:
     if not path.exists():
         return []
@@ -83,8 +98,8 @@ def _read(path: Path) -> list[Shipped]:
 
 
 def _has(found: list[Shipped], tuning: Tuning) -> bool:
-    keys = {(one.network, one.share, one.seed) for one in found}
-    return (tuning.workload.name, tuning.share, tuning.seed) in keys
+    wanted = (tuning.workload.name, tuning.share, tuning.seed, tuning.options)
+    return any((one.network, one.share, one.seed, one.options) == wanted for one in found)
 
 
 def _summary(one: Shipped) -> str:

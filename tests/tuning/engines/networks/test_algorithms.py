@@ -148,6 +148,16 @@ def rivals(mod: Any, target: Any) -> list[Any]:
     return algorithms.rivals(mod, target, extraction.extract(extraction.legalized(mod, target), target))
 
 
+def test_a_budget_that_is_too_small_for_both_goes_to_the_direct_one(tmp_path: Any) -> None:
+    """Half of it isn't enough for 4 trials with each."""
+    given = start(tmp_path / "work", network=CONV, trials_budget=10, options=options(algorithms="fastest"))
+    with Engine(given, tmp_path / "console.log") as engine:
+        engine.to_the_end()
+    assert {trial.task for trial in engine.trials} == {0}
+    told = "10 trials are too few to try another algorithm for each convolution. Not tried for task 0."
+    assert told in (tmp_path / "console.log").read_text()
+
+
 def test_both_are_tuned_and_the_faster_one_counts(tmp_path: Any) -> None:
     """Also once the run is resumed. A library is built with the records of either."""
     from tests.tuning.engines.compiling import best, build, prove, target_of
