@@ -85,6 +85,9 @@ def test_it_says_that_you_signed_out_everywhere(live_site: LiveSite, watching: t
     expect(other.get_by_text("You are signed out everywhere.")).to_be_visible()
     said = page.get_by_role("alert").filter(has_text="You were signed out: this page no longer updates.")
     expect(said).to_be_visible(timeout=20_000)
+    # What the page still asks for ends there, and is no script error.
+    with page.expect_response(re.compile("/sign-in/")):
+        page.evaluate("document.querySelector('[data-role=predicted]').open = true")
 
 
 def test_it_goes_on_after_a_new_password(live_site: LiveSite, watching: tuple[Page, str]) -> None:

@@ -1,4 +1,5 @@
 // A console log that follows its end unless it is scrolled up.
+import { getJson } from "../common/json.js";
 
 const EVERY_MS = 2000;
 const LIMIT = 300000;
@@ -21,11 +22,8 @@ export function follow(url, isLive, onText = () => {}) {
   });
 
   async function read() {
-    const response = await fetch(`${url}?after=${log.dataset.end}`).catch(() => null);
-    // Redirected: to the sign-in page.
-    if (!response?.ok || response.redirected) return;
-    const piece = await response.json();
-    if (!piece.text) return;
+    const piece = await getJson(`${url}?after=${log.dataset.end}`);
+    if (!piece?.text) return;
     const whole = log.textContent + piece.text;
     log.textContent = whole.length > LIMIT ? whole.slice(whole.indexOf("\n", whole.length - LIMIT) + 1) : whole;
     log.dataset.end = piece.end;

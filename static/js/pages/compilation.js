@@ -6,6 +6,7 @@ import { role, text } from "../common/dom.js";
 import { isLive } from "../common/status.js";
 import { report } from "../live/notifications.js";
 import { Refresher } from "../site/refresh.js";
+import { getJson } from "../common/json.js";
 
 const article = role("compilation");
 const doing = JSON.parse(document.getElementById("doing").textContent);
@@ -45,10 +46,10 @@ let chart = null;
 
 async function drawHistory() {
   if (document.querySelector("#history").hidden) return;
-  const response = await fetch(article.dataset.figures);
-  if (!response.ok) return;
+  const figures = await getJson(article.dataset.figures);
+  if (!figures) return;
   chart ??= new Chart(role("chart-history"), role("empty-history"), { file: `tuneboard-compilation-${article.dataset.compilation}` });
-  await chart.draw((await response.json()).history);
+  await chart.draw(figures.history);
   chart.explain("Not benchmarked yet.");
 }
 document.addEventListener("themechange", () => chart?.restyle());

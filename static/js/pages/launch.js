@@ -1,6 +1,7 @@
 // The launch form: its target, what is wrong with it while it is filled in, and no second launch by a double click.
 import { watch } from "../launch/checking.js";
 import { role as find } from "../common/dom.js";
+import { getJson } from "../common/json.js";
 
 const form = document.querySelector("[data-role=launch-form]");
 const role = (name) => find(name, form);
@@ -37,9 +38,7 @@ function showKind(kind) {
 async function offerTags() {
   const list = document.getElementById("target-tags");
   if (list.children.length) return;
-  const response = await fetch(form.dataset.tags).catch(() => null);
-  if (!response?.ok) return;
-  const { tags } = await response.json();
+  const { tags } = await getJson(form.dataset.tags) ?? { tags: [] };
   list.replaceChildren(...tags.map((tag) => Object.assign(document.createElement("option"), { value: tag })));
 }
 

@@ -2,6 +2,7 @@
 import { Chart } from "../charts/chart.js";
 import { role } from "../common/dom.js";
 import "../site/htmx.js";
+import { getJson } from "../common/json.js";
 
 const EVERY_MS = 15_000;
 const charts = new Map([...document.querySelectorAll("[data-role=tracker-history]")].map((section) => {
@@ -14,9 +15,8 @@ const charts = new Map([...document.querySelectorAll("[data-role=tracker-history
 async function draw() {
   if (document.hidden) return;
   const section = document.querySelector("[data-role=tracker-history]");
-  const response = await fetch(section.dataset.figures).catch(() => null);
-  if (!response?.ok) return;
-  for (const [tracker, figure] of Object.entries(await response.json())) {
+  const figures = await getJson(section.dataset.figures) ?? {};
+  for (const [tracker, figure] of Object.entries(figures)) {
     const chart = charts.get(tracker);
     await chart?.draw(figure);
     chart?.explain("Nothing recorded: no device was registered in the last hour, or the tracker wasn’t polled.");

@@ -2,6 +2,7 @@
 import { Chart } from "../charts/chart.js";
 import { role } from "../common/dom.js";
 import "../site/htmx.js";
+import { getJson } from "../common/json.js";
 
 const EVERY_MS = 15_000;
 const EMPTY = {
@@ -19,9 +20,8 @@ const charts = Object.keys(EMPTY).map((name) => {
 
 async function draw() {
   if (document.hidden) return;
-  const response = await fetch(section.dataset.figures).catch(() => null);
-  if (!response?.ok) return;
-  const figures = await response.json();
+  const figures = await getJson(section.dataset.figures);
+  if (!figures) return;
   for (const [name, chart] of charts) {
     await chart.draw(figures[name]);
     chart.explain(EMPTY[name]);

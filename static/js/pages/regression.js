@@ -2,6 +2,7 @@
 import { Chart } from "../charts/chart.js";
 import { role } from "../common/dom.js";
 import { Refresher } from "../site/refresh.js";
+import { getJson } from "../common/json.js";
 
 const EVERY_MS = 3000;
 const article = role("regression-check");
@@ -10,9 +11,9 @@ const refresher = new Refresher(article);
 let seen = article.dataset.newest;
 
 async function draw() {
-  const response = await fetch(article.dataset.figures).catch(() => null);
-  if (!response?.ok) return;
-  await chart.draw((await response.json()).history);
+  const figures = await getJson(article.dataset.figures);
+  if (!figures) return;
+  await chart.draw(figures.history);
   chart.explain("Not measured yet.");
 }
 

@@ -7,6 +7,7 @@ import { role, text } from "../common/dom.js";
 import * as units from "../common/units.js";
 import { report } from "../live/notifications.js";
 import { Refresher } from "../site/refresh.js";
+import { getJson } from "../common/json.js";
 
 const MOST_POINTS = 12000;
 const article = role("task");
@@ -23,9 +24,8 @@ let drawing = false;
 const records = new Refresher(article, 3000);
 
 async function load() {
-  const response = await fetch(article.dataset.figures);
-  if (!response.ok) throw new Error(`${response.status} for the figure`);
-  const figures = await response.json();
+  const figures = await getJson(article.dataset.figures);
+  if (!figures) throw new Error("no figure");
   waiting = new Map();
   traceOf = new Map(figures.curve.data.map(({ meta }, index) => [meta.role ?? "best", index]));
   end = figures.end;

@@ -2,6 +2,7 @@
 // run is tuned, again every few seconds.
 import { Chart } from "../charts/chart.js";
 import { role } from "../common/dom.js";
+import { getJson } from "../common/json.js";
 
 const EVERY_MS = 5000;
 /** What takes long isn't read again for so many times as long. */
@@ -36,9 +37,9 @@ class Part {
     const began = performance.now();
     this.isBusy = true;
     try {
-      const response = await fetch(this.element.dataset.from + this.query());
-      if (!response.ok) return;
-      await this.show(await response.json());
+      const answer = await getJson(this.element.dataset.from + this.query());
+      if (!answer) return;
+      await this.show(answer);
       this.isRead = true;
     } finally {
       this.isBusy = false;
@@ -89,9 +90,9 @@ function taskName(task) {
 async function showPredicted() {
   if (!role("predicted").open) return;
   scatter ??= chart("predicted");
-  const response = await fetch(`${role("time").dataset.predicted}?task=${role("predicted-task").value}`);
-  if (!response.ok) return;
-  await scatter.draw(await response.json());
+  const figure = await getJson(`${role("time").dataset.predicted}?task=${role("predicted-task").value}`);
+  if (!figure) return;
+  await scatter.draw(figure);
   scatter.explain("None of its candidates was judged.");
 }
 

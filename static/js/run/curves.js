@@ -7,6 +7,7 @@ import { isLive } from "../common/status.js";
 import * as parts from "./parts.js";
 import { color } from "./tasks.js";
 import * as units from "../common/units.js";
+import { getJson } from "../common/json.js";
 
 const FRAME_MS = 16;
 const UNNOTICED_MS = 100;
@@ -42,9 +43,8 @@ let isBehind = false;
 
 /** Draws the server's figures; returns the number of their last trial. */
 export async function load() {
-  const response = await fetch(article.dataset.figures);
-  if (!response.ok) throw new Error(`${response.status} for the figures`);
-  const figures = await response.json();
+  const figures = await getJson(article.dataset.figures);
+  if (!figures) throw new Error("no figures");
   await inTurn(() => show(figures));
   return figures.last;
 }

@@ -2,6 +2,7 @@
 import { errorKinds } from "../common/constants.js";
 import { cell, copyOf, put, role, text } from "../common/dom.js";
 import * as units from "../common/units.js";
+import { getJson } from "../common/json.js";
 
 const AGAIN_MS = 1500;
 const list = role("errors-list");
@@ -18,9 +19,9 @@ export function refresh(failed) {
   timer = setTimeout(async () => {
     timer = null;
     const asked = wanted;
-    const response = await fetch(`${role("run").dataset.api}/errors`).catch(() => null);
-    if (!response?.ok) return;
-    show((await response.json()).items);
+    const errors = await getJson(`${role("run").dataset.api}/errors`);
+    if (!errors) return;
+    show(errors.items);
     shown = asked;
     refresh(wanted);
   }, shown === null ? 0 : AGAIN_MS);

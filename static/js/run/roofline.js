@@ -1,6 +1,7 @@
 // The roofline chart, drawn once somebody opens it, and again when the verdict changes.
 import { Chart } from "../charts/chart.js";
 import { role } from "../common/dom.js";
+import { getJson } from "../common/json.js";
 
 const article = role("run");
 const details = role("roofline");
@@ -12,9 +13,9 @@ async function draw() {
     chart = new Chart(role("chart-roofline"), role("empty-roofline"), { file: `${article.dataset.file}_roofline`, legend: false });
     chart.element.dataset.about = `run ${article.dataset.run} · ${article.dataset.name}`;
   }
-  const response = await fetch(details.dataset.from).catch(() => null);
-  if (!response?.ok) return;
-  const { figure } = await response.json();
+  const answer = await getJson(details.dataset.from);
+  if (!answer) return;
+  const { figure } = answer;
   if (figure) await chart.draw(figure);
   chart.explain("No task with operations has a latency.");
 }
