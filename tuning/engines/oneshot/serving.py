@@ -16,7 +16,7 @@ import msgspec
 
 from tuning.engines.confinement import confine, limit
 from tuning.engines.wire import versions
-from tuning.engines.wire.errors import Refused, in_one_line
+from tuning.engines.wire.errors import Refused, in_one_line, is_out_of_memory
 from tuning.engines.wire.lifeline import die_with
 from tuning.engines.wire.question import InForce, Question, Refusal, Step
 
@@ -66,6 +66,6 @@ def _refusal(error: Exception, memory_mb: int, failure: str) -> Refusal:
         text = str(error)
         return Refusal(text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}…", error.dims)
     traceback.print_exc()
-    if isinstance(error, MemoryError) or "bad_alloc" in str(error):  # The latter comes from TVM's passes.
+    if is_out_of_memory(error):
         return Refusal(f"It needs more than the {memory_mb:,} MiB of memory that it may use here.")
     return Refusal(f"{failure}: {in_one_line(error)}")

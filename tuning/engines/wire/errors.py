@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 
 
@@ -22,6 +23,12 @@ class Refused(ValueError):
     def __init__(self, text: str, dims: Iterable[str] | None = None) -> None:
         super().__init__(text)
         self.dims = None if dims is None else list(dims)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """As Python, TVM's passes, or the operating system say it."""
+    is_refused = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    return is_refused or isinstance(error, MemoryError) or "bad_alloc" in str(error)
 
 
 def last_line(text: str, longest: int = 500) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.errors import Refused, is_out_of_memory
 
 
 def listed(names: Iterable[str], most: int = 40) -> str:
@@ -26,5 +26,5 @@ def check_dims(given: Iterable[str], open_dims: Iterable[str]) -> None:
 
 def check_memory(error: Exception) -> None:
     """Raises `MemoryError` if that is what TVM's error means. Then the model isn't at fault."""
-    if isinstance(error, MemoryError) or "bad_alloc" in str(error):
+    if is_out_of_memory(error):
         raise MemoryError from error

@@ -61,6 +61,7 @@ def _reason(error: Exception, question: Message, failure: str) -> str:
         text = str(error)
         return text if len(text) <= LONGEST_REASON else text[:LONGEST_REASON] + "…"
     traceback.print_exc()
-    if isinstance(error, MemoryError) or "bad_alloc" in str(error):  # The latter comes from TVM's passes.
+    lacking = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    if lacking or isinstance(error, MemoryError) or "bad_alloc" in str(error):  # The latter comes from TVM's passes.
         return "It needs more than the {:,} MiB of memory that it may use here.".format(question["memory_mb"])
     return f"{failure}: {loading.in_one_line(error)}"
