@@ -37,7 +37,7 @@ router = Router(tags=["runs"])
 def list_runs(request: HttpRequest, query: Query[queries.RunQuery]) -> shapes.RunPage:
     """Runs without their tasks, by default newest first."""
     # Only the columns of tasks that alerts need.
-    tasks = Task.objects.only("run_id", "index", "name", "chosen", "trials", "failed")
+    tasks = Task.objects.only("run_id", "index", "name", "chosen", "trials", "failed", "weight")
     whole = Run.everything.listed().prefetch_related(Prefetch("tasks", tasks))
     runs, following = long_page(query.filter().runs(person(request)), whole, query.order, query.cursor, query.limit)
     places = Run.objects.places() if any(run.status == Run.Status.QUEUED for run in runs) else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Union
 
 import msgspec
@@ -28,10 +28,12 @@ class Engine:
     """Those that it builds itself."""
     legacy: bool = True
     """Whether it runs under another interpreter, with a TVM that still has it."""
+    before: Mapping[str, Any] = field(default_factory=dict)
+    """What runs did that were launched before these options existed; with them, none of these is stored."""
 
     def options_of(self, given: Mapping[str, Any]) -> EngineOptions:
         """Options as stored with a run. Raises `msgspec.ValidationError`."""
-        return msgspec.convert(given, self.options)
+        return msgspec.convert({**self.before, **given}, self.options)
 
 
 META_SCHEDULE = "meta_schedule"
@@ -44,6 +46,7 @@ _ENGINES = (
         Options,
         BUILTIN,
         legacy=False,
+        before={"algorithms": "direct"},
     ),
     Engine(
         "auto_scheduler",

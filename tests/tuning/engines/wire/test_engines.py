@@ -1,0 +1,12 @@
+"""Options as they are stored with runs."""
+
+from __future__ import annotations
+
+from tuning.engines.wire.engines import ENGINES
+from tuning.engines.wire.protocol import Options
+
+
+def test_runs_of_earlier_versions_do_what_they_did() -> None:
+    assert ENGINES["meta_schedule"].options_of({"seed": 1}) == Options(seed=1, algorithms="direct")
+    assert ENGINES["meta_schedule"].options_of({"algorithms": "fastest"}) == Options()
+    assert ENGINES["auto_scheduler"].options_of({}) == ENGINES["auto_scheduler"].options()
