@@ -69,7 +69,10 @@ class TunedTask(Protocol):
 
     trials: int
     chosen: bool
-    is_spare: bool
+
+    @property
+    def is_spare(self) -> bool:
+        """Whether another task computes the same faster."""
 
     def alert(self, *, everyone_had_a_turn: bool, tried_again: bool) -> Alert | None:
         """What users should know of the task now, if anything. `tried_again`: this site goes on with it."""

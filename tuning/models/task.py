@@ -258,11 +258,6 @@ class Record(models.Model):
         return confirmed_s if self.trial == self.task.confirmed_trial else max(self.latency_s, confirmed_s)
 
     @property
-    def is_spare(self) -> bool:
-        """Whether another task computes the same faster, by another algorithm, so that this one is no part of the estimate."""
-        return self.weight == 0
-
-    @property
     def gflops(self) -> float | None:
         """Its speed in 10⁹ floating-point operations per second; None for a task that has no such operations."""
         return self.task.gflops_at(self.latency_s)

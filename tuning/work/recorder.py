@@ -326,7 +326,7 @@ class _Batch:
         for trial in self.trials:
             if trial.number == task.best_trial:
                 return not trial.noisy
-        return not self.run.trials.filter(number=task.best_trial, noisy=True).exists()
+        return not self.run.trials.filter(number=task.best_trial or 0, noisy=True).exists()
 
     def _take_preferred(self, event: Preferred) -> None:
         """Only one of both tasks is a part of the estimate, which the change may have changed."""
