@@ -130,6 +130,10 @@ class RunQuerySet(LeasedQuerySet["Run"]):
             tuned, measured = tuned & Q(machine=machine), measured & Q(compilations__machine=machine)
         return self.annotate(on=measures_on()).filter(tuned | measured)
 
+    def measured_like(self, run: Run) -> RunQuerySet:
+        """Runs that found their weights where the run did: in the caches, unless `cold_bytes` says otherwise."""
+        return self.filter(cold_bytes__gt=0) if run.cold_bytes else self.exclude(cold_bytes__gt=0)
+
     def measured_beside(self, device: str, machine: Machine | None) -> RunQuerySet:
         """Runs whose best records are measured side by side on this device of the machine."""
         return self.filter(_BESIDE & Q(side_by_sides__device=device, side_by_sides__machine=machine))
@@ -339,6 +343,8 @@ class Run(Leased):
     tasks_measured = models.PositiveIntegerField(default=0)
     tasks_confirmed = models.PositiveIntegerField(default=0, db_default=0)
     """How many of the chosen ones are confirmed; 0, too, for what an earlier version confirmed."""
+    cold_bytes = models.PositiveBigIntegerField(null=True)
+    """Bytes of the network's weights, if trials were measured with weights as cold as there; 0 if they were in the caches, null if that isn't recorded."""
     estimated_latency_s = models.FloatField(null=True)
     confirmed_latency_s = models.FloatField(null=True)
     """The same sum of the tasks' confirmed latencies; null unless all that it covers are confirmed."""
@@ -810,6 +816,7 @@ class Run(Leased):
             "tasks_chosen": self.tasks_chosen,
             "tasks_measured": self.tasks_measured,
             "tasks_confirmed": self.tasks_confirmed,
+            "cold_bytes": self.cold_bytes,
             "estimated_latency_s": self.estimated_latency_s,
             "confirmed_latency_s": self.confirmed_latency_s,
             "noise": self.noise,

@@ -146,6 +146,8 @@ class RunFacts(TypedDict):
     tasks_measured: int
     tasks_confirmed: int
     """Those whose best records were measured again since their last improvement."""
+    cold_bytes: int | None
+    """Bytes of the network's weights, if trials are measured with weights as cold as there; 0 if they are in the caches, null if that isn't recorded."""
     estimated_latency_s: float | None
     confirmed_latency_s: float | None
     """As the estimate, of confirmed latencies; null unless all of its tasks are confirmed."""

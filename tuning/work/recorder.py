@@ -67,6 +67,7 @@ RUN_FIELDS = (
     "tasks_chosen",
     "tasks_measured",
     "tasks_confirmed",
+    "cold_bytes",
     "warm_start",
     "begun",
     "estimated_latency_s",
@@ -248,6 +249,7 @@ class _Batch:
 
     def _take_tasks(self, event: TasksExtracted) -> None:
         self.run.target, self.run.target_fingerprint = event.target, fingerprint(event.target)
+        self.run.cold_bytes = event.cold_bytes
         known = self.recorder.tasks
         if known:
             _refuse_other_tasks(known, event.tasks)
@@ -296,9 +298,12 @@ class _Batch:
 
     def _take_warm_start(self, event: WarmStarted) -> None:
         self.run.warm_start = {"tasks": event.tasks, "runs": event.runs}
-        noises = dict(Run.everything.filter(pk__in={one.run for one in event.begun}).values_list("pk", "noise"))
+        alike = Run.everything.filter(pk__in={one.run for one in event.begun}).measured_like(self.run)
+        noises = dict(alike.values_list("pk", "noise"))
         for one in event.begun:
-            told = {"task": one.task, "run": one.run, "latency_s": one.latency_s, "noise": noises.get(one.run)}
+            if one.run not in noises:  # What is slower with cold weights isn't slower here.
+                continue
+            told = {"task": one.task, "run": one.run, "latency_s": one.latency_s, "noise": noises[one.run]}
             self._set_begun(cast("BegunDict", {**told, "tried": False, "measured_s": None}))
 
     def _compare_with_known(self, event: TrialMeasured) -> None:

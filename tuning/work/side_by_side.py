@@ -19,7 +19,7 @@ from tuning.engines.wire.compiling import BestRecord
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.side_by_side.messages import Again, Doing, InTurn, MeasureInTurn
 from tuning.host import sandbox
-from tuning.models import Machine, MeasuredAgainDict, SideBySide
+from tuning.models import Machine, MeasuredAgainDict, Run, SideBySide
 from tuning.wording import internal_error
 
 from .best_records import best_of_run
@@ -100,7 +100,7 @@ class _Job:
         entries, texts = chosen({run.pk: best_of_run(run) for run in runs})
         if not entries:
             raise Refused("There is no task of which each of these runs has a valid record.")
-        found = self._answer(_question(runs[0].target, texts))
+        found = self._answer(_question(runs, texts))
         if all(one.error for one in found.records):
             raise Refused(f"None of the records could be measured. The first: {found.records[0].error}")
         measured = [_measured(entry, found.records[entry.place]) for entry in entries]
@@ -164,11 +164,14 @@ class _Load:
                 self._samples[heard_at], self._cpus = others, load.get("cpus")
 
 
-def _question(target: dict[str, Any], texts: Sequence[str]) -> MeasureInTurn:
+def _question(runs: Sequence[Run], texts: Sequence[str]) -> MeasureInTurn:
+    """All of them are measured as cold as any of the runs was."""
+    target = runs[0].target
     return MeasureInTurn(
         target=target,
         records=list(texts),
         seconds=settings.BENCHMARK_S,
+        cold_bytes=max(run.cold_bytes or 0 for run in runs),
         quietly=False,
         memory_mb=sandbox.NO_LIMIT_MB if target["kind"] == "cuda" else settings.COMPILE_MEMORY_MB,
         cpu_s=settings.COMPILE_S * (os.cpu_count() or 1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from dashboard.presentation import units
 from tuning.models import Run
 from tuning.models.fleet import is_shared
 from tuning.noise import FEWEST
@@ -57,7 +58,19 @@ def facts(run: Run) -> list[Fact]:
     """How noisy its measurements are, and what isn't recorded of what measured it."""
     remote = run.is_ours and is_shared(run.device)
     untold = Fact("Load of its devices", NOT_RECORDED, "a tracker’s devices don’t tell it")
-    return [_noise(run), *([untold] if remote else [])]
+    return [_weights(run), _noise(run), *([untold] if remote else [])]
+
+
+def _weights(run: Run) -> Fact:
+    if run.cold_bytes is None:
+        return Fact("Weights", NOT_RECORDED, "")
+    if not run.cold_bytes:
+        return Fact("Weights", "in the caches", "where one execution leaves them to the next")
+    return Fact(
+        "Weights",
+        "cold",
+        f"others of up to {units.bytes_label(run.cold_bytes)} are read before each execution, as in the network",
+    )
 
 
 def _noise(run: Run) -> Fact:

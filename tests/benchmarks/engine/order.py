@@ -132,7 +132,13 @@ def main() -> None:
     model, orders = NetworkModel(given.records), []
     for seed in given.seeds:
         for first in given.first:
-            options = Options(trials_per_batch=given.batch, seed=seed, first_trials=first or None, algorithms="direct")
+            options = Options(
+                trials_per_batch=given.batch,
+                seed=seed,
+                first_trials=first or None,
+                algorithms="direct",
+                cold_weights=False,
+            )
             orders.append(tune(NetworkSpec(given.network), options, given.trials, model))
             sys.stdout.write(f"{msgspec.json.encode(orders[-1]).decode()}\n")
             sys.stdout.flush()

@@ -175,6 +175,7 @@ def _options(pair: Pair) -> dict[str, Any]:
         "trials_per_batch": pair.batch,
         "seed": pair.seed,
         "algorithms": "direct",
+        "cold_weights": False,
         "warm_start": False,
         "build_timeout_s": 300.0,
     }

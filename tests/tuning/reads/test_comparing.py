@@ -194,6 +194,17 @@ def test_it_lists_only_options_that_differ() -> None:
     }
 
 
+def test_runs_that_found_their_weights_elsewhere_compare_less() -> None:
+    cold, other, warm, unknown = (measured() for _ in range(4))
+    for run, cold_bytes in ((cold, 4096), (other, 1024), (warm, 0)):
+        Run.objects.filter(pk=run.pk).update(cold_bytes=cold_bytes)
+    assert "weights" not in kinds(compared(cold, other, unknown))
+    (message,) = [one["message"] for one in compared(cold, warm)["caveats"] if one["kind"] == "weights"]
+    assert message.startswith(
+        f"Different states of the weights: as cold as in the network (run {cold.pk}), in the caches (run {warm.pk})."
+    )
+
+
 def test_it_lists_caveats() -> None:
     alike = measured(), measured()
     assert kinds(compared(*alike)) == set()

@@ -400,6 +400,22 @@ def test_where_noise_is_not_known_only_much_slower_ones_count() -> None:
     ]
 
 
+def test_records_whose_weights_were_in_the_caches_say_nothing_of_cold_ones() -> None:
+    earlier = measured_run(cold_bytes=4096)
+    earlier.move("running", to="finished")
+    recorder = warm_started(earlier, task0=1e-3)
+    assert recorder.run.warm_start == {"tasks": [0], "runs": [earlier.pk]}
+    recorder.record([trial(0, 9e-3)])
+    assert messages(recorder.run) == []
+
+
+def test_how_cold_weights_are_is_kept() -> None:
+    run = claimed(make_run())
+    Recorder(run).record([TasksExtracted(TARGET, task_infos(2), cold_bytes=44_700_000)])
+    run.refresh_from_db()
+    assert run.to_dict()["cold_bytes"] == 44_700_000
+
+
 def test_a_pool_may_measure_another_candidate_first() -> None:
     earlier = measured_run()
     earlier.move("running", to="finished")

@@ -110,6 +110,19 @@ def test_a_task_without_a_record_of_each_run_is_left_out(measurer: Measurer) -> 
     assert again.error == "There is no task of which each of these runs has a valid record."
 
 
+def test_all_are_measured_as_cold_as_any_was(measurer: Measurer, monkeypatch: pytest.MonkeyPatch) -> None:
+    row, asked, ask = queued(), [], sandbox.ask
+
+    def listening(module: str, question: Any, *rest: Any, **limits: Any) -> Any:
+        asked.append(question)
+        return ask(module, question, *rest, **limits)
+
+    monkeypatch.setattr(sandbox, "ask", listening)
+    Run.objects.filter(pk=row.run_keys[1]).update(cold_bytes=4096)
+    assert carried_out(row) == "finished"
+    assert [question.cold_bytes for question in asked] == [4096]
+
+
 def test_a_record_that_fails_costs_only_itself(measurer: Measurer) -> None:
     measurer("1")
     row = queued()

@@ -11,7 +11,21 @@ import numpy as np
 RANDOM_FILL = "tvm.contrib.random.random_fill_for_measure"
 """TVM's function, which remote devices have as well."""
 
+WEIGHTS = "WEIGHTS"
+"""The kind of a tensor that the network has as a constant, in place of TVM's `TENSOR`."""
+FREE_LAYOUTS = "layout_free_buffers"
+"""The attribute in which TVM keeps which of a function's arguments are weights."""
 _MAYBE_INDEX = re.compile(r"u?int(32|64)$|bool$")
+
+
+def described(candidate: Any) -> list[tuple[str, str, list[int]]]:
+    """Kinds, data types and shapes of the arguments of TVM's candidate, as plain values."""
+    attributes = candidate.sch.mod["main"].attrs
+    weights = set(map(int, attributes.get(FREE_LAYOUTS, ()))) if attributes else set()
+    return [
+        (WEIGHTS if nth in weights else kind, dtype, shape)
+        for nth, (kind, dtype, shape) in enumerate(plain(candidate.args_info))
+    ]
 
 
 def plain(args_info: Any) -> list[tuple[str, str, list[int]]]:
@@ -34,4 +48,5 @@ def allocated(random_fill: Callable[[Any], None], device: Any, args_info: list[A
         else:
             random_fill(tensor)
 
-    return alloc_argument_common(fill, device, args_info, 1)
+    tensors = [("TENSOR" if kind == WEIGHTS else kind, *rest) for kind, *rest in args_info]
+    return alloc_argument_common(fill, device, tensors, 1)

@@ -16,7 +16,7 @@ from typing import Any
 from tuning.engines.wire.protocol import ErrorKind
 
 from . import race, workers
-from .outcomes import Failure, Timing, WorkerError
+from .outcomes import Evaluation, Failure, Timing, WorkerError
 from .pools import Ended, TimedOut, Workers
 
 
@@ -50,8 +50,16 @@ class LocalRunner:
     """Measures built candidates on this machine, one after another."""
 
     def __init__(
-        self, context: ForkServerContext, *, config: tuple[int, int, int], timeout_s: float, threads: int | None
+        self,
+        context: ForkServerContext,
+        *,
+        config: tuple[int, int, int],
+        timeout_s: float,
+        threads: int | None,
+        cold_bytes: int = 0,
     ) -> None:
+        """`cold_bytes` are those of all weights of the network, if a CPU measures as in `cold`; 0 if warm."""
+        self._cold_bytes = cold_bytes if threads else 0
         self._config = config
         self._races = race.is_worthwhile(config)
         self._timeout_s = timeout_s
@@ -59,7 +67,8 @@ class LocalRunner:
 
     def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None = None) -> Timing | Failure:
         """See `Runner`."""
-        call = (workers.measure, str(path), device_type, args_info, self._config, limit_s if self._races else None)
+        how = Evaluation(self._config, limit_s if self._races else None, self._cold_bytes)
+        call = (workers.measure, str(path), device_type, args_info, how)
         ((_, result),) = self._workers.results([call], self._timeout_s)
         path.unlink(missing_ok=True)
         timing: Timing = result

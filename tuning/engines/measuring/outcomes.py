@@ -1,15 +1,26 @@
-"""What becomes of a candidate: it has a latency, or it failed. No TVM here."""
+"""How a candidate is measured, and what becomes of it: it has a latency, or it failed. No TVM here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tuning.engines.wire.protocol import ErrorKind
 
 LEAST_FREE = 4 << 20
 """Bytes that must be free on the disk with what is built. With less, a build may fail without being to blame."""
+
+
+class Evaluation(NamedTuple):
+    """How to measure a candidate on this machine."""
+
+    config: tuple[int, int, int]
+    """Number, repeat, min_repeat_ms."""
+    limit_s: float | None = None
+    """The limit of its race; None means no race."""
+    cold_bytes: int = 0
+    """Of the network's weights, if the candidate's are to be as cold as there; 0 if they are to be in the caches."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from pebble import CONSTS
 from tuning.engines.targets import vector_math
 from tuning.engines.wire.lifeline import die_with_fork_server
 
-from . import race
+from . import cold, race
 from .arguments import RANDOM_FILL, allocated
-from .outcomes import Timing, WorkerError
+from .outcomes import Evaluation, Timing, WorkerError
 
 T = TypeVar("T")
 LOCK_S = 5.0
@@ -27,7 +27,7 @@ def initialize(threads: int | None) -> None:
     CONSTS.channel_lock_timeout = LOCK_S
     if threads:
         # By default TVM ignores the target's num-cores and uses half of an x86 CPU's logical cores.
-        os.environ["TVM_NUM_THREADS"] = str(threads)
+        os.environ[cold.THREADS] = str(threads)
 
 
 def guarded(function: Callable[..., T], *args: Any) -> T | WorkerError:
@@ -51,10 +51,8 @@ def build(mod_json: str, target_json: str, path: str) -> None:
         built.export_library(path)
 
 
-def measure(
-    path: str, device_type: str, args_info: list[Any], config: tuple[int, int, int], limit_s: float | None
-) -> Timing:
-    """Measure an artifact on this machine, by `config` (number, repeat, min_repeat_ms). See `measure_with_race`."""
+def measure(path: str, device_type: str, args_info: list[Any], how: Evaluation) -> Timing:
+    """Measure an artifact on this machine. See `measure_with_race`, and `cold.Evaluator` about weights that aren't in the caches."""
     import tvm
     from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
     from tvm.s_tir.meta_schedule.runner.local_runner import default_run_evaluator
@@ -62,11 +60,15 @@ def measure(
     device = tvm.runtime.device(device_type, 0)
     module = tvm.runtime.load_module(path)
     arguments = allocated(tvm.get_global_func(RANDOM_FILL), device, args_info)
+    if how.cold_bytes:
+        tensors = [(kind, tensor) for (kind, *_), tensor in zip(args_info, *arguments, strict=True)]
+        evaluator = cold.Evaluator(module, device, tensors, how.cold_bytes)
+        return measure_with_race(evaluator.run_secs, how.config, how.limit_s)
 
     def run_secs(config: EvaluatorConfig) -> list[float]:
         return [float(seconds) for seconds in default_run_evaluator(module, device, config, arguments)]
 
-    return measure_with_race(run_secs, config, limit_s)
+    return measure_with_race(run_secs, how.config, how.limit_s)
 
 
 def measure_with_race(

@@ -50,6 +50,8 @@ class TuningConfig:
     """Where candidates go in a run with a pool of machines."""
     reference: Asked | None = None
     """Which record is measured again every so often; None for none."""
+    cold_bytes: int = 0
+    """As in `TasksExtracted`."""
 
 
 def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
@@ -128,6 +130,7 @@ def _runner(config: TuningConfig, trials: Trials) -> tuple[Runner, Background | 
         config=evaluator,
         timeout_s=options.run_timeout_s,
         threads=threads_to_measure(config.target),
+        cold_bytes=config.cold_bytes,
     )
     overlap = options.overlap == "on" or (options.overlap == "auto" and not is_cpu)
     return local, Background(threads=1) if overlap else None

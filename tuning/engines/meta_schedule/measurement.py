@@ -19,7 +19,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 
-from tuning.engines.measuring.arguments import plain
+from tuning.engines.measuring.arguments import described
 from tuning.engines.measuring.local import LocalBuilder
 from tuning.engines.measuring.outcomes import Failure, Runner, Timing
 from tuning.engines.wire.errors import RunRefused
@@ -112,9 +112,10 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
         inputs = zip(batch.built, runner_inputs, strict=True)
         if self._threads is None:
             with stopwatch.doing("measure"):
-                return [_finished(self._measure_now(batch, index, _built(one))) for index, one in inputs]
+                return [_finished(self._measure_now(batch, index, _built(one, batch, index))) for index, one in inputs]
         outcomes = [
-            self._threads.submit(self._measure_in_background, batch, index, _built(one)) for index, one in inputs
+            self._threads.submit(self._measure_in_background, batch, index, _built(one, batch, index))
+            for index, one in inputs
         ]
         if self._wait:
             with stopwatch.doing("wait"):
@@ -158,8 +159,9 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
         return outcome
 
 
-def _built(runner_input: Any) -> Built:
-    return Built(Path(runner_input.artifact_path), str(runner_input.device_type), plain(runner_input.args_info))
+def _built(runner_input: Any, batch: Batch, index: int) -> Built:
+    arguments = described(batch.candidates[index])
+    return Built(Path(runner_input.artifact_path), str(runner_input.device_type), arguments)
 
 
 def _finished(outcome: Timing | Failure) -> Any:

@@ -29,7 +29,7 @@ import zstandard
 from tvm.s_tir import meta_schedule as ms
 
 from tuning.engines.events import EventWriter
-from tuning.engines.measuring.arguments import plain
+from tuning.engines.measuring.arguments import described
 from tuning.engines.measuring.outcomes import Failure, Timing
 from tuning.engines.wire.errors import in_one_line
 from tuning.engines.wire.protocol import Candidate, Measured, Slots, Start
@@ -174,7 +174,7 @@ class CandidatesOut:
 def _sent(id_: str, task: int, candidate: Any, limit_s: float | None = None) -> Candidate:
     """TVM's candidate as machines are given it."""
     module = zstandard.ZstdCompressor().compress(tvm.ir.save_json(candidate.sch.mod).encode())
-    return Candidate(id_, task, module, plain(candidate.args_info), limit_s)
+    return Candidate(id_, task, module, described(candidate), limit_s)
 
 
 def _outcome(measured: Measured) -> Timing | Failure:

@@ -51,14 +51,16 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
     resolved = _resolved(start)
     target = Target(resolved.target)
     events.send(Phase("extracting"))
-    extracted, rivals = _extracted(start, target)
+    mod = _built(start)
+    extracted, rivals = _extracted(start, mod, target)
     chosen = _chosen(start, len(extracted) - len(rivals), rivals)
     infos = [
         extraction.describe(index, task, chosen=index in chosen, counts=index not in rivals)
         for index, task in enumerate(extracted)
     ]
     _check_float16(start, infos, target)
-    events.send(TasksExtracted(resolved.target, infos))
+    cold_bytes = _cold_bytes(start, mod, target)
+    events.send(TasksExtracted(resolved.target, infos, cold_bytes))
     for index in _left_out(infos, rivals, start):
         infos[index] = msgspec.structs.replace(infos[index], chosen=False)
         del rivals[index]
@@ -82,7 +84,7 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
         tune(
             extracted,
             search,
-            TuningConfig(start.options, work_dir, target, context, start.remote, out, start.reference),
+            TuningConfig(start.options, work_dir, target, context, start.remote, out, start.reference, cold_bytes),
         )
     trials.finish(trials.finish_reason())
 
@@ -165,9 +167,14 @@ def _check_float16(start: Start, infos: list[TaskInfo], target: Target) -> None:
     raise RunRefused(f"{reason}, or choose float32.", "network_options.dtype")
 
 
-def _extracted(start: Start, target: Target) -> tuple[list[Any], dict[int, int]]:
+def _cold_bytes(start: Start, mod: Any, target: Target) -> int:
+    """As in `TasksExtracted`. How cold a remote device's caches are isn't up to this machine, and GPUs are left as they are."""
+    is_here = measures_on_cpu(target) and start.remote is None
+    return extraction.constant_bytes(mod) if start.options.cold_weights and is_here else 0
+
+
+def _extracted(start: Start, mod: Any, target: Target) -> tuple[list[Any], dict[int, int]]:
     """The network's tasks, then those that compute the same as one of them by another algorithm, and by the index of these which one."""
-    mod = _built(start)
     extracted = extraction.extract(extraction.legalized(mod, target), target)
     if not extracted:
         raise RunRefused(f"{start.network.name} has no functions to tune.", "network")

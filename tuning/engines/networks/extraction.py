@@ -39,6 +39,15 @@ def workload_hash(task: Any) -> str:
     return str(ms.utils.shash2hex(task.dispatched[0]))
 
 
+def constant_bytes(mod: IRModule) -> int:
+    """How many bytes the constants of a network have together: its weights."""
+    found: list[Any] = []
+    relax.analysis.post_order_visit(
+        mod["main"], lambda one: found.append(one) if isinstance(one, GenericConst) else None
+    )
+    return sum(int(one.value.numpy().nbytes) for one in found)
+
+
 def describe(index: int, task: Any, *, chosen: bool = True, counts: bool = True) -> TaskInfo:
     """What the supervisor is told about an extracted task; one that doesn't count is no part of the estimate."""
     mod = task.dispatched[0]

@@ -19,7 +19,7 @@ from .refusing import Refused
 from .trials import Trials
 
 logger = logging.getLogger("tuneboard")
-PROTOCOL = 5
+PROTOCOL = 6
 """`wire.protocol.VERSION`."""
 LONGEST_NAME = 500
 

@@ -122,7 +122,13 @@ def _runner(question: MeasureInTurn, context: ForkServerContext, target: Any) ->
     options = question.options
     evaluator = (options.number, options.repeat, options.min_repeat_ms)
     threads = threads_to_measure(target)
-    return LocalRunner(context, config=evaluator, timeout_s=options.run_timeout_s, threads=threads)
+    return LocalRunner(
+        context,
+        config=evaluator,
+        timeout_s=options.run_timeout_s,
+        threads=threads,
+        cold_bytes=question.cold_bytes,
+    )
 
 
 def _tell(pipe: serving.Pipe, doing: Doing) -> None:

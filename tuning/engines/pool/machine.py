@@ -145,6 +145,7 @@ class Machine:
             config=(start.number, repeat, start.min_repeat_ms),
             timeout_s=timeout_s,
             threads=threads_to_measure(self._target),
+            cold_bytes=start.cold_bytes,
         )
 
     def _require_space(self) -> None:

@@ -46,7 +46,7 @@ _ENGINES = (
         Options,
         BUILTIN,
         legacy=False,
-        before={"algorithms": "direct"},
+        before={"algorithms": "direct", "cold_weights": False},
     ),
     Engine(
         "auto_scheduler",

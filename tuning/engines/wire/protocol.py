@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from .tracker import Address
 
-VERSION = 5
+VERSION = 6
 
 FIRST_TRIALS, FIRST_SHARE = 4, 0.15
 """Trials of each task in the first pass by default, and at most how much of the budget that takes."""
@@ -116,6 +116,8 @@ class TasksExtracted(msgspec.Struct, tag="tasks", frozen=True):
     target: dict[str, Any]
     """The resolved target, so never `this`."""
     tasks: Sequence[AnyTaskInfo]
+    cold_bytes: int | None = None
+    """Of the network's weights, if trials are measured with weights as cold as there; 0 if with weights in the caches. None if not recorded."""
 
 
 class TrialMeasured(msgspec.Struct, tag="trial", frozen=True):
@@ -197,7 +199,7 @@ class Candidate(msgspec.Struct, tag="candidate", frozen=True):
     module: bytes
     """The scheduled module as TVM's JSON (`tvm.ir.save_json`), compressed with Zstandard."""
     args_info: list[tuple[str, str, list[int]]]
-    """For each argument: `TENSOR`, data type and shape. The output comes last."""
+    """For each argument: `TENSOR`, or `WEIGHTS` of a constant of the network; data type and shape. The output comes last."""
     limit_s: float | None = None
     """The latency above which it loses its race and is measured briefly only; None: no race."""
     again: bool = False
@@ -501,6 +503,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "best isn't measured at full length. With a large value every candidate is.",
         ),
     ] = 2.0
+    cold_weights: Annotated[
+        bool,
+        Meta(
+            title="Cold weights",
+            description="Before each timed execution, as many bytes are read as the network’s other weights have: functions are measured "
+            "with weights from where they are found in the network, not in the caches. On CPUs of the site’s machines.",
+        ),
+    ] = True
     build_timeout_s: Annotated[
         float,
         Meta(

@@ -95,6 +95,13 @@ ASPECTS = (
         lambda runs: [run.versions["apache-tvm"] for run in runs],
         "Tasks whose workloads differ between the versions are matched by name and shapes.",
     ),
+    Aspect(
+        "weights",
+        "states of the weights",
+        lambda run: None if run.cold_bytes is None else run.cold_bytes > 0,
+        lambda runs: ["as cold as in the network" if run.cold_bytes else "in the caches" for run in runs],
+        "With cold weights functions take longer, as they do in the network.",
+    ),
 )
 
 

@@ -25,11 +25,14 @@ def any_alike(run: Run, user: User | None) -> bool:
 
 
 def best_known(run: Run, user: User | None) -> dict[str, BestKnownDict]:
-    """By workload, the best of the other runs that the user sees. Synthetic runs measured nothing: they neither give nor get one."""
+    """By workload, the best of the other runs that the user sees. Synthetic runs measured nothing: they neither give nor get one.
+
+    Latencies of weights that were in the caches don't count beside those of cold ones, nor the other way round.
+    """
     if run.synthetic:
         return {}
     others = Run.objects.seen_by(user).filter(target_fingerprint=run.target_fingerprint, synthetic=False)
-    others = others.exclude(pk=run.pk).order_by()
+    others = others.exclude(pk=run.pk).measured_like(run).order_by()
     wanted = set(run.tasks.values_list("workload_hash", flat=True))
     found = _fastest(wanted, others.filter(**{"versions__apache-tvm": tvm() or ""}))
     found |= _fastest(wanted - found.keys(), others)

@@ -139,7 +139,7 @@ class RunPool:
         for event in events:
             if self._dispatcher is None:
                 if isinstance(event, TasksExtracted):
-                    self._open(event.target)
+                    self._open(event.target, event.cold_bytes or 0)
             elif isinstance(event, Candidate):
                 with self._lock:
                     self._dispatcher.hand_out(event)
@@ -236,7 +236,7 @@ class RunPool:
 
     # --- members
 
-    def _open(self, target: dict[str, Any]) -> None:
+    def _open(self, target: dict[str, Any], cold_bytes: int) -> None:
         """Now it is known what is measured: who joins, begins."""
         options = msgspec.convert(self._run.options, Options)
         start = PoolStart(
@@ -249,6 +249,7 @@ class RunPool:
             run_timeout_s=options.run_timeout_s,
             build_workers=options.build_workers,
             overlap=options.overlap,
+            cold_bytes=cold_bytes,
             fake=FAKE if self._run.synthetic else None,
         )
         self._dispatcher = Dispatcher(self, time.monotonic)

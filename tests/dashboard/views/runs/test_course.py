@@ -204,6 +204,21 @@ def test_without_noise_it_says_why(viewer: Client, values: dict[str, Any], says:
     assert "Load of its devices" not in found["html"]
 
 
+@pytest.mark.parametrize(
+    ("cold_bytes", "says"),
+    [
+        (None, 'not recorded <span class="muted"></span>'),
+        (0, 'in the caches <span class="muted">where one execution leaves them to the next</span>'),
+        (
+            44_700_000,
+            'cold <span class="muted">others of up to 42.6\u00a0MB are read before each execution, as in the network</span>',
+        ),
+    ],
+)
+def test_it_says_where_weights_come_from(viewer: Client, cold_bytes: int | None, says: str) -> None:
+    assert f"<dt>Weights</dt><dd>{says}" in part(viewer, measured_run(cold_bytes=cold_bytes), "conditions")["html"]
+
+
 def test_of_remote_devices_it_says_what_they_dont_tell(viewer: Client) -> None:
     run = measured_run(device="rpc:lab/board")
     html = part(viewer, run, "conditions")["html"]

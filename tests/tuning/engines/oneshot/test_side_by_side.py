@@ -74,7 +74,13 @@ def test_records_are_built_and_measured_in_a_process_of_its_own() -> None:
     target = {"kind": "llvm", "num-cores": 1}
     texts = [record(target, 4), record(target, 16).replace('"GetSBlock"', '"GetSBlocks"'), record(target, 16)]
     question = MeasureInTurn(
-        target=target, records=texts, seconds=0.1, options=Options(min_repeat_ms=1), memory_mb=16384, cpu_s=600
+        target=target,
+        records=texts,
+        seconds=0.1,
+        cold_bytes=4096,
+        options=Options(min_repeat_ms=1),
+        memory_mb=16384,
+        cpu_s=600,
     )
     kinds: Any = Union[Doing, InTurn]
     *told, answer = sandbox.ask("tuning.engines.oneshot.side_by_side", question, kinds)

@@ -74,6 +74,19 @@ def test_nothing_is_known_without_another_run(run: Run) -> None:
     assert (found.if_equalled_s, found.if_equalled) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("own", "others", "counts"),
+    [(None, 0, True), (0, None, True), (1024, 4096, True), (1024, 0, False), (None, 1024, False)],
+)
+def test_only_runs_that_found_their_weights_where_it_did_count(
+    run: Run, own: int | None, others: int | None, counts: bool
+) -> None:
+    other = ended([(0, 1e-3)], cold_bytes=others)
+    Run.objects.filter(pk=run.pk).update(cold_bytes=own)
+    run.refresh_from_db()
+    assert known(run) == [other.pk if counts else None, None]
+
+
 def test_a_synthetic_run_is_compared_with_nothing() -> None:
     ended([(0, 1e-3)])
     assert known(ended([*OWN], synthetic=True)) == [None, None]

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 from tvm.s_tir import meta_schedule as ms
 
-from tuning.engines.measuring.arguments import plain
+from tuning.engines.measuring.arguments import described
 from tuning.engines.measuring.local import LocalBuilder
 from tuning.engines.measuring.outcomes import Failure
 from tuning.engines.wire.errors import in_one_line
@@ -43,7 +43,7 @@ def tried(texts: Sequence[str], builder: LocalBuilder, target: Any) -> Iterator[
         index = keys[place]
         yield (
             index,
-            outcome if isinstance(outcome, Failure) else Built(outcome, device, plain(candidates[index].args_info)),
+            outcome if isinstance(outcome, Failure) else Built(outcome, device, described(candidates[index])),
         )
 
 

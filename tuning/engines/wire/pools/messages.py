@@ -42,6 +42,8 @@ class PoolStart(msgspec.Struct, tag="pool_start", frozen=True, kw_only=True):
     build_workers: int | None = None
     overlap: Literal["auto", "on", "off"] = "auto"
     """Whether to build while something is measured. Auto does so unless the CPU measures, because that would disturb it."""
+    cold_bytes: int = 0
+    """As in `TasksExtracted`."""
     scratch: str | None = None
     """As in `Start`."""
     fake: FakeDevice | None = None
