@@ -8,6 +8,8 @@ LAP_S = 0.1
 REST_S = 0.1
 """Pause between two sides: ONNX Runtime's threads busy-wait for 35 ms more, and whatever shares a core with them takes twice as long."""
 LEAST_ROUNDS, MOST_ROUNDS = 3, 50
+SLOW = 8
+"""A side that takes so many times as long as the fastest one has the least rounds only, which don't count in the others' time."""
 LEAST_OF_FIRST = 5
 """Rounds of the first side, from which on its noise is told. An untuned library may take minutes for each, so others may have fewer."""
 Measure = Callable[[int], float]
@@ -20,22 +22,31 @@ def benchmarked(
 ) -> Dict[Side, List[float]]:
     """Seconds of one inference of each side, in rounds: all sides in turn, in reverse order in every second round.
 
-    There is time for `LEAST_ROUNDS`, whatever they take; after them, the first side alone has as many as it needs for its noise.
+    There is time for `LEAST_ROUNDS`, whatever they take; after them, the sides that aren't `SLOW` go on, and the first one alone has as many
+    as it needs for its noise.
     """
     counts = {side: max(1, round(LAP_S / max(measure(1), 1e-7))) for side, measure in sides.items()}
     rounds: Dict[Side, List[float]] = {side: [] for side in sides}
-    began = time.monotonic()
+    first, in_turn, done = next(iter(sides)), list(sides), 0.0
     for nth in range(MOST_ROUNDS):
-        spent = time.monotonic() - began
+        if nth == LEAST_ROUNDS:
+            in_turn = _quick(rounds)
+        spent = sum(sum(rounds[side]) * counts[side] + nth * REST_S for side in in_turn)
         if nth >= LEAST_ROUNDS and spent * (nth + 1) / nth > seconds:
             break
-        on_progress(min(1.0, max(spent / seconds, nth / MOST_ROUNDS)))
-        for side in list(sides) if nth % 2 == 0 else reversed(list(sides)):
+        done = min(1.0, max(done, spent / seconds, nth / MOST_ROUNDS))
+        on_progress(done)
+        for side in in_turn if nth % 2 == 0 else reversed(in_turn):
             rounds[side].append(_rested(sides[side], counts[side]))
-    first = next(iter(sides))
     while len(rounds[first]) < LEAST_OF_FIRST:
         rounds[first].append(_rested(sides[first], counts[first]))
     return rounds
+
+
+def _quick(rounds: Dict[Side, List[float]]) -> List[Side]:
+    """The sides that aren't slow, and the first one."""
+    fastest = min(map(min, rounds.values()))
+    return [side for nth, side in enumerate(rounds) if nth == 0 or min(rounds[side]) < SLOW * fastest]
 
 
 def _rested(measure: Measure, number: int) -> float:
