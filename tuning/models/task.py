@@ -84,6 +84,8 @@ class Task(Subgraph):
     """Whether the run tunes it."""
     flop_derived = models.BooleanField(default=False, db_default=False)
     """Whether `flop` was derived from the arguments, because it isn't recorded."""
+    computes = models.CharField(max_length=64, blank=True, default="", db_default="")
+    """The workload hash of the network's task that it computes by another algorithm; empty for the network's own."""
     workload = models.JSONField(null=True)
     """What the log says of an imported task's computation, in its engine's own terms; null for one that the site extracted."""
     space = models.PositiveBigIntegerField(null=True)
@@ -109,6 +111,11 @@ class Task(Subgraph):
         constraints = (models.UniqueConstraint(fields=("run", "index"), name="task_index_once_a_run"),)
         # Covers all that the library ranks by, since rows are long.
         indexes = (models.Index(fields=("workload_hash", "run", "best_latency_s", "confirmed_latency_s")),)
+
+    @property
+    def function(self) -> str:
+        """The workload hash of the network's own task for what it computes, by whichever algorithm."""
+        return self.computes or self.workload_hash
 
     @property
     def is_spare(self) -> bool:
@@ -195,6 +202,13 @@ class Task(Subgraph):
             "chosen": self.chosen,
             "plateaued": self.plateaued,
         }
+
+
+def of_network(tasks: Iterable[Task]) -> list[Task]:
+    """Of a run's tasks that compute the same by different algorithms, only the one that counts."""
+    found = list(tasks)
+    counting = {task.function for task in found if not task.is_spare}
+    return [task for task in found if not task.is_spare or task.function not in counting]
 
 
 def estimated_latency(tasks: Iterable[Task]) -> float | None:

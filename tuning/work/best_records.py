@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from tuning.engines.wire.compiling import BestRecord
 from tuning.estimate import total, weighted
 from tuning.models import Compilation, Record, Run, Task
+from tuning.models.task import of_network
 from tuning.reads.artifacts import templates
 from tuning.reads.library import KnownRecord, known_records, tvm
 
@@ -60,6 +61,13 @@ def best_of_run(run: Run) -> dict[str, BestRecord]:
     """The run's best record of each workload, by the workload's hash."""
     rows = Record.objects.filter(task__run=run).best_first().reverse().select_related("task")
     return {row.task.workload_hash: _of_row(row) for row in rows}
+
+
+def best_by_function(run: Run) -> dict[str, BestRecord]:
+    """For each function of the network (`Task.function`), the run's best record by the algorithm that counts."""
+    best = best_of_run(run)
+    tasks = of_network(run.tasks.order_by("index"))
+    return {task.function: best[task.workload_hash] for task in tasks if task.workload_hash in best}
 
 
 def _of_row(row: Record) -> BestRecord:

@@ -249,7 +249,8 @@ class _Batch:
 
     def _take_tasks(self, event: TasksExtracted) -> None:
         self.run.target, self.run.target_fingerprint = event.target, fingerprint(event.target)
-        self.run.cold_bytes = event.cold_bytes
+        if event.cold_bytes is not None:
+            self.run.cold_bytes = event.cold_bytes
         known = self.recorder.tasks
         if known:
             _refuse_other_tasks(known, event.tasks)
@@ -489,7 +490,7 @@ def error_digest(kind: str, text: str) -> str:
 
 
 def _task(run: Run, info: AnyTaskInfo) -> Task:
-    return Task(run=run, chosen=info.chosen, space=info.space, **Task.described(info))
+    return Task(run=run, chosen=info.chosen, space=info.space, computes=info.computes or "", **Task.described(info))
 
 
 def _refuse_other_tasks(known: dict[int, Task], infos: Sequence[AnyTaskInfo]) -> None:

@@ -22,7 +22,7 @@ from tuning.host import sandbox
 from tuning.models import Machine, MeasuredAgainDict, Run, SideBySide
 from tuning.wording import internal_error
 
-from .best_records import best_of_run
+from .best_records import best_by_function
 
 logger = logging.getLogger(__name__)
 Status = SideBySide.Status
@@ -33,9 +33,9 @@ PACE_S = 0.5
 
 
 class Entry(NamedTuple):
-    """A run's best record of a workload, and the place of its schedule among those that are measured."""
+    """A run's best record for a function of the network (`Task.function`), and the place of its schedule among those that are measured."""
 
-    workload_hash: str
+    function: str
     run: int
     trial: int
     place: int
@@ -59,23 +59,23 @@ def carry_out(row: SideBySide, shutdown: threading.Event) -> str:
 
 
 def chosen(best: Mapping[int, Mapping[str, BestRecord]]) -> tuple[list[Entry], list[str]]:
-    """What stands beside what, and the records to measure, given each run's best by workload.
+    """What stands beside what, and the records to measure, given each run's best by function.
 
-    Only workloads of which all runs have a record are measured, and identical schedules once.
+    Only functions of which all runs have a record are measured, and identical schedules once.
     """
     first = next(iter(best.values()))
-    shared = [workload for workload in first if all(workload in records for records in best.values())]
+    shared = [function for function in first if all(function in records for records in best.values())]
     entries: list[Entry] = []
     texts: list[str] = []
     places: dict[bytes, int] = {}
-    for workload in shared:
+    for function in shared:
         for run, records in best.items():
-            record = records[workload]
+            record = records[function]
             schedule = _schedule(record.text)
             if schedule not in places:
                 places[schedule] = len(texts)
                 texts.append(record.text)
-            entries.append(Entry(workload, run, record.trial, places[schedule]))
+            entries.append(Entry(function, run, record.trial, places[schedule]))
     return entries, texts
 
 
@@ -97,7 +97,7 @@ class _Job:
     def measure(self) -> None:
         """What was measured is stored with the end. Raises `Refused` if that is nothing."""
         runs = list(self.row.runs.order_by("pk"))
-        entries, texts = chosen({run.pk: best_of_run(run) for run in runs})
+        entries, texts = chosen({run.pk: best_by_function(run) for run in runs})
         if not entries:
             raise Refused("There is no task of which each of these runs has a valid record.")
         found = self._answer(_question(runs, texts))
@@ -180,7 +180,7 @@ def _question(runs: Sequence[Run], texts: Sequence[str]) -> MeasureInTurn:
 
 def _measured(entry: Entry, again: Again) -> MeasuredAgainDict:
     return {
-        "workload_hash": entry.workload_hash,
+        "workload_hash": entry.function,
         "run": entry.run,
         "trial": entry.trial,
         "latencies_s": again.latencies_s,

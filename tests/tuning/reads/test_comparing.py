@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from tests.world import TARGET, claimed, extracted, make_network, make_run, record_trials, task_infos
 from tuning.engines.wire.protocol import TaskInfo, TasksExtracted, TensorInfo
-from tuning.models import Run
+from tuning.models import Run, Task
 from tuning.reads.comparing import ComparisonDict, baseline_of, compare, runs_of, usable
 from tuning.validation import Invalid
 from tuning.wording import target_name
@@ -55,6 +55,28 @@ def test_it_finds_when_a_run_caught_up_with_the_baseline() -> None:
     other = compared(fast, slow, baseline=slow)["runs"][0]
     assert other["estimate"]["latency_s"] == [pytest.approx(9e-3), pytest.approx(7e-3), pytest.approx(5e-3)]
     assert other["caught_up"] == {"number": 2, "at_s": 2.0}
+
+
+def test_what_is_computed_by_different_algorithms_is_the_same_task() -> None:
+    infos = task_infos(2)
+    other = msgspec.structs.replace(
+        infos[0], index=2, name="winograd", weight=0, workload_hash="f" * 16, computes=infos[0].workload_hash
+    )
+    direct, fastest = measured(), measured(((0, 3e-3), (1, 3e-3), (2, 1e-3)), [*infos, other])
+    spare, preferred = fastest.tasks.get(index=0), fastest.tasks.get(index=2)
+    Task.objects.filter(pk=preferred.pk).update(weight=spare.weight)
+    Task.objects.filter(pk=spare.pk).update(weight=0)
+    found = compared(direct, fastest)
+    assert (found["common_tasks"], found["unmatched"]) == (2, [])
+    by_hash = {task["workload_hash"]: task["cells"] for task in found["tasks"]}
+    cells = by_hash[infos[0].workload_hash]
+    assert [cell and (cell["task"], cell["name"], cell["latency_s"]) for cell in cells] == [
+        (0, infos[0].name, 1e-3),
+        (2, "winograd", 1e-3),
+    ]
+    assert found["runs"][1]["comparable"]
+    swapped = compared(fastest, direct)
+    assert {task["workload_hash"] for task in swapped["tasks"]} == by_hash.keys()
 
 
 def test_it_sorts_tasks_by_contribution() -> None:

@@ -15,7 +15,7 @@ from tuning.host import sandbox
 from tuning.models import Record, Run, SideBySide
 from tuning.queue import jobs
 from tuning.work import side_by_side as work
-from tuning.work.best_records import best_of_run
+from tuning.work.best_records import best_by_function
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Status = SideBySide.Status
@@ -83,10 +83,23 @@ def test_it_keeps_what_others_used_of_the_machine_meanwhile(
 
 def test_those_of_a_task_stand_side_by_side() -> None:
     runs = [ended(other_schedules=True) for _ in range(3)]
-    entries, texts = work.chosen({run.pk: best_of_run(run) for run in runs})
+    entries, texts = work.chosen({run.pk: best_by_function(run) for run in runs})
     assert [entry.place for entry in entries] == list(range(6)) == list(range(len(texts)))
     assert [entry.run for entry in entries] == [run.pk for run in runs] * 2
-    assert entries[0].workload_hash == entries[2].workload_hash != entries[3].workload_hash
+    assert entries[0].function == entries[2].function != entries[3].function
+
+
+def test_a_function_is_measured_by_the_algorithm_that_each_run_prefers() -> None:
+    direct, other = ended(), ended(other_schedules=True)
+    first, second = other.tasks.order_by("index")
+    other.tasks.filter(pk=second.pk).update(computes=first.workload_hash, weight=1)
+    other.tasks.filter(pk=first.pk).update(weight=0)
+    entries, _ = work.chosen({run.pk: best_by_function(run) for run in (direct, other)})
+    assert {entry.function for entry in entries} == {first.workload_hash}
+    assert [(entry.run, entry.trial) for entry in entries] == [
+        (direct.pk, direct.tasks.get(index=0).best_trial),
+        (other.pk, other.tasks.get(index=1).best_trial),
+    ]
 
 
 def test_identical_schedules_are_measured_once(measurer: Measurer) -> None:

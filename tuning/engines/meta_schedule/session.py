@@ -54,8 +54,9 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
     mod = _built(start)
     extracted, rivals = _extracted(start, mod, target)
     chosen = _chosen(start, len(extracted) - len(rivals), rivals)
+    computes = {index: extraction.workload_hash(extracted[of]) for index, of in rivals.items()}
     infos = [
-        extraction.describe(index, task, chosen=index in chosen, counts=index not in rivals)
+        extraction.describe(index, task, chosen=index in chosen, computes=computes.get(index))
         for index, task in enumerate(extracted)
     ]
     _check_float16(start, infos, target)

@@ -48,18 +48,19 @@ def constant_bytes(mod: IRModule) -> int:
     return sum(int(one.value.numpy().nbytes) for one in found)
 
 
-def describe(index: int, task: Any, *, chosen: bool = True, counts: bool = True) -> TaskInfo:
-    """What the supervisor is told about an extracted task; one that doesn't count is no part of the estimate."""
+def describe(index: int, task: Any, *, chosen: bool = True, computes: str | None = None) -> TaskInfo:
+    """What the supervisor is told about an extracted task. One that `computes` what another does is no part of the estimate at first."""
     mod = task.dispatched[0]
     return TaskInfo(
         index=index,
         name=str(task.task_name),
-        weight=int(task.weight) if counts else 0,
+        weight=0 if computes else int(task.weight),
         flop=float(estimate_tir_flops(mod)),
         workload_hash=workload_hash(task),
         args=_arguments(mod),
         tensorir=str(mod.script()),
         chosen=chosen,
+        computes=computes,
     )
 
 

@@ -100,6 +100,8 @@ class AnyTaskInfo(msgspec.Struct, frozen=True):
     """Whether the run tunes this task (`Options.tasks`)."""
     space: int | None = None
     """How many candidates its design space has, if the engine can count them, as AutoTVM can."""
+    computes: str | None = None
+    """The workload hash of the network's task that this one computes by another algorithm; None for the network's own."""
 
 
 class TaskInfo(AnyTaskInfo, frozen=True):

@@ -27,6 +27,7 @@ class MeasuredAgainDict(TypedDict):
     """
 
     workload_hash: str
+    """That of `Task.function`: runs may compute it by different algorithms."""
     run: int
     trial: int
     latencies_s: list[float]

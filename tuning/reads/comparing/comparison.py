@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tuning.estimate import total
 from tuning.models import Run, Task
+from tuning.models.task import of_network
 from tuning.noise import Difference, combined
 from tuning.reads.curves import LatencyColumns
 
@@ -37,7 +38,7 @@ class Sums(NamedTuple):
 def compare(runs: Sequence[Run], baseline: Run) -> ComparisonDict:
     """Compare runs from `runs_of` with one of them. The cost doesn't depend on the number of trials."""
     base = runs.index(baseline)
-    matches = matched([list(run.tasks.all()) for run in runs])
+    matches = matched([of_network(run.tasks.all()) for run in runs])
     common = [match for match in matches if _measured_by_all(match, len(runs))]
     lines = [lines_of(run) for run in runs]
     finished = latest(runs).finished
@@ -131,7 +132,7 @@ def _same_work(run: Run, other: Run) -> bool:
 
 
 def _chosen_tasks(run: Run) -> set[int]:
-    return {task.index for task in run.tasks.all() if task.chosen}
+    return {task.index for task in run.tasks.all() if task.chosen and not task.computes}
 
 
 def _last(estimate: LatencyColumns) -> float | None:
@@ -152,7 +153,7 @@ def _task(match: Match, runs: Sequence[Run], base: int, beside: Beside | None) -
     return {
         "name": match.first.name,
         "args": match.first.args,
-        "workload_hash": match.first.workload_hash,
+        "workload_hash": match.first.function,
         "matched_by": match.by,
         "contribution_s": own if own is not None else max(totals, default=None),
         "cells": [
@@ -168,6 +169,7 @@ def _cell(task: Task, run: Run, base: Task | None, beside: Beside | None = None)
     noise = combined(run.noise, base.run.noise) if base and base.run != run else None
     return {
         "task": task.index,
+        "name": task.name,
         "weight": task.weight,
         "trials": task.trials,
         "failed": task.failed,
@@ -177,7 +179,7 @@ def _cell(task: Task, run: Run, base: Task | None, beside: Beside | None = None)
         "ratio": ratio,
         "difference_s": own_total - base_total if own_total is not None and base_total is not None else None,
         "within_noise": _within_noise(ratio, noise),
-        "beside": beside.task(run, task.workload_hash) if beside else None,
+        "beside": beside.task(run, task.function) if beside else None,
     }
 
 

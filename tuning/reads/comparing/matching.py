@@ -45,13 +45,13 @@ def matched(tasks: Sequence[Sequence[Task]]) -> list[Match]:
 
 
 def _by_workload(tasks: Sequence[Sequence[Task]]) -> Iterable[dict[int, Task]]:
-    """A workload that occurs twice in a run is matched in order."""
+    """Tasks that compute the same match, by whichever algorithms. A workload that occurs twice in a run is matched in order."""
     groups: dict[Hashable, dict[int, Task]] = {}
     for position, those in enumerate(tasks):
         seen: Counter[str] = Counter()
         for task in those:
-            seen[task.workload_hash] += 1
-            groups.setdefault((task.workload_hash, seen[task.workload_hash]), {})[position] = task
+            seen[task.function] += 1
+            groups.setdefault((task.function, seen[task.function]), {})[position] = task
     return groups.values()
 
 

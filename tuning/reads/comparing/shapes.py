@@ -109,13 +109,14 @@ class ComparedRunDict(TypedDict):
 
 
 class ComparedCellDict(TypedDict):
-    """A task in one run; `total_s` is latency × weight, `trials_share` its share of the run's trials.
+    """A task in one run, where it may be computed by another algorithm and so have another `name`; `total_s` is latency × weight, `trials_share` its share of the run's trials.
 
     `ratio` is latency ÷ the baseline's, `difference_s` total − the baseline's. `within_noise` says whether noise explains the difference;
     null if that isn't known. `beside` is what was measured side by side.
     """
 
     task: int
+    name: str
     weight: int | None
     trials: int
     failed: int

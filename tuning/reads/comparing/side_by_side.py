@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tuning.models import MeasuredAgainDict, Run, SideBySide
 from tuning.models.fleet import is_shared
+from tuning.models.task import of_network
 from tuning.noise import Difference, combined, noise
 from tuning.reads.artifacts import other_tvm
 
@@ -29,7 +30,9 @@ def trouble(runs: Sequence[Run]) -> str | None:
     ):
         if len(keys) > 1:
             return f"These runs are of different {what}: only what computes the same can be measured side by side."
-    measured = [{task.workload_hash for task in run.tasks.all() if task.best_latency_s is not None} for run in runs]
+    measured = [
+        {task.function for task in of_network(run.tasks.all()) if task.best_latency_s is not None} for run in runs
+    ]
     if not set.intersection(*measured):
         return "There is no task of which each of these runs has a valid record."
     return None
@@ -75,7 +78,7 @@ class Beside:
         for one in row.measured:
             found.setdefault(one["workload_hash"], {})[one["run"]] = one
         self._found = found
-        self._weights = {task.workload_hash: task.weight for task in baseline.tasks.all()}
+        self._weights = {task.function: task.weight for task in of_network(baseline.tasks.all())}
         self._complete = [
             key for key, each in found.items() if all(run.pk in each and each[run.pk]["latencies_s"] for run in runs)
         ]
@@ -104,26 +107,26 @@ class Beside:
         known = [_Pair(weight, *pair) for weight, pair in zip(weights, pairs, strict=True) if weight is not None]
         return _sum(known) if known and len(known) == len(weights) else None
 
-    def task(self, run: Run, workload_hash: str) -> MeasuredBesideDict | None:
-        """A task's; its total and the difference of totals are null if its weight isn't recorded."""
-        own, base = self._pair(run, workload_hash)
+    def task(self, run: Run, function: str) -> MeasuredBesideDict | None:
+        """That of the task for a function (`Task.function`); its total and the difference of totals are null if its weight isn't recorded."""
+        own, base = self._pair(run, function)
         if not own or not base:
             return None
-        weight = self._weights.get(workload_hash)
+        weight = self._weights.get(function)
         found = _sum([_Pair(1 if weight is None else weight, own, base)])
         if weight is None:
             return found | {"total_s": None, "difference_s": None}
         return found | {"latency_s": median(own)}
 
-    def _pair(self, run: Run, workload_hash: str) -> tuple[Rounds, Rounds]:
+    def _pair(self, run: Run, function: str) -> tuple[Rounds, Rounds]:
         """The run's and the baseline's."""
-        each = self._found.get(workload_hash, {})
+        each = self._found.get(function, {})
         own, base = (each[key]["latencies_s"] if key in each else [] for key in (run.pk, self._base))
         return own, base
 
     def _is_outdated(self, run: Run) -> bool:
         """Whether it has other best records now than those that were measured."""
-        best = {task.workload_hash: task.promised[0] for task in run.tasks.all()}
+        best = {task.function: task.promised[0] for task in of_network(run.tasks.all())}
         mine: Mapping[str, int] = {
             one["workload_hash"]: one["trial"] for one in self._row.measured if one["run"] == run.pk
         }

@@ -115,7 +115,9 @@ def test_a_task_has_the_number_that_it_has_in_the_baseline(viewer: Client) -> No
         page = viewer.get(address(run, compared))
         cells = next(row for row in page.context["tasks"] if row[1]["name"] == "fused_matmul1")[3]
         assert [cell["task"] for _, cell, _ in cells] == [1, 0] if run == one else [0, 1]
-        assertContains(page, f'<small class="muted" title="In this run it is task {cells[1][1]["task"]}">')
+        assertContains(
+            page, f'<small class="muted" title="In this run it is task {cells[1][1]["task"]}, fused_matmul1">'
+        )
     page = viewer.get(address(one, other, third))
     assert [row[0] for row in page.context["tasks"]] == ["1", f"1 of #{other.pk}"]
     assert [bar["x"] for bar in drawn(one, other, third)["tasks"]["data"]] == [

@@ -170,6 +170,8 @@ def test_both_are_tuned_and_the_faster_one_counts(tmp_path: Any) -> None:
         ("fused_conv2d_add", 1),
         ("fused_winograd_f2_conv2d_add", 0),
     ]
+    direct, winograd_task = extracted.tasks
+    assert (direct.computes, winograd_task.computes) == (None, direct.workload_hash)
     records = {record.text: record for record in best(engine)}
     task_of = {trial.record: trial.task for trial in engine.trials}
     fastest = min(records.values(), key=lambda record: record.latency_s)
