@@ -100,6 +100,22 @@ def choice(one: CompilationDict) -> str:
     return f"Inside the network, {faster}. {kept} {_alone_and_inside(functions)}"
 
 
+def profile(one: CompilationDict) -> str:
+    """Where the time of an inference goes, by the latest benchmark; empty if that isn't recorded."""
+    found = one["benchmarks"][0]["profile"] if one["benchmarks"] else None
+    if found is None:
+        return ""
+    alone = {each["function"]: each["latency_s"] for each in one["used"]}
+    parts = found["functions"]
+    inside_s = sum(part["calls"] * part["inside_s"] for part in parts)
+    beside = f"{found['machine_calls']:,} calls of the virtual machine itself, for memory and tuples, take {units.latency(found['machine_s'])}"
+    compared = ""
+    if parts and all(part["function"] in alone for part in parts):
+        alone_s = sum(part["calls"] * alone[part["function"]] for part in parts)
+        compared = f", {units.times(inside_s / alone_s)} what their records take alone"
+    return f"In the network, the functions take {units.latency(inside_s)}{compared}; {beside}."
+
+
 def _alone_and_inside(functions: list[dict[str, Any]]) -> str:
     """The sums for the best records."""
     pairs = [(each["calls"], each["tried"][0]) for each in functions]

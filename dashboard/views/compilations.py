@@ -72,6 +72,7 @@ def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
         "records": words.RECORDS[compilation.source],
         "coverage": words.coverage(shown),
         "choice": words.choice(shown),
+        "profile": words.profile(shown),
         "verdict": words.verdict(shown),
         "estimate": words.estimate(shown),
         "headline": words.headline(shown),
@@ -175,16 +176,40 @@ def _sides(benchmark: BenchmarkDict) -> list[dict[str, Any]]:
 
 def _functions(compilation: Compilation) -> list[dict[str, Any]]:
     """All functions, those without a record first. `task` is the task of the record if that is still kept."""
-    untuned = [{"function": name} for name in compilation.untuned]
-    used = sorted(compilation.used, key=lambda one: -one["latency_s"])
     kept = Record.objects.filter(
-        task__run__in={one["run"] for one in used}, trial__in={one["trial"] for one in used}
+        task__run__in={one["run"] for one in compilation.used}, trial__in={one["trial"] for one in compilation.used}
     ).values_list("task__run", "trial", "task__index")
     task_of = {(run, trial): index for run, trial, index in kept}
-    inside = _inside(compilation)
-    return untuned + [
-        one | {"task": task_of.get((one["run"], one["trial"]))} | inside.get(one["function"], {}) for one in used
+    inside, parts = _inside(compilation), _parts(compilation)
+    untuned = [{"function": name} | parts.get(name, {}) for name in compilation.untuned]
+    used = [
+        one
+        | {"task": task_of.get((one["run"], one["trial"]))}
+        | inside.get(one["function"], {})
+        | parts.get(one["function"], {})
+        for one in compilation.used
     ]
+    return sorted(untuned, key=_weight, reverse=True) + sorted(used, key=_weight, reverse=True)
+
+
+def _weight(one: dict[str, Any]) -> float:
+    """The function's part of an inference in seconds, as far as that is known."""
+    return float(one.get("share_s") or one.get("calls", 1) * one.get("latency_s", 0.0))
+
+
+def _parts(compilation: Compilation) -> dict[str, dict[str, Any]]:
+    """By function, what the latest benchmark's profile says; `share` is that of all functions."""
+    latest = compilation.latest
+    parts = latest.profile["functions"] if latest and latest.profile else []
+    whole_s = sum(one["calls"] * one["inside_s"] for one in parts)
+    return {
+        one["function"]: {
+            **one,
+            "share_s": one["calls"] * one["inside_s"],
+            "share": one["calls"] * one["inside_s"] / whole_s if whole_s else None,
+        }
+        for one in parts
+    }
 
 
 def _inside(compilation: Compilation) -> dict[str, dict[str, Any]]:

@@ -258,6 +258,8 @@ class Benchmark(models.Model):
     """Version of ONNX Runtime, if it was measured."""
     without_onnxruntime = models.TextField(null=True)
     """Why ONNX Runtime wasn't measured."""
+    profile = models.JSONField(null=True)
+    """As `ProfileDict`; null if it isn't recorded."""
 
     class Meta:
         ordering = ("-at", "-pk")
@@ -302,4 +304,5 @@ class Benchmark(models.Model):
             "without_onnxruntime": self.without_onnxruntime,
             "speedup": self.speedup_over("untuned"),
             "speedup_over_onnxruntime": self.speedup_over("onnxruntime"),
+            "profile": self.profile,
         }

@@ -369,6 +369,22 @@ class LatencyDict(TypedDict):
     spread: float
 
 
+class PartDict(TypedDict):
+    """A function inside the network; `inside_s` is the median time of one of its `calls` in an inference."""
+
+    function: str
+    calls: int
+    inside_s: float
+
+
+class ProfileDict(TypedDict):
+    """Where the time of an inference goes. `machine_s` is what the virtual machine's own calls take in all, such as for memory and tuples."""
+
+    functions: list[PartDict]
+    machine_s: float
+    machine_calls: int
+
+
 class BenchmarkDict(TypedDict):
     """One benchmark; `without_onnxruntime` says why ONNX Runtime wasn't measured.
 
@@ -387,6 +403,8 @@ class BenchmarkDict(TypedDict):
     without_onnxruntime: str | None
     speedup: float | None
     speedup_over_onnxruntime: float | None
+    profile: ProfileDict | None
+    """Null if it isn't recorded: on GPUs and remote devices, by older TVMs, and by earlier versions."""
 
 
 class UntunedDict(TypedDict):

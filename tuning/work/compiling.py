@@ -126,6 +126,7 @@ class _Job:
                 rounds=proven.rounds,
                 onnxruntime=proven.onnxruntime,
                 without_onnxruntime=proven.without_onnxruntime,
+                profile=msgspec.to_builtins(proven.profile),
             )
             if not self.compilation.finish(Status.RUNNING, to=Status.FINISHED, **verdict):
                 raise sandbox.Abandoned

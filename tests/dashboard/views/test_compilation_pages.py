@@ -231,6 +231,33 @@ def test_it_says_what_was_chosen_inside_the_network(
     (assertContains if kept else assertNotContains)(shown, instead)
 
 
+def profiled(*parts: tuple[str, int, float]) -> Compilation:
+    """Its latest benchmark has these parts: function, calls, and seconds of a call inside."""
+    compilation = make_compilation()
+    functions = [{"function": name, "calls": calls, "inside_s": inside_s} for name, calls, inside_s in parts]
+    profile = {"functions": functions, "machine_s": 21e-6, "machine_calls": 1142}
+    compilation.benchmarks.update(profile=profile)
+    return compilation
+
+
+def test_it_says_where_the_time_of_an_inference_goes(viewer: Client) -> None:
+    used = make_compilation().used[0]
+    compilation = profiled((used["function"], 2, 1.5 * used["latency_s"]))
+    shown = page(viewer, compilation)
+    took = f"take {3 * used['latency_s'] * 1e3:.2f}".rstrip("0")
+    assertContains(shown, f"In the network, the functions {took}")
+    assertContains(shown, "1.50× what their records take alone; 1,142 calls of the virtual machine itself")
+    assertContains(shown, "take 21.00\u00a0µs.")
+    assertContains(shown, '<td class="r num">100.0\u00a0%</td>')
+
+
+def test_what_has_no_record_is_not_compared_with_it(viewer: Client) -> None:
+    used = make_compilation().used[0]["function"]
+    shown = page(viewer, profiled((used, 1, 1e-3), ("fused_matmul1", 3, 1e-3)))
+    assertContains(shown, "In the network, the functions take 4.000\u00a0ms; 1,142 calls")
+    assertContains(shown, '<td class="r num">75.0\u00a0%</td>')
+
+
 def test_without_it_there_is_no_word_of_it(viewer: Client) -> None:
     assertNotContains(page(viewer, make_compilation()), "nside")
 

@@ -1,7 +1,7 @@
 """Chooses among each task's best records by measuring them inside the built network.
 
-A trial is measured alone: over and over on the same random numbers, with its weights in the caches. In the network, weights come
-from memory, and data from the function before. Which of several good records is the fastest may differ.
+A trial is measured alone, on the same random numbers each time. In the network, data comes from the function before. Which of several
+good records is the fastest may differ.
 
 The network is built once with the best record of each task, once with the second best, and so on. All of these run in turn, timed call by
 call. What is fastest for each function makes one more network, which is kept if it is faster than that of the best records.
@@ -9,11 +9,8 @@ call. What is fastest for each function makes one more network, which is kept if
 
 from __future__ import annotations
 
-import gc
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from itertools import zip_longest
 from statistics import median
 from typing import Any, NamedTuple, Protocol
@@ -21,16 +18,13 @@ from typing import Any, NamedTuple, Protocol
 from tuning.engines.proof.rounds import Measure, benchmarked
 from tuning.engines.wire.compiling import BestRecord, Choice, Chosen, Inside, Tried
 
+from .profiling import PACKED, Calls, Timed
+
 PASSES = 8
 """Inferences of a network in a round, of which the fastest counts for each function."""
 LEAST_ROUNDS, MOST_ROUNDS = 8, 60
 CLEARLY = 0.75
 """What is preferred must be faster in at least this share of the rounds."""
-PACKED = "_prepacked"
-"""What TVM appends to the name of a function whose weights were packed when the network was built."""
-
-Calls = Mapping[str, Sequence[float]]
-"""By function, the seconds of each call in one inference."""
 
 
 class Network(Protocol):
@@ -136,36 +130,14 @@ class Loaded:
         from tvm import relax
 
         self._device, module = tvm.cpu(), tvm.runtime.load_module(library)
-        self._machine, self._timed = (relax.VirtualMachine(module, self._device) for _ in range(2))
-        self._timed.set_instrument(self._note)  # For good: TVM has no way to take it away.
         self._arguments = [tvm.runtime.tensor(array, self._device) for array in inputs]
-        self._found: dict[str, list[float]] = {}
-        self._began = 0.0
+        self._machine = relax.VirtualMachine(module, self._device)
+        self._timed = Timed(module, self._arguments)
 
     def calls(self) -> Calls:
-        """With about 2 µs for each call, which the virtual machine takes to say that it begins and ends."""
-        self._found = defaultdict(list)
-        with _without_collection():
-            self._timed["main"](*self._arguments)
-        return self._found
+        """See `Timed.calls`."""
+        return self._timed.calls()
 
     def measure(self, number: int) -> float:
         evaluator = self._machine.time_evaluator("main", self._device, number=number, repeat=1)
         return float(evaluator(*self._arguments).results[0])
-
-    def _note(self, _function: Any, name: str, before: bool, *_more: Any) -> int:  # noqa: FBT001  as TVM calls it
-        if before:
-            self._began = time.perf_counter()
-        else:
-            self._found[name].append(time.perf_counter() - self._began)
-        return 0
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Python's garbage collector would count as a call's time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

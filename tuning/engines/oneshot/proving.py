@@ -16,12 +16,13 @@ import msgspec
 
 from tuning.engines.proof.outputs import compared, drawn
 from tuning.engines.proof.rounds import Measure, benchmarked
-from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, Prove, Proven, Side, Tolerance
+from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, Profile, Prove, Proven, Side, Tolerance
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import TensorInfo
 
 from . import serving
 from .phases import tell
+from .profiling import Timed, profiled
 
 
 def prove(question: Prove, pipe: serving.Pipe) -> Proven:
@@ -43,8 +44,10 @@ def prove(question: Prove, pipe: serving.Pipe) -> Proven:
             sides["onnxruntime"] = onnx
         tell(pipe, "benchmarking", 0.0)
         rounds = benchmarked(sides, question.benchmark_s, lambda share: tell(pipe, "benchmarking", share))
+        is_here = question.remote is None and question.target["kind"] == "llvm"
+        profile = tuned.profile() if is_here else None
     tolerance = Tolerance(verdict.dtype, verdict.tolerance)
-    return Proven(verdict.right, verdict.absolute, verdict.relative, tolerance, rounds, version, without)
+    return Proven(verdict.right, verdict.absolute, verdict.relative, tolerance, rounds, version, without, profile)
 
 
 class _Loaded:
@@ -54,6 +57,7 @@ class _Loaded:
         import tvm
         from tvm import relax
 
+        self._library = library
         self._device = device
         self._machine = relax.VirtualMachine(library, device)
         self._arguments = [tvm.runtime.tensor(array, device) for array in given.values()]
@@ -61,6 +65,10 @@ class _Loaded:
     def outputs(self) -> list[Any]:
         """The outputs of one inference."""
         return [leaf.numpy() for leaf in _leaves(self._machine["main"](*self._arguments))]
+
+    def profile(self) -> Profile:
+        """On this machine's CPU: a GPU computes after a call has returned, and a remote device can't be told to time calls."""
+        return profiled(Timed(self._library, self._arguments))
 
     def measure(self, number: int) -> float:
         evaluator = self._machine.time_evaluator("main", self._device, number=number, repeat=1)

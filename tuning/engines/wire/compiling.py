@@ -196,6 +196,26 @@ class Tolerance(msgspec.Struct, frozen=True):
     relative: float
 
 
+class Part(msgspec.Struct, frozen=True):
+    """A function inside the network."""
+
+    function: str
+    calls: int
+    """How often an inference calls it."""
+    inside_s: float
+    """Of one call."""
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """Where the time of an inference of the tuned library goes. Medians over inferences."""
+
+    functions: list[Part]
+    """In the order of their first calls."""
+    machine_s: float
+    """What the virtual machine's own calls take in all, such as for memory and tuples."""
+    machine_calls: int
+
+
 class Proven(msgspec.Struct, tag="proven", frozen=True):
     """How far the tuned library's outputs are from the untuned one's, and the seconds of one inference in each round."""
 
@@ -210,6 +230,8 @@ class Proven(msgspec.Struct, tag="proven", frozen=True):
     """The version of ONNX Runtime, if it was measured."""
     without_onnxruntime: str | None
     """Why ONNX Runtime wasn't measured."""
+    profile: Profile | None = None
+    """None on GPUs and remote devices, and by older TVMs."""
 
 
 def zig() -> str | None:

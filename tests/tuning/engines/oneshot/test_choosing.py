@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tuning.engines.oneshot import choosing
+from tuning.engines.oneshot import choosing, profiling
 from tuning.engines.proof import rounds
 from tuning.engines.wire.compiling import BestRecord, Chosen
 
@@ -38,7 +38,7 @@ class _Network:
     inside: Inside
     trials: tuple[int, ...]
 
-    def calls(self) -> choosing.Calls:
+    def calls(self) -> profiling.Calls:
         """The first function is called twice, and its weights are packed."""
         conv, dense = (self.inside.times[trial] for trial in self.trials)
         return {"conv_prepacked": [conv, conv], "dense": [dense], "vm.builtin.alloc_tensor": [1e-6] * 3}

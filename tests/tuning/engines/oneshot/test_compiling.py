@@ -77,6 +77,14 @@ def test_the_library_is_verified_and_benchmarked(proven: Proven) -> None:
     assert (proven.onnxruntime is None) == (proven.without_onnxruntime is not None)
 
 
+def test_the_library_is_profiled_by_function(proven: Proven, made: Any) -> None:
+    assert proven.profile
+    assert {part.function for part in proven.profile.functions} == {one.function for one in made.built.used}
+    assert all(part.calls == 1 and 0 < part.inside_s < 1 for part in proven.profile.functions)
+    assert proven.profile.machine_calls > 0
+    assert 0 <= proven.profile.machine_s < 1
+
+
 def test_it_is_compared_with_onnxruntime_if_that_is_installed(proven: Proven) -> None:
     runtime = pytest.importorskip("onnxruntime")
     assert proven.onnxruntime == runtime.__version__
@@ -193,6 +201,7 @@ def test_it_is_proven_on_a_device_of_a_tracker(made: Any, tmp_path: Path) -> Non
     assert proven.verified
     assert len(proven.rounds["untuned"]) >= 3
     assert proven.without_onnxruntime == "The device is remote, while ONNX Runtime is on this machine."
+    assert proven.profile is None
 
 
 def test_it_says_when_no_device_is_there(made: Any, tmp_path: Path) -> None:
