@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import geometric_mean, median
+
+from tuning.models.shapes import ProfileDict
 
 from .plan import set_to
 from .shipping import Shipped
@@ -21,6 +23,16 @@ COLUMNS = (
     "Untuned (ms)",
     "Verified",
 )
+PROFILE = (
+    "Network",
+    "Estimate (ms)",
+    "Functions inside (ms)",
+    "Virtual machine (ms)",
+    "Its calls",
+    "Largest functions",
+)
+LARGEST = 3
+"""Functions that are named."""
 
 
 def ratio(one: Shipped, side: str) -> float | None:
@@ -30,34 +42,56 @@ def ratio(one: Shipped, side: str) -> float | None:
 
 
 def over_estimate(one: Shipped) -> float | None:
-    """The tuned library's median time, divided by the estimate, or by what confirmation made of it."""
-    promised = one.confirmed_s or one.estimate_s
-    return median(one.rounds["tuned"]) / promised if promised else None
+    """The tuned library's median time, divided by the estimate."""
+    return median(one.rounds["tuned"]) / one.estimate_s if one.estimate_s else None
 
 
 def markdown(found: Sequence[Shipped]) -> str:
-    """A table for each budget, the largest first, each followed by its geometric mean."""
-    return "\n\n".join(_table(found, share) for share in sorted({one.share for one in found}, reverse=True))
+    """For each budget, the largest first, its geometric mean, the figures, and where the time goes."""
+    return "\n\n".join(_of_budget(found, share) for share in sorted({one.share for one in found}, reverse=True))
 
 
-def _table(found: Sequence[Shipped], share: float) -> str:
+def _of_budget(found: Sequence[Shipped], share: float) -> str:
     rows = [one for one in found if one.share == share]
-    lines = [COLUMNS, ("---",) * len(COLUMNS), *(_cells(one) for one in rows)]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    table = _table(COLUMNS, map(_cells, rows))
+    profiled = [(one, one.profile) for one in rows if one.profile]
+    if profiled:
+        table += "\n\n" + _table(PROFILE, (_profile(one, profile) for one, profile in profiled))
     ratios = [each for each in (ratio(one, "onnxruntime") for one in rows) if each]
     mean = f"{geometric_mean(ratios):.3f} over {len(ratios)} tunings" if ratios else "not measured"
     return f"{share:.0%} of the budget; geometric mean of tuned ÷ ONNX Runtime: {mean}.\n\n{table}"
 
 
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in (header, ("---",) * len(header), *rows))
+
+
+def _profile(one: Shipped, profile: ProfileDict) -> tuple[str, ...]:
+    parts = [(part["calls"] * part["inside_s"], part["function"]) for part in profile["functions"]]
+    inside_s = sum(seconds for seconds, _ in parts)
+    largest = sorted(parts, reverse=True)[:LARGEST]
+    return (
+        _name(one),
+        "not recorded" if one.estimate_s is None else f"{one.estimate_s * 1e3:.4g}",
+        f"{inside_s * 1e3:.4g}",
+        f"{profile['machine_s'] * 1e3:.2g}",
+        str(profile["machine_calls"]),
+        ", ".join(f"{name} {seconds / inside_s:.0%}" for seconds, name in largest),
+    )
+
+
+def _name(one: Shipped) -> str:
+    return ", ".join([one.network, *set_to(one.options)])
+
+
 def _cells(one: Shipped) -> tuple[str, ...]:
-    promised = one.confirmed_s or one.estimate_s
     of_estimate, of_onnxruntime = over_estimate(one), ratio(one, "onnxruntime")
     return (
-        ", ".join([one.network, *set_to(one.options)]),
+        _name(one),
         f"{one.cpu}, {one.cores} cores",
         str(one.trials),
         "not recorded" if one.tuned_for_s is None else f"{one.tuned_for_s / 60:.1f}",
-        "not recorded" if promised is None else f"{promised * 1e3:.4g}",
+        "not recorded" if one.estimate_s is None else f"{one.estimate_s * 1e3:.4g}",
         _spread(one.rounds["tuned"]),
         "not recorded" if of_estimate is None else f"{of_estimate:.2f}",
         _spread(one.rounds.get("onnxruntime")),

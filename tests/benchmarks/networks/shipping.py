@@ -12,6 +12,7 @@ from tests.benchmarks.engine.sides import Broken, supervised
 from tuning.actions import networks, runs
 from tuning.actions.compilations import compile_run
 from tuning.models import Benchmark, Compilation, Project, Run
+from tuning.models.shapes import ProfileDict
 from tuning.work.compiling import carry_out
 
 from .models import MODELS
@@ -31,7 +32,7 @@ class Shipped(msgspec.Struct, frozen=True):
     trials: int
     tuned_for_s: float | None
     estimate_s: float | None
-    confirmed_s: float | None
+    """What the library's records promise: each task's confirmed latency, or that of its best trial."""
     noise: float | None
     verified: bool
     max_rel_error: float | None
@@ -39,6 +40,7 @@ class Shipped(msgspec.Struct, frozen=True):
     untuned_functions: list[str]
     rounds: dict[str, list[float]]
     onnxruntime: str | None
+    profile: ProfileDict | None = None
     options: dict[str, Any] = {}
     """Of the tuning, besides the benchmark's own."""
 
@@ -99,8 +101,7 @@ def _of(run: Run, tuning: Tuning, compilation: Compilation, benchmark: Benchmark
         run=run.pk,
         trials=run.trials_done,
         tuned_for_s=run.elapsed_s,
-        estimate_s=run.estimated_latency_s,
-        confirmed_s=run.confirmed_latency_s,
+        estimate_s=compilation.estimate_s,
         noise=run.noise,
         verified=bool(compilation.verified),
         max_rel_error=compilation.max_rel_error,
@@ -108,5 +109,6 @@ def _of(run: Run, tuning: Tuning, compilation: Compilation, benchmark: Benchmark
         untuned_functions=list(compilation.untuned or []),
         rounds=benchmark.rounds,
         onnxruntime=benchmark.onnxruntime,
+        profile=benchmark.profile,
         options=tuning.options,
     )
