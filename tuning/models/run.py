@@ -354,6 +354,8 @@ class Run(Leased):
     """The trial whose record is measured again every so often; null for a run without one."""
     drift = models.FloatField(null=True)
     """How much slower its reference has become since the run began, if by more than noise."""
+    adapted = models.JSONField(null=True)
+    """The tasks that began with the schedules of similar ones, and the runs that these come from, as `WarmStart`; null if none did."""
     warm_start = models.JSONField(null=True)
     """Indices of the tasks whose search began with records of earlier runs, and the ids of those runs."""
     begun = models.JSONField(default=list, db_default=Value([], models.JSONField()))
@@ -821,6 +823,7 @@ class Run(Leased):
             "confirmed_latency_s": self.confirmed_latency_s,
             "noise": self.noise,
             "warm_start": self.warm_start,
+            "adapted": self.adapted,
             "continues": self.continues_id,
             "phase": self.phase,
             "phase_task": self.phase_task,

@@ -192,7 +192,11 @@ def _noisy(run: RunFacts) -> str:
 
 
 def _warm_start(run: RunFacts) -> str:
-    warm = run["warm_start"]
-    if not warm:
-        return ""
-    return f"{len(warm['tasks']):,} of {run['tasks_chosen']:,} tasks start from records of {wording.numbered(warm['runs'])}"
+    warm, adapted, of = run["warm_start"], run["adapted"], f"of {run['tasks_chosen']:,} tasks"
+    starts = []
+    if warm:
+        starts.append(f"{len(warm['tasks']):,} {of} start from records of {wording.numbered(warm['runs'])}")
+    if adapted:
+        subject = f"{len(adapted['tasks']):,}{'' if warm else f' {of} start'}"
+        starts.append(f"{subject} from schedules for other shapes, of {wording.numbered(adapted['runs'])}")
+    return ", ".join(starts)

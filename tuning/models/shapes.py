@@ -154,6 +154,8 @@ class RunFacts(TypedDict):
     noise: float | None
     """How far measurements of the same thing lie apart, as a share; null if that isn't recorded."""
     warm_start: WarmStart | None
+    adapted: WarmStart | None
+    """The tasks that began with the schedules of similar ones, and the runs that these come from."""
     continues: int | None
     """The run whose trials it began with."""
     phase: str | None

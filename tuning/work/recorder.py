@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from tuning.engines.wire.protocol import (
+    Adapted,
     AnyTaskInfo,
     Confirmed,
     Event,
@@ -70,6 +71,7 @@ RUN_FIELDS = (
     "cold_bytes",
     "warm_start",
     "begun",
+    "adapted",
     "estimated_latency_s",
     "confirmed_latency_s",
     "estimates",
@@ -230,8 +232,8 @@ class _Batch:
             self._take_roofline(event)
         elif isinstance(event, Plateaued):
             self._task(event.task).plateaued = True
-        elif isinstance(event, WarmStarted):
-            self._take_warm_start(event)
+        elif isinstance(event, (WarmStarted, Adapted)):
+            self._take_head_start(event)
         elif isinstance(event, Hello):
             self.run.versions = event.versions
         self.rounds.take(event)
@@ -297,7 +299,10 @@ class _Batch:
         elif event.record is not None and not event.short:
             self._keep(task, trial.number, event.latency_s, event.record)
 
-    def _take_warm_start(self, event: WarmStarted) -> None:
+    def _take_head_start(self, event: WarmStarted | Adapted) -> None:
+        if isinstance(event, Adapted):
+            self.run.adapted = {"tasks": event.tasks, "runs": event.runs}
+            return
         self.run.warm_start = {"tasks": event.tasks, "runs": event.runs}
         alike = Run.everything.filter(pk__in={one.run for one in event.begun}).measured_like(self.run)
         noises = dict(alike.values_list("pk", "noise"))

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from tuning.engines.wire.engines import ENGINES
-from tuning.engines.wire.protocol import AnyTaskInfo, KnownRecord, WarmStart
+from tuning.engines.wire.protocol import AnyTaskInfo, KnownRecord, Options, WarmStart
 from tuning.logs.meta_schedule import CONTINUED, WORKLOADS
 from tuning.models import Run
-from tuning.reads.library import known_records
+from tuning.reads.library import known_records, tvm
+from tuning.reads.similar import similar_workloads
 from tuning.storage import store
 
 MOST = 16
@@ -20,7 +21,7 @@ MOST = 16
 
 def warm_starts(run: Run) -> bool:
     """Whether its engine waits for records of earlier runs."""
-    return _from_others(run) or run.continues_id is not None
+    return _from_others(run) or run.continues_id is not None or _from_similar(run)
 
 
 def warm_start(run: Run, tasks: Sequence[AnyTaskInfo]) -> WarmStart:
@@ -34,8 +35,18 @@ def warm_start(run: Run, tasks: Sequence[AnyTaskInfo]) -> WarmStart:
             KnownRecord(index_of[shash], one.run, one.text, one.latency_s)
             for shash in index_of
             for one in dict.fromkeys([*continued.get(shash, []), *others.get(shash, [])])
-        ]
+        ],
+        _similar(run, tasks) if _from_similar(run) else [],
     )
+
+
+def _similar(run: Run, tasks: Sequence[AnyTaskInfo]) -> list[KnownRecord]:
+    """For each chosen task, the best record of each of the most similar workloads of other runs."""
+    found = similar_workloads(run, [task for task in tasks if task.chosen])
+    hashes = {shash for few in found.values() for shash in few}
+    known = known_records(hashes, run.target, run.project_id, but=run)
+    records = ((index, one) for index, few in found.items() for shash in few for one in known.get(shash, []))
+    return [KnownRecord(index, one.run, one.text, one.latency_s) for index, one in records if one.tvm == tvm()]
 
 
 def bring_continued(run: Run) -> int | None:
@@ -62,6 +73,11 @@ def _copy(path: Path, to: Path, source: Run) -> None:
             shutil.copyfileobj(file, copy)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"run {source.pk}, which it continues, has no {path.name}") from error
+
+
+def _from_similar(run: Run) -> bool:
+    options = ENGINES[run.engine].options_of(run.options)
+    return isinstance(options, Options) and options.transfer
 
 
 def _from_others(run: Run) -> bool:

@@ -31,7 +31,7 @@ from .page import may_change
 PAGE = 30
 MANY = 1000
 """With more queued and live runs than this, the list refreshes less often."""
-HEAVY = ("options", "versions", "warm_start", "begun")
+HEAVY = ("options", "versions", "warm_start", "adapted", "begun")
 """Large columns that the list doesn't need."""
 COLUMNS = (
     ("name", "Run", ""),

@@ -177,6 +177,7 @@ def _options(pair: Pair) -> dict[str, Any]:
         "algorithms": "direct",
         "cold_weights": False,
         "warm_start": False,
+        "transfer": False,
         "build_timeout_s": 300.0,
     }
 

@@ -138,7 +138,9 @@ def tune(plan: Plan, slots: int, table: Latencies, folder: Path) -> list[Candida
     given = start(
         folder / "work",
         network=NetworkSpec(chosen.network, chosen.options),
-        options=Options(trials_per_batch=BATCH, seed=plan.seed, algorithms="direct", cold_weights=False),
+        options=Options(
+            trials_per_batch=BATCH, seed=plan.seed, algorithms="direct", cold_weights=False, transfer=False
+        ),
         trials_budget=plan.trials,
         # One machine looks nowhere ahead, as a run without a pool.
         pool=Pool(slots=slots, look_ahead=plan.look_ahead if slots > 1 else 1.0, synthetic=plan.synthetic),

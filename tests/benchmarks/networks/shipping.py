@@ -66,6 +66,7 @@ def _launch(tuning: Tuning) -> dict[str, Any]:
         "trials_per_batch": 16,
         "seed": tuning.seed,
         "warm_start": False,
+        "transfer": False,
         **tuning.options,
     }
 

@@ -227,6 +227,13 @@ def test_runs_that_found_their_weights_elsewhere_compare_less() -> None:
     )
 
 
+def test_a_head_start_by_schedules_of_other_shapes_is_told() -> None:
+    earlier, run = measured(), measured()
+    Run.objects.filter(pk=run.pk).update(adapted={"tasks": [0], "runs": [earlier.pk]})
+    (message,) = [one["message"] for one in compared(earlier, run)["caveats"] if one["kind"] == "adapted"]
+    assert message.endswith(f"1 of its tasks began with schedules for other shapes, of run {earlier.pk}.")
+
+
 def test_it_lists_caveats() -> None:
     alike = measured(), measured()
     assert kinds(compared(*alike)) == set()

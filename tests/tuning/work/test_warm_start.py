@@ -19,9 +19,11 @@ from tests.world import (
     trial,
     write_record_files,
 )
-from tuning.engines.wire.protocol import Finished, KnownRecord, Start, WarmStarted
+from tuning.engines.wire.protocol import Adapted, Finished, KnownRecord, Start, WarmStarted
 from tuning.logs.meta_schedule import CONTINUED, RECORDS, WORKLOADS
 from tuning.models import Run
+from tuning.models.sentences import words
+from tuning.reads.library import tvm
 from tuning.work.engine_process import AnyStart
 from tuning.work.starting import starting
 from tuning.work.warm_start import MOST, warm_start, warm_starts
@@ -92,6 +94,31 @@ def test_the_engine_gets_records_and_the_run_stores_which_it_used(play: Play) ->
     assert repr(KnownRecord(0, earlier.pk, record_text(0, 0.001), 0.001)) in run.console_log.read_text()
     assert run.warm_start == {"tasks": [0, 1], "runs": [earlier.pk]}
     assert run.trials_done == 2
+
+
+def test_tasks_without_records_get_those_of_similar_ones() -> None:
+    earlier = ended(versions={"apache-tvm": str(tvm())})
+    known, unknown = task_infos(2)
+    others = [known, msgspec.structs.replace(unknown, workload_hash="ff", name="fused_matmul17")]
+    run = make_run(options={"transfer": True})
+    assert [(one.task, one.run, one.text) for one in warm_start(run, others).similar] == [
+        (1, earlier.pk, record_text(0, 0.001)),
+        (1, earlier.pk, record_text(1, 0.003)),
+    ]
+    assert warm_start(make_run(), others).similar == [], "runs from before the option existed don't"
+    assert warm_starts(make_run(options={"transfer": True, "warm_start": False}))
+    assert not warm_starts(make_run(options={"transfer": False, "warm_start": False}))
+
+
+def test_the_run_stores_which_tasks_began_with_adapted_schedules(play: Play) -> None:
+    play(HELLO, extracted(), {"do": "warm_start"}, Adapted([1], [5]), trial(0), trial(1), Finished("budget"))
+    run = tune(make_run(trials_budget=2))
+    assert run.adapted == {"tasks": [1], "runs": [5]}
+    said = words(run.to_dict(tasks=[]))["warm_start"]
+    assert said == "1 of 2 tasks start from schedules for other shapes, of run 5"
+    run.warm_start = {"tasks": [0], "runs": [5, 6]}
+    said = words(run.to_dict(tasks=[]))["warm_start"]
+    assert said == "1 of 2 tasks start from records of runs 5 and 6, 1 from schedules for other shapes, of run 5"
 
 
 def test_records_of_the_run_that_is_continued_come_before_faster_ones_of_others() -> None:

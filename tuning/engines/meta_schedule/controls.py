@@ -18,7 +18,6 @@ from tuning.engines.events import exit_with_children
 from tuning.engines.wire.protocol import (
     Extend,
     Hold,
-    KnownRecord,
     Measured,
     Slots,
     Start,
@@ -69,9 +68,9 @@ class ControlReader:
         """Handle further controls on a thread of their own, and end the process when stdin closes."""
         threading.Thread(target=self._watch, name="controls", daemon=True).start()
 
-    def warm_start_records(self) -> list[KnownRecord]:
-        """Wait for `WarmStart` and return its records."""
-        return self._warm_starts.get().records
+    def warm_start(self) -> WarmStart:
+        """Wait for it."""
+        return self._warm_starts.get()
 
     def watch_extensions(self, on_extend: Callable[[Extend], None]) -> None:
         """Call back for each later Extend, on another thread, and now for the last one that has arrived already."""

@@ -68,6 +68,7 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
     contexts = {task: tasks[task] for task in chosen}
     cost_model = strategies.create_cost_model(options, seed)
     search.prior.train(cost_model, contexts)
+    search.trials.report_adapted(search.prior.adapt(contexts))
     search.trials.report_phase("design_spaces", chosen[0])
     if config.out:
         pooled.tune(contexts, cost_model, search, config.out, options.trials_per_batch)

@@ -48,7 +48,8 @@ class Search:
     def next_batch(self, task: int, generate: Callable[[], Any]) -> list[Any] | None:
         """Candidates of the task, no more than its budget allows; None if there are none left.
 
-        The best candidate of earlier runs comes first, in a batch of its own: this run needs a latency of its own.
+        The best candidate of earlier runs comes first, in a batch of its own: this run needs a latency of its own. If nothing is known of the
+        task, those that were adapted from similar ones come first, with others: the nearest shapes may still be far.
         """
         size, best = self.trials.batch_size(task), self.prior.take_best_candidate(task)
         stopwatch = self.trials.stopwatch
@@ -56,14 +57,22 @@ class Search:
         if best is None:
             self.trials.report_phase("searching", task)
         with stopwatch.doing("search"):
-            candidates: Any = generate() if best is None else [best]
+            candidates = self._adapted_and(task, size, generate) if best is None else [best]
         if candidates is None:
             self.trials.budget.progress[task].exhausted = True
             return None
-        self.batch = Batch(task, list(candidates)[:size], times=times)
+        self.batch = Batch(task, candidates[:size], times=times)
         stopwatch.hold(times, len(self.batch.candidates))
         self.trials.add_in_flight(task, len(self.batch.candidates))
         return self.batch.candidates
+
+    def _adapted_and(self, task: int, size: int, generate: Callable[[], Any]) -> list[Any] | None:
+        """What was adapted to the task, and as many more as the batch has room for; None if there are none left."""
+        adapted = self.prior.take_adapted(task, size)
+        if len(adapted) == size:
+            return adapted
+        generated = generate()
+        return [*adapted, *(generated or ())] if adapted or generated is not None else None
 
     def end_trial(self, batch: Batch, index: int, outcome: Timing | Failure, *, measure_s: float = 0.0) -> int:
         """End the trial of the batch's candidate, which was measured so long beside the search's thread; return its number."""

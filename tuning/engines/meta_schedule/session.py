@@ -22,7 +22,7 @@ from tuning.engines.targets import cuda, intrinsics
 from tuning.engines.targets.here import measures_on_cpu, threads_to_measure
 from tuning.engines.targets.resolving import Resolved, kind_of, knows_float16, resolve
 from tuning.engines.wire.errors import Refused, RunRefused
-from tuning.engines.wire.protocol import Phase, Start, TaskInfo, TasksExtracted
+from tuning.engines.wire.protocol import Phase, Start, TaskInfo, TasksExtracted, WarmStart
 from tuning.engines.wire.question import Reach
 from tuning.engines.wire.target_fields import TargetRefused
 from tuning.logs.meta_schedule import WORKLOADS, pad, record_lines, repair, workload_hashes
@@ -67,7 +67,7 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
         del rivals[index]
     both_ways = {**rivals, **{of: index for index, of in rivals.items()}}
     trials = Trials(start, infos, events, controls.started_at, both_ways)
-    known = controls.warm_start_records() if start.expect_warm_start else []
+    known = controls.warm_start() if start.expect_warm_start else WarmStart([])
     controls.on_stop = trials.stop
     trials.limit_time(start.time_limit_s)
     controls.watch_extensions(trials.extend)
@@ -77,7 +77,9 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
             _measure_roofline(context, target, trials, events)
         own = [list(database.get_top_k(workload, len(database))) for workload in workloads]
         mods = [task.dispatched[0] for task in extracted]
-        prior = PriorRecords(mods, own, known, read_continued(start.continued, work_dir, mods, chosen))
+        prior = PriorRecords(
+            mods, own, known.records, read_continued(start.continued, work_dir, mods, chosen), known.similar
+        )
         if prior.warm_started.tasks:
             events.send(prior.warm_started)
         search = Search(trials, {info.name: info.index for info in infos}, target, prior)

@@ -22,6 +22,7 @@ from tuning.engines.wire.protocol import (
     ARTIFACTS,
     CONFIRM_LEAST_S,
     CONFIRM_SHARE,
+    Adapted,
     Confirmed,
     Extend,
     Failed,
@@ -295,6 +296,11 @@ class Trials:
         by_hash = best_records(Path(self._start.work_dir), options.confirm, options.repeat)
         hashes = {task: str(self._workloads[task].as_json()[0]) for task in self.budget.chosen}
         return {task: by_hash[shash] for task, shash in hashes.items() if shash in by_hash}
+
+    def report_adapted(self, adapted: Adapted) -> None:
+        """Report it unless no task begins so."""
+        if adapted.tasks:
+            self._events.send(adapted)
 
     def report_confirmed(self, confirmed: Confirmed) -> None:
         self._events.send(confirmed)

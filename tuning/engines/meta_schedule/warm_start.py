@@ -5,22 +5,27 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from tvm.s_tir import meta_schedule as ms
 
-from tuning.engines.wire.errors import RunRefused
-from tuning.engines.wire.protocol import Begun, KnownRecord, WarmStarted
+from tuning.engines.wire.errors import RunRefused, in_one_line
+from tuning.engines.wire.protocol import Adapted, Begun, KnownRecord, WarmStarted
 from tuning.logs.meta_schedule import CONTINUED, repair
+
+from .adapting import Space
 
 TRAINING_RECORDS = 32
 """Records per task that the cost model is trained with."""
 CONTINUED_RECORDS = 1024
 """Records of the run that is continued that it is trained with, besides. Each must be replayed, which takes some milliseconds."""
+ADAPTED = 3
+"""Candidates of a task that are adapted from similar ones."""
 logger = logging.getLogger("tuneboard")
 
 
@@ -59,8 +64,15 @@ class PriorRecords:
     """
 
     def __init__(
-        self, mods: list[Any], own: list[list[Any]], known: Iterable[KnownRecord], continued: Continued | None = None
+        self,
+        mods: list[Any],
+        own: list[list[Any]],
+        known: Iterable[KnownRecord],
+        continued: Continued | None = None,
+        similar: Sequence[KnownRecord] = (),
     ) -> None:
+        self._similar = similar
+        self._adapted: dict[int, list[Any]] = defaultdict(list)
         self.database = ms.database.MemoryDatabase()
         self._workloads = [self.database.commit_workload(mod) for mod in mods]
         self._continued = continued or Continued(0, [[] for _ in mods])
@@ -108,6 +120,25 @@ class PriorRecords:
         """Return the best candidate of earlier runs the first time; None afterwards, or if there is none."""
         return self._best_candidates.pop(task, None)
 
+    def adapt(self, contexts: dict[int, Any]) -> Adapted:
+        """Adapt schedules of similar workloads to the tasks that nothing is known of; `contexts` are by task."""
+        by_task: dict[int, list[KnownRecord]] = defaultdict(list)
+        for one in self._similar:
+            if one.task in contexts and not self._records[one.task] and not self._before[one.task]:
+                by_task[one.task].append(one)
+        runs: set[int] = set()
+        for task, records in by_task.items():
+            found = list(islice(_adapted(records, Space(contexts[task])), ADAPTED))
+            self._adapted[task] = [candidate for _, candidate in found]
+            runs |= {run for run, _ in found}
+        return Adapted(sorted(task for task, candidates in self._adapted.items() if candidates), sorted(runs))
+
+    def take_adapted(self, task: int, most: int) -> list[Any]:
+        """Return candidates that were adapted to the task, the most similar one's first, each once."""
+        left = self._adapted[task]
+        taken, self._adapted[task] = left[:most], left[most:]
+        return taken
+
     def train(self, cost_model: Any, contexts: dict[int, Any]) -> None:
         """Train the cost model with the records; `contexts` are by task."""
         share = CONTINUED_RECORDS // len(contexts)
@@ -115,6 +146,18 @@ class PriorRecords:
             if records := _thinned(self._before[task], share) + self._records[task][:TRAINING_RECORDS]:
                 results = [ms.runner.RunnerResult(record.run_secs, None) for record in records]
                 cost_model.update(context, [record.as_measure_candidate() for record in records], results)
+
+
+def _adapted(records: Iterable[KnownRecord], space: Space) -> Iterator[tuple[int, Any]]:
+    """The candidates that can be made of the records, each with the run that its record is from."""
+    for one in records:
+        try:
+            candidate = space.adapted(one.text)
+        except Exception as error:  # noqa: BLE001  what isn't valid is no reason not to tune
+            logger.warning("Ignored a record of run %d, similar to task %d: %s", one.run, one.task, in_one_line(error))
+            continue
+        if candidate is not None:
+            yield one.run, candidate
 
 
 def _thinned(records: list[Any], most: int) -> list[Any]:

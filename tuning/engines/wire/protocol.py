@@ -228,6 +228,14 @@ class WarmStarted(msgspec.Struct, tag="warm_started", frozen=True):
     """Those that are measured again first, as far as the engine tells."""
 
 
+class Adapted(msgspec.Struct, tag="adapted", frozen=True):
+    """These tasks begin with the schedules of similar ones, adapted to their shapes."""
+
+    tasks: list[int]
+    runs: list[int]
+    """The runs that the schedules come from."""
+
+
 class Plateaued(msgspec.Struct, tag="plateaued", frozen=True):
     """The task has reached its plateau, as the run's options define it. Its remaining trials go to other tasks."""
 
@@ -302,6 +310,7 @@ Event = Union[
     Phase,
     TasksExtracted,
     WarmStarted,
+    Adapted,
     Candidate,
     TrialMeasured,
     ReferenceMeasured,
@@ -397,6 +406,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             title="Warm start",
             description="Start from the best records of earlier runs for the same workloads and target. "
             "The best one for each task is measured again as a trial of this run.",
+        ),
+    ] = True
+    transfer: Annotated[
+        bool,
+        Meta(
+            title="Learn from similar tasks",
+            description="Tasks of which no record is known begin with the best schedules that earlier runs found for the same operators in other "
+            "shapes, adapted to theirs, instead of random ones.",
         ),
     ] = True
     strategy: Annotated[
@@ -655,6 +672,8 @@ class WarmStart(msgspec.Struct, tag="warm_start", frozen=True):
     """The answer to `TasksExtracted`: records of earlier runs to start from, each task's fastest first."""
 
     records: list[KnownRecord]
+    similar: list[KnownRecord] = []
+    """Records of other workloads, whose schedules are to be adapted to the task, each task's most similar first."""
 
 
 class Measured(msgspec.Struct, tag="measured", frozen=True, kw_only=True):

@@ -116,6 +116,7 @@ def caveats(runs: Sequence[Run], matches: Sequence[Match]) -> list[CaveatDict]:
             _untimed(run),
             _chosen(run),
             _warm(run),
+            _adapted(run),
             _noisy(run),
         ]
     if any(len({task.weight for task in match.tasks.values()}) > 1 for match in matches):
@@ -188,6 +189,14 @@ def _warm(run: Run) -> CaveatDict | None:
     tasks, runs = len(run.warm_start["tasks"]), numbered(run.warm_start["runs"])
     message = f"Run {run.pk} had a head start: {tasks} of its tasks began with records of {runs}."
     return _caveat("warm_start", message)
+
+
+def _adapted(run: Run) -> CaveatDict | None:
+    if not run.adapted:
+        return None
+    tasks, runs = len(run.adapted["tasks"]), numbered(run.adapted["runs"])
+    message = f"Run {run.pk} had a head start: {tasks} of its tasks began with schedules for other shapes, of {runs}."
+    return _caveat("adapted", message)
 
 
 def _noisy(run: Run) -> CaveatDict | None:

@@ -1,0 +1,97 @@
+"""Tasks of which nothing is known begin with the schedules of similar workloads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.tuning.engines.running import Engine, lines, options, start
+from tuning.engines.meta_schedule.adapting import tiles
+from tuning.engines.wire import protocol
+from tuning.engines.wire.protocol import Adapted, Finished, KnownRecord, NetworkSpec, TasksExtracted, WarmStart
+
+pytestmark = pytest.mark.tvm
+
+
+@pytest.mark.parametrize(
+    ("extent", "wanted", "largest", "found"),
+    [
+        (64, [2, 1, 4, 8], 64, [2, 1, 4, 8]),
+        (128, [2, 1, 4, 8], 64, [4, 1, 4, 8]),
+        (56, [1, 4, 2, 8], 64, [1, 7, 1, 8]),
+        (56, [1, 1, 1, 16], 8, [7, 1, 1, 8]),
+        (7, [4, 4, 4], 64, [1, 1, 7]),
+        (1, [2, 3], 64, [1, 1]),
+    ],
+)
+def test_tiles_are_the_nearest_that_divide_the_loop(
+    extent: int, wanted: list[int], largest: int, found: list[int]
+) -> None:
+    assert tiles(extent, wanted, largest) == found
+
+
+@pytest.fixture(scope="module")
+def similar(tmp_path_factory: pytest.TempPathFactory) -> list[KnownRecord]:
+    """The records of a run for matrices of half the size, fastest first."""
+    folder = tmp_path_factory.mktemp("earlier")
+    given = start(folder / "work", network=NetworkSpec("matmul", {"n": 32}), trials_budget=4)
+    with Engine(given, folder / "console") as engine:
+        assert engine.to_the_end() == Finished("budget")
+    valid = sorted((trial.latency_s, trial.record) for trial in engine.trials if trial.latency_s and trial.record)
+    return [KnownRecord(0, 7, text) for _, text in valid]
+
+
+def tuned(folder: Path, answer: WarmStart, **given: object) -> Engine:
+    folder.mkdir(exist_ok=True)
+    with Engine(start(folder / "work", expect_warm_start=True, **given), folder / "console") as engine:
+        engine.until(TasksExtracted)
+        engine.write(protocol.encode(answer))
+        assert engine.to_the_end() == Finished("budget")
+    return engine
+
+
+def adapted(engine: Engine) -> list[Adapted]:
+    return [event for event in engine.seen if isinstance(event, Adapted)]
+
+
+def before_postprocessing(instructions: list[list[str]]) -> list[str]:
+    """The kinds of a record's instructions."""
+    kinds = [one[0] for one in instructions]
+    return kinds[: kinds.index("EnterPostproc")]
+
+
+def test_it_begins_with_their_schedules_and_goes_on_with_its_own(similar: list[KnownRecord], tmp_path: Path) -> None:
+    engine = tuned(tmp_path, WarmStart([], similar[:2]), trials_budget=4)
+    assert adapted(engine) == [Adapted([0], [7])]
+    assert len(engine.trials) == 4
+    assert all(trial.error is None for trial in engine.trials[:2])
+    (_, (first, *_)), *_ = lines(tmp_path / "work")
+    assert before_postprocessing(first[0]) == before_postprocessing(json.loads(similar[0].text)[1][0][0])
+
+
+def test_a_record_that_is_not_valid_is_ignored_and_one_of_another_space_left_out(
+    similar: list[KnownRecord], tmp_path: Path
+) -> None:
+    invalid = KnownRecord(0, 3, '["workload", [[[["NoSuch",[],[],[]]], []], [1.0], null, null]]')
+    other = KnownRecord(0, 4, similar[0].text.replace('"meta_schedule.parallel"', '"meta_schedule.vectorize"'))
+    engine = tuned(tmp_path, WarmStart([], [invalid, other]), trials_budget=1)
+    assert adapted(engine) == []
+    assert "Ignored a record of run 3, similar to task 0" in engine.console.read_text()
+
+
+def test_a_task_with_a_record_of_its_own_begins_with_that(similar: list[KnownRecord], tmp_path: Path) -> None:
+    first = tuned(tmp_path / "first", WarmStart([]), trials_budget=2)
+    own = [KnownRecord(0, 5, trial.record) for trial in first.trials if trial.record]
+    assert adapted(first) == []
+    assert adapted(tuned(tmp_path / "second", WarmStart(own, similar[:1]), trials_budget=2)) == []
+
+
+@pytest.mark.parametrize("strategy", ["evolutionary", "replay-trace"])
+def test_a_batch_has_no_more_than_it_may(similar: list[KnownRecord], strategy: str, tmp_path: Path) -> None:
+    engine = tuned(
+        tmp_path, WarmStart([], similar[:3]), trials_budget=2, options=options(strategy=strategy, trials_per_batch=2)
+    )
+    assert adapted(engine) == [Adapted([0], [7])]
+    assert len(engine.trials) == 2
