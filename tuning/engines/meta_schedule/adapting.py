@@ -4,50 +4,87 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from collections import defaultdict, deque
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
 
 from tvm import s_tir
 from tvm.s_tir import meta_schedule as ms
 
+TILE, CATEGORY, LOCATION = "SamplePerfectTile", "SampleCategorical", "SampleComputeLocation"
+"""The kinds of instructions that decide something."""
+
+
+class _Outline(NamedTuple):
+    """A trace without what postprocessors added, and its instructions without their decisions: kinds with attributes."""
+
+    trace: Any
+    instructions: list[tuple[str, ...]]
+
+    @property
+    def choices(self) -> list[tuple[str, ...]]:
+        """What is to be decided, but for where blocks are computed."""
+        return [one for one in self.instructions if one[0] in (TILE, CATEGORY)]
+
+    def likeness(self, other: _Outline) -> float:
+        """From 0 to 1, how much of it the other one has in the same order."""
+        return SequenceMatcher(None, self.instructions, other.instructions, autojunk=False).ratio()
+
 
 class Space:
-    """A task's design space, as far as it tells which schedules of similar workloads belong to it."""
+    """A task's design space, in which schedules of similar workloads are looked for."""
 
     def __init__(self, context: Any) -> None:
         """`context` is TVM's."""
         self._context = context
-        self._sketches = [_instructions(schedule.trace) for schedule in context.generate_design_space()]
+        self._sketches = [_outline(schedule.trace) for schedule in context.generate_design_space()]
 
     def adapted(self, text: str) -> Any | None:
-        """TVM's candidate for the task, made as the record's schedule is; None if its space has none like that, or a postprocessor rejects it.
+        """TVM's candidate for the task, with the decisions of the record; None if no sketch has the same to decide, or a postprocessor rejects it.
 
-        The record is JSON `[workload, record]`. Its instructions are repeated, and tiles get the sizes nearest to its own that divide the
-        task's loops. The instructions must be those of one of the task's own sketches: TVM's search goes on from the candidate, and fails
-        with what its mutations make of others. Raises errors of any kind if the record isn't valid.
+        The record is JSON `[workload, record]`. Of such sketches the one that is most like its own is taken: a 1 × 1 convolution's has no padding,
+        for example. Tiles get the sizes nearest to the record's that divide the task's loops. Raises errors of any kind if the record isn't valid.
         """
         workload, record = json.loads(text)
-        trace = ms.database.TuningRecord.from_json(record, ms.database.Workload.from_json(workload)).trace
-        if _instructions(trace) not in self._sketches:
+        known = _outline(ms.database.TuningRecord.from_json(record, ms.database.Workload.from_json(workload)).trace)
+        fitting = [sketch for sketch in self._sketches if sketch.choices == known.choices]
+        if not fitting:
             return None
+        return self._candidate(max(fitting, key=known.likeness).trace, _decisions(known.trace))
+
+    def _candidate(self, sketch: Any, decisions: dict[str, deque[Any]]) -> Any | None:
         schedule = s_tir.Schedule(self._context.mod, debug_mask="none", error_render_level="none")
+        if len(decisions[LOCATION]) != len(_decisions(sketch)[LOCATION]):
+            decisions[LOCATION].clear()
 
-        def decide(instruction: Any, inputs: Any, attributes: Any, decision: Any) -> Any:
-            if str(instruction.kind.name) != "SamplePerfectTile":
+        def decide(instruction: Any, inputs: Any, attributes: Any, own: Any) -> Any:
+            kind = str(instruction.kind.name)
+            if not decisions[kind]:
+                return own
+            decision = decisions[kind].popleft()
+            if kind != TILE:
                 return decision
-            extent, largest = int(schedule.get(inputs[0]).extent), int(attributes[1])
-            return tiles(extent, [int(one) for one in decision], largest)
+            return tiles(int(schedule.get(inputs[0]).extent), [int(one) for one in decision], int(attributes[1]))
 
-        trace.apply_to_schedule(schedule, remove_postproc=True, decision_provider=decide)
+        sketch.apply_to_schedule(schedule, remove_postproc=True, decision_provider=decide)
         schedule.enter_postproc()  # The search repeats what comes before this, and postprocesses that itself.
         if not all(postproc.apply(schedule) for postproc in self._context.space_generator.postprocs):
             return None
         return ms.MeasureCandidate(schedule, ms.arg_info.ArgInfo.from_entry_func(schedule.mod, remove_preproc=True))
 
 
-def _instructions(trace: Any) -> list[tuple[str, list[str]]]:
-    """Kinds and attributes, without decisions and what postprocessors added."""
-    instructions = trace.simplified(remove_postproc=True).insts
-    return [(str(one.kind.name), [str(attribute) for attribute in one.attrs]) for one in instructions]
+def _outline(trace: Any) -> _Outline:
+    simplified = trace.simplified(remove_postproc=True)
+    return _Outline(simplified, [(str(one.kind.name), *map(str, one.attrs)) for one in simplified.insts])
+
+
+def _decisions(trace: Any) -> dict[str, deque[Any]]:
+    """By kind of instruction, the trace's decisions in order."""
+    found: dict[str, deque[Any]] = defaultdict(deque)
+    for instruction in trace.insts:
+        if (decision := trace.get_decision(instruction)) is not None:
+            found[str(instruction.kind.name)].append(decision)
+    return found
 
 
 def tiles(extent: int, wanted: list[int], largest: int) -> list[int]:

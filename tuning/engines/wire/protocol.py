@@ -526,8 +526,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         bool,
         Meta(
             title="Cold weights",
-            description="Before each timed execution, as many bytes are read as the network’s other weights have: functions are measured "
-            "with weights from where they are found in the network, not in the caches. On CPUs of the site’s machines.",
+            description="Measure functions with their weights as cold as in the network: before each timed execution, as many bytes are "
+            "read as its other weights have. On CPUs of the site’s machines.",
         ),
     ] = True
     build_timeout_s: Annotated[

@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.tuning.engines.running import Engine, lines, options, start
 from tuning.engines.meta_schedule.adapting import tiles
 from tuning.engines.wire import protocol
-from tuning.engines.wire.protocol import Adapted, Finished, KnownRecord, NetworkSpec, TasksExtracted, WarmStart
+from tuning.engines.wire.protocol import (
+    Adapted,
+    Finished,
+    KnownRecord,
+    ModelFile,
+    NetworkSpec,
+    TasksExtracted,
+    WarmStart,
+)
 
 pytestmark = pytest.mark.tvm
 
@@ -71,11 +80,15 @@ def test_it_begins_with_their_schedules_and_goes_on_with_its_own(similar: list[K
     assert before_postprocessing(first[0]) == before_postprocessing(json.loads(similar[0].text)[1][0][0])
 
 
-def test_a_record_that_is_not_valid_is_ignored_and_one_of_another_space_left_out(
+def test_a_record_that_is_not_valid_is_ignored_and_one_with_other_choices_left_out(
     similar: list[KnownRecord], tmp_path: Path
 ) -> None:
     invalid = KnownRecord(0, 3, '["workload", [[[["NoSuch",[],[],[]]], []], [1.0], null, null]]')
-    other = KnownRecord(0, 4, similar[0].text.replace('"meta_schedule.parallel"', '"meta_schedule.vectorize"'))
+    workload, (((instructions, decisions), *rest)) = json.loads(similar[0].text)
+    for kind, _, attributes, _ in instructions:
+        if kind == "SamplePerfectTile":
+            attributes[1] += 1
+    other = KnownRecord(0, 4, json.dumps([workload, [[instructions, decisions], *rest]]))
     engine = tuned(tmp_path, WarmStart([], [invalid, other]), trials_budget=1)
     assert adapted(engine) == []
     assert "Ignored a record of run 3, similar to task 0" in engine.console.read_text()
@@ -95,3 +108,39 @@ def test_a_batch_has_no_more_than_it_may(similar: list[KnownRecord], strategy: s
     )
     assert adapted(engine) == [Adapted([0], [7])]
     assert len(engine.trials) == 2
+
+
+def convolution(kernel: int, folder: Path) -> NetworkSpec:
+    """With so large a kernel and a ReLU; only one larger than 1 pads its input."""
+    import tvm
+    from tvm import relax
+
+    block, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((1, 14, 14, 32), "float32"))
+    weights = relax.const(np.ones((kernel, kernel, 32, 48), "float32"))
+    with block.function("main", [x]):
+        with block.dataflow():
+            y = relax.op.nn.conv2d(x, weights, padding=kernel // 2, data_layout="NHWC", kernel_layout="HWIO")
+            output = block.emit_output(relax.op.nn.relu(block.emit(y)))
+        block.emit_func_output(output)
+    path = folder / f"{kernel}.json"
+    path.write_text(tvm.ir.save_json(block.get()))
+    return NetworkSpec("convolution", file=ModelFile("irmodule", str(path)))
+
+
+def test_decisions_go_to_the_tasks_own_sketch(tmp_path: Path) -> None:
+    """A 1 × 1 convolution gets the tiles of one that pads its input, and no padding."""
+    folder = tmp_path / "earlier"
+    folder.mkdir()
+    larger, smaller = (convolution(kernel, tmp_path) for kernel in (3, 1))
+    given = start(folder / "work", network=larger, trials_budget=2)
+    with Engine(given, folder / "console") as engine:
+        assert engine.to_the_end() == Finished("budget")
+    known = [KnownRecord(0, 7, trial.record) for trial in engine.trials if trial.record]
+    engine = tuned(tmp_path / "later", WarmStart([], known[:1]), network=smaller, trials_budget=2)
+    assert adapted(engine) == [Adapted([0], [7])]
+    assert all(trial.error is None for trial in engine.trials)
+    (_, (first, *_)), (_, (second, *_)) = lines(tmp_path / "later" / "work")
+    padding = json.loads(known[0].text)[1][0][0]
+    assert [one[0] for one in padding].count("SampleComputeLocation") == 1
+    for instructions, _ in (first, second):
+        assert "SampleComputeLocation" not in [one[0] for one in instructions]
