@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from tuning.engines.oneshot import serving
-from tuning.engines.oneshot.phases import tell
+from tuning.engines.oneshot.serving import tell
 from tuning.engines.wire import question as wire
 from tuning.engines.wire.compiling import (
     LIBRARY,

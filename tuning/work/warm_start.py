@@ -11,8 +11,8 @@ from tuning.engines.wire.engines import ENGINES
 from tuning.engines.wire.protocol import AnyTaskInfo, KnownRecord, Options, WarmStart
 from tuning.logs.meta_schedule import CONTINUED, WORKLOADS
 from tuning.models import Run
+from tuning.reads.gaining.similar import similar_workloads
 from tuning.reads.library import known_records, tvm
-from tuning.reads.similar import similar_workloads
 from tuning.storage import store
 
 MOST = 16

@@ -12,10 +12,10 @@ from tvm.s_tir import meta_schedule as ms
 from tuning.engines.measuring.outcomes import Failure, Timing
 from tuning.logs.meta_schedule import FAILED_RUN_SECS
 
+from .earlier.warm_start import PriorRecords
 from .rounds.stopwatch import RoundTimes
 from .strategies import WARMUP_TRIALS
 from .trials import Trials
-from .warm_start import PriorRecords
 
 
 @dataclass

@@ -28,12 +28,12 @@ from tuning.engines.wire.target_fields import TargetRefused
 from tuning.logs.meta_schedule import WORKLOADS, pad, record_lines, repair, workload_hashes
 
 from .controls import ControlReader
+from .earlier.warm_start import PriorRecords, read_continued
 from .loop import TuningConfig, tune
 from .pooled import CandidatesOut
 from .search import Search
 from .trial_budget import pooled_batch
 from .trials import Trials
-from .warm_start import PriorRecords, read_continued
 
 logger = logging.getLogger("tuneboard")
 

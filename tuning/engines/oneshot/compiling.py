@@ -27,7 +27,7 @@ from tuning.engines.wire.protocol import TensorInfo
 from tuning.engines.wire.target_fields import TargetRefused
 
 from . import linking, serving
-from .phases import tell
+from .serving import tell
 
 FULL_BYTES = 1 << 20
 """A disk with fewer free bytes counts as full: TVM writes files without checking whether that worked."""

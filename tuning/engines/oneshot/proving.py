@@ -21,8 +21,8 @@ from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import TensorInfo
 
 from . import serving
-from .phases import tell
 from .profiling import Timed, profiled
+from .serving import tell
 
 
 def prove(question: Prove, pipe: serving.Pipe) -> Proven:

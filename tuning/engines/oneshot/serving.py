@@ -16,6 +16,7 @@ import msgspec
 
 from tuning.engines.confinement import confine, limit
 from tuning.engines.wire import versions
+from tuning.engines.wire.compiling import Phase, PhaseName
 from tuning.engines.wire.errors import Refused, in_one_line, is_out_of_memory
 from tuning.engines.wire.lifeline import die_with
 from tuning.engines.wire.question import InForce, Question, Refusal, Step
@@ -43,6 +44,12 @@ class Pipe:
     def step(self, text: str) -> None:
         """Say what the process is doing from now on."""
         self.send(Step(text))
+
+
+def tell(pipe: Pipe, name: PhaseName, progress: float | None = None) -> None:
+    """Say what a process that builds or proves a library is doing from now on. It is sent as a step too, which is quoted if the process dies."""
+    pipe.step(name.capitalize())
+    pipe.send(Phase(name, progress))
 
 
 def serve(kind: type[Asked], answer: Callable[[Asked, Pipe], None], failure: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.tuning.engines.running import Engine, lines, options, start
-from tuning.engines.meta_schedule.adapting import tiles
+from tuning.engines.meta_schedule.earlier.adapting import tiles
 from tuning.engines.wire import protocol
 from tuning.engines.wire.protocol import (
     Adapted,

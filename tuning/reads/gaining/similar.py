@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from tuning.engines.wire.protocol import AnyTaskInfo
 from tuning.models import Run, Task, fingerprint
-
-from .library import tvm
+from tuning.reads.library import tvm
 
 NEAREST = 8
 """Similar workloads of each task. The schedules of some don't suit its design space."""

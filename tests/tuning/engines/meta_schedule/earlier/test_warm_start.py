@@ -12,7 +12,7 @@ from tvm.target import Target
 
 from tests.tuning.engines.running import Engine, latencies, lines, options, start
 from tuning.engines import networks
-from tuning.engines.meta_schedule.warm_start import PriorRecords, read_continued
+from tuning.engines.meta_schedule.earlier.warm_start import PriorRecords, read_continued
 from tuning.engines.networks import extraction
 from tuning.engines.targets.resolving import resolve
 from tuning.engines.wire import protocol

@@ -11,8 +11,8 @@ import pytest
 from tests.world import make_run, measured_run, task_infos
 from tuning.engines.wire.protocol import TaskInfo, TensorInfo
 from tuning.models import Run, Task
+from tuning.reads.gaining.similar import NEAREST, distance, operators, similar_workloads
 from tuning.reads.library import tvm
-from tuning.reads.similar import NEAREST, distance, operators, similar_workloads
 
 pytestmark = pytest.mark.django_db
 
