@@ -301,7 +301,9 @@ class _Batch:
 
     def _take_head_start(self, event: WarmStarted | Adapted) -> None:
         if isinstance(event, Adapted):
-            self.run.adapted = {"tasks": event.tasks, "runs": event.runs}
+            known = self.run.adapted or {"tasks": [], "runs": []}  # Another process of the run may have told more.
+            adapted = {"tasks": event.tasks, "runs": event.runs}
+            self.run.adapted = {of: sorted({*keys, *known[of]}) for of, keys in adapted.items()}
             return
         self.run.warm_start = {"tasks": event.tasks, "runs": event.runs}
         alike = Run.everything.filter(pk__in={one.run for one in event.begun}).measured_like(self.run)

@@ -24,6 +24,7 @@ from tests.world import (
     trial,
 )
 from tuning.engines.wire.protocol import (
+    Adapted,
     Begun,
     Confirmed,
     Event,
@@ -386,6 +387,15 @@ def test_known_records_that_are_slower_here_raise_one_alert() -> None:
     assert messages(run) == [f"{told} This machine is busy or differs."]
     run.move("running", to="finished")
     assert messages(run)[0].endswith("This machine was busy or differs.")
+
+
+def test_a_resumed_run_keeps_which_tasks_began_with_adapted_schedules() -> None:
+    run = claimed(make_run())
+    make_tasks(run, 3)
+    Recorder(run).record([Adapted([0, 2], [7])])
+    Recorder(run).record([Adapted([1], [5])])
+    run.refresh_from_db()
+    assert run.adapted == {"tasks": [0, 1, 2], "runs": [5, 7]}
 
 
 def test_where_noise_is_not_known_only_much_slower_ones_count() -> None:
