@@ -730,7 +730,7 @@ class Run(Leased):
     def _on_abandoned(self) -> dict[str, Any]:
         if self.status == self.Status.STOPPING and not self.can_tune:
             return {"to": self.Status.STOPPED, "finished_at": self.heartbeat_at}
-        if self.only_confirms(self.phase):
+        if self.is_spent and self.trials_done > self.trials_failed:
             return {"to": self.Status.FINISHED, "finished_at": self.heartbeat_at, "finish_reason": "budget"}
         return {"to": self.Status.INTERRUPTED, "finished_at": self.heartbeat_at, "error": self._abandoned_why()}
 
@@ -738,9 +738,10 @@ class Run(Leased):
         """Remove, on this machine, what an engine that was killed has left of its builds. Its last act would have been to do so."""
         shutil.rmtree(self.work_dir / ARTIFACTS, ignore_errors=True)
 
-    def only_confirms(self, phase: str | None) -> bool:
-        """Whether all of its trials are measured, so that nothing of the tuning is missing if it ends in this phase."""
-        return phase == "confirming" and self.trials_left == 0
+    @property
+    def is_spent(self) -> bool:
+        """Whether all of its trials are measured, so that nothing of the tuning is missing if its engine dies now."""
+        return self.trials_left == 0
 
     def _abandoned_why(self) -> str:
         if self.origin == self.Origin.LAUNCHED and self.machine is not None:

@@ -317,7 +317,7 @@ class _Supervision:
         self._patiently(lambda: run.refresh_from_db(fields=counted))
         if isinstance(self.last, Failed):
             return Run.Status.FAILED, self.last.error
-        if self.last is None and run.only_confirms(self.recorder.run.phase):
+        if self.last is None and run.is_spent:
             self.last = Finished("budget")
             run.remove_artifacts()
         if isinstance(self.last, Finished) and self.last.reason != "stopped":
