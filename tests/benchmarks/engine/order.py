@@ -138,6 +138,7 @@ def main() -> None:
                 first_trials=first or None,
                 algorithms="direct",
                 cold_weights=False,
+                schedule_rules="tvm",
                 transfer=False,
             )
             orders.append(tune(NetworkSpec(given.network), options, given.trials, model))

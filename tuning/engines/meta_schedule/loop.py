@@ -29,6 +29,7 @@ from .measurement import Background, TrialBuilder, TrialRunner
 from .rounds.ranking import Learn
 from .scheduler import NO_LIMIT, Scheduler, print_numbers_of_the_run
 from .search import Search, Strategy
+from .spaces import create_space
 from .trials import Trials
 from .trust.confirming import Confirming
 from .trust.rebuilding import rebuild
@@ -63,7 +64,12 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
     strategy = Strategy(inner, search, strategies.create_first_strategy(options))
     # Of all tasks, because TVM numbers their log files by their positions in this list.
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
-        extracted, work_dir, strategy=strategy, num_threads=cores(), seed=seed
+        extracted,
+        work_dir,
+        space=create_space(options, config.target),
+        strategy=strategy,
+        num_threads=cores(),
+        seed=seed,
     )
     contexts = {task: tasks[task] for task in chosen}
     cost_model = strategies.create_cost_model(options, seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,8 +15,11 @@ from tuning.logs.meta_schedule import FAILED_RUN_SECS
 
 from .earlier.warm_start import PriorRecords
 from .rounds.stopwatch import RoundTimes
+from .spaces.register_tiles import has_register_tiles
 from .strategies import WARMUP_TRIALS
 from .trials import Trials
+
+logger = logging.getLogger("tuneboard")
 
 
 @dataclass
@@ -39,6 +43,8 @@ class Search:
         self.prior = prior
         self.batch = Batch()
         """The batch that is being built or sent to the runner. Earlier ones may still be waiting for the device."""
+        self.tiled: dict[int, bool] = {}
+        """By task, whether its design space has register tiles."""
 
     def begins(self, task: int) -> bool:
         """Whether the task had no candidate yet, and the cost model hasn't learned enough to rank any."""
@@ -114,9 +120,12 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         if self._first:
             first = self._search.trials.batch_size(self._task)
             self._first.pre_tuning(max_trials, first, design_spaces, database, cost_model)
+        self._search.tiled[self._task] = any(map(has_register_tiles, design_spaces))
         following = [task for task in self._search.trials.budget.chosen if task > self._task]
         if following:
             self._search.trials.report_phase("design_spaces", following[0])
+        elif tiled := sum(self._search.tiled.values()):
+            logger.info("Register tiles are among the schedules of %d of %d tasks.", tiled, len(self._search.tiled))
 
     def post_tuning(self) -> None:
         self._inner.post_tuning()

@@ -82,7 +82,7 @@ def knows_float16(target: Any) -> bool:
     compared to 20 µs, and another was stopped after 30 s.
     """
     x86 = str(target.kind.name) == "llvm" and _triple(target).startswith(("x86_64", "i386", "i686"))
-    return not x86 or "f16c" in _features(target)
+    return not x86 or "f16c" in features(target)
 
 
 def remarks(resolved: dict[str, Any], *, remote: bool) -> tuple[bool, str | None]:
@@ -100,7 +100,7 @@ def needs(resolved: dict[str, Any]) -> list[str]:
     target = Target(resolved)
     if str(target.kind.name) != "llvm":
         return []
-    return [_triple(target).partition("-")[0], *sorted(_code_features(target))]
+    return [architecture(target), *sorted(_code_features(target))]
 
 
 def _this_machine() -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _check_known(target: Any) -> None:
     mcpu = attrs.get("mcpu")
     if mcpu is not None and not (mcpu and codegen.llvm_is_valid_cpu(mcpu, triple)):
         raise TargetRefused(f'LLVM doesn\'t know a CPU "{mcpu}" for {arch}.')
-    enabled = _features(target)
+    enabled = features(target)
     unknown = [
         name[1:] for name in map(str, attrs.get("mattr", ())) if name.startswith("+") and name[1:] not in enabled
     ]
@@ -166,7 +166,7 @@ def _check_runs_here(target: Any) -> None:
             "To tune for another, choose a device of a tracker to measure on."
         )
     host = _this_machine()
-    missing = sorted(name for name in _features(target) - _features(Target(host)) if _CODE_FEATURES.match(name))
+    missing = sorted(name for name in features(target) - features(Target(host)) if _CODE_FEATURES.match(name))
     if missing:
         asked = dict(target.attrs).get("mcpu") or "this target"
         raise TargetRefused(
@@ -181,7 +181,12 @@ def _triple(target: Any) -> str:
     return str(dict(target.attrs).get("mtriple", codegen.llvm_get_system_triple()))
 
 
-def _features(target: Any) -> set[str]:
+def architecture(target: Any) -> str:
+    """What LLVM calls the architecture of a CPU target, such as `x86_64`."""
+    return _triple(target).partition("-")[0]
+
+
+def features(target: Any) -> set[str]:
     """The CPU features that LLVM may use for the target."""
     from tvm.target import codegen
 
@@ -189,7 +194,7 @@ def _features(target: Any) -> set[str]:
 
 
 def _code_features(target: Any) -> set[str]:
-    return {name for name in _features(target) if _CODE_FEATURES.match(name)}
+    return {name for name in features(target) if _CODE_FEATURES.match(name)}
 
 
 def _check_cuda() -> None:

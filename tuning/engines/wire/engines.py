@@ -46,7 +46,7 @@ _ENGINES = (
         Options,
         BUILTIN,
         legacy=False,
-        before={"algorithms": "direct", "cold_weights": False, "transfer": False},
+        before={"algorithms": "direct", "cold_weights": False, "schedule_rules": "tvm", "transfer": False},
     ),
     Engine(
         "auto_scheduler",

@@ -447,6 +447,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "fewer multiplications but rounds a little more, and each layer gets what was measured to be faster. On CPUs, in float32.",
         ),
     ] = "fastest"
+    schedule_rules: Annotated[
+        Literal["extended", "tvm"],
+        Meta(
+            title="Schedule rules",
+            description="What the search chooses from. Extended: besides what TVM’s rules give, schedules that sum matrix products and convolutions "
+            "in tiles that fill the CPU’s vector registers. On x86 and 64-bit ARM CPUs, in float32.",
+        ),
+    ] = "extended"
     task_scheduler: Annotated[
         Literal["gradient", "round-robin"],
         Meta(

@@ -8,10 +8,8 @@ from tuning.engines.wire.protocol import Options
 
 def test_runs_of_earlier_versions_do_what_they_did() -> None:
     assert ENGINES["meta_schedule"].options_of({"seed": 1}) == Options(
-        seed=1, algorithms="direct", cold_weights=False, transfer=False
+        seed=1, algorithms="direct", cold_weights=False, schedule_rules="tvm", transfer=False
     )
-    assert (
-        ENGINES["meta_schedule"].options_of({"algorithms": "fastest", "cold_weights": True, "transfer": True})
-        == Options()
-    )
+    now = {"algorithms": "fastest", "cold_weights": True, "schedule_rules": "extended", "transfer": True}
+    assert ENGINES["meta_schedule"].options_of(now) == Options()
     assert ENGINES["auto_scheduler"].options_of({}) == ENGINES["auto_scheduler"].options()

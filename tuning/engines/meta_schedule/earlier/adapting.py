@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from tvm import s_tir
 from tvm.s_tir import meta_schedule as ms
+from tvm.tirx import IntImm
 
 TILE, CATEGORY, LOCATION = "SamplePerfectTile", "SampleCategorical", "SampleComputeLocation"
 """The kinds of instructions that decide something."""
 
 
 class _Outline(NamedTuple):
-    """A trace without what postprocessors added, and its instructions without their decisions: kinds with attributes."""
+    """A trace without what postprocessors added, and its instructions without their decisions: kinds with attributes and constants."""
 
     trace: Any
     instructions: list[tuple[str, ...]]
@@ -43,7 +45,8 @@ class Space:
         """TVM's candidate for the task, with the decisions of the record; None if no sketch has the same to decide, or a postprocessor rejects it.
 
         The record is JSON `[workload, record]`. Of such sketches the one that is most like its own is taken: a 1 × 1 convolution's has no padding,
-        for example. Tiles get the sizes nearest to the record's that divide the task's loops. Raises errors of any kind if the record isn't valid.
+        for example. Tiles get the sizes nearest to the record's that divide the task's loops, categories the nearest of the task's values. Raises
+        errors of any kind if the record isn't valid.
         """
         workload, record = json.loads(text)
         known = _outline(ms.database.TuningRecord.from_json(record, ms.database.Workload.from_json(workload)).trace)
@@ -62,6 +65,8 @@ class Space:
             if not decisions[kind]:
                 return own
             decision = decisions[kind].popleft()
+            if kind == CATEGORY:
+                return nearest(attributes[0], decision)
             if kind != TILE:
                 return decision
             return tiles(int(schedule.get(inputs[0]).extent), [int(one) for one in decision], int(attributes[1]))
@@ -75,16 +80,32 @@ class Space:
 
 def _outline(trace: Any) -> _Outline:
     simplified = trace.simplified(remove_postproc=True)
-    return _Outline(simplified, [(str(one.kind.name), *map(str, one.attrs)) for one in simplified.insts])
+    return _Outline(simplified, [_without_decision(one) for one in simplified.insts])
+
+
+def _without_decision(instruction: Any) -> tuple[str, ...]:
+    """Which values a category offers depends on the shapes, so they are left out."""
+    kind = str(instruction.kind.name)
+    if kind == CATEGORY:
+        return (kind,)
+    constants = (str(int(one)) for one in instruction.inputs if isinstance(one, (int, IntImm)))
+    return (kind, *map(str, instruction.attrs), *constants)
 
 
 def _decisions(trace: Any) -> dict[str, deque[Any]]:
-    """By kind of instruction, the trace's decisions in order."""
+    """By kind of instruction, the trace's decisions in order; of a category, the value."""
     found: dict[str, deque[Any]] = defaultdict(deque)
     for instruction in trace.insts:
         if (decision := trace.get_decision(instruction)) is not None:
-            found[str(instruction.kind.name)].append(decision)
+            kind = str(instruction.kind.name)
+            found[kind].append(int(instruction.attrs[0][int(decision)]) if kind == CATEGORY else decision)
     return found
+
+
+def nearest(offered: Sequence[Any], wanted: int) -> int:
+    """The position of the value offered that is nearest to the wanted one."""
+    distances = [abs(math.log1p(int(one)) - math.log1p(wanted)) for one in offered]
+    return distances.index(min(distances))
 
 
 def tiles(extent: int, wanted: list[int], largest: int) -> list[int]:

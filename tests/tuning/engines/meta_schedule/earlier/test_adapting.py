@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.tuning.engines.running import Engine, lines, options, start
-from tuning.engines.meta_schedule.earlier.adapting import tiles
+from tuning.engines.meta_schedule.earlier.adapting import nearest, tiles
 from tuning.engines.wire import protocol
 from tuning.engines.wire.protocol import (
     Adapted,
@@ -22,6 +22,9 @@ from tuning.engines.wire.protocol import (
 )
 
 pytestmark = pytest.mark.tvm
+BY_TVM = options(schedule_rules="tvm")
+TILED = "registers"
+"""In a record, the mark of register tiles."""
 
 
 @pytest.mark.parametrize(
@@ -41,11 +44,16 @@ def test_tiles_are_the_nearest_that_divide_the_loop(
     assert tiles(extent, wanted, largest) == found
 
 
+def test_a_category_is_the_nearest_that_is_offered() -> None:
+    assert [nearest([0, 16, 64, 512], wanted) for wanted in (0, 16, 512)] == [0, 1, 3]
+    assert [nearest([4, 7, 14], wanted) for wanted in (1, 6, 28)] == [0, 1, 2]
+
+
 @pytest.fixture(scope="module")
 def similar(tmp_path_factory: pytest.TempPathFactory) -> list[KnownRecord]:
     """The records of a run for matrices of half the size, fastest first."""
     folder = tmp_path_factory.mktemp("earlier")
-    given = start(folder / "work", network=NetworkSpec("matmul", {"n": 32}), trials_budget=4)
+    given = start(folder / "work", network=NetworkSpec("matmul", {"n": 32}), trials_budget=4, options=BY_TVM)
     with Engine(given, folder / "console") as engine:
         assert engine.to_the_end() == Finished("budget")
     valid = sorted((trial.latency_s, trial.record) for trial in engine.trials if trial.latency_s and trial.record)
@@ -132,7 +140,7 @@ def test_decisions_go_to_the_tasks_own_sketch(tmp_path: Path) -> None:
     folder = tmp_path / "earlier"
     folder.mkdir()
     larger, smaller = (convolution(kernel, tmp_path) for kernel in (3, 1))
-    given = start(folder / "work", network=larger, trials_budget=2)
+    given = start(folder / "work", network=larger, trials_budget=2, options=BY_TVM)
     with Engine(given, folder / "console") as engine:
         assert engine.to_the_end() == Finished("budget")
     known = [KnownRecord(0, 7, trial.record) for trial in engine.trials if trial.record]
@@ -144,3 +152,15 @@ def test_decisions_go_to_the_tasks_own_sketch(tmp_path: Path) -> None:
     assert [one[0] for one in padding].count("SampleComputeLocation") == 1
     for instructions, _ in (first, second):
         assert "SampleComputeLocation" not in [one[0] for one in instructions]
+
+
+def test_register_tiles_are_adapted_to_other_shapes(tmp_path: Path) -> None:
+    """Which heights are offered depends on the shape."""
+    (tmp_path / "earlier").mkdir()
+    given = start(tmp_path / "earlier" / "work", network=NetworkSpec("matmul", {"n": 48}), trials_budget=8)
+    with Engine(given, tmp_path / "earlier" / "console") as engine:
+        assert engine.to_the_end() == Finished("budget")
+    known = [KnownRecord(0, 7, trial.record) for trial in engine.trials if trial.record and TILED in trial.record]
+    engine = tuned(tmp_path / "later", WarmStart([], known[:1]), trials_budget=1)
+    assert adapted(engine) == [Adapted([0], [7])]
+    assert TILED in str(engine.trials[0].record)

@@ -1,0 +1,202 @@
+"""Schedules matrix products and convolutions so that a tile of the output is summed in a CPU's registers.
+
+TVM's own rule splits each loop into four at random. Few of the tiles that it draws fit into registers and are whole vectors, so it takes many
+trials until one does. Here only such tiles are offered. The search chooses among them, and measures them beside TVM's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule as ms
+from tvm.s_tir.schedule.schedule import ScheduleError
+from tvm.tirx import IndexMap
+
+from tuning.engines.targets.registers import Registers
+
+from .products import Axes, Product, product_of
+
+MARK, TILED = "meta_schedule.tiling_structure", "registers"
+"""TVM's rules leave a block alone that has this annotation, whatever its value."""
+WIDEST, LONGEST_STEP = 8, 8
+"""At most so many vectors in a row of a tile, and terms of a sum that are unrolled."""
+OFFERED = 3
+"""Widths of a tile, heights for each, and steps."""
+FEWEST_LANES = 4
+FEWEST_JOBS = 8
+"""With fewer, threads would get unequal shares, or none."""
+
+
+class _Tile(NamedTuple):
+    """Rows of vectors of sums."""
+
+    axes: Axes
+    lanes: int
+    width: int
+    """In vectors."""
+    heights: list[int]
+    """In rows, of which the search chooses."""
+
+
+@derived_object
+class RegisterTiles(ms.schedule_rule.PyScheduleRule):  # type: ignore[misc]
+    """Offers such schedules of a block besides what the other rules do with it."""
+
+    def __init__(self, registers: Registers) -> None:
+        super().__init__()
+        self._registers = registers
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        """TVM's name. Nothing of the context is needed."""
+
+    def apply(self, schedule: Any, block: Any) -> list[Any]:
+        """The schedule as it is, and with each kind of tile."""
+        product = product_of(schedule, block)
+        return [schedule, *(_with_tiles(schedule, block, product, self._registers) if product else ())]
+
+    def clone(self) -> Any:
+        """TVM's name."""
+        return RegisterTiles(self._registers)
+
+
+def has_register_tiles(schedule: Any) -> bool:
+    """Whether a sketch or a candidate, as TVM's trace, has them."""
+    return any(
+        str(one.kind.name) == "Annotate" and str(one.attrs[0]) == MARK and str(one.inputs[1]) == TILED
+        for one in schedule.trace.insts
+    )
+
+
+def _with_tiles(schedule: Any, block: Any, product: Product, registers: Registers) -> Iterator[Any]:
+    for tile in _tiles(product, registers):
+        for rows_first in (False, True):
+            tiled = schedule.copy()
+            try:
+                if _tile(tiled, block, product, tile, rows_first=rows_first):
+                    yield tiled
+            except (
+                ScheduleError
+            ):  # What is fused after the block can't be computed tile by tile, such as a transposition.
+                continue
+
+
+def _tiles(product: Product, registers: Registers) -> Iterator[_Tile]:
+    """For each way to lay them, the shapes that fill the registers best."""
+    for axes in product.axes():
+        extent = product.extents[axes.vector]
+        lanes = next((one for one in _halves(registers.lanes) if extent % one == 0), None)
+        if lanes is None:
+            continue
+        tiles = [
+            _Tile(axes, lanes, width, _divisors(product.extents[axes.rows], registers.rows(width))[-OFFERED:])
+            for width in _divisors(extent // lanes, WIDEST)
+        ]
+        yield from sorted(tiles, key=lambda tile: -tile.width * tile.heights[-1])[:OFFERED]
+
+
+def _halves(lanes: int) -> list[int]:
+    """Lanes of whole vectors, or of halves of them."""
+    return [one for one in (lanes, lanes // 2) if one >= FEWEST_LANES]
+
+
+def _divisors(extent: int, most: int) -> list[int]:
+    return [one for one in range(1, min(extent, most) + 1) if extent % one == 0]
+
+
+def _tile(schedule: Any, block: Any, product: Product, tile: _Tile, *, rows_first: bool) -> bool:
+    """Tile the block; return whether there are enough jobs for the threads.
+
+    A thread keeps the columns of its job in its caches while it goes through their rows; if the rows come first, the other way round.
+    """
+    loops, axes = schedule.get_loops(block), tile.axes
+    others = [nth for nth in product.spatial if nth not in axes]
+    first, last = (axes.rows, axes.vector) if rows_first else (axes.vector, axes.rows)
+    counts = {axes.vector: product.extents[axes.vector] // tile.lanes // tile.width}
+    counts[axes.rows] = product.extents[axes.rows] // tile.heights[-1]
+    jobs = math.prod([counts[first], *(product.extents[nth] for nth in others)])
+    if rows_first and jobs < FEWEST_JOBS:
+        return False
+    vector, vectors, lanes = schedule.split(loops[axes.vector], [None, tile.width, tile.lanes])
+    row, rows = schedule.split(loops[axes.rows], [None, _one_of(schedule, tile.heights)])
+    sums = _split_sums(schedule, product, loops)
+    outer = {axes.vector: vector, axes.rows: row}
+    between = [loops[nth] for nth in others]
+    ordered = [*between, outer[first]] if rows_first else [outer[first], *between]
+    schedule.reorder(*ordered, outer[last], *sums, rows, vectors, lanes)
+    job = schedule.fuse(*ordered) if len(ordered) > 1 else ordered[0]
+    within = outer[last]
+    if jobs < FEWEST_JOBS:
+        job = within = schedule.fuse(job, within)
+    stored = _store(schedule, block, product, tile, within)
+    _place_padding(schedule, block, job if rows_first else None)
+    schedule.parallel(job)
+    for loop in (sums[-1], rows, vectors, *stored[:-1]):
+        schedule.unroll(loop)
+    for loop in (lanes, stored[-1]):
+        schedule.vectorize(loop)
+    for loop in (job, lanes, stored[-1]):
+        # TVM would divide or vectorize loops again that have no annotation.
+        schedule.annotate(loop, "pragma_unroll_explicit", 1)
+    schedule.annotate(block, MARK, TILED)
+    return True
+
+
+def _one_of(schedule: Any, values: Sequence[int]) -> Any:
+    return schedule.sample_categorical(list(values), [1 / len(values)] * len(values))
+
+
+def _split_sums(schedule: Any, product: Product, loops: Sequence[Any]) -> list[Any]:
+    """The loops of the sum, of which the last one is short enough to unroll."""
+    innermost = max(product.summed, key=lambda nth: (product.extents[nth] > 1, nth))
+    steps = _divisors(product.extents[innermost], LONGEST_STEP)[-OFFERED:]
+    last, step = schedule.split(loops[innermost], [None, _one_of(schedule, steps)])
+    return [*(loops[nth] for nth in product.summed if nth != innermost), last, step]
+
+
+def _store(schedule: Any, block: Any, product: Product, tile: _Tile, within: Any) -> list[Any]:
+    """Take the sums of a tile out of the registers, with what is fused after the block; return the loops, vectors last. Raises `ScheduleError`."""
+    consumers = list(schedule.get_consumers(block))
+    if len(consumers) == 1 and not schedule.get_consumers(consumers[0]):
+        (result,) = consumers
+        schedule.set_scope(block, 0, "local")
+    else:
+        result = schedule.cache_write(block, 0, "local")
+    schedule.reverse_compute_at(result, within, preserve_unit_loops=True)
+    along = product.spatial.index(tile.axes.vector)
+    _put_last(schedule, block, along, len(product.spatial))
+    above = next(nth for nth, loop in enumerate(schedule.get_loops(block)) if _same(schedule, loop, within)) + 1
+    loops = schedule.get_loops(result)[above:]
+    if len(loops) != len(product.spatial):
+        along = -1
+    loops[along], lanes = schedule.split(loops[along], [None, tile.lanes])
+    schedule.reorder(*loops, lanes)
+    return [*loops, lanes]
+
+
+def _same(schedule: Any, one: Any, other: Any) -> bool:
+    return bool(schedule.get(one).loop_var.same_as(schedule.get(other).loop_var))
+
+
+def _put_last(schedule: Any, block: Any, axis: int, rank: int) -> None:
+    """Have the sums of a vector be beside each other."""
+    if axis == rank - 1:
+        return
+
+    def moved(*indices: Any) -> list[Any]:
+        return [*(one for nth, one in enumerate(indices) if nth != axis), indices[axis]]
+
+    schedule.transform_layout(block, ("write", 0), IndexMap.from_func(moved, ndim=rank))
+
+
+def _place_padding(schedule: Any, block: Any, job: Any) -> None:
+    """Pad what a job needs in the job, or all of the input before; elsewhere TVM would draw a place for it, most of which are poor."""
+    for producer in schedule.get_producers(block):
+        if schedule.get(producer).init is not None:
+            continue
+        if job is None:
+            schedule.annotate(producer, MARK, TILED)
+        else:
+            schedule.compute_at(producer, job, preserve_unit_loops=True)
