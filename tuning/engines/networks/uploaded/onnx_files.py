@@ -20,11 +20,10 @@ from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
 from tuning.engines.wire.errors import Refused, last_line
 
-from . import shapes
+from . import recurrent, shapes
 from .checks import check_dims, check_memory, listed
+from .onnx_graphs import STANDARD, nodes
 
-STANDARD = ("", "ai.onnx")
-"""Names of ONNX's own operator domain."""
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 STATISTICS = slice(3, 5)
 """Inputs of BatchNormalization that aren't trained: mean and variance."""
@@ -38,9 +37,9 @@ def read(data: bytes, dims: dict[str, int]) -> tuple[IRModule, int, dict[str, in
         raise Refused("The file is not a valid ONNX model: some names aren't UTF-8 text.")
     if model.functions:
         model = inline_local_functions(model)
-    nodes = list(_nodes(model.graph))
-    _check_operators(nodes)
-    parameters, operators = _parameters(model.graph, nodes), dict(Counter(node.op_type for node in nodes))
+    used = list(nodes(model.graph))
+    _check_operators(used)
+    parameters, operators = _parameters(model.graph, used), dict(Counter(node.op_type for node in used))
     _fix(model.graph, dims)
     return _imported(model), parameters, operators
 
@@ -89,31 +88,21 @@ def _tensors(model: ModelProto) -> Iterator[TensorProto]:
                 found += [value] if isinstance(value, Message) else value
 
 
-def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
-    """All nodes, including those of branches and loops."""
-    for node in graph.node:
-        yield node
-        for inner in _subgraphs([node]):
-            yield from _nodes(inner)
-
-
 def _names(graph: GraphProto) -> Iterator[Any]:
     yield from (one.name for one in (*graph.input, *graph.output, *graph.initializer))
-    for node in _nodes(graph):
+    for node in nodes(graph):
         yield from (node.op_type, node.domain, *node.input, *node.output)
         yield from (attribute.name for attribute in node.attribute)
 
 
-def _subgraphs(nodes: Any) -> Iterator[GraphProto]:
-    for node in nodes:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield attribute.g
+def imported_operators() -> set[str]:
+    """The operators that TVM's importer converts."""
+    return {*onnx_frontend._get_convert_map(), "If", "Constant"}  # noqa: SLF001  there is no public list
 
 
-def _check_operators(nodes: list[NodeProto]) -> None:
-    known = onnx_frontend._get_convert_map().keys() | {"If", "Constant"}  # noqa: SLF001  there is no public list
-    unknown = [node for node in nodes if node.domain not in STANDARD or node.op_type not in known]
+def _check_operators(used: list[NodeProto]) -> None:
+    known = imported_operators() | recurrent.OPERATORS
+    unknown = [node for node in used if node.domain not in STANDARD or node.op_type not in known]
     if unknown:
         names = (f"{node.domain}.{node.op_type}" if node.domain not in STANDARD else node.op_type for node in unknown)
         raise Refused(f"TVM's ONNX importer doesn't support these operators: {listed(names)}.")
@@ -147,7 +136,10 @@ def _imported(model: ModelProto) -> IRModule:
         with contextlib.redirect_stdout(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             shapes.fold(model)
+            recurrent.lower(model)
             return from_onnx(model, keep_params_in_input=False)
+    except Refused:
+        raise
     except Exception as error:
         check_memory(error)
         at = re.search(r"Error converting operator (\w+)", printed.getvalue())
@@ -166,7 +158,7 @@ def _checkers_verdict(model: ModelProto) -> str:
     return ""
 
 
-def _parameters(graph: GraphProto, nodes: list[NodeProto]) -> int:
-    statistics = {name for node in nodes if node.op_type == "BatchNormalization" for name in node.input[STATISTICS]}
+def _parameters(graph: GraphProto, used: list[NodeProto]) -> int:
+    statistics = {name for node in used if node.op_type == "BatchNormalization" for name in node.input[STATISTICS]}
     tensors = [tensor for tensor in graph.initializer if tensor.name not in statistics]
     return sum(prod(tensor.dims) for tensor in tensors if tensor.data_type in FLOATS)
