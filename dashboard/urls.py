@@ -91,6 +91,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("networks/", networks.network_list, name="network_list"),
     path("networks/builtin/<str:name>/", networks.builtin_page, name="builtin_page"),
     path("networks/builtin/<str:name>/check/", networks.builtin_check, name="builtin_check"),
+    path("networks/operators/", networks.network_operators, name="network_operators"),
     path("networks/script/", scripts.own_script, name="own_script"),
     path("networks/script/watch/", scripts.watch_start, name="watch_start"),
     path("networks/<number:pk>/", networks.network_page, name="network_page"),

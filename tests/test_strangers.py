@@ -41,9 +41,9 @@ from tests.world import (
     write_record_files,
 )
 from tuning.actions.curation import change_tags
-from tuning.engines.wire.inspecting import Inspected
+from tuning.engines.wire.inspecting import Inspected, Operators
 from tuning.engines.wire.protocol import TensorInfo
-from tuning.host import targets
+from tuning.host import operators, targets
 from tuning.models import (
     Compilation,
     Delivery,
@@ -197,6 +197,8 @@ LISTS = {
     "GET /api/v1/tokens",
     "GET /api/v1/tuneboard.py",
     "GET /networks/script/",
+    "GET /networks/operators/",
+    "GET /api/v1/networks/operators",
 }
 """What shows things of the user's projects, or nothing of any."""
 MACHINES = {
@@ -293,6 +295,7 @@ def without_tvm(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(inspection, "inspect", lambda *_: inspected)
     monkeypatch.setattr(targets, "resolve", lambda _: {"target": TARGET, "device": "cpu", "label": "znver4"})
     monkeypatch.setattr(targets, "tags", lambda: ["nvidia/nvidia-a100"])
+    monkeypatch.setattr(operators, "operators", lambda: Operators([], ["add"]))
     monkeypatch.setattr(jobs, "enqueue", lambda _: None)
     for made_by_tvm in ("show", "generate"):
         monkeypatch.setattr(showing, made_by_tvm, lambda _: showing.Applying("waiting"))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from django.http import HttpRequest
 from ninja import File, Form, Query, Router, Status
+from ninja.errors import HttpError
 from ninja.files import UploadedFile
 from typing_extensions import TypedDict
 
@@ -16,7 +17,7 @@ from dashboard.http.access import find, person
 from tuning.actions import launching, networks, projects
 from tuning.models import Extraction, ExtractionDict, Network, NetworkDetail
 from tuning.reads import network_list
-from tuning.reads.network_list import EngineDict, NetworkDict
+from tuning.reads.network_list import EngineDict, NetworkDict, OperatorsDict
 from tuning.validation import Invalid, OptionDict
 
 from . import bodies, queries
@@ -41,6 +42,15 @@ def list_networks(request: HttpRequest, query: Query[queries.NetworkQuery]) -> N
     items = [one for one in known if not query.project or one["project"] in (None, query.project)]
     run_options = [*launching.budget_options(), *launching.tuning_options()]
     return {"items": items, "run_options": run_options, "engines": network_list.engines()}
+
+
+@router.get("networks/operators", response={200: OperatorsDict, **ERRORS})
+def list_operators(request: HttpRequest) -> OperatorsDict:  # noqa: ARG001
+    """The operators that uploaded models may have. TVM is asked once for each of its versions, which takes seconds."""
+    try:
+        return network_list.operators()
+    except network_list.Untold as error:
+        raise HttpError(503, str(error)) from error
 
 
 @router.post("networks", response={200: NetworkDetail, 201: NetworkDetail, **ERRORS}, auth=needs(UPLOAD))

@@ -23,7 +23,7 @@ from dashboard.views.checking.pages import checks_of
 from tuning.actions import networks, projects
 from tuning.actions.networks import ExtractionCheckDict
 from tuning.models import Extraction, Network, Project, Run
-from tuning.reads.network_list import NetworkDict, builtin_networks
+from tuning.reads.network_list import NetworkDict, Untold, builtin_networks, known_operators, operators
 from tuning.validation import Busy, Conflict, Invalid
 
 RUNS = 10
@@ -42,6 +42,21 @@ def network_list(request: HttpRequest) -> HttpResponse:
         "limit_s": settings.INSPECT_S,
     }
     return render(request, "networks/list.html", context)
+
+
+@require_GET
+def network_operators(request: HttpRequest) -> HttpResponse:
+    """The operators that uploaded models may have. The page doesn't wait for TVM's first answer: htmx asks for it."""
+    if request.headers.get("HX-Request"):
+        return render(request, "networks/_operators.html", _operators())
+    return render(request, "networks/operators.html", {"operators": known_operators()})
+
+
+def _operators() -> dict[str, Any]:
+    try:
+        return {"operators": operators()}
+    except (Untold, Busy) as error:
+        return {"error": str(error)}
 
 
 @require_http_methods(["GET", "POST"])

@@ -155,6 +155,7 @@ PAGES = {
         "/runs/{run}/tasks/0/?record=999",
     ],
     "network_list": ["/networks/"],
+    "network_operators": ["/networks/operators/"],
     "own_script": ["/networks/script/"],
     "builtin_page": ["/networks/builtin/mlp/"],
     "regression_list": ["/regressions/"],

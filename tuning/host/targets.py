@@ -19,7 +19,7 @@ from tuning.wording import target_label
 
 from . import admission, sandbox
 
-RESOLVER, TAGS = "tuning.engines.oneshot.resolving", "tuning.engines.oneshot.tags"
+RESOLVER, TAGS = "tuning.engines.oneshot.resolving", "tuning.engines.oneshot.listing.tags"
 """The programs of the child processes."""
 LONGEST = 4000
 """Characters of a target's JSON: it is stored with the run and sent with each of its changes."""

@@ -6,6 +6,9 @@ from django.contrib.auth.models import User
 from typing_extensions import TypedDict
 
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.inspecting import Operators
+from tuning.host import operators as listed
 from tuning.models import Network
 from tuning.validation import OptionDict, options_of
 
@@ -41,6 +44,46 @@ class EngineDict(TypedDict):
     """Whether it runs under an interpreter with an older TVM; see GET /api/v1/devices."""
     networks: list[NetworkDict]
     options: list[OptionDict]
+
+
+class OnnxOperatorDict(TypedDict):
+    """An operator that ONNX files may have."""
+
+    name: str
+    lowered: str | None
+    """If Tuneboard lowers it to others, because TVM's importer doesn't know it: with which limits."""
+
+
+class OperatorsDict(TypedDict):
+    """The operators that uploaded models may have, with the installed version of TVM."""
+
+    tvm: str
+    onnx: list[OnnxOperatorDict]
+    relax: list[str]
+    """Without `relax.` before the name."""
+
+
+class Untold(Exception):
+    """TVM gave no answer; the message says why."""
+
+
+def operators() -> OperatorsDict:
+    """Takes seconds the first time. Raises `Untold` and `Busy`."""
+    try:
+        return _operators(listed.operators())
+    except Refused as refused:
+        raise Untold(f"TVM can't say which operators it knows. {refused}") from refused
+
+
+def known_operators() -> OperatorsDict | None:
+    """As `operators`, if TVM was asked already."""
+    known = listed.known()
+    return _operators(known) if known else None
+
+
+def _operators(found: Operators) -> OperatorsDict:
+    onnx: list[OnnxOperatorDict] = [{"name": one.name, "lowered": one.lowered} for one in found.onnx]
+    return {"tvm": listed.version(), "onnx": onnx, "relax": found.relax}
 
 
 def engines() -> list[EngineDict]:

@@ -12,9 +12,9 @@ from django.test import Client
 from dashboard.models import ApiToken
 from tests.world import TARGET, make_extraction, make_network, make_run, make_user, task_infos
 from tuning.engines.wire.errors import Refused
-from tuning.engines.wire.inspecting import Inspected
+from tuning.engines.wire.inspecting import Inspected, OnnxOperator, Operators
 from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
-from tuning.host import targets
+from tuning.host import operators, sandbox, targets
 from tuning.models import Extraction, Network
 from tuning.queue import jobs
 from tuning.work import inspection
@@ -167,3 +167,25 @@ def test_it_names_what_is_wrong_with_an_extraction(
     assert (answer.status_code, list(answer.json()["error"]["fields"])) == (422, [field])
     assert not enqueued
     assert not Extraction.objects.exists()
+
+
+def test_it_lists_the_operators_that_uploads_may_have(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    operators._answers.clear()
+    monkeypatch.setattr(sandbox, "ask_once", lambda *_: Operators([OnnxOperator("GRU", "limits")], ["add"]))
+    answer = operator.get("/api/v1/networks/operators")
+    assert answer.json() == {
+        "tvm": operators.version(),
+        "onnx": [{"name": "GRU", "lowered": "limits"}],
+        "relax": ["add"],
+    }
+
+
+def test_operators_are_unavailable_while_tvm_gives_no_answer(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*_: Any) -> Operators:
+        raise sandbox.Died("Its process was killed by SIGSEGV.")
+
+    operators._answers.clear()
+    monkeypatch.setattr(sandbox, "ask_once", crash)
+    answer = operator.get("/api/v1/networks/operators")
+    assert answer.status_code == 503
+    assert "killed by SIGSEGV" in answer.json()["error"]["message"]

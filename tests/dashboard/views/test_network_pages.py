@@ -13,7 +13,8 @@ from tests import models
 from tests.live import LiveSite
 from tests.world import TARGET, make_extraction, make_network, make_run, make_user
 from tuning.actions import networks
-from tuning.host import targets
+from tuning.engines.wire.inspecting import OnnxOperator, Operators
+from tuning.host import operators, sandbox, targets
 from tuning.models import Extraction, Network
 from tuning.queue import jobs
 from tuning.reads import network_list
@@ -54,6 +55,59 @@ class TestTheList:
     def test_only_operators_upload(self) -> None:
         assertNotContains(client_of("viewer").get("/networks/"), 'type="file"')
         assertContains(client_of("operator").get("/networks/"), 'type="file"')
+
+
+@pytest.mark.django_db
+class TestTheOperators:
+    @pytest.fixture(autouse=True)
+    def nothing_cached(self) -> None:
+        operators._answers.clear()
+
+    def test_the_page_doesnt_wait_for_tvm(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        found = Operators([OnnxOperator("Conv"), OnnxOperator("LSTM", "unrolled, at most so many")], ["nn.conv2d"])
+        monkeypatch.setattr(sandbox, "ask_once", lambda *_: found)
+        client = client_of("viewer")
+        assertContains(client.get("/networks/"), 'href="/networks/operators/"')
+        page = client.get("/networks/operators/")
+        assertContains(page, "Asking TVM")
+        assertContains(page, 'hx-trigger="load"')
+        part = client.get("/networks/operators/", headers={"hx-request": "true"})
+        for shown in (part, client.get("/networks/operators/")):
+            assertNotContains(shown, "Asking TVM")
+            for name in ("Conv", "LSTM", "nn.conv2d"):
+                assertContains(shown, f'data-operator="{name}"')
+            assertContains(shown, "unrolled, at most so many", count=1)
+            assertContains(shown, "2 of ONNX, 1 of Relax")
+            assertContains(shown, operators.version())
+
+    def test_it_says_why_tvm_gives_no_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def crash(*_: Any) -> Operators:
+            raise sandbox.Died("Its process was killed by SIGSEGV.")
+
+        monkeypatch.setattr(sandbox, "ask_once", crash)
+        part = client_of("viewer").get("/networks/operators/", headers={"hx-request": "true"})
+        assertContains(part, "Its process was killed by SIGSEGV.")
+        assertContains(part, "Retry")
+
+
+@pytest.mark.browser
+def test_operators_are_filtered_as_one_types(live_site: LiveSite, signed_in: Page) -> None:
+    page = signed_in
+    page.goto(f"{live_site.url}/networks/operators/")
+    left = page.locator("[data-operator]:visible")
+    expect(page.locator("[data-operator=LSTM]")).to_contain_text("steps are unrolled", timeout=LONG_MS)
+    everything = left.count()
+    page.keyboard.press("/")
+    page.keyboard.type("lst")
+    expect(left).to_have_count(1)
+    expect(page.get_by_role("status").filter(has_text="of ONNX")).to_have_text("1 of ONNX, 0 of Relax")
+    expect(page.get_by_text("Lowered by Tuneboard")).to_be_visible()
+    expect(page.get_by_text("Converted by TVM")).to_be_hidden()
+    expect(page.get_by_text("No operator of Relax modules")).to_be_visible()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    page.get_by_role("searchbox").fill("")
+    expect(left).to_have_count(everything)
 
 
 @pytest.mark.django_db

@@ -1,4 +1,4 @@
-"""Networks: what `tuning.engines.oneshot.inspecting` is asked, and what it answers."""
+"""Networks: what `tuning.engines.oneshot.inspecting` and `tuning.engines.oneshot.listing.operators` are asked, and what they answer."""
 
 from __future__ import annotations
 
@@ -27,3 +27,21 @@ class Inspected(msgspec.Struct, tag="inspected", frozen=True):
     operators: dict[str, int]
     """Occurrences by name: ONNX's names for an ONNX file, otherwise Relax's."""
     tasks: list[TaskInfo]
+
+
+class ListOperators(question.Question, frozen=True):
+    """Asks for the operators that uploaded models may have."""
+
+
+class OnnxOperator(msgspec.Struct, frozen=True):
+    name: str
+    lowered: str | None = None
+    """If Tuneboard lowers it before TVM's importer sees it: with which limits."""
+
+
+class Operators(msgspec.Struct, tag="operators", frozen=True):
+    """Sorted by name."""
+
+    onnx: list[OnnxOperator]
+    relax: list[str]
+    """Without `relax.` before the name."""

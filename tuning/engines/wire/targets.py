@@ -1,4 +1,4 @@
-"""Targets: what `tuning.engines.oneshot.resolving` and `tuning.engines.oneshot.tags` are asked, and what they answer."""
+"""Targets: what `tuning.engines.oneshot.resolving` and `tuning.engines.oneshot.listing.tags` are asked, and what they answer."""
 
 from __future__ import annotations
 

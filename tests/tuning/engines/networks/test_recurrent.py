@@ -60,7 +60,7 @@ def recurrent(
     """A model of one operator, whose weights are constants. `has` names the optional inputs: bias, h, c, peepholes."""
     directions = 2 if attributes.get("direction") == "bidirectional" else 1
     rows, first = GATES[op] * HIDDEN, bool(attributes.get("layout"))
-    weights = {"W": (directions, rows, WIDTH), "R": (directions, rows, HIDDEN)}
+    weights: dict[str, tuple[int, ...]] = {"W": (directions, rows, WIDTH), "R": (directions, rows, HIDDEN)}
     weights |= {
         name: shape
         for name, shape in {"B": (directions, 2 * rows), "P": (directions, 3 * HIDDEN)}.items()
@@ -186,7 +186,7 @@ def activations(draw: st.DrawFn, op: str, directions: int) -> dict[str, list[Any
     names = names * directions if op == "RNN" else names
     small = st.floats(0.25, 0.75, width=32)
     alpha, beta = ([draw(small) for name in names if PARAMETERS.get(name, 0) > nth] for nth in range(2))
-    found = {"activations": names, "activation_alpha": alpha, "activation_beta": beta}
+    found: dict[str, list[Any]] = {"activations": names, "activation_alpha": alpha, "activation_beta": beta}
     return {name: values for name, values in found.items() if values}
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tuning.engines.oneshot import serving, tags
+from tuning.engines.oneshot import serving
 from tuning.engines.oneshot.inspecting import inspect
+from tuning.engines.oneshot.listing import tags
 from tuning.engines.oneshot.resolving import resolve
 from tuning.engines.targets import resolving
 from tuning.engines.wire.errors import Refused

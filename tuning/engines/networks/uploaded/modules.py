@@ -77,6 +77,11 @@ def _check_operators(saved: graph.Saved) -> None:
         raise Refused(f"The module calls operators that can't be tuned or aren't allowed: {listed(others)}.")
 
 
+def tunable_operators() -> list[str]:
+    """The operators that a module may have, besides arithmetic in shapes."""
+    return [name for name in map(str, Op.list_op_names()) if _is_tunable(name)]
+
+
 def _is_tunable(name: str) -> bool:
     if name in NOT_LEGALIZED:
         return True

@@ -95,13 +95,14 @@ def _names(graph: GraphProto) -> Iterator[Any]:
         yield from (attribute.name for attribute in node.attribute)
 
 
-def imported_operators() -> set[str]:
-    """The operators that TVM's importer converts."""
-    return {*onnx_frontend._get_convert_map(), "If", "Constant"}  # noqa: SLF001  there is no public list
+def known_operators() -> set[str]:
+    """The operators that a file may have: those that TVM's importer converts, and those that are lowered before."""
+    imported = {*onnx_frontend._get_convert_map(), "If", "Constant"}  # noqa: SLF001  there is no public list
+    return imported | recurrent.OPERATORS
 
 
 def _check_operators(used: list[NodeProto]) -> None:
-    known = imported_operators() | recurrent.OPERATORS
+    known = known_operators()
     unknown = [node for node in used if node.domain not in STANDARD or node.op_type not in known]
     if unknown:
         names = (f"{node.domain}.{node.op_type}" if node.domain not in STANDARD else node.op_type for node in unknown)

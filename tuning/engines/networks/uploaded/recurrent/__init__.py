@@ -24,6 +24,12 @@ OLDEST_OPSET = 10
 """TVM's importer knows the form of Slice from this version on."""
 MOST_STEPS = 512
 """Of all operators and directions of a model together."""
+_LIMITS = (
+    f"Its steps are unrolled: at most {MOST_STEPS:,} in a model, of all operators and directions together. From opset {OLDEST_OPSET} on. "
+    "sequence_lens must be a constant that equals the sequence's length."
+)
+LIMITS = dict.fromkeys(OPERATORS, _LIMITS)
+"""What users should know before they upload a model with the operator."""
 
 
 def lower(model: ModelProto) -> None:

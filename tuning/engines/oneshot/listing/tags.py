@@ -1,11 +1,10 @@
-"""`python -m tuning.engines.oneshot.tags` answers `ListTags` with the target tags that can be tuned for."""
+"""`python -m tuning.engines.oneshot.listing.tags` answers `ListTags` with the target tags that can be tuned for."""
 
 from __future__ import annotations
 
+from tuning.engines.oneshot import serving
 from tuning.engines.wire.target_fields import KINDS
 from tuning.engines.wire.targets import ListTags, Tags
-
-from . import serving
 
 
 def tags() -> list[str]:

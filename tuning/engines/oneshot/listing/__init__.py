@@ -1,0 +1,1 @@
+"""Programs that list what the installed TVM knows, which changes only with its version."""
