@@ -34,6 +34,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("GRU", {"linear_before_reset": 1, "direction": "reverse"}),
     ("GRU", {"has": "", "linear_before_reset": 1}),
     ("RNN", {"has": "Bh", "direction": "bidirectional"}),
+    ("GRU", {"activations": ["sigmoid", "relu"]}),  # ONNX Runtime takes names in any case.
     ("RNN", {"activations": ["Affine"], "activation_alpha": [0.5], "activation_beta": [0.1]}),
 ]
 PARAMETERS = {"Affine": 2, "Elu": 1, "HardSigmoid": 2, "LeakyRelu": 1, "ScaledTanh": 2, "ThresholdedRelu": 1}
@@ -295,6 +296,20 @@ def test_an_operator_in_a_branch_is_lowered(tmp_path: Path) -> None:
     model.graph.output.append(helper.make_tensor_value_info("out", TensorProto.FLOAT, [1, BATCH, HIDDEN]))
     network = read(model, tmp_path)
     check_equal(computed(network.mod, inputs_of(model)), by_onnxruntime(inner))
+
+
+@pytest.mark.parametrize(("dtype", "op", "tolerance"), [("float64", "LSTM", 1e-12), ("float16", "GRU", 4e-3)])
+def test_it_computes_in_the_data_type_of_the_file(dtype: str, op: str, tolerance: float, tmp_path: Path) -> None:
+    model = recurrent(op)
+    for tensor in model.graph.initializer:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(dtype), tensor.name))
+    for info in (*model.graph.input, *model.graph.output):
+        info.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    inputs = {name: value.astype(dtype) for name, value in inputs_of(model).items()}
+    expected = [np.asarray(one) for one in ReferenceEvaluator(model).run(None, inputs)]
+    found = computed(read(model, tmp_path).mod, inputs)
+    assert {str(one.dtype) for one in found} == {dtype}
+    check_equal(found, expected, tolerance)
 
 
 def test_lengths_that_are_those_of_the_input_change_nothing() -> None:
