@@ -73,11 +73,16 @@ def verdict(one: CompilationDict) -> str:
     if error is None or tolerance is None:
         return "Not verified: an output is not a number where the other library's is."
     if not error:
-        return "Verified: outputs are identical to the untuned library's."
+        return f"Verified: outputs are identical to {_untuned(one)}."
     size = f"at most {error:.2g}, {one['max_rel_error']:.2g} of the largest ({tolerance['relative']:g} is allowed for {tolerance['dtype']})."
     if not one["verified"]:
-        return f"Not verified: outputs differ from the untuned library's by {size}"
-    return f"Verified: outputs match the untuned library's. They differ by {size}"
+        return f"Not verified: outputs differ from {_untuned(one)} by {size}"
+    return f"Verified: outputs match {_untuned(one)}. They differ by {size}"
+
+
+def _untuned(one: CompilationDict) -> str:
+    """Whose outputs those of the library are compared with."""
+    return "the untuned library's" if one["precision"] == "network" else "those of the untuned library in float32"
 
 
 def choice(one: CompilationDict) -> str:

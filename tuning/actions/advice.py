@@ -112,7 +112,7 @@ def _first_pass(options: EngineOptions, trials: int, known: KnownTasks) -> str:
         return (
             f"Each task gets {each} trials before scheduling begins{share}. How many tasks there are isn't known yet."
         )
-    known_rivals = 0 if options.algorithms == "direct" else known.rivals
+    known_rivals = known.rivals if options.tries_algorithms else 0
     if known_rivals and options.tasks:  # Of which tasks they are isn't known.
         known_rivals = None
     if (number == 1 and not known_rivals) or trials < number:
@@ -157,7 +157,9 @@ def _tasks_of(network: Network | None, engine: Engine, project: Project, target:
     known = Run.objects.filter(project=project, network=network, engine=engine.name, tasks_total__gt=0)
     for run in known.order_by("-pk")[:20]:
         if run.target == target:
-            rivals = run.tasks_spare if run.options.get("algorithms") == "fastest" else _rivals(run.tasks)
+            tried = engine.options_of(run.options)
+            has_tried = isinstance(tried, Options) and tried.tries_algorithms
+            rivals = run.tasks_spare if has_tried else _rivals(run.tasks)
             return KnownTasks(run.tasks_total, f"as in run {run.pk}", rivals)
     if engine.legacy:
         return KnownTasks(None)

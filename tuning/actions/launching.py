@@ -15,6 +15,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tuning.engines.wire.catalog import BUILTIN
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE, Engine, EngineOptions
+from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.targets import pairs_of_bfloat16
 from tuning.host import devices, interpreters, targets
 from tuning.host.older import legacy_tvm, vta
 from tuning.models import Machine, Needs, Network, Project, Run
@@ -244,6 +246,8 @@ class Launch:
             self.target = gather(wrong, self._target, data.get("target"), remote=remote is not None)
         if not wrong and self.network_options:
             gather(wrong, _check_dtype, self.network_options, self.target)
+        if not wrong and isinstance(self.options, Options):
+            gather(wrong, _check_precision, self.options, self.network_options, self.target)
         if not wrong:
             device = remote or self.target["device"]
             several = partial(placing.several, older=engine.legacy)
@@ -380,6 +384,20 @@ def _check_dtype(network_options: dict[str, Any], target: targets.TargetDict) ->
                 "choose another target, or use float32."
             }
         )
+
+
+def _check_precision(options: Options, network_options: dict[str, Any], target: targets.TargetDict) -> None:
+    if options.precision == "network":
+        return
+    if network_options.get("dtype", "float32") != "float32":
+        raise Invalid(
+            {
+                "precision": "The network itself computes in float16: choose float32 for it, or compute as in the network."
+            }
+        )
+    needs = target.get("needs")
+    if needs is not None and isinstance(reason := pairs_of_bfloat16(needs), str):
+        raise Invalid({"precision": reason})
 
 
 def _name(given: Any, launch: Launch) -> str:

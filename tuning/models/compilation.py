@@ -228,6 +228,7 @@ class Compilation(Measurement):
             "chosen": self.chosen,
             "inputs": self.inputs,
             "outputs": self.outputs,
+            "precision": self.run.precision,
             "size": self.size,
             "sha256": self.sha256,
             "verified": self.verified,

@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
 from tuning.engines.wire.legacy import RECORDS
-from tuning.engines.wire.protocol import ARTIFACTS, Options
+from tuning.engines.wire.protocol import ARTIFACTS, Options, Precision
 from tuning.forecast import ROUNDS, Forecast, forecast
 from tuning.logs import meta_schedule
 from tuning.wording import simulator
@@ -452,6 +452,12 @@ class Run(Leased):
     def is_meta_schedule(self) -> bool:
         """Whether this site's TVM can read its records; another engine's are in a form of their own."""
         return self.engine == META_SCHEDULE
+
+    @property
+    def precision(self) -> Precision:
+        """What its products are computed in. Runs that were launched before there was a choice do as their networks say."""
+        precision: Precision = self.options.get("precision", "network")
+        return precision
 
     @property
     def simulator(self) -> str | None:

@@ -438,7 +438,8 @@ class CompilationDict(TypedDict):
     were `tried` (`run`, `trial`, `latency_s` alone, `inside_s`) and which was `chosen` of them; the `rounds` of the comparison of the
     `best` with the `chosen` records, in seconds; and whether the latter were `kept`.
     The library exists once `sha256` is set. `verified`, the errors and `tolerance` come from the last proof, `measured_s` and
-    both speed-ups from the last benchmark. `waits_for` is the device that a queued proof waits for.
+    both speed-ups from the last benchmark. `waits_for` is the device that a queued proof waits for. `precision` is the run's option: what it
+    changes is in the errors, since the untuned library computes as the network says.
     """
 
     id: int
@@ -464,6 +465,7 @@ class CompilationDict(TypedDict):
     chosen: dict[str, Any] | None
     inputs: list[dict[str, Any]]
     outputs: list[dict[str, Any]]
+    precision: str
     size: int | None
     sha256: str | None
     verified: bool | None

@@ -166,6 +166,7 @@ class _Job:
             choose=choose,
             quietly=choose is None,
             algorithms=run.options.get("algorithms") == "fastest",
+            precision=run.precision,
             **_limits(),
         )
 
@@ -189,6 +190,7 @@ class _Job:
             seed=_seed(),
             benchmark_s=settings.BENCHMARK_S,
             remote=devices.remote_of(self.run.device),
+            precision=self.run.precision,
             quietly=False,
             **limits,
         )

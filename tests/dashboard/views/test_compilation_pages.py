@@ -170,6 +170,24 @@ def test_a_finished_compilation_shows_verification_benchmark_and_downloads(viewe
     assertContains(shown, 'id="history" hidden')
 
 
+def test_accuracy_stands_beside_speed_in_a_smaller_type(viewer: Client) -> None:
+    """The untuned library is the network's own, in float32."""
+    run = ended(options={"precision": "bfloat16"})
+    off = {"max_abs_error": 0.02, "max_rel_error": 0.0031, "tolerance": {"dtype": "bfloat16", "relative": 0.1}}
+    compilation = make_compilation(run, **off)
+    publish(compilation)
+    shown = page(viewer, compilation)
+    for text in (
+        '<span data-role="accuracy">0.3\u00a0% off the largest output in float32</span>',
+        "Verified: outputs match those of the untuned library in float32. They differ by at most 0.02, 0.0031 of the largest",
+        "(0.1 is allowed for bfloat16).",
+    ):
+        assertContains(shown, text)
+    assertContains(viewer.get(f"/runs/{run.pk}/"), "0.3\u00a0% off float32")
+    assert compilation.to_dict()["precision"] == "bfloat16"
+    assert make_compilation(ended()).to_dict()["precision"] == "network", "as of a run from before there was a choice"
+
+
 @pytest.mark.parametrize(
     ("verified", "primary"), [(True, "download-library"), (None, "benchmark"), (False, "benchmark")]
 )

@@ -179,3 +179,29 @@ def test_a_launch_needs_float16_instructions_for_float16(resolved: targets.Targe
     assert list(refused.value.fields) == ["network_options.dtype"]
     assert not Run.objects.exists()
     assert check(network_options={"dtype": "float32"})["fields"] == {}
+
+
+def refused_precision(**given: Any) -> str:
+    with pytest.raises(Invalid) as refused:
+        runs.launch({"network": "mlp", "precision": "bfloat16", **given}, None)
+    assert list(refused.value.fields) == ["precision"]
+    assert not Run.objects.exists()
+    return refused.value.fields["precision"]
+
+
+def test_a_launch_needs_bfloat16_instructions_for_bfloat16(resolved: targets.TargetDict) -> None:
+    resolved["needs"] = ["x86_64", "avx2", "avx512f"]
+    assert "no bfloat16 instructions (avx512bf16)" in refused_precision()
+    resolved["needs"] = ["riscv64", "v"]
+    assert "no instructions for it on riscv64" in refused_precision()
+    resolved["needs"] = []
+    assert refused_precision() == "bfloat16 is for CPUs: the target is a GPU."
+    assert check(precision="network")["fields"] == {}
+    for needs in (["x86_64", "avx512bf16"], ["aarch64", "bf16"]):
+        resolved["needs"] = needs
+        assert check(precision="bfloat16")["fields"] == {}
+
+
+def test_a_network_of_float16_isnt_computed_in_bfloat16(resolved: targets.TargetDict) -> None:
+    resolved["needs"] = ["x86_64", "avx512bf16"]
+    assert "The network itself computes in float16" in refused_precision(network_options={"dtype": "float16"})

@@ -20,11 +20,12 @@ from tuning.engines.measuring import roofline
 from tuning.engines.networks import extraction
 from tuning.engines.targets import cuda, intrinsics
 from tuning.engines.targets.here import measures_on_cpu, threads_to_measure
-from tuning.engines.targets.resolving import Resolved, kind_of, knows_float16, resolve
+from tuning.engines.targets.resolving import Resolved, kind_of, knows_float16, needs, resolve
 from tuning.engines.wire.errors import Refused, RunRefused
 from tuning.engines.wire.protocol import Phase, Start, TaskInfo, TasksExtracted, WarmStart
 from tuning.engines.wire.question import Reach
 from tuning.engines.wire.target_fields import TargetRefused
+from tuning.engines.wire.targets import pairs_of_bfloat16
 from tuning.logs.meta_schedule import WORKLOADS, pad, record_lines, repair, workload_hashes
 
 from .controls import ControlReader
@@ -51,7 +52,7 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
     resolved = _resolved(start)
     target = Target(resolved.target)
     events.send(Phase("extracting"))
-    mod = _built(start)
+    mod = _in_precision(start, _built(start), resolved)
     extracted, rivals = _extracted(start, mod, target)
     chosen = _chosen(start, len(extracted) - len(rivals), rivals)
     computes = {index: extraction.workload_hash(extracted[of]) for index, of in rivals.items()}
@@ -181,7 +182,7 @@ def _extracted(start: Start, mod: Any, target: Target) -> tuple[list[Any], dict[
     extracted = extraction.extract(extraction.legalized(mod, target), target)
     if not extracted:
         raise RunRefused(f"{start.network.name} has no functions to tune.", "network")
-    if start.options.algorithms == "direct" or str(target.kind.name) != "llvm":
+    if not start.options.tries_algorithms or str(target.kind.name) != "llvm":
         return extracted, {}
     from tuning.engines.networks import algorithms
 
@@ -196,6 +197,21 @@ def _built(start: Start) -> Any:
         return networks.build(start.network).mod
     except Refused as error:
         raise RunRefused(f"{start.network.name}: {error}", "network") from error
+
+
+def _in_precision(start: Start, mod: Any, resolved: Resolved) -> Any:
+    """The network in the precision that the run asks for."""
+    if start.options.precision == "network":
+        return mod
+    from tuning.engines.networks import reduced
+
+    pairs = pairs_of_bfloat16(needs(resolved.target))
+    if isinstance(pairs, str):
+        raise RunRefused(pairs, "precision")
+    try:
+        return reduced.in_bfloat16(mod, pairs)
+    except Refused as error:
+        raise RunRefused(f"{start.network.name}: {error}", "precision") from error
 
 
 def _database(start: Start, work_dir: Path, extracted: list[Any], trials: Trials) -> tuple[Any, list[Any]]:

@@ -25,6 +25,7 @@ from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord
 from tuning.engines.wire.errors import Refused, in_one_line
 from tuning.engines.wire.protocol import TensorInfo
 from tuning.engines.wire.target_fields import TargetRefused
+from tuning.engines.wire.targets import pairs_of_bfloat16
 
 from . import linking, serving
 from .serving import tell
@@ -38,8 +39,11 @@ def compile_library(question: Build, pipe: serving.Pipe) -> Built:
     tell(pipe, "loading")
     from tuning.engines import networks
     from tuning.engines.networks import extraction
+    from tuning.engines.targets import intrinsics
 
     target = _target(question)
+    if any('"Tensorize"' in record.text for record in question.records):
+        intrinsics.load(intrinsics.kind_for(str(target.kind.name), question.target))
     linker, folder = linking.name(), Path(question.folder)
     tell(pipe, "building", 0.0)
     network = networks.build(question.network).mod
@@ -86,7 +90,12 @@ def _target(question: Build) -> Any:
 
 
 def _as_recorded(network: Any, legalized: Any, target: Any, question: Build) -> Any:
-    """The network legalized, with the algorithms that were tuned. The untuned library, which is its proof, always computes directly."""
+    """The network legalized, with the algorithms and in the precision that were tuned.
+
+    The untuned library, which is its proof, always computes directly, and as the network says.
+    """
+    if question.precision != "network":
+        return _reduced(network, target)
     if not question.algorithms:
         return legalized
     from .applying import with_algorithms
@@ -95,6 +104,17 @@ def _as_recorded(network: Any, legalized: Any, target: Any, question: Build) -> 
         return with_algorithms(network, target, [record.text for record in question.records])
     except Exception as error:
         raise _inapplicable(legalized, target, question.records, error) from error
+
+
+def _reduced(network: Any, target: Any) -> Any:
+    """The network legalized, in bfloat16."""
+    from tuning.engines.networks import extraction, reduced
+    from tuning.engines.targets.resolving import needs
+
+    pairs = pairs_of_bfloat16(needs(target.export()))
+    if isinstance(pairs, str):
+        raise Refused(pairs)
+    return extraction.legalized(reduced.in_bfloat16(network, pairs), target)
 
 
 def _chosen_inside(
@@ -199,6 +219,7 @@ def _manifest(question: Build, built: Built, linker: str) -> bytes:
         **question.about,
         "network": _network(question),
         "target": question.target,
+        "precision": question.precision,
         "versions": built.versions,
         "linker": linker,
         "entry": "main",

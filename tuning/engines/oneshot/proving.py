@@ -37,7 +37,8 @@ def prove(question: Prove, pipe: serving.Pipe) -> Proven:
         given = drawn(((one.name, one.shape, one.dtype) for one in inputs), question.seed)
         tuned, untuned = (place.load(folder / name, given) for name in (LIBRARY, UNTUNED))
         tell(pipe, "verifying")
-        verdict = compared(tuned.outputs(), untuned.outputs())
+        computed_in = None if question.precision == "network" else question.precision
+        verdict = compared(tuned.outputs(), untuned.outputs(), computed_in)
         sides: dict[Side, Measure] = {"tuned": tuned.measure, "untuned": untuned.measure}
         onnx, version, without = _onnxruntime(question, given, threads)
         if onnx is not None:

@@ -23,21 +23,26 @@ class Verdict(NamedTuple):
     """The largest `relative` that is right."""
 
 
-def compared(tuned: List[Any], untuned: List[Any]) -> Verdict:
-    """The verdict on the output that differs most for its type. Both lists are numpy arrays, in the same order."""
+def compared(tuned: List[Any], untuned: List[Any], computed_in: Optional[str] = None) -> Verdict:
+    """The verdict on the output that differs most for its type. Both lists are numpy arrays, in the same order.
+
+    `computed_in` is the type in which the tuned library rounds, where its float32 outputs don't tell.
+    """
     if len(tuned) != len(untuned):
         raise ValueError(f"{len(tuned)} outputs can't be compared with {len(untuned)}")
-    return max((_compared(one, other) for one, other in zip(tuned, untuned)), key=_excess)
+    return max((_compared(one, other, computed_in) for one, other in zip(tuned, untuned)), key=_excess)
 
 
 def _excess(found: Verdict) -> Tuple[bool, float]:
     return not found.right, float("inf") if found.relative is None else found.relative / (found.tolerance or 1.0)
 
 
-def _compared(tuned: Any, untuned: Any) -> Verdict:
+def _compared(tuned: Any, untuned: Any, computed_in: Optional[str]) -> Verdict:
     import numpy as np
 
     dtype = str(untuned.dtype)
+    if computed_in is not None and dtype == "float32":
+        dtype = computed_in
     tolerance = TOLERANCES.get(dtype, 0.0)
     one, other = (np.asarray(array, dtype="float64") for array in (tuned, untuned))
     finite = np.isfinite(other)

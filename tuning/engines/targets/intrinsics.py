@@ -13,6 +13,8 @@ import platform
 import sys
 from typing import Any
 
+from . import dot_bfloat16
+
 PACKAGE = "tvm.s_tir.tensor_intrin"
 _OF_WORKERS = "TUNEBOARD_INTRINSICS"
 """Environment variable that tells a fork server which tensor intrinsics its workers need."""
@@ -37,6 +39,8 @@ def load(kind: str) -> None:
         importlib.import_module(f"{PACKAGE}.{name}")
     if modules is None:
         spec.loader.exec_module(package)
+    if kind in ("llvm", "any"):
+        dot_bfloat16.register()
 
 
 def load_with_workers(kind: str) -> None:

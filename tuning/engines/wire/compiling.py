@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from .legacy import LegacyEngine, RelaySpec
-from .protocol import NetworkSpec, Remote, TensorInfo
+from .protocol import NetworkSpec, Precision, Remote, TensorInfo
 from .question import Question, Reach
 
 PhaseName = Literal["loading", "building", "choosing", "linking", "verifying", "benchmarking"]
@@ -85,6 +85,8 @@ class Build(Question, frozen=True, kw_only=True):
     """How to choose among records inside the network; None to build with `records`."""
     algorithms: bool = False
     """Whether some records may be of convolutions that are computed by another algorithm than the network's."""
+    precision: Precision = "network"
+    """What the run computed in. The untuned library computes as the network says."""
 
     def reach(self) -> Reach:
         return Reach(self.network.paths(), (self.folder,))
@@ -119,6 +121,8 @@ class Prove(Question, frozen=True, kw_only=True):
     benchmark_s: float
     """Seconds for all rounds together."""
     remote: Remote | None = None
+    precision: Precision = "network"
+    """As in `Build`: it decides how far outputs may be apart."""
 
     def reach(self) -> Reach:
         return Reach((self.folder, *self.network.paths()), network=self.remote is not None)

@@ -38,6 +38,7 @@ ARTIFACTS = "artifacts"
 """Folder in a run's work directory that holds candidates between build and measurement."""
 READY = b"ready"
 """Sent by a warm parent that has loaded and can fork engines."""
+Precision = Literal["network", "bfloat16"]
 FinishReason = Literal["budget", "stopped", "exhausted", "time_limit", "plateau"]
 """`exhausted`: no candidates are left to try. `plateau`: every task is on a plateau, as the run's options define it."""
 ErrorKind = Literal[
@@ -455,6 +456,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "in tiles that fill the CPU’s vector registers. On x86 and 64-bit ARM CPUs, in float32.",
         ),
     ] = "extended"
+    precision: Annotated[
+        Precision,
+        Meta(
+            title="Precision",
+            description="What products with constant weights are computed in. network: as the network says. bfloat16: data and weights of float32 are "
+            "rounded to bfloat16 and summed up in float32; the rest stays as it is. Rounds much more, on CPUs with instructions for it.",
+        ),
+    ] = "network"
     task_scheduler: Annotated[
         Literal["gradient", "round-robin"],
         Meta(
@@ -560,6 +569,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=1, le=256)] | None,
         Meta(title="Build workers", description="How many candidates are built at once. If empty, one per core."),
     ] = None
+
+    @property
+    def tries_algorithms(self) -> bool:
+        """Whether convolutions may be computed by another algorithm. Those in a smaller type aren't."""
+        return self.algorithms == "fastest" and self.precision == "network"
 
     def first_pass(self, budget: int, tasks: int) -> int:
         """How many trials each of so many tasks gets first, before the task scheduler divides the rest of the budget."""

@@ -32,6 +32,12 @@ on_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reaso
             "f16c",
             marks=on_x86,
         ),
+        pytest.param(
+            {"network": NetworkSpec("mlp"), "target": X86, "options": options(precision="bfloat16")},
+            "precision",
+            "avx512bf16",
+            marks=on_x86,
+        ),
         ({"options": options(number=0)}, "number", "`int` >= 1"),
         ({"options": options(strategy="guess")}, "strategy", "Invalid enum value"),
         ({"trials_budget": 0}, "trials", "at least 1"),

@@ -17,13 +17,14 @@ import msgspec
 import pytest
 
 from tests.tuning.engines.compiling import best, build, more, prove, target_of
-from tests.tuning.engines.running import Engine, start
+from tests.tuning.engines.running import Engine, options, start
 from tests.tuning.engines.trackers import KEY, RpcDevices
 from tuning.engines.oneshot import linking
 from tuning.engines.proof.rounds import LEAST_ROUNDS
 from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Built, Choose, Proven
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import NetworkSpec, Remote
+from tuning.engines.wire.targets import pairs_of_bfloat16
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 MLP = NetworkSpec("mlp", {"batch": 1, "dtype": "float32"})
@@ -89,6 +90,44 @@ def test_it_is_compared_with_onnxruntime_if_that_is_installed(proven: Proven) ->
     runtime = pytest.importorskip("onnxruntime")
     assert proven.onnxruntime == runtime.__version__
     assert LEAST_ROUNDS <= len(proven.rounds["onnxruntime"]) <= len(proven.rounds["tuned"])
+
+
+@pytest.fixture(scope="module")
+def in_bfloat16(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """A library of a run in bfloat16, its folder, and the target, if this machine's CPU has the instructions."""
+    from tuning.engines.targets import resolving
+
+    target = resolving.resolve("this").target
+    if isinstance(pairs_of_bfloat16(resolving.needs(target)), str):
+        pytest.skip("this machine's CPU has no bfloat16 instructions")
+    folder = tmp_path_factory.mktemp("bfloat16")
+    asked = start(folder / "work", network=MLP, trials_budget=8, options=options(precision="bfloat16"))
+    with Engine(asked, folder / "console.log") as engine:
+        engine.to_the_end()
+    built = build(MLP, target, best(engine), folder / "library", precision="bfloat16", algorithms=True)
+    return SimpleNamespace(built=built, folder=folder / "library", target=target, engine=engine)
+
+
+def test_products_are_built_in_the_precision_they_were_tuned_in(in_bfloat16: Any, made: Any) -> None:
+    assert {one.function.partition("_matmul")[0] for one in in_bfloat16.built.used} == {"fused_bfloat16"}
+    assert in_bfloat16.built.untuned == []
+    assert in_bfloat16.built.size < made.built.size, "weights take half of the memory"
+    manifest = json.loads((in_bfloat16.folder / MANIFEST).read_bytes())
+    assert (manifest["precision"], manifest["outputs"][0]["dtype"]) == ("bfloat16", "float32")
+    assert json.loads((made.folder / MANIFEST).read_bytes())["precision"] == "network"
+
+
+def test_bfloat16_is_compared_with_the_network_in_float32(in_bfloat16: Any) -> None:
+    found = prove(MLP, in_bfloat16.target, in_bfloat16.folder, precision="bfloat16")
+    assert (found.verified, found.tolerance.dtype) == (True, "bfloat16")
+    assert found.max_rel_error is not None
+    assert 1e-4 < found.max_rel_error < 1e-2
+    assert not prove(MLP, in_bfloat16.target, in_bfloat16.folder).verified, "it isn't float32"
+
+
+def test_records_in_bfloat16_are_of_no_other_precision(in_bfloat16: Any, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="None of the 2 records fits a function"):
+        build(MLP, in_bfloat16.target, best(in_bfloat16.engine), tmp_path / "library")
 
 
 def test_a_library_with_other_weights_is_detected(made: Any, tuned: Engine, tmp_path: Path) -> None:

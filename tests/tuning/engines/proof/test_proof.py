@@ -35,6 +35,15 @@ def test_each_type_has_its_own_tolerance(dtype: str, *, alike: bool) -> None:
     assert compared([large], [large])[0]
 
 
+def test_float32_that_was_computed_in_bfloat16_is_allowed_its_rounding() -> None:
+    off = ONES * 1.01
+    assert not compared([off], [ONES]).right
+    verdict = compared([off], [ONES], "bfloat16")
+    assert (verdict.right, verdict.dtype, verdict.tolerance) == (True, "bfloat16", 1e-1)
+    assert not compared([ONES * 1.2], [ONES], "bfloat16").right
+    assert not compared([np.array([3])], [np.array([4])], "bfloat16").right, "integers are counted, not rounded"
+
+
 def test_the_worst_of_several_outputs_decides() -> None:
     verdict = compared([ONES, np.array([3])], [ONES, np.array([4])])
     assert (verdict.right, verdict.absolute, verdict.dtype) == (False, 1.0, "int64")
