@@ -55,7 +55,7 @@ def build(question: Build, pipe: serving.Pipe) -> None:
     misbehave(pipe)
     (folder / LIBRARY).write_bytes(b"wrong" if os.environ.get("TVM_FAKE_COMPILER") == "wrong" else b"whole")
     (folder / UNTUNED).write_bytes(b"untuned")
-    (folder / MANIFEST).write_bytes(msgspec.json.encode(question.about))
+    (folder / MANIFEST).write_bytes(msgspec.json.encode({**question.about, "precision": question.precision}))
     used = [Used(f"function{nth}", one.run, one.trial, one.latency_s) for nth, one in enumerate(question.records)]
     tensors = [TensorInfo("x", [1, 784], "float32")]
     versions = {"apache-tvm": "0.27.0.post1"}
@@ -84,7 +84,8 @@ def prove(question: Prove, pipe: serving.Pipe) -> None:
     rounds = {"tuned": [1e-3, 2e-3, 4e-3], "untuned": [10e-3, 20e-3, 40e-3]}
     profile = Profile([Part("function0", 2, 0.3e-3), Part("slow", 1, 0.4e-3)], 2e-5, 12)
     without = "ONNX Runtime isn't installed."
-    pipe.send(Proven(right, error, error, Tolerance("float32", 1e-4), rounds, None, without, profile))  # type: ignore[arg-type]
+    tolerance = Tolerance("float32", 1e-4) if question.precision == "network" else Tolerance(question.precision, 1e-1)
+    pipe.send(Proven(right, error, error, tolerance, rounds, None, without, profile))  # type: ignore[arg-type]
 
 
 def misbehave(pipe: serving.Pipe) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -82,6 +83,16 @@ def test_it_chooses_inside_the_network_on_the_device(compiler: Compiler) -> None
     assert sorted(tried) == [[2], [3, 1]], "trial 4 is too slow to be the fastest anywhere"
     assert carried_out(queued) == "finished"
     assert fresh(queued).chosen == built.chosen
+
+
+def test_a_run_in_bfloat16_is_built_and_proven_so(compiler: Compiler) -> None:
+    run = measured_run(options={"precision": "bfloat16"})
+    run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
+    queued = compilations.compile_run(run, {}, None)
+    assert [carried_out(queued), carried_out(queued)] == ["queued", "finished"]
+    shown = fresh(queued)
+    assert json.loads(shown.manifest.read_bytes())["precision"] == "bfloat16"
+    assert shown.tolerance == {"dtype": "bfloat16", "relative": 0.1}
 
 
 def test_it_proves_and_keeps_every_benchmark(queued: Compilation, compiler: Compiler) -> None:

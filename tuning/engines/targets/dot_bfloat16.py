@@ -6,6 +6,7 @@ in a function of LLVM's own language, which takes and returns what TVM knows. LL
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from tuning.engines.wire.targets import BFLOAT16, PairsOfBfloat16
@@ -56,8 +57,9 @@ _CALLS = """\
 """One pair of `a` for all lanes."""
 
 
+@cache
 def register() -> None:
-    """Have TVM know the intrinsics."""
+    """Have TVM know the intrinsics, from now on in this process and its forks."""
     from tvm.s_tir import TensorIntrin
 
     for pairs in set(BFLOAT16.values()):
