@@ -461,7 +461,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             title="Precision",
             description="What products with constant weights are computed in. network: as the network says. bfloat16: data and weights of float32 are "
-            "rounded to bfloat16 and summed up in float32; the rest stays as it is. Rounds much more, on CPUs with instructions for it.",
+            "rounded to bfloat16 and summed up in float32; the rest stays as it is. Rounds much more. On CPUs with "
+            "instructions for it. Convolutions aren’t tried by Winograd’s algorithm then, which may be faster in float32.",
         ),
     ] = "network"
     task_scheduler: Annotated[
