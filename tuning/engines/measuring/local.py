@@ -71,6 +71,8 @@ class LocalRunner:
         call = (workers.measure, str(path), device_type, args_info, how)
         ((_, result),) = self._workers.results([call], self._timeout_s)
         path.unlink(missing_ok=True)
+        if isinstance(result, WorkerError) and device_type != workers.CPU:
+            self.close()  # The driver of a GPU may answer all further calls of that process with the same error.
         timing: Timing = result
         return _failure(result, "run", self._timeout_s) or timing
 

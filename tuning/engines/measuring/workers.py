@@ -17,6 +17,11 @@ from .arguments import RANDOM_FILL, allocated
 from .outcomes import Evaluation, Timing, WorkerError
 
 T = TypeVar("T")
+CPU = "cpu"
+"""TVM's name of this machine's device. All others are GPUs here."""
+UNFREED: list[Exception] = []
+"""Errors of GPUs, each with what it was about. Once a kernel has failed, CUDA's driver fails to free memory, too, at which TVM aborts
+the process: so nothing is freed until the error was passed on and the process is ended."""
 LOCK_S = 5.0
 """Workers hold the lock of their channel for an instant. One that is killed just then never releases it."""
 
@@ -53,6 +58,15 @@ def build(mod_json: str, target_json: str, path: str) -> None:
 
 def measure(path: str, device_type: str, args_info: list[Any], how: Evaluation) -> Timing:
     """Measure an artifact on this machine. See `measure_with_race`, and `cold.Evaluator` about weights that aren't in the caches."""
+    try:
+        return _measured(path, device_type, args_info, how)
+    except Exception as error:
+        if device_type != CPU:
+            UNFREED.append(error)
+        raise
+
+
+def _measured(path: str, device_type: str, args_info: list[Any], how: Evaluation) -> Timing:
     import tvm
     from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
     from tvm.s_tir.meta_schedule.runner.local_runner import default_run_evaluator
