@@ -179,19 +179,58 @@ class HotLoopDict(TypedDict):
 class ListingDict(TypedDict):
     """One form of the code that was made of a schedule."""
 
-    kind: Literal["tir", "llvm", "asm", "cuda"]
+    kind: Literal["tir", "llvm", "asm", "cuda", "ptx", "sass"]
     text: str
     hot_loop: HotLoopDict | None
 
 
+class OccupancyDict(TypedDict):
+    """How many blocks and warps of a kernel a multiprocessor holds at a time by its limits, `most_warps` of any, and which limits allow no more."""
+
+    blocks: int
+    warps: int
+    most_warps: int
+    bounds: list[Literal["warps", "blocks", "registers", "shared memory"]]
+
+
+class KernelDict(TypedDict):
+    """What a CUDA kernel needs: `blocks` of its grid, `threads` and `shared_bytes` of a block, the others of a thread.
+
+    `occupancy` is null for an architecture whose limits aren't known.
+    """
+
+    name: str
+    blocks: int
+    threads: int
+    registers: int
+    shared_bytes: int
+    stack_bytes: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    occupancy: OccupancyDict | None
+
+
+class KernelsDict(TypedDict):
+    """The kernels of a schedule, by an assembler (such as `ptxas 13.0.88`) for an architecture (such as `sm_80`)."""
+
+    assembler: str
+    arch: str
+    kernels: list[KernelDict]
+
+
 class CodeDetail(TypedDict):
-    """What is made of a record's schedule. `status`, `step` and `error` are as in `RecordDetail`; `listings` is empty unless it is `made`."""
+    """What is made of a record's schedule. `status`, `step` and `error` are as in `RecordDetail`; `listings` is empty unless it is `made`.
+
+    `kernels` is there for CUDA, if ptxas is; `missing` says in sentences what couldn't be made of CUDA, and what to install for it.
+    """
 
     trial: int
     status: Literal["making", "made", "failed"]
     step: str | None
     error: str | None
     listings: list[ListingDict]
+    kernels: KernelsDict | None
+    missing: list[str]
 
 
 class TaskDetail(TaskDict):
@@ -219,13 +258,15 @@ def record_detail(task: Task, record: TrialRecord, state: showing.State) -> Reco
 
 
 def code_detail(trial: int, state: showing.CodeState) -> CodeDetail:
-    listings: list[ListingDict] = msgspec.to_builtins(state.listings) if isinstance(state, Generated) else []
+    made = state if isinstance(state, Generated) else Generated([])
     return {
         "trial": trial,
         "status": _status(state),
         "step": state.step if isinstance(state, Applying) else None,
         "error": state.error if isinstance(state, Failed) else None,
-        "listings": listings,
+        "listings": msgspec.to_builtins(made.listings),
+        "kernels": msgspec.to_builtins(made.kernels),
+        "missing": made.missing,
     }
 
 

@@ -18,13 +18,38 @@ from typing import Generic, Protocol, TypeVar, Union
 import msgspec
 from django.conf import settings
 
+from tuning.engines.wire.compiling import cuda_tools
 from tuning.engines.wire.errors import Refused
-from tuning.engines.wire.showing import Decision, Generated, HotLoop, Listing, Question, Shown
+from tuning.engines.wire.showing import (
+    Decision,
+    Generated,
+    HotLoop,
+    Kernel,
+    Kernels,
+    Listing,
+    Occupancy,
+    Question,
+    Shown,
+)
 from tuning.engines.wire.versions import installed
 from tuning.host import admission, sandbox
 from tuning.wording import internal_error
 
-__all__ = ("Applying", "Decision", "Failed", "Generated", "HotLoop", "Listing", "Recorded", "Shown", "generate", "show")
+__all__ = (
+    "Applying",
+    "Decision",
+    "Failed",
+    "Generated",
+    "HotLoop",
+    "Kernel",
+    "Kernels",
+    "Listing",
+    "Occupancy",
+    "Recorded",
+    "Shown",
+    "generate",
+    "show",
+)
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 2
@@ -34,7 +59,7 @@ KEPT_BYTES = 64 << 20
 """Size of the cache; the least recently used files are removed first."""
 UNREPORTED = 100
 """Failures that are kept until somebody asks."""
-FORMAT = 1
+FORMAT = 2
 """Version of the cached files."""
 
 A = TypeVar("A", bound=msgspec.Struct)
@@ -161,7 +186,9 @@ def _forget(*keys: str) -> None:
 
 def _key(program: _Program[A], text: str) -> str:
     """A digest of everything that the result depends on."""
-    return hashlib.sha256(f"{FORMAT} {program.module} {installed('apache-tvm')}\n{text}".encode()).hexdigest()
+    tools = cuda_tools() if program is GENERATING else []
+    depends = f"{FORMAT} {program.module} {installed('apache-tvm')} {tools}"
+    return hashlib.sha256(f"{depends}\n{text}".encode()).hexdigest()
 
 
 def _path(key: str) -> Path:

@@ -13,15 +13,19 @@ from dashboard.presentation.units import count
 from tuning.reads.showing import HotLoop, Listing
 
 MOST_LINES = 2000
-TITLES = {"tir": "Lowered TIR", "llvm": "LLVM IR", "asm": "Assembly", "cuda": "CUDA"}
+TITLES = {"tir": "Lowered TIR", "llvm": "LLVM IR", "asm": "Assembly", "cuda": "CUDA", "ptx": "PTX", "sass": "SASS"}
 ABOUT = {
     "tir": "what TVM’s code generators get",
     "llvm": "as TVM gives it to LLVM, after TVM’s passes",
     "asm": "as LLVM makes it for the run’s target",
     "cuda": "the kernels as TVM gives them to CUDA’s compiler",
+    "ptx": "as CUDA’s compiler makes it",
+    "sass": "the machine code, as ptxas makes it for the run’s target",
 }
-SUFFIXES = {"tir": "py", "llvm": "ll", "asm": "s", "cuda": "cu"}
-_LEXERS = {"tir": "python", "llvm": "llvm", "asm": "gas", "cuda": "cuda"}
+SUFFIXES = {"tir": "py", "llvm": "ll", "asm": "s", "cuda": "cu", "ptx": "ptx", "sass": "sass"}
+_LEXERS = {"tir": "python", "llvm": "llvm", "asm": "gas", "cuda": "cuda", "ptx": "ptx", "sass": "gas"}
+INSTEAD = ("cuda",)
+"""What is shown first of a target that doesn't have the form asked for."""
 
 
 @dataclass(frozen=True)

@@ -133,14 +133,14 @@ def _opened(task: Task, record: str, diff: str = "", of: str = "", code: str = "
 
 
 def _generated(record: TrialRecord, kind: str) -> dict[str, Any]:
-    """What is made of the record, in the form asked for, or else the first one."""
+    """What is made of the record, in the form asked for, or else in the one that its target has instead."""
     state = _code_of(record)
     if isinstance(state, showing.Failed):
         return {"failed": record, "error": state.error}
     if isinstance(state, showing.Applying):
         return {"step": state.step}
     by_kind: dict[str, Listing] = {one.kind: one for one in state.listings}
-    shown = by_kind.get(kind) or state.listings[0]
+    shown = next((by_kind[name] for name in (kind, *listing.INSTEAD) if name in by_kind), state.listings[0])
     return {
         "listing": shown,
         "listings": [(name, listing.TITLES[name]) for name in by_kind],
@@ -149,6 +149,8 @@ def _generated(record: TrialRecord, kind: str) -> dict[str, Any]:
         "excerpt": listing.excerpt(shown),
         "hot_words": listing.in_words(shown.hot_loop) if shown.hot_loop else "",
         "without_compiler": len(by_kind) == 1,
+        "kernels": state.kernels,
+        "missing": state.missing,
     }
 
 

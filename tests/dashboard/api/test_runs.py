@@ -31,7 +31,7 @@ from tuning.reads import network_list, showing
 from tuning.reads.curves import CurvesDict
 from tuning.reads.exploring import TrialOrder
 from tuning.reads.run_list import RunOrder
-from tuning.reads.showing import Applying, Failed, Generated, HotLoop, Listing, Shown
+from tuning.reads.showing import Applying, Failed, Generated, HotLoop, Kernel, Kernels, Listing, Occupancy, Shown
 
 pytestmark = pytest.mark.django_db
 DECISION = Decision("sample_perfect_tile", "i1", "matmul", 128, [4, 32], "4 × 32", [])
@@ -432,7 +432,18 @@ def test_it_returns_the_code_that_is_made_of_a_record(client: Client, monkeypatc
     making, made, failed = (client.get(path) for _ in range(3))
     assert (making.status_code, making.json()["status"], making.json()["step"]) == (202, "making", "Loading TVM")
     assert made.json()["listings"] == [{"kind": "asm", "text": "text", "hot_loop": msgspec.to_builtins(loop)}]
+    assert (made.json()["kernels"], made.json()["missing"]) == (None, [])
     assert (failed.status_code, failed.json()["error"], failed.json()["listings"]) == (200, "No.", [])
+
+
+def test_it_returns_what_kernels_need(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    occupancy = Occupancy(4, 16, 64, ["shared memory"])
+    kernels = Kernels("ptxas 13.0.88", "sm_80", [Kernel("main_kernel", 64, 128, 80, 34816, 0, 0, 0, occupancy)])
+    monkeypatch.setattr(showing, "generate", lambda _: Generated([Listing("ptx", ".entry")], kernels, ["No SASS."]))
+    made = get(client, f"runs/{measured_run().pk}/tasks/0/records/1/code")
+    assert made["listings"] == [{"kind": "ptx", "text": ".entry", "hot_loop": None}]
+    assert made["kernels"] == msgspec.to_builtins(kernels)
+    assert made["missing"] == ["No SASS."]
 
 
 def test_other_engines_records_have_no_code(client: Client) -> None:

@@ -71,6 +71,21 @@ def ended(*records: Record) -> Shown | Failed:
     return state
 
 
+def test_code_is_made_anew_with_another_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    tools: list[str] = []
+    monkeypatch.setattr(showing, "cuda_tools", lambda: tools)
+
+    def answer(*_: Any) -> Iterator[Any]:
+        yield Generated([], missing=[] if tools else ["Install nvcc."])
+
+    play(monkeypatch, answer)
+    for expected in (["Install nvcc."], []):
+        assert isinstance(generate(record("one")), Applying)
+        until(lambda: not showing._steps)
+        assert generate(record("one")) == Generated([], missing=expected)
+        tools.append("/usr/bin/nvcc")
+
+
 def test_each_record_is_applied_once(asked: list[list[str]]) -> None:
     assert isinstance(show([record("one")]), Applying)
     assert ended(record("one")) == made("one")

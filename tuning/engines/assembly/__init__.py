@@ -1,5 +1,7 @@
-"""What assembly tells without being run."""
+"""What assembly, and what assemblers say of it, tells without being run."""
 
 from .hot_loop import hot_loop
+from .occupancy import occupancy
+from .ptxas import Needs, needs
 
-__all__ = ("hot_loop",)
+__all__ = ("Needs", "hot_loop", "needs", "occupancy")

@@ -18,7 +18,9 @@ from . import landlock, namespaces
 
 PROGRAMS = ("bin", "include", "lib", "lib32", "lib64", "libexec", "share")
 """Folders of programs and libraries. Not those that contain them: the site may be installed in /usr/local or /opt."""
-SYSTEM = ("/", "/usr", "/usr/local", *map(str, sorted(Path("/usr/local").glob("cuda*"))))
+CUDA = tuple(map(str, sorted(Path("/usr/local").glob("cuda*"))))
+"""NVIDIA's toolkits."""
+SYSTEM = ("/", "/usr", "/usr/local", *CUDA)
 MACHINE = ("/proc", "/sys")
 """What the kernel tells of the machine. Of other processes, Landlock hides what is private."""
 CONFIGURATION = (
@@ -98,6 +100,7 @@ def _code(packages: list[Path]) -> list[Path]:
         - {Path.cwd()}
     )
     programs = [Path(prefix) / name for prefix in (*SYSTEM, sys.prefix, sys.base_prefix) for name in PROGRAMS]
+    programs += [Path(prefix) / name for prefix in CUDA for name in ("nvvm", "targets")]
     environment = Path(sys.prefix) / "pyvenv.cfg"
     etc = [Path("/etc") / name for name in CONFIGURATION]
     return [*packages, *shared, *programs, environment, *map(Path, MACHINE), *etc]

@@ -1,4 +1,4 @@
-"""Builds a record's schedule as a run does, to show what is made of it: lowered TIR, then LLVM IR and assembly, or CUDA C++.
+"""Builds a record's schedule as a run does, to show what is made of it: lowered TIR, then LLVM IR and assembly, or CUDA C++, PTX and SASS.
 
 `python -m tuning.engines.oneshot.generating` answers a `Question` with one `Generated` for each record, in their order.
 """
@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from tuning.engines.assembly import hot_loop
-from tuning.engines.targets import cuda, vector_math
+from tuning.engines.assembly import Needs, hot_loop, needs, occupancy
+from tuning.engines.targets import kernels, vector_math
 from tuning.engines.wire.errors import Refused, in_one_line
-from tuning.engines.wire.showing import Generated, Listing, Question
+from tuning.engines.wire.showing import Generated, Kernel, Kernels, Listing, Question
 
 from . import serving
 from .showing import scheduled
@@ -32,12 +32,13 @@ def generate(text: str, step: Callable[[str], None] = lambda _text: None) -> Gen
     target = tvm.target.Target(described)
     mod = _without_packing(scheduled(text).mod)
     step("Lowering the schedule")
-    listings = [Listing("tir", _lowered(mod, target))]
+    lowered = _lowered(mod, target)
     step("Building the schedule")
-    listings += _cuda(mod, target) if target.kind.name == "cuda" else _llvm(mod, target)
+    made = _cuda(mod, lowered, target, step) if target.kind.name == "cuda" else Generated(_llvm(mod, target))
+    listings = [Listing("tir", str(lowered.script())), *made.listings]
     if any(len(one.text) > MOST_CHARACTERS for one in listings):
         raise Refused(f"What is made of the schedule has more than {MOST_CHARACTERS >> 20} million characters.")
-    return Generated(listings)
+    return msgspec.structs.replace(made, listings=listings)
 
 
 def _without_packing(mod: Any) -> Any:
@@ -47,12 +48,12 @@ def _without_packing(mod: Any) -> Any:
     return RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(mod)
 
 
-def _lowered(mod: Any, target: Any) -> str:
+def _lowered(mod: Any, target: Any) -> Any:
     """What TVM's code generators get."""
     import tvm
 
     pipeline, _, _ = tvm.tirx.get_default_tir_pipeline(target)
-    return str(pipeline(tvm.tirx.transform.BindTarget(_with_host(target))(mod)).script())
+    return pipeline(tvm.tirx.transform.BindTarget(_with_host(target))(mod))
 
 
 def _with_host(target: Any) -> Any:
@@ -72,12 +73,44 @@ def _llvm(mod: Any, target: Any) -> list[Listing]:
     return [Listing("llvm", module), Listing("asm", assembly, hot_loop(assembly, triple[1] if triple else ""))]
 
 
-def _cuda(mod: Any, target: Any) -> list[Listing]:
-    """The source of its kernels, which is there only once a compiler of CUDA has taken it."""
-    if cuda.compiler() is None:
-        return []
-    cuda.choose_compiler()
-    return [Listing("cuda", str(kernels.inspect_source())) for kernels in _built(mod, target).imports]
+def _cuda(mod: Any, lowered: Any, target: Any, step: Callable[[str], None]) -> Generated:
+    """As far as the compilers that there are take it: the source is TVM's own."""
+    with kernels.without_compiling():
+        sources = [str(module.inspect_source()) for module in _built(mod, target).imports]
+    listings, arch = [Listing("cuda", source) for source in sources], str(target.attrs["arch"])
+    try:
+        step("Compiling the kernels")
+        made = [kernels.ptx(source, target) for source in sources]
+        listings += [Listing("ptx", text) for text in made]
+        step("Assembling the kernels")
+        assembled = [kernels.assembled(text, arch) for text in made]
+    except Refused as refused:
+        return Generated(listings, missing=[str(refused)])
+    listings += [Listing("sass", one.sass) for one in assembled if one.sass]
+    launched = kernels.launches(lowered)
+    found = [
+        _kernel(name, needed, launched[name], arch)
+        for one in assembled
+        for name, needed in needs(one.report).items()
+        if name in launched
+    ]
+    missing = [] if all(one.sass for one in assembled) else [kernels.NO_SASS]
+    return Generated(listings, Kernels(kernels.assembler(), arch, found), missing)
+
+
+def _kernel(name: str, needed: Needs, launch: kernels.Launch, arch: str) -> Kernel:
+    shared = needed.shared + launch.dynamic_shared_bytes
+    return Kernel(
+        name,
+        launch.blocks,
+        launch.threads,
+        needed.registers,
+        shared,
+        needed.stack,
+        needed.spill_stores,
+        needed.spill_loads,
+        occupancy(arch, launch.threads, needed.registers, shared),
+    )
 
 
 def _built(mod: Any, target: Any) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
+from pathlib import Path
+
+from tuning.engines.wire.compiling import cuda_tool, has_nvrtc
 
 MODE = "TVM_CUDA_COMPILE_MODE"
 
@@ -13,12 +15,16 @@ def compiler() -> str | None:
     """`nvrtc` (from the package cuda-python) or `nvcc`, as TVM calls them; None if there is neither."""
     if asked := os.environ.get(MODE):
         return asked
-    if importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.bindings"):
+    if has_nvrtc():
         return "nvrtc"
-    return "nvcc" if shutil.which("nvcc") else None
+    return "nvcc" if cuda_tool("nvcc") else None
 
 
 def choose_compiler() -> None:
     """Make TVM use the compiler that there is, in this process and its children: by itself it tries only NVRTC."""
-    if found := compiler():
+    found = compiler()
+    if found:
         os.environ[MODE] = found
+    if found == "nvcc" and not shutil.which("nvcc") and (path := cuda_tool("nvcc")):
+        # TVM calls it by its name.
+        os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(path).parent)])

@@ -8,6 +8,8 @@ Times are in seconds, sizes in bytes.
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -243,3 +245,26 @@ def zig() -> str | None:
     spec = importlib.util.find_spec("ziglang")
     path = Path(spec.origin).with_name("zig") if spec and spec.origin else None
     return str(path) if path and path.exists() else None
+
+
+CUDA_TOOLKIT = "/usr/local/cuda/bin"
+"""Where NVIDIA's installers put the toolkit, often without adding it to the PATH."""
+
+
+def cuda_tool(name: str) -> str | None:
+    """The path of a program of CUDA: on the PATH, in `CUDA_TOOLKIT`, or of NVIDIA's packages for Python, the newest CUDA first."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = (spec and spec.submodule_search_locations) or ()
+    packages = (str(path) for root in roots for path in sorted(Path(root).glob("cu*/bin"), reverse=True))
+    return shutil.which(name) or shutil.which(name, path=os.pathsep.join([CUDA_TOOLKIT, *packages]))
+
+
+def has_nvrtc() -> bool:
+    """Whether CUDA's compiler is there as a library, by the package cuda-python."""
+    return bool(importlib.util.find_spec("cuda") and importlib.util.find_spec("cuda.bindings"))
+
+
+def cuda_tools() -> list[str]:
+    """Everything that compiles, assembles or disassembles CUDA's code on this machine."""
+    found = [cuda_tool(name) for name in ("nvcc", "ptxas", "nvdisasm")]
+    return [*filter(None, found), *(["nvrtc"] if has_nvrtc() else [])]

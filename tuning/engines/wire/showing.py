@@ -70,13 +70,64 @@ class HotLoop(msgspec.Struct, frozen=True):
 class Listing(msgspec.Struct, frozen=True):
     """One form of the code that was made of a schedule."""
 
-    kind: Literal["tir", "llvm", "asm", "cuda"]
+    kind: Literal["tir", "llvm", "asm", "cuda", "ptx", "sass"]
     text: str
     hot_loop: HotLoop | None = None
     """Of assembly; null if none was found."""
+
+
+Bound = Literal["warps", "blocks", "registers", "shared memory"]
+"""What a streaming multiprocessor (SM) of a GPU has too little of to hold another block."""
+
+
+class Occupancy(msgspec.Struct, frozen=True):
+    """How much of a kernel an SM holds at a time, in theory: its limits allow it."""
+
+    blocks: int
+    """0 if the kernel can't be launched at all."""
+    warps: int
+    most_warps: int
+    """Of any kernel."""
+    bounds: list[Bound]
+    """What allows no further block."""
+
+
+class Kernel(msgspec.Struct, frozen=True):
+    """What a CUDA kernel needs, by what TVM launches it with and what ptxas said of it."""
+
+    name: str
+    blocks: int
+    """In the grid."""
+    threads: int
+    """Per block."""
+    registers: int
+    """Per thread."""
+    shared_bytes: int
+    """Per block, static and dynamic."""
+    stack_bytes: int
+    """Of local memory, per thread: arrays, and what was spilled."""
+    spill_store_bytes: int
+    spill_load_bytes: int
+    """Of registers that there weren't enough of, per thread."""
+    occupancy: Occupancy | None
+    """None if the limits of its architecture aren't known."""
+
+
+class Kernels(msgspec.Struct, frozen=True):
+    """The kernels of a schedule, by one assembler for one architecture."""
+
+    assembler: str
+    """Such as `ptxas 13.0.88`."""
+    arch: str
+    """Such as `sm_80`."""
+    kernels: list[Kernel]
 
 
 class Generated(msgspec.Struct, frozen=True, tag="generated"):
     """What compilers made of one record, from TVM's lowered TIR on."""
 
     listings: list[Listing]
+    kernels: Kernels | None = None
+    """Of CUDA, if ptxas is there."""
+    missing: list[str] = []
+    """Why something of CUDA couldn't be made, and what to install for it, in sentences."""

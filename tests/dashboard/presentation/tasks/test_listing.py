@@ -55,6 +55,21 @@ def test_a_long_listing_is_cut_around_its_hot_loop(
     assert numbers(found.hot) == list(range(first, min(last, shown[1]) + 1)) if first else not found.hot
 
 
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("cuda", 'extern "C" __global__ void main_kernel(float* x);'),
+        ("ptx", "\tfma.rn.f32 \t%f3, %f1, %f2, %f3;"),
+        ("sass", "        /*0a20*/                   HMMA.16816.F16 R84, R8, R72, R84 ;"),
+    ],
+)
+def test_each_form_of_cuda_has_its_syntax(kind: Any, line: str) -> None:
+    shown = excerpt(Listing(kind, line))
+    assert text_of(shown.before).rstrip("\n") == line
+    assert 'class="err"' not in shown.before
+    assert kind in listing.TITLES.keys() & listing.ABOUT.keys() & listing.SUFFIXES.keys()
+
+
 def test_it_is_escaped() -> None:
     shown = excerpt(Listing("llvm", "; <script>alert(1)</script>\n"))
     assert "<script>" not in shown.before

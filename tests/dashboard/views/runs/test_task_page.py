@@ -17,7 +17,7 @@ from tuning.engines.wire.showing import Decision
 from tuning.models import Record, Run
 from tuning.reads import showing
 from tuning.reads.records import Decided, Space, Tried
-from tuning.reads.showing import Applying, Failed, Generated, HotLoop, Listing, Shown
+from tuning.reads.showing import Applying, Failed, Generated, HotLoop, Kernel, Kernels, Listing, Occupancy, Shown
 from tuning.schedules.importance import Importance
 
 pytestmark = pytest.mark.django_db
@@ -253,6 +253,20 @@ GENERATED = Generated(
 )
 
 
+CUDA = Generated(
+    [Listing("tir", "def lowered(): ..."), Listing("cuda", 'extern "C" __global__ void main_kernel();')],
+    Kernels(
+        "ptxas 13.0.88",
+        "sm_80",
+        [
+            Kernel("main_kernel", 64, 128, 80, 34816, 0, 0, 0, Occupancy(4, 16, 64, ["shared memory"])),
+            Kernel("main_kernel_1", 1, 768, 128, 0, 416, 380, 404, Occupancy(0, 0, 64, ["registers"])),
+        ],
+    ),
+    ["Install nvdisasm."],
+)
+
+
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[showing.CodeState]:
     """The state of what is made of records."""
@@ -288,6 +302,26 @@ class TestGeneratedCode:
     def test_it_says_that_there_is_no_compiler(self, viewer: Client, made: list[showing.CodeState]) -> None:
         made.append(Generated([Listing("tir", "def lowered(): ...")]))
         assert "Only the lowered TIR" in words(opened(viewer, "record=2&code=asm"))
+
+    def test_it_shows_what_kernels_need(self, viewer: Client, made: list[showing.CodeState]) -> None:
+        made.append(CUDA)
+        text = words(opened(viewer, "record=2&code=asm"))
+        assert "main_kernel 25 % 16 of 64 warps, limited by shared memory 80 nothing 34.0 KB 128 64" in text
+        assert "main_kernel_1 no block fits for lack of registers 128 380 + 404 B 0 bytes 768 1" in text
+        assert "By ptxas 13.0.88 for sm_80" in text
+        assert "Install nvdisasm." in text
+        assert "__global__" in text, "CUDA C++ is what such a target has instead of assembly"
+
+    def test_it_gives_no_occupancy_that_is_not_known(self, viewer: Client, made: list[showing.CodeState]) -> None:
+        unknown = Kernel("main_kernel", 1, 32, 16, 0, 0, 0, 0, None)
+        made.append(Generated([Listing("cuda", "…")], Kernels("ptxas 14.0.1", "sm_130", [unknown])))
+        assert "limits of sm_130 aren’t known here" in words(opened(viewer, "record=2&code=cuda"))
+
+    def test_it_says_what_is_missing_for_kernels(self, viewer: Client, made: list[showing.CodeState]) -> None:
+        made.append(Generated([Listing("tir", "…"), Listing("cuda", "__global__")], missing=["Install nvcc."]))
+        page = opened(viewer, "record=2&code=cuda")
+        assert "Install nvcc." in words(page)
+        assert 'data-role="kernels"' not in page
 
     def test_the_page_polls_and_says_why_it_failed(self, viewer: Client, made: list[showing.CodeState]) -> None:
         made.append(Applying("Building the schedule"))
