@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -18,9 +19,9 @@ from . import landlock, namespaces
 
 PROGRAMS = ("bin", "include", "lib", "lib32", "lib64", "libexec", "share")
 """Folders of programs and libraries. Not those that contain them: the site may be installed in /usr/local or /opt."""
-CUDA = tuple(map(str, sorted(Path("/usr/local").glob("cuda*"))))
-"""NVIDIA's toolkits."""
-SYSTEM = ("/", "/usr", "/usr/local", *CUDA)
+SYSTEM = ("/", "/usr", "/usr/local")
+OF_CUDA = ("nvvm", "targets")
+"""Folders of NVIDIA's toolkits besides `PROGRAMS`. The first is in no other folder of programs."""
 MACHINE = ("/proc", "/sys")
 """What the kernel tells of the machine. Of other processes, Landlock hides what is private."""
 CONFIGURATION = (
@@ -100,10 +101,18 @@ def _code(packages: list[Path]) -> list[Path]:
         - {Path.cwd()}
     )
     programs = [Path(prefix) / name for prefix in (*SYSTEM, sys.prefix, sys.base_prefix) for name in PROGRAMS]
-    programs += [Path(prefix) / name for prefix in CUDA for name in ("nvvm", "targets")]
+    programs += [toolkit / name for toolkit in _toolkits() for name in (*PROGRAMS, *OF_CUDA)]
     environment = Path(sys.prefix) / "pyvenv.cfg"
     etc = [Path("/etc") / name for name in CONFIGURATION]
     return [*packages, *shared, *programs, environment, *map(Path, MACHINE), *etc]
+
+
+def _toolkits() -> list[Path]:
+    """NVIDIA's, where its installers put them, and the one on the PATH."""
+    installed = sorted(Path("/usr/local").glob("cuda*"))
+    nvcc = shutil.which("nvcc")
+    own = Path(nvcc).resolve().parents[1] if nvcc else None
+    return [*installed, *([own] if own and (own / OF_CUDA[0]).is_dir() else [])]
 
 
 def _packages() -> list[Path]:
