@@ -91,6 +91,11 @@ class Occupancy(msgspec.Struct, frozen=True):
     bounds: list[Bound]
     """What allows no further block."""
 
+    @property
+    def share(self) -> float:
+        """From 0 to 1."""
+        return self.warps / self.most_warps
+
 
 class Kernel(msgspec.Struct, frozen=True):
     """What a CUDA kernel needs, by what TVM launches it with and what ptxas said of it."""

@@ -259,7 +259,7 @@ CUDA = Generated(
         "ptxas 13.0.88",
         "sm_80",
         [
-            Kernel("main_kernel", 64, 128, 80, 34816, 0, 0, 0, Occupancy(4, 16, 64, ["shared memory"])),
+            Kernel("main_kernel", 64, 32, 255, 20480, 0, 0, 0, Occupancy(8, 8, 64, ["registers"])),
             Kernel("main_kernel_1", 1, 768, 128, 0, 416, 380, 404, Occupancy(0, 0, 64, ["registers"])),
         ],
     ),
@@ -306,7 +306,7 @@ class TestGeneratedCode:
     def test_it_shows_what_kernels_need(self, viewer: Client, made: list[showing.CodeState]) -> None:
         made.append(CUDA)
         text = words(opened(viewer, "record=2&code=asm"))
-        assert "main_kernel 25 % 16 of 64 warps, limited by shared memory 80 nothing 34.0 KB 128 64" in text
+        assert "main_kernel 12.5 % 8 of 64 warps, limited by registers 255 nothing 20.0 KB 32 64" in text
         assert "main_kernel_1 no block fits for lack of registers 128 380 + 404 B 0 bytes 768 1" in text
         assert "By ptxas 13.0.88 for sm_80" in text
         assert "Install nvdisasm." in text
