@@ -74,7 +74,9 @@ def verdict(one: CompilationDict) -> str:
         return "Not verified: an output is not a number where the other library's is."
     if not error:
         return f"Verified: outputs are identical to {_untuned(one)}."
-    size = f"at most {error:.2g}, {one['max_rel_error']:.2g} of the largest ({tolerance['relative']:g} is allowed for {tolerance['dtype']})."
+    why = f": {tolerance['steps']} quantization steps, as it computes in integers" if tolerance.get("steps") else ""
+    allowed = f"{tolerance['relative']:.3g} is allowed for {tolerance['dtype']}{why}"
+    size = f"at most {error:.2g}, {one['max_rel_error']:.2g} of the largest ({allowed})."
     if not one["verified"]:
         return f"Not verified: outputs differ from {_untuned(one)} by {size}"
     return f"Verified: outputs match {_untuned(one)}. They differ by {size}"

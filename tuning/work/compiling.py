@@ -167,6 +167,7 @@ class _Job:
             quietly=choose is None,
             algorithms=run.options.get("algorithms") == "fastest",
             precision=run.precision,
+            integers=run.options.get("quantized", "floats") != "floats",
             **_limits(),
         )
 

@@ -19,6 +19,7 @@ from tuning.engines.forking import fork_server
 from tuning.engines.measuring import roofline
 from tuning.engines.networks import extraction
 from tuning.engines.targets import cuda, intrinsics
+from tuning.engines.targets.dot_products import instruction_of
 from tuning.engines.targets.here import measures_on_cpu, threads_to_measure
 from tuning.engines.targets.resolving import Resolved, kind_of, knows_float16, needs, resolve
 from tuning.engines.wire.errors import Refused, RunRefused
@@ -52,7 +53,7 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
     resolved = _resolved(start)
     target = Target(resolved.target)
     events.send(Phase("extracting"))
-    mod = _in_precision(start, _built(start), resolved)
+    mod = _in_precision(start, _built(start, target), resolved)
     extracted, rivals = _extracted(start, mod, target)
     chosen = _chosen(start, len(extracted) - len(rivals), rivals)
     computes = {index: extraction.workload_hash(extracted[of]) for index, of in rivals.items()}
@@ -192,11 +193,19 @@ def _extracted(start: Start, mod: Any, target: Target) -> tuple[list[Any], dict[
     }
 
 
-def _built(start: Start) -> Any:
+def _built(start: Start, target: Target) -> Any:
+    asked = start.options.quantized
+    instruction = None if asked == "floats" else instruction_of(target)
+    if asked == "integers" and instruction is None:
+        reason = "The target's CPU has no instructions for products of 8-bit integers (AVX-512 VNNI, AVX-VNNI, or Arm's dot product)"
+        raise RunRefused(f"{reason}, nor does a bare llvm target: name the CPU (mcpu), or choose auto.", "quantized")
     try:
-        return networks.build(start.network).mod
+        network = networks.build(start.network, instruction=instruction)
     except Refused as error:
         raise RunRefused(f"{start.network.name}: {error}", "network") from error
+    if asked != "floats" and network.quantized and any(network.quantized[:2]):
+        logger.info("%s", network.quantized)
+    return network.mod
 
 
 def _in_precision(start: Start, mod: Any, resolved: Resolved) -> Any:

@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm import IRModule, relax
 
+from tuning.engines.targets.dot_products import Instruction
 from tuning.engines.wire.catalog import Conv2dOptions, ImageOptions, MatmulOptions, MlpOptions, VideoOptions, options_of
 from tuning.engines.wire.protocol import NetworkSpec
 
 from . import inception, mobilenet, resnet, small, squeezenet
 from .layers import Layers
+
+if TYPE_CHECKING:
+    from .quantized.rewriting import Report
 
 Body = Callable[..., Any]
 """Builds a network from layers and inputs, and returns the output. Tests pass layers that compute in NumPy."""
@@ -45,18 +49,22 @@ class Network:
     """Trained parameters of the network as published, before batch norms are folded."""
     operators: dict[str, int] | None = None
     """How often each operator occurs in the file of an uploaded model."""
+    quantized: Report | None = None
+    """What of an uploaded model is computed in integers."""
 
 
-def build(spec: NetworkSpec, *, image: int | None = None) -> Network:
+def build(spec: NetworkSpec, *, image: int | None = None, instruction: Instruction | None = None) -> Network:
     """Build a network. `image` replaces the published height and width of a built-in network's images.
+
+    With an instruction, what is quantized in an uploaded model is computed in integers by it.
 
     Raises `Refused` for an uploaded model, and what `catalog.options_of` raises for a built-in network.
     """
     if spec.file is not None:
         from tuning.engines.networks import uploaded  # Late: it loads onnx, 10 MB that warm parents needn't keep.
 
-        model = uploaded.build(spec.file)
-        return Network(model.mod, model.parameters, model.operators)
+        model = uploaded.build(spec.file, instruction)
+        return Network(model.mod, model.parameters, model.operators, model.quantized)
     options: Any = options_of(spec.name, dict(spec.options))
     layers = Layers(options.dtype, getattr(options, "layout", "NHWC"))
     inputs = [_tensor(name, shape, options.dtype) for name, shape in shapes(spec.name, options, image).items()]

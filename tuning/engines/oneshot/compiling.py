@@ -19,9 +19,20 @@ from typing import Any
 import msgspec
 
 from tuning.engines.proof.outputs import drawn
-from tuning.engines.targets import vector_math
+from tuning.engines.targets import intrinsics, vector_math
 from tuning.engines.wire import versions
-from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Build, Built, Choose, Chosen, Used
+from tuning.engines.wire.compiling import (
+    LIBRARY,
+    MANIFEST,
+    UNTUNED,
+    BestRecord,
+    Build,
+    Built,
+    Choose,
+    Chosen,
+    Quantized,
+    Used,
+)
 from tuning.engines.wire.errors import Refused, in_one_line
 from tuning.engines.wire.protocol import TensorInfo
 from tuning.engines.wire.target_fields import TargetRefused
@@ -39,7 +50,6 @@ def compile_library(question: Build, pipe: serving.Pipe) -> Built:
     tell(pipe, "loading")
     from tuning.engines import networks
     from tuning.engines.networks import extraction
-    from tuning.engines.targets import intrinsics
 
     target = _target(question)
     if any('"Tensorize"' in record.text for record in question.records):
@@ -48,7 +58,9 @@ def compile_library(question: Build, pipe: serving.Pipe) -> Built:
     tell(pipe, "building", 0.0)
     network = networks.build(question.network).mod
     legalized = extraction.legalized(network, target)
-    recorded = _as_recorded(network, legalized, target, question)
+    computed, quantized = _in_integers(network, target, question)
+    as_computed = legalized if computed is network else extraction.legalized(computed, target)
+    recorded = _as_recorded(computed, as_computed, target, question)
     mod, used, untuned = _tuned(recorded, target, question.records)
     tell(pipe, "building", 0.1)
     untuned_executable = _built(legalized, target)
@@ -67,7 +79,7 @@ def compile_library(question: Build, pipe: serving.Pipe) -> Built:
     inputs, outputs = _inputs(legalized), _outputs(legalized)
     library = folder / LIBRARY
     size, digest = library.stat().st_size, _sha256(library)
-    built = Built(versions.in_use(), used, untuned, inputs, outputs, size, digest, chosen)
+    built = Built(versions.in_use(), used, untuned, inputs, outputs, size, digest, chosen, quantized)
     (folder / MANIFEST).write_bytes(_manifest(question, built, linker))
     return built
 
@@ -87,6 +99,18 @@ def _target(question: Build) -> Any:
         # Before anything runs, as folding constants does. Otherwise TVM uses half of the logical cores of an x86 CPU.
         os.environ["TVM_NUM_THREADS"] = str(threads)
     return target
+
+
+def _in_integers(network: Any, target: Any, question: Build) -> tuple[Any, Quantized | None]:
+    """The network as it was tuned: what is quantized in it is computed in integers, if that was asked and the CPU can."""
+    from tuning.engines import networks
+    from tuning.engines.targets.dot_products import instruction_of
+
+    instruction = instruction_of(target) if question.integers else None
+    built = networks.build(question.network, instruction=instruction) if instruction else None
+    if built is None or built.quantized is None or not built.quantized.integers:
+        return network, None
+    return built.mod, Quantized(built.quantized.integers, list(built.quantized.steps))
 
 
 def _as_recorded(network: Any, legalized: Any, target: Any, question: Build) -> Any:
@@ -232,6 +256,7 @@ def _manifest(question: Build, built: Built, linker: str) -> bytes:
         },
         "records": said["used"],
         "chosen": said["chosen"],
+        "quantized": said["quantized"],
         "library": {"size": built.size, "sha256": built.sha256},
     }
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"

@@ -17,19 +17,20 @@ ANY = {"kind": "llvm", "num-cores": 1}
 
 
 def inspect(question: Question, pipe: serving.Pipe) -> Inspected:
-    """Build the network and extract its tasks. Raises `Refused`."""
+    """Build the network and extract its tasks, as a run does by default. Raises `Refused`."""
     pipe.step("Loading TVM")
     from tvm.target import Target
 
     from tuning.engines import networks
     from tuning.engines.networks import extraction
+    from tuning.engines.targets.dot_products import instruction_of
 
     pipe.step("Reading the model" if question.network.file else "Making the network")
     try:
         target = Target(checked(question.target or ANY))
     except TargetRefused as refused:
         raise Refused(str(refused)) from refused
-    network = networks.build(question.network)
+    network = networks.build(question.network, instruction=instruction_of(target))
     pipe.step("Legalizing and fusing")
     extracted = extraction.extract(extraction.legalized(network.mod, target), target)
     if not extracted:

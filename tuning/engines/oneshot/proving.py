@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from tuning.engines.proof.outputs import compared, drawn
+from tuning.engines.proof.outputs import STEPS, compared, drawn
 from tuning.engines.proof.rounds import Measure, benchmarked
-from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, Profile, Prove, Proven, Side, Tolerance
+from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, Profile, Prove, Proven, Quantized, Side, Tolerance
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import TensorInfo
 
@@ -32,13 +32,16 @@ def prove(question: Prove, pipe: serving.Pipe) -> Proven:
     # Otherwise TVM uses half of the logical cores of an x86 CPU.
     os.environ["TVM_NUM_THREADS"] = str(threads)
     folder = Path(question.folder)
-    inputs = msgspec.convert(msgspec.json.decode((folder / MANIFEST).read_bytes())["inputs"], list[TensorInfo])
+    manifest = msgspec.json.decode((folder / MANIFEST).read_bytes())
+    inputs = msgspec.convert(manifest["inputs"], list[TensorInfo])
+    quantized = msgspec.convert(manifest.get("quantized"), Quantized | None)
     with _place(question) as place:
         given = drawn(((one.name, one.shape, one.dtype) for one in inputs), question.seed)
         tuned, untuned = (place.load(folder / name, given) for name in (LIBRARY, UNTUNED))
         tell(pipe, "verifying")
         computed_in = None if question.precision == "network" else question.precision
-        verdict = compared(tuned.outputs(), untuned.outputs(), computed_in)
+        steps = quantized.steps if quantized else None
+        verdict = compared(tuned.outputs(), untuned.outputs(), computed_in, steps)
         sides: dict[Side, Measure] = {"tuned": tuned.measure, "untuned": untuned.measure}
         onnx, version, without = _onnxruntime(question, given, threads)
         if onnx is not None:
@@ -47,7 +50,7 @@ def prove(question: Prove, pipe: serving.Pipe) -> Proven:
         rounds = benchmarked(sides, question.benchmark_s, lambda share: tell(pipe, "benchmarking", share))
         is_here = question.remote is None and question.target["kind"] == "llvm"
         profile = tuned.profile() if is_here else None
-    tolerance = Tolerance(verdict.dtype, verdict.tolerance)
+    tolerance = Tolerance(verdict.dtype, verdict.tolerance, STEPS if quantized else None)
     return Proven(verdict.right, verdict.absolute, verdict.relative, tolerance, rounds, version, without, profile)
 
 

@@ -13,7 +13,7 @@ import platform
 import sys
 from typing import Any
 
-from . import dot_bfloat16
+from . import dot_bfloat16, dot_products
 
 PACKAGE = "tvm.s_tir.tensor_intrin"
 _OF_WORKERS = "TUNEBOARD_INTRINSICS"
@@ -41,6 +41,7 @@ def load(kind: str) -> None:
         spec.loader.exec_module(package)
     if kind in ("llvm", "any"):
         dot_bfloat16.register()
+        dot_products.register()
 
 
 def load_with_workers(kind: str) -> None:

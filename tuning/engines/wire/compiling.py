@@ -89,6 +89,8 @@ class Build(Question, frozen=True, kw_only=True):
     """Whether some records may be of convolutions that are computed by another algorithm than the network's."""
     precision: Precision = "network"
     """What the run computed in. The untuned library computes as the network says."""
+    integers: bool = False
+    """Whether quantized operators are computed in integers as far as the target's CPU can. The untuned library always computes in floats."""
 
     def reach(self) -> Reach:
         return Reach(self.network.paths(), (self.folder,))
@@ -179,6 +181,15 @@ class Chosen(msgspec.Struct, frozen=True):
     """Whether the library has the chosen records: together, they were faster."""
 
 
+class Quantized(msgspec.Struct, frozen=True):
+    """What the library computes in integers, where the untuned one computes in floats."""
+
+    integers: dict[str, int]
+    """Operators by name."""
+    steps: list[float | None]
+    """For each output, by how much two values differ at least; None where it isn't quantized."""
+
+
 class Built(msgspec.Struct, tag="built", frozen=True):
     """The files in the folder are complete."""
 
@@ -193,6 +204,8 @@ class Built(msgspec.Struct, tag="built", frozen=True):
     """Of the library, as is `size`."""
     chosen: Chosen | None = None
     """If it was to be chosen inside the network."""
+    quantized: Quantized | None = None
+    """If something is computed in integers."""
 
 
 class Tolerance(msgspec.Struct, frozen=True):
@@ -200,6 +213,8 @@ class Tolerance(msgspec.Struct, frozen=True):
 
     dtype: str
     relative: float
+    steps: int | None = None
+    """How many steps of the quantization that is, if the library computes in integers."""
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -46,7 +46,13 @@ _ENGINES = (
         Options,
         BUILTIN,
         legacy=False,
-        before={"algorithms": "direct", "cold_weights": False, "schedule_rules": "tvm", "transfer": False},
+        before={
+            "algorithms": "direct",
+            "cold_weights": False,
+            "quantized": "floats",
+            "schedule_rules": "tvm",
+            "transfer": False,
+        },
     ),
     Engine(
         "auto_scheduler",

@@ -465,6 +465,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "instructions for it. Convolutions aren’t tried by Winograd’s algorithm then, which may be faster in float32.",
         ),
     ] = "network"
+    quantized: Annotated[
+        Literal["auto", "integers", "floats"],
+        Meta(
+            title="Quantized operators",
+            description="How matrix products and convolutions between DequantizeLinear and QuantizeLinear of an uploaded model are computed. "
+            "Integers: of 8 bits, summed in 32, which takes a CPU with VNNI or Arm’s dot product. Auto: so if the target’s CPU has that.",
+        ),
+    ] = "auto"
     task_scheduler: Annotated[
         Literal["gradient", "round-robin"],
         Meta(

@@ -38,6 +38,7 @@ on_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reaso
             "avx512bf16",
             marks=on_x86,
         ),
+        pytest.param({"options": options(quantized="integers"), "target": X86}, "quantized", "VNNI", marks=on_x86),
         ({"options": options(number=0)}, "number", "`int` >= 1"),
         ({"options": options(strategy="guess")}, "strategy", "Invalid enum value"),
         ({"trials_budget": 0}, "trials", "at least 1"),

@@ -44,6 +44,28 @@ def test_float32_that_was_computed_in_bfloat16_is_allowed_its_rounding() -> None
     assert not compared([np.array([3])], [np.array([4])], "bfloat16").right, "integers are counted, not rounded"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "step", "off", "right"),
+    [
+        ("float32", None, 1.5 / 127, True),
+        ("float32", None, 2.5 / 127, False),
+        ("float32", 0.02, 0.04, True),
+        ("float32", 0.02, 0.05, False),
+    ],
+)
+def test_integers_may_be_two_steps_off_the_floats(dtype: str, step: float | None, off: float, *, right: bool) -> None:
+    """Of the largest value, which is 1, if it isn't known how large a step is."""
+    verdict = compared([(ONES - off).astype(dtype)], [ONES.astype(dtype)], steps=[step])
+    assert verdict.right is right
+    assert verdict.tolerance == pytest.approx(2 * step if step else 2 / 127)
+
+
+@pytest.mark.parametrize(("dtype", "off", "right"), [("uint8", 2, True), ("uint8", 3, False), ("int64", 1, False)])
+def test_quantized_outputs_are_counted_in_steps_but_indices_must_be_equal(dtype: str, off: int, *, right: bool) -> None:
+    other = (ONES * 10).astype(dtype)
+    assert compared([other + np.asarray(off, dtype)], [other], steps=[1.0 if dtype == "uint8" else None])[0] is right
+
+
 def test_the_worst_of_several_outputs_decides() -> None:
     verdict = compared([ONES, np.array([3])], [ONES, np.array([4])])
     assert (verdict.right, verdict.absolute, verdict.dtype) == (False, 1.0, "int64")

@@ -13,6 +13,9 @@ from typing import Any
 
 from tvm import IRModule, relax
 
+from tuning.engines.networks.quantized.layouts import channels_last
+from tuning.engines.networks.quantized.rewriting import Report, in_integers
+from tuning.engines.targets.dot_products import Instruction
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import ModelFile
 
@@ -28,10 +31,14 @@ class UploadedModel:
     """Trained parameters: floating-point constants, without the running statistics of batch norms."""
     operators: dict[str, int]
     """How often each operator occurs, by its name in the file."""
+    quantized: Report
 
 
-def build(file: ModelFile) -> UploadedModel:
-    """Read the file with its open dimensions set. Raises `Refused`, which names the dimensions that have no value."""
+def build(file: ModelFile, instruction: Instruction | None = None) -> UploadedModel:
+    """Read the file with its open dimensions set; with an instruction, what is quantized is computed in integers by it.
+
+    Raises `Refused`, which names the dimensions that have no value.
+    """
     try:
         data = Path(file.path).read_bytes()
     except OSError as error:
@@ -41,7 +48,9 @@ def build(file: ModelFile) -> UploadedModel:
     read = onnx_files.read if file.format == "onnx" else modules.read
     mod, parameters, operators = read(data, dict(file.dims))
     _check_static(mod)
-    return UploadedModel(_prepared(mod), parameters, operators)
+    mod, quantized = in_integers(mod, instruction)  # Before quantized weights are folded to floats.
+    mod = _prepared(mod)
+    return UploadedModel(channels_last(mod) if quantized.integers else mod, parameters, operators, quantized)
 
 
 def _prepared(mod: IRModule) -> IRModule:
