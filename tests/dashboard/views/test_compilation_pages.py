@@ -188,6 +188,14 @@ def test_accuracy_stands_beside_speed_in_a_smaller_type(viewer: Client) -> None:
     assert make_compilation(ended()).to_dict()["precision"] == "network", "as of a run from before there was a choice"
 
 
+def test_a_library_of_integers_is_judged_in_quantization_steps(operator: Client) -> None:
+    tolerance = {"dtype": "float32", "relative": 2 / 127, "steps": 2}
+    made = make_compilation(max_abs_error=0.05, max_rel_error=0.007, tolerance=tolerance)
+    shown = operator.get(f"/compilations/{made.pk}/")
+    assertContains(shown, "(0.0157 is allowed for float32: 2 quantization steps, as it computes in integers).")
+    assertContains(shown, "of the largest output: 2 quantization steps</dd>")
+
+
 @pytest.mark.parametrize(
     ("verified", "primary"), [(True, "download-library"), (None, "benchmark"), (False, "benchmark")]
 )

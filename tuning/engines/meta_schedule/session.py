@@ -197,8 +197,7 @@ def _built(start: Start, target: Target) -> Any:
     asked = start.options.quantized
     instruction = None if asked == "floats" else instruction_of(target)
     if asked == "integers" and instruction is None:
-        reason = "The target's CPU has no instructions for products of 8-bit integers (AVX-512 VNNI, AVX-VNNI, or Arm's dot product)"
-        raise RunRefused(f"{reason}, nor does a bare llvm target: name the CPU (mcpu), or choose auto.", "quantized")
+        raise RunRefused(_without_instruction(target), "quantized")
     try:
         network = networks.build(start.network, instruction=instruction)
     except Refused as error:
@@ -221,6 +220,16 @@ def _in_precision(start: Start, mod: Any, resolved: Resolved) -> Any:
         return reduced.in_bfloat16(mod, pairs)
     except Refused as error:
         raise RunRefused(f"{start.network.name}: {error}", "precision") from error
+
+
+def _without_instruction(target: Target) -> str:
+    """Why quantized operators can't be computed in integers."""
+    if str(target.kind.name) != "llvm":
+        return f"Quantized operators are computed in integers on CPUs only, not by {target.kind.name}: choose auto."
+    return (
+        "The target's CPU has no instructions for products of 8-bit integers (AVX-512 VNNI, AVX-VNNI, or Arm's dot product), "
+        "nor does a bare llvm target: name the CPU (mcpu), or choose auto."
+    )
 
 
 def _database(start: Start, work_dir: Path, extracted: list[Any], trials: Trials) -> tuple[Any, list[Any]]:

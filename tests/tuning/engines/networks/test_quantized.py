@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def check(network: NetworkSpec, shape: tuple[int, ...], integers: dict[str, int]
         built = networks.build(network, instruction=instruction)
         assert built.quantized
         assert built.quantized[:2] == (integers, floats)
-        assert built.quantized.steps == (pytest.approx(STEP),)
+        assert built.quantized.steps == (float(np.float32(STEP)),)
         off = np.abs(computed(built.mod, data) - right)
         assert off.max() <= 1.01 * STEP, instruction
         assert np.mean(off > STEP / 2) < 0.01, instruction
@@ -177,7 +178,7 @@ def test_the_report_is_a_sentence(tmp_path: Path) -> None:
     assert told == (
         "1 of 2 quantized operators are computed in integers (1 conv2d). In floats: 1 conv2d: its channels are in groups."
     )
-    reason = "the target's CPU has no instructions for products of 8-bit integers"
+    reason = "no instructions for products of 8-bit integers are known of the target"
     told = str(networks.build(network, instruction=instruction_of(target(mcpu="znver3"))).quantized)
     assert told == f"0 of 2 quantized operators are computed in integers. In floats: 2 conv2d: {reason}."
 
@@ -286,3 +287,16 @@ def test_between_convolutions_data_stays_as_they_take_it(tmp_path: Path) -> None
     assert "transpose" in called[0]
     assert "transpose" in called[-1]
     assert not any("transpose" in name for name in called if "conv2d" in name)
+
+
+@pytest.mark.parametrize(("cpu", "kind"), [("znver4", "int8_matmul"), ("znver3", "matmul")])
+def test_extracted_tasks_are_those_of_a_run_for_that_target(tmp_path: Path, cpu: str, kind: str) -> None:
+    from tuning.engines.oneshot import inspecting
+
+    model = Qdq((4, 32))
+    model.gemm(16)
+    network = model.saved(tmp_path / "model.onnx", (4, 32))
+    question = inspecting.Question(network=network, target={**VNNI, "mcpu": cpu}, memory_mb=4096, cpu_s=600)
+    told = inspecting.inspect(question, mock.Mock())
+    (found,) = [task.name for task in told.tasks if "matmul" in task.name]
+    assert found.startswith(f"fused_{kind}_")

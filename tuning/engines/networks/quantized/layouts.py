@@ -63,7 +63,7 @@ class _Moving(relax.PyExprMutator):  # type: ignore[misc]
 
     def _last(self, expr: relax.Expr) -> Any:
         """The same with its channels last, if it was transposed from that."""
-        value = self.builder_.lookup_binding(expr) if isinstance(expr, relax.Var) else None
+        value: Any = self.builder_.lookup_binding(expr) if isinstance(expr, relax.Var) else None
         is_first = isinstance(value, relax.Call) and value.op == PERMUTE and _axes(value) == FIRST
         return value.args[0] if is_first else None
 

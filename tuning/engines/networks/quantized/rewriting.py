@@ -127,7 +127,7 @@ class _Rewriting(relax.PyExprMutator):  # type: ignore[misc]
 
     def _product(self, call: relax.Call, name: str) -> relax.Expr:
         if self._instruction is None:
-            raise _Kept("the target's CPU has no instructions for products of 8-bit integers")
+            raise _Kept("no instructions for products of 8-bit integers are known of the target")
         if str(call.ty.dtype) != "float32":
             raise _Kept(f"its result is {call.ty.dtype}")
         if name == "matmul":
