@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.tuning.engines.quantized import Qdq
+from tuning.engines.wire.inspecting import Question
 from tuning.engines.wire.protocol import NetworkSpec
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
@@ -296,7 +297,23 @@ def test_extracted_tasks_are_those_of_a_run_for_that_target(tmp_path: Path, cpu:
     model = Qdq((4, 32))
     model.gemm(16)
     network = model.saved(tmp_path / "model.onnx", (4, 32))
-    question = inspecting.Question(network=network, target={**VNNI, "mcpu": cpu}, memory_mb=4096, cpu_s=600)
+    question = Question(network=network, target={**VNNI, "mcpu": cpu}, memory_mb=4096, cpu_s=600)
     told = inspecting.inspect(question, mock.Mock())
     (found,) = [task.name for task in told.tasks if "matmul" in task.name]
     assert found.startswith(f"fused_{kind}_")
+
+
+def test_layers_of_one_shape_are_one_task(tmp_path: Path) -> None:
+    """Whatever their scales and zero points. Only the last one's result is dequantized."""
+    from tuning.engines import networks
+    from tuning.engines.networks import extraction
+    from tuning.engines.targets.dot_products import instruction_of
+
+    model = Qdq((4, 32))
+    for scale in (0.02, 0.03, 0.04):
+        model.gemm(32)
+        model.apply("Relu")
+        model.quantized(scale)
+    mod = networks.build(model.saved(tmp_path / "model.onnx", (4, 32)), instruction=instruction_of(target())).mod
+    tasks = extraction.extract(extraction.legalized(mod, target()), target())
+    assert [int(task.weight) for task in tasks if "int8_matmul" in task.task_name] == [2, 1]

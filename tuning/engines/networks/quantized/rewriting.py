@@ -114,6 +114,9 @@ class _Rewriting(relax.PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         """TVM's name."""
+        if call.op in (QUANTIZE, DEQUANTIZE):
+            data, *parameters = super().visit_call_(call).args
+            return relax.Call(call.op, [data, *map(_as_argument, parameters)], call.attrs)
         if call.op not in PRODUCTS or not any(self._is_dequantized(one) for one in call.args):
             return super().visit_call_(call)
         name = PRODUCTS[call.op]
@@ -253,9 +256,17 @@ class _Rewriting(relax.PyExprMutator):  # type: ignore[misc]
             if zero_point is not None:
                 moved = relax.const((zero_point.astype("int16") + shift).astype(dtype))
                 floats, scale = (self.visit_expr(one) for one in value.args[:2])
-                return relax.op.quantize(floats, scale, moved, axis=int(value.attrs.axis), out_dtype=dtype)
+                return relax.op.quantize(
+                    floats, _as_argument(scale), _as_argument(moved), axis=int(value.attrs.axis), out_dtype=dtype
+                )
         wide = self.builder_.emit(relax.op.astype(self.visit_expr(integers), "int16"))
         return relax.op.astype(self.builder_.emit(relax.op.add(wide, relax.const(np.int16(shift)))), dtype)
+
+
+def _as_argument(parameter: relax.Expr) -> relax.Expr:
+    """A scale or zero point such that TVM makes an argument of it, and no number in the code: layers of one shape then are one task."""
+    is_number = isinstance(parameter, GenericConst) and parameter.ty.ndim == 0
+    return relax.const(parameter.value.numpy().reshape(1)) if is_number else parameter
 
 
 def _along(scale: Any, axis: int, ndim: int) -> Any:
