@@ -255,7 +255,7 @@ def scheduled(network: NetworkSpec, target: Any, kind: str) -> list[str]:
     context.pre_tuning(16, 4, spaces, ms.database.MemoryDatabase(), ms.CostModel.create("random"))
     candidates = context.generate_measure_candidates()
     assert len(candidates) == 4
-    return [str(tvm.build(one.sch.mod, target).inspect_source("asm")) for one in candidates]
+    return [str(tvm.tirx.build(one.sch.mod, target=target).inspect_source("asm")) for one in candidates]
 
 
 def test_between_convolutions_data_stays_as_they_take_it(tmp_path: Path) -> None:
