@@ -87,10 +87,25 @@ def _legacy_python() -> dict[str, Path]:
         name, path = match[1], Path(match[2])
         if name in found:
             raise _wrong("TUNEBOARD_LEGACY_PYTHON", f"there are two interpreters {name!r}")
-        if not path.is_file() or not os.access(path, os.X_OK):
-            raise _wrong("TUNEBOARD_LEGACY_PYTHON", f"{path} isn't a program that can be started")
+        _startable("TUNEBOARD_LEGACY_PYTHON", path)
         found[name] = path
     return found
+
+
+def _torch_python() -> Path | None:
+    """The interpreter with PyTorch. Raises `EnvError`."""
+    entry: str = env.str("TUNEBOARD_TORCH_PYTHON", "")
+    if not entry:
+        return None
+    if not entry.startswith("/"):
+        raise _wrong("TUNEBOARD_TORCH_PYTHON", f"{entry!r}: write it like /opt/torch/bin/python")
+    _startable("TUNEBOARD_TORCH_PYTHON", Path(entry))
+    return Path(entry)
+
+
+def _startable(variable: str, path: Path) -> None:
+    if not path.is_file() or not os.access(path, os.X_OK):
+        raise _wrong(variable, f"{path} isn't a program that can be started")
 
 
 def _absolute(values: list[str]) -> None:
@@ -207,6 +222,8 @@ REMOTE_RUNS: int = env.int("TUNEBOARD_REMOTE_RUNS", 2, validate=validate.Range(m
 
 LEGACY_PYTHON: dict[str, Path] = _legacy_python()
 """The interpreters that run auto_scheduler and AutoTVM, by name: TVM has dropped both."""
+TORCH_PYTHON: Path | None = _torch_python()
+"""The interpreter that converts programs of `torch.export`; None for none."""
 
 
 def _webhooks(values: list[str]) -> None:

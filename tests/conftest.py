@@ -37,6 +37,7 @@ pytest_plugins = [
     "tests.legacy_fixtures",
     "tests.openid_fixtures",
     "tests.storage_fixtures",
+    "tests.torch_fixtures",
 ]
 
 LASTING = {"django_migrations", "django_content_type", "auth_permission", "auth_group", "auth_group_permissions"}

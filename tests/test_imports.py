@@ -153,6 +153,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "tuning.engines.proof": set(),
     "tuning.engines.old_tvm": set(),
+    "tuning.engines.pytorch": set(),
     "tuning.engines.old_tvm.compiling": {"tuning.engines.old_tvm", "tuning.engines.proof"},
     "tuning.engines.meta_schedule": {
         "tuning.engines.confinement",

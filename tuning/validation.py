@@ -52,6 +52,14 @@ class Busy(Exception):
         self.own = own
 
 
+def wrong_dims(given: Iterable[str], open_dims: Iterable[str]) -> dict[str, str]:
+    """What is wrong with the values for a model's open dimensions: those that are missing, and those of none."""
+    given, open_dims = set(given), set(open_dims)
+    missing = dict.fromkeys(open_dims - given, "The model leaves this dimension open: enter its value.")
+    extra = dict.fromkeys(given - open_dims, "The model has no open dimension of this name.")
+    return {f"dims.{name}": text for name, text in sorted((missing | extra).items())}
+
+
 def gather(wrong: dict[str, str], check: Callable[Given, Value], *args: Given.args, **kwargs: Given.kwargs) -> Any:
     """What `check` returns; None if it raises `Invalid`, whose fields are added to `wrong`."""
     try:

@@ -56,7 +56,12 @@ def list_operators(request: HttpRequest) -> OperatorsDict:  # noqa: ARG001
 @router.post("networks", response={200: NetworkDetail, 201: NetworkDetail, **ERRORS}, auth=needs(UPLOAD))
 def upload_network(
     request: HttpRequest,
-    file: Annotated[UploadedFile, File(description="ONNX, or a Relax module as `tvm.ir.save_json` writes it")],
+    file: Annotated[
+        UploadedFile,
+        File(
+            description="ONNX, a program as `torch.export.save` writes it, or a Relax module as `tvm.ir.save_json` does"
+        ),
+    ],
     name: Annotated[str, Form(description="By default, the file's name.")] = "",
     project: Annotated[str, Form(description="By name; can be left out by those who upload to only one.")] = "",
     dims: Annotated[str, Form(description='Values of the model\'s open dimensions: `{"batch": 1}`.')] = "",

@@ -40,6 +40,7 @@ def network_list(request: HttpRequest) -> HttpResponse:
         "families": [(family, list(them)) for family, them in groupby(builtin_networks(), itemgetter("family"))],
         "limit_mb": settings.UPLOAD_MB,
         "limit_s": settings.INSPECT_S,
+        "torch": settings.TORCH_PYTHON is not None,
     }
     return render(request, "networks/list.html", context)
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, Literal
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -24,18 +25,19 @@ from tuning.engines.wire.catalog import BUILTIN
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import ModelFile, NetworkSpec
-from tuning.host import targets
+from tuning.host import pytorch, targets
 from tuning.host.private import TooLarge, copied
 from tuning.models import Extraction, Network, Project, fingerprint, networks_dir
 from tuning.queue import jobs
 from tuning.storage import Prepared, store
 from tuning.storage.local import old_here
-from tuning.validation import Conflict, Invalid, gather, natural, unknown
+from tuning.validation import Conflict, Invalid, gather, natural, unknown, wrong_dims
 from tuning.wording import target_label
 from tuning.work import inspection
 
 from .launching import NetworkChoice, network_choice
 
+Format = Literal["onnx", "irmodule", "pt2"]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 LARGEST_DIM = 1_000_000
 READ_BYTES = 1 << 20
@@ -77,21 +79,62 @@ def upload(
         digest = fingerprint(kind, sha256, values)
         if known := project.networks.filter(fingerprint=digest).first():
             return known, False
-        found = _inspected(ModelFile(kind, str(path), values))
-        network = Network(
-            project=project,
-            kind=kind,
-            name=chosen or _free_name(file_name, project),
-            fingerprint=digest,
-            sha256=sha256,
-            file_name=_shown(file_name),
-            size=path.stat().st_size,
-            dims=values,
-            uploaded_by=user,
-            uploaded_at=timezone.now(),
-            **inspection.summary(found),
-        )
-        return _kept(network, path, store().prepare(path))
+        with _readable(kind, path, sha256, values) as model:
+            found = _inspected(ModelFile(model.kind, str(model.path), values))
+            network = Network(
+                project=project,
+                kind=model.kind,
+                name=chosen or _free_name(file_name, project),
+                fingerprint=digest,
+                sha256=model.sha256,
+                file_name=_shown(file_name),
+                size=model.path.stat().st_size,
+                source=model.source,
+                dims=values,
+                uploaded_by=user,
+                uploaded_at=timezone.now(),
+                **inspection.summary(found),
+            )
+            return _kept(network, model.path, store().prepare(model.path))
+
+
+class _Model(NamedTuple):
+    """A file that engines read."""
+
+    kind: Literal["onnx", "irmodule"]
+    path: Path
+    sha256: str
+    source: dict[str, Any]
+    """What it was converted from; empty if it is the uploaded file."""
+
+
+@contextmanager
+def _readable(kind: Format, path: Path, sha256: str, dims: Mapping[str, int]) -> Iterator[_Model]:
+    """The uploaded file, or what it was converted to. Raises `Invalid`."""
+    if kind != "pt2":
+        yield _Model(kind, path, sha256, {})
+        return
+    with TemporaryDirectory(prefix=INCOMING, dir=networks_dir(), ignore_cleanup_errors=True) as folder:
+        made = _converted(path, dims, Path(folder))
+        source = {
+            "format": kind,
+            "sha256": sha256,
+            "size": path.stat().st_size,
+            "saved_by": made.saved_by,
+            "versions": made.versions,
+        }
+        with made.path.open("rb") as opened, _incoming(File(opened)) as (onnx, digest):
+            yield _Model("onnx", onnx, digest, source)
+
+
+def _converted(path: Path, dims: Mapping[str, int], folder: Path) -> pytorch.Made:
+    try:
+        made = pytorch.convert(path, dims, folder)
+    except Refused as refused:
+        raise Invalid({"file": str(refused)}) from refused
+    if made.path.is_symlink() or not made.path.is_file():  # The process that wrote it had read an upload.
+        raise Invalid({"file": "PyTorch's process wrote no file."})
+    return made
 
 
 def delete(network: Network) -> None:
@@ -240,10 +283,16 @@ def _incoming(file: File[bytes]) -> Iterator[tuple[Path, str]]:
         path.unlink(missing_ok=True)
 
 
-def _kind(path: Path, file_name: str) -> Literal["onnx", "irmodule"]:
-    """Told by the content: JSON begins with a brace, an ONNX model never does. A broken file goes by its name."""
+def _kind(path: Path, file_name: str) -> Format:
+    """Told by the content: JSON begins with a brace, an archive with PK, a pickle with 0x80. A broken file goes by its name.
+
+    An ONNX model begins with none of these. Archives and pickles are told apart by the process that reads them.
+    """
     with path.open("rb") as file:
-        is_json = file.read(64).lstrip().startswith(b"{")
+        beginning = file.read(64)
+    if beginning.startswith((b"PK", b"\x80")) or file_name.lower().endswith((".pt2", ".pt", ".pth")):
+        return "pt2"
+    is_json = beginning.lstrip().startswith(b"{")
     return "irmodule" if is_json or file_name.lower().endswith(".json") else "onnx"
 
 
@@ -253,18 +302,14 @@ def _inspected(file: ModelFile) -> Inspected:
     except Refused as refused:
         if refused.dims is None:
             raise Invalid({"file": str(refused)}) from refused
-        missing = dict.fromkeys(
-            set(refused.dims) - file.dims.keys(), "The model leaves this dimension open: enter its value."
-        )
-        extra = dict.fromkeys(file.dims.keys() - set(refused.dims), "The model has no open dimension of this name.")
-        wrong = {f"dims.{name}": text for name, text in sorted((missing | extra).items())}
-        raise Invalid(wrong) from refused
+        raise Invalid(wrong_dims(file.dims, refused.dims)) from refused
 
 
 def _kept(network: Network, path: Path, prepared: Prepared) -> tuple[Network, bool]:
     """Store row and file, both or neither: a crash in between leaves a file that `tidy` removes."""
     try:
-        about = {"file": network.file_name, "bytes": network.size, "sha256": network.sha256}
+        uploaded = network.uploaded_file
+        about = {"file": network.file_name, "bytes": uploaded["size"], "sha256": uploaded["sha256"]}
         with audit.act("network.upload", network, **about):
             network.save(force_insert=True)
             prepared.add(network.file)

@@ -1,4 +1,4 @@
-"""The interpreters of the settings that have an older TVM: each is asked once what it can do, in a process of its own."""
+"""The interpreters of the settings, those with an older TVM and the one with PyTorch: each is asked once what it can do, in a process of its own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from django.conf import settings
@@ -28,7 +29,6 @@ from . import surroundings
 SETTING = "TUNEBOARD_LEGACY_PYTHON"
 STARTER = "tuning.engines.confinement.starting"
 """Confines a process that then becomes another interpreter."""
-PROBE = "tuning.engines.old_tvm.probe"
 LIMIT_S = 60.0
 """For the whole probe, which builds a function for each kind of target."""
 RETRY_S = 60.0
@@ -40,10 +40,14 @@ class NoInterpreter(Exception):
     """The interpreter that a run was launched with isn't in the settings anymore."""
 
 
-class Asked(NamedTuple):
+Found = TypeVar("Found", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True)
+class Asked(Generic[Found]):
     """What an interpreter answered, or why it didn't; neither while it is being asked."""
 
-    found: Probed | None = None
+    found: Found | None = None
     error: str | None = None
 
     @property
@@ -51,21 +55,34 @@ class Asked(NamedTuple):
         return self.found is None and self.error is None
 
 
+class Probe(NamedTuple):
+    """A program of ours that tells what an interpreter has."""
+
+    module: str
+    events: Any
+    """What it tells: steps, and at last its answer."""
+    answer: type[msgspec.Struct]
+
+
+OLDER_TVM = Probe("tuning.engines.old_tvm.probe", ProbeEvent, Probed)
+
+
 class _State(NamedTuple):
     """What tells whether an interpreter or what is installed for it has changed."""
 
+    probe: str
     path: Path
     changed: tuple[tuple[str, int], ...]
 
 
 class _Known(NamedTuple):
-    asked: Asked
+    asked: Asked[Any]
     at: float
 
 
 _known: dict[_State, _Known] = {}
-_locks: dict[str, threading.Lock] = {}
-_asking: set[str] = set()
+_locks: dict[tuple[str, Path], threading.Lock] = {}
+_asking: set[tuple[str, Path]] = set()
 _guard = threading.Lock()
 
 
@@ -78,71 +95,81 @@ def path_of(name: str) -> Path:
     return known[name]
 
 
-def ask(name: str) -> Asked:
+def ask(name: str) -> Asked[Probed]:
     """What the interpreter of this name in the settings can do. Waits for its answer, unless it is known."""
+    return ask_at(settings.LEGACY_PYTHON[name], OLDER_TVM)
+
+
+def look(name: str) -> Asked[Probed]:
+    """As `ask`, without waiting: an interpreter that isn't known yet is asked by a thread meanwhile."""
+    return look_at(settings.LEGACY_PYTHON[name], OLDER_TVM)
+
+
+def ask_at(path: Path, probe: Probe) -> Asked[Any]:
+    """What the probe tells of an interpreter. Waits for its answer, unless it is known."""
     with _guard:
-        lock = _locks.setdefault(name, threading.Lock())
+        lock = _locks.setdefault((probe.module, path), threading.Lock())
     with lock:
-        state = _state(settings.LEGACY_PYTHON[name])
+        state = _state(path, probe)
         if (known := _fresh(state)) is None:
-            known = _answered(state.path)
+            known = _answered(path, probe)
             _known[state] = _Known(known, time.monotonic())
         return known
 
 
-def look(name: str) -> Asked:
-    """As `ask`, without waiting: an interpreter that isn't known yet is asked by a thread meanwhile."""
-    if known := _fresh(_state(settings.LEGACY_PYTHON[name])):
+def look_at(path: Path, probe: Probe) -> Asked[Any]:
+    """As `ask_at`, without waiting."""
+    if known := _fresh(_state(path, probe)):
         return known
     with _guard:
-        if name not in _asking:
-            _asking.add(name)
-            threading.Thread(target=_ask_apart, args=(name,), name=f"probe-{name}", daemon=True).start()
+        if (probe.module, path) not in _asking:
+            _asking.add((probe.module, path))
+            threading.Thread(target=_ask_apart, args=(path, probe), name=f"probe-{path}", daemon=True).start()
     return Asked()
 
 
-def _ask_apart(name: str) -> None:
+def _ask_apart(path: Path, probe: Probe) -> None:
     try:
-        ask(name)
+        ask_at(path, probe)
     finally:
         with _guard:
-            _asking.discard(name)
+            _asking.discard((probe.module, path))
 
 
-def _fresh(state: _State) -> Asked | None:
+def _fresh(state: _State) -> Asked[Any] | None:
     known = _known.get(state)
     if known is None or (known.asked.error and time.monotonic() > known.at + RETRY_S):
         return None
     return known.asked
 
 
-def _state(path: Path) -> _State:
+def _state(path: Path, probe: Probe) -> _State:
     """Installing a package changes the folder of packages, not the interpreter."""
     prefix = path.parent.parent
     looked = [path, *sorted(prefix.glob("lib/python*/site-packages"))]
-    return _State(path, tuple((str(one), one.stat().st_mtime_ns) for one in looked if one.exists()))
+    return _State(probe.module, path, tuple((str(one), one.stat().st_mtime_ns) for one in looked if one.exists()))
 
 
-def _answered(path: Path) -> Asked:
+def _answered(path: Path, probe: Probe) -> Asked[Any]:
     with (
         tempfile.TemporaryDirectory(prefix="tuneboard-", ignore_cleanup_errors=True) as folder,
         tempfile.TemporaryFile() as told,
         tempfile.TemporaryFile() as printed,
     ):
         try:
-            status = _run(path, folder, told, printed)
+            status = _run(path, probe, folder, told, printed)
         except OSError as error:
             return Asked(error=f"{path} can't be started: {error.strerror}.")
-        events = _events(told)
-        if status == 0 and events and isinstance(events[-1], Probed):
+        events = _events(told, probe)
+        if status == 0 and events and isinstance(events[-1], probe.answer):
             return Asked(events[-1])
         return Asked(error=_trouble(path, status, events, printed))
 
 
-def _run(path: Path, folder: str, told: IO[bytes], printed: IO[bytes]) -> int | None:
+def _run(path: Path, probe: Probe, folder: str, told: IO[bytes], printed: IO[bytes]) -> int | None:
     """The exit status; None if it had to be ended. Raises `OSError`."""
     process = subprocess.Popen(
-        [path, "-m", PROBE],
+        [path, "-m", probe.module],
         cwd=folder,
         env={**environment(), "TMPDIR": folder},
         stdin=subprocess.DEVNULL,
@@ -173,16 +200,16 @@ def command(python: Path, module: str, reach: Reach, *options: str) -> list[str]
     return [sys.executable, "-m", STARTER, *reads, *writes, *network, *options, "--", str(python), "-m", module]
 
 
-def _events(told: IO[bytes]) -> list[ProbeEvent]:
+def _events(told: IO[bytes], probe: Probe) -> list[Any]:
     """What it told, up to a line that it can't have told: the program may be no Python at all."""
     told.seek(0)
-    found: list[ProbeEvent] = []
+    found: list[Any] = []
     with contextlib.suppress(msgspec.MsgspecError):
-        found.extend(msgspec.json.decode(line, type=ProbeEvent) for line in told)
+        found.extend(msgspec.json.decode(line, type=probe.events) for line in told)
     return found
 
 
-def _trouble(path: Path, status: int | None, events: list[ProbeEvent], printed: IO[bytes]) -> str:
+def _trouble(path: Path, status: int | None, events: list[Any], printed: IO[bytes]) -> str:
     steps = [event.text for event in events if isinstance(event, Step)]
     where = f"at the step “{steps[-1]}”" if steps else "before its first step"
     if status is None:

@@ -76,16 +76,17 @@ def limits() -> dict[str, Any]:
     return {"memory_mb": settings.INSPECT_MEMORY_MB, "cpu_s": settings.INSPECT_S}
 
 
-def ask_once(
+def ask_once(  # noqa: PLR0913 - as `ask`
     module: str,
     question: Question,
     kind: type[Answer],
     on_step: Callable[[str], bool] = lambda _step: True,
     *,
     limits: Limits | None = None,
+    python: Path | None = None,
 ) -> Answer:
     """As `ask`, for a question with one answer."""
-    with contextlib.closing(ask(module, question, kind, on_step, limits=limits)) as answers:
+    with contextlib.closing(ask(module, question, kind, on_step, limits=limits, python=python)) as answers:
         return next(answers)
 
 
@@ -224,7 +225,7 @@ def _death(ended: _Ended, question: Question, limits: Limits, printed: IO[bytes]
         return f"{step} took more than {question.cpu_s} s of processor time{limits.named('S')}."
     how = f"was killed by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
     line = last_line(output, 300)
-    return f"TVM crashed at the step “{step}”: its process {how}.{f' Its last line: {line}' if line else ''}"
+    return f"{question.program} crashed at the step “{step}”: its process {how}.{f' Its last line: {line}' if line else ''}"
 
 
 def _tail(printed: IO[bytes]) -> str:

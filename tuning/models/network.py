@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from django.conf import settings
@@ -17,7 +17,7 @@ from tuning.engines.wire.protocol import ModelFile, NetworkSpec
 from tuning.storage import store
 
 from .project import Project, seen_by
-from .shapes import NetworkDetail, iso, username
+from .shapes import NetworkDetail, SourceDict, UploadedDict, iso, username
 
 SUFFIX = {"onnx": ".onnx", "irmodule": ".json"}
 
@@ -80,11 +80,13 @@ class Network(models.Model):
     fingerprint = models.CharField(max_length=64)
     """Digest of name and options, or of file and dimensions: a project has each model once."""
     sha256 = models.CharField(max_length=64, default="")
-    """Digest of the uploaded file, and its name on disk."""
+    """Digest of the file that is read, and its name on disk: the uploaded one, or what it was converted to."""
     file_name = models.CharField(max_length=255, default="")
     """The name that the file had when it was uploaded. It is shown, and never used as a path."""
     size = models.PositiveBigIntegerField(null=True)
-    """Size of the file in bytes."""
+    """Size of the file that is read, in bytes."""
+    source = models.JSONField(default=dict)
+    """What an ONNX file was converted from: `shapes.SourceDict`, or empty if it was uploaded as it is."""
     dims = models.JSONField(default=dict)
     """The values chosen for dimensions that the file leaves open."""
     inputs = models.JSONField(default=list)
@@ -120,6 +122,17 @@ class Network(models.Model):
         return self.kind in SUFFIX
 
     @property
+    def uploaded_file(self) -> UploadedDict:
+        """Size in bytes and SHA-256 of what its user uploaded."""
+        given = self.source or {"size": self.size, "sha256": self.sha256}
+        return {"size": given["size"], "sha256": given["sha256"]}
+
+    @property
+    def format_label(self) -> str:
+        """What its user uploaded, or that it is built in."""
+        return "PyTorch" if self.source else self.get_kind_display()
+
+    @property
     def can_tune(self) -> bool:
         """Whether it can be built here. Of others only the name is known."""
         return self.kind != self.Kind.NAMED
@@ -151,6 +164,7 @@ class Network(models.Model):
             "file_name": self.file_name or None,
             "size": self.size,
             "sha256": self.sha256 or None,
+            "source": cast("SourceDict", self.source) if self.source else None,
             "inputs": self.inputs,
             "parameters": self.parameters,
             "operators": self.operators,

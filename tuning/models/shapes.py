@@ -275,10 +275,27 @@ class RunErrorDict(TypedDict):
     tasks: list[int]
 
 
+class UploadedDict(TypedDict):
+    size: int | None
+    sha256: str
+
+
+class SourceDict(UploadedDict):
+    """The uploaded file that an ONNX file was converted from: `pt2`, a program of `torch.export`.
+
+    `saved_by` is the version of PyTorch that saved it, `versions` are those of the packages that converted it.
+    """
+
+    format: str
+    saved_by: str
+    versions: dict[str, str]
+
+
 class NetworkDetail(TypedDict):
     """A stored network: a built-in one with its options, or an uploaded model with its file and dimensions.
 
-    What isn't known before inspection is null or empty. `flop` of one inference, `size` in bytes.
+    What isn't known before inspection is null or empty. `flop` of one inference, `size` in bytes. `size` and `sha256` are of the file that
+    is tuned: the uploaded one, or what it was converted to (`source`).
     """
 
     id: int
@@ -291,6 +308,7 @@ class NetworkDetail(TypedDict):
     file_name: str | None
     size: int | None
     sha256: str | None
+    source: SourceDict | None
     inputs: list[dict[str, Any]]
     parameters: int | None
     operators: dict[str, int]

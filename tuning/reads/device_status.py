@@ -11,9 +11,10 @@ from django.contrib.auth.models import User
 from typing_extensions import TypedDict
 
 from tuning.engines.wire import tracker
-from tuning.engines.wire.legacy import Vta
+from tuning.engines.wire.legacy import Probed, Vta
+from tuning.engines.wire.pytorch import TorchProbed
 from tuning.engines.wire.tracker import Address, Queue, TrackerError
-from tuning.host import interpreters
+from tuning.host import interpreters, pytorch
 from tuning.host.devices import HERE, REMOTE
 from tuning.host.interpreters import Asked
 from tuning.models import Compilation, Run, SideBySide, TrackerSample
@@ -134,9 +135,19 @@ class InterpreterDict(TypedDict):
     vta: VtaDict | None
 
 
+class TorchDict(TypedDict):
+    """The interpreter with PyTorch. Before it has answered, and if it can't (`error`), `versions` is empty."""
+
+    error: str | None
+    versions: dict[str, str]
+
+
 class BesideDict(TypedDict):
+    """`torch` is None if no interpreter with PyTorch is named."""
+
     trackers: list[TrackerDict]
     interpreters: list[InterpreterDict]
+    torch: TorchDict | None
 
 
 class DevicesDict(BesideDict):
@@ -158,10 +169,17 @@ def _beside(work: _Work) -> BesideDict:
     return {
         "trackers": [_tracker(name, address, work) for name, address in settings.TRACKERS.items()],
         "interpreters": [_interpreter(name, interpreters.look(name)) for name in settings.LEGACY_PYTHON],
+        "torch": _torch(pytorch.look()),
     }
 
 
-def _interpreter(name: str, asked: Asked) -> InterpreterDict:
+def _torch(asked: Asked[TorchProbed] | None) -> TorchDict | None:
+    if asked is None:
+        return None
+    return {"error": asked.error, "versions": asked.found.versions if asked.found else {}}
+
+
+def _interpreter(name: str, asked: Asked[Probed]) -> InterpreterDict:
     found = asked.found
     return {
         "name": name,

@@ -19,7 +19,7 @@ from tuning.validation import Invalid
 class Command(MigratedCommand):
     """Exit status 2 if the file or an option is invalid; then nothing is stored."""
 
-    help = "Add a model to tune: an ONNX file, or a Relax module saved by tvm.ir.save_json."
+    help = "Add a model to tune: an ONNX file, a program saved by torch.export.save, or a Relax module saved by tvm.ir.save_json."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", metavar="FILE", type=Path)

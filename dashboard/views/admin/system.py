@@ -73,6 +73,8 @@ def _kinds() -> list[dict[str, Any]]:
     building = (settings.COMPILE_MEMORY_MB, settings.COMPILE_S)
     rows: list[tuple[str, str, str, str, tuple[int, int] | None]] = [
         ("Reads an upload, extracts tasks", "the model", "nothing", "no", reading),
+        ("Unpacks a program of torch.export", "its archive", "a temporary copy", "no", reading),
+        ("Converts it with PyTorch", "the copy and its interpreter", "a temporary ONNX file", "no", reading),
         ("Resolves a target", "nothing", "nothing", "no", reading),
         ("Applies a schedule to show it", "nothing", "nothing", "no", reading),
         ("Builds a library", "the model", "the library’s folder", "no", building),
@@ -101,6 +103,7 @@ def _settings() -> dict[str, str]:
         "TUNEBOARD_DEVICES": lambda: ", ".join(settings.DEVICES),
         "TUNEBOARD_TRACKERS": lambda: ", ".join(settings.TRACKERS) or "none",
         "TUNEBOARD_LEGACY_PYTHON": lambda: ", ".join(settings.LEGACY_PYTHON) or "none",
+        "TUNEBOARD_TORCH_PYTHON": lambda: settings.TORCH_PYTHON or "none",
         "TUNEBOARD_STORAGE": lambda: settings.STORAGE,
         "TUNEBOARD_URL": lambda: settings.SITE_URL or "where it listens",
         "TUNEBOARD_UPLOAD_MB": lambda: settings.UPLOAD_MB,

@@ -17,9 +17,10 @@ from tests.live import free_port
 from tests.tuning.engines.trackers import KEY, RpcDevices
 from tests.world import claimed, make_compilation, make_run, make_user, set_beside
 from tuning.actions import advice, sweeping
-from tuning.engines.wire.legacy import Vta
+from tuning.engines.wire.legacy import Probed, Vta
+from tuning.engines.wire.pytorch import TorchProbed
 from tuning.engines.wire.tracker import Address
-from tuning.host import interpreters
+from tuning.host import interpreters, pytorch
 from tuning.host.interpreters import Asked
 from tuning.models import Project, Run, TrackerSample
 from tuning.reads import device_status
@@ -99,13 +100,32 @@ def test_it_shows_what_an_older_tvm_can_do(viewer: Client, settings: Any, monkey
     ("asked", "said"), [(Asked(error="/opt/x hangs at the step."), "/opt/x hangs"), (Asked(), "It is being asked")]
 )
 def test_it_shows_why_an_older_tvm_is_not_ready(
-    viewer: Client, settings: Any, monkeypatch: pytest.MonkeyPatch, asked: Asked, said: str
+    viewer: Client, settings: Any, monkeypatch: pytest.MonkeyPatch, asked: Asked[Probed], said: str
 ) -> None:
     settings.LEGACY_PYTHON = {"tvm0.9": Path("/opt/x")}
     monkeypatch.setattr(interpreters, "look", lambda _name: asked)
     (shown,) = viewer.get("/api/v1/devices").json()["interpreters"]
     assert (shown["tvm"], shown["error"]) == (None, asked.error)
     assert said in viewer.get("/machines/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("asked", "told", "said"),
+    [
+        (Asked(TorchProbed({"torch": "2.13.0"})), {"error": None, "versions": {"torch": "2.13.0"}}, "torch 2.13.0"),
+        (Asked(error="/opt/x hangs."), {"error": "/opt/x hangs.", "versions": {}}, "/opt/x hangs."),
+        (Asked(), {"error": None, "versions": {}}, "It is being asked what it has"),
+        (None, None, "Machines"),
+    ],
+)
+def test_it_shows_the_interpreter_with_pytorch(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch, asked: Asked[TorchProbed] | None, told: Any, said: str
+) -> None:
+    monkeypatch.setattr(pytorch, "look", lambda: asked)
+    assert viewer.get("/api/v1/devices").json()["torch"] == told
+    page = viewer.get("/machines/").content.decode()
+    assert said in page
+    assert ('data-role="torch"' in page) == (asked is not None)
 
 
 def test_verifying_a_library_uses_a_device_too(viewer: Client) -> None:

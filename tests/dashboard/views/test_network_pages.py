@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -51,6 +52,34 @@ class TestTheList:
         assertContains(page, f'<a class="row-link" href="/networks/{mine.pk}/">mine</a>')
         assertContains(page, "batch=2")
         assertContains(page, "101,770")
+
+    def test_it_says_what_programs_of_pytorch_need(self, settings: Any) -> None:
+        client = client_of("operator")
+        settings.TORCH_PYTHON = None
+        assertContains(client.get("/networks/"), "(needs <code>TUNEBOARD_TORCH_PYTHON</code>)")
+        settings.TORCH_PYTHON = Path("/opt/torch/bin/python")
+        page = client.get("/networks/")
+        assertNotContains(page, "TUNEBOARD_TORCH_PYTHON")
+        assertContains(page, 'accept=".onnx,.pt2,.json"')
+
+    def test_a_converted_network_shows_what_it_came_from(self) -> None:
+        versions = {"torch": "2.13.0+cpu", "onnxscript": "0.7.2"}
+        source = {"format": "pt2", "sha256": "f" * 64, "size": 2048, "saved_by": "2.12.1+cu130", "versions": versions}
+        network = make_network("mine", file_name="mine.pt2", source=source)
+        client = client_of("viewer")
+        page = client.get(f"/networks/{network.pk}/")
+        for said in (
+            "mine.pt2",
+            "f" * 64,
+            "PyTorch 2.12.1+cu130, 2.0\u00a0KB",
+            "by PyTorch 2.13.0+cpu and onnxscript 0.7.2",
+        ):
+            assertContains(page, said)
+        assertNotContains(page, network.sha256)
+        assertContains(client.get("/networks/"), "<td>PyTorch</td>")
+        told = client.get(f"/api/v1/networks/{network.pk}").json()
+        assert (told["kind"], told["sha256"], told["source"]) == ("onnx", network.sha256, source)
+        assert client.get(f"/api/v1/networks/{make_network('plain').pk}").json()["source"] is None
 
     def test_only_operators_upload(self) -> None:
         assertNotContains(client_of("viewer").get("/networks/"), 'type="file"')

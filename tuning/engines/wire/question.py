@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -22,6 +22,8 @@ class Reach(NamedTuple):
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """The limits under which the process works. Subclasses add what is asked."""
 
+    program: ClassVar[str] = "TVM"
+    """What is said to have crashed, if the process dies."""
     memory_mb: Annotated[int, Meta(ge=1)]
     """Address space in MiB."""
     cpu_s: Annotated[int, Meta(ge=1)]
