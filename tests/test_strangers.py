@@ -113,6 +113,7 @@ OF_PROJECT = {
     *(f"{method} /api/v1/regression-checks/1/results" for method in ("GET", "POST")),
     "POST /api/v1/regression-checks/1/badge",
     "GET /api/v1/networks/1",
+    "GET /api/v1/networks/1/model",
     "DELETE /api/v1/networks/1",
     "GET /api/v1/extractions/1",
     "GET /api/v1/imports/1",

@@ -15,9 +15,10 @@ from dashboard.http.downloads import attachment, response
 from dashboard.presentation import snippets
 from dashboard.presentation.downloads import stem
 from tuning.actions import compilations
-from tuning.models import Compilation, Run
+from tuning.models import Compilation, Network, Run
 from tuning.reads import artifacts, downloads
 from tuning.reads.comparing import runs_of
+from tuning.reads.files import model_file
 
 from . import queries
 from .shapes import ERRORS
@@ -81,6 +82,14 @@ def get_console_log(request: HttpRequest, run_id: int) -> HttpResponseBase:
     """Everything that the engine, TVM and compilers have printed so far."""
     run = _run(request, run_id)
     return response(request, run, downloads.console_file(run))
+
+
+@download("networks/{number:network_id}/model", "application/octet-stream")
+def get_model(request: HttpRequest, network_id: int) -> HttpResponseBase:
+    """What engines read of an uploaded model: the file itself, or the ONNX file that it was converted to. 409 if there is none."""
+    network = find(request, Network.objects.all(), pk=network_id)
+    file = model_file(network)
+    return attachment(request, file, network.name, etag_for(f"{network.pk} {file.version}"))
 
 
 @download("compilations/{number:compilation_id}/artifact", "application/octet-stream")

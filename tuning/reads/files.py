@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuning.models import Network
 from tuning.storage import store
 from tuning.validation import Conflict
 
@@ -35,6 +36,16 @@ def console_file(source: Printed, name: str = "console.log") -> File:
         raise Conflict("Nothing has been printed yet.")
     version = f"console {size} {store().get_modified_time(str(log)).timestamp()}"
     return File(name, "text/plain; charset=utf-8", version, file_pieces(log, size), size)
+
+
+def model_file(network: Network) -> File:
+    """What engines read of an uploaded model. Raises `Conflict` if there is none."""
+    if not network.is_uploaded or network.size is None:
+        raise Conflict("Only uploaded models have a file.")
+    pieces = file_pieces(network.file, network.size)
+    return File(
+        f"model{network.file.suffix}", "application/octet-stream", f"model {network.sha256}", pieces, network.size
+    )
 
 
 def file_pieces(path: Path, size: int) -> Pieces:

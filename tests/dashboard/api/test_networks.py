@@ -15,7 +15,7 @@ from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected, OnnxOperator, Operators
 from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
 from tuning.host import operators, sandbox, targets
-from tuning.models import Extraction, Network
+from tuning.models import Extraction, Network, Project
 from tuning.queue import jobs
 from tuning.work import inspection
 
@@ -102,6 +102,19 @@ def test_it_requires_a_file(operator: Client) -> None:
     assert (answer.status_code, list(answer.json()["error"]["fields"])) == (422, ["file"])
     answer = operator.post("/api/v1/networks", "{}", "application/json")
     assert (answer.status_code, list(answer.json()["error"]["fields"])) == (422, ["file"])
+
+
+def test_what_engines_read_is_downloaded(operator: Client) -> None:
+    network = Network.objects.get(pk=upload(operator, b"a model").json()["id"])
+    viewer = client_of("viewer")
+    path = f"/api/v1/networks/{network.pk}/model"
+    answer: Any = viewer.get(path)
+    assert (b"".join(answer.streaming_content), answer["Content-Length"]) == (b"a model", "7")
+    assert answer["Content-Disposition"] == 'attachment; filename="net_model.onnx"'
+    assert viewer.get(path, headers={"if-none-match": answer["ETag"]}).status_code == 304
+    named = Network.objects.called("known", Project.objects.default())
+    refused = viewer.get(f"/api/v1/networks/{named.pk}/model")
+    assert (refused.status_code, refused.json()["error"]["message"]) == (409, "Only uploaded models have a file.")
 
 
 def test_an_upload_over_the_limit_is_refused(operator: Client, settings: Any) -> None:

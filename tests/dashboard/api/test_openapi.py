@@ -23,6 +23,7 @@ from tests.world import (
     make_compilation,
     make_extraction,
     make_machine,
+    make_network,
     make_result,
     make_run,
     make_template,
@@ -177,6 +178,9 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
     beside = measured_beside([run, other], {(0, 1): [1e-3] * 5, (0, 0): []})
     check = make_check(run)
     make_result(check, run=run, compilation=compilation, base_s=9e-3, change=0.1, noise=0.2)
+    uploaded = make_network(size=5)
+    uploaded.file.parent.mkdir(parents=True, exist_ok=True)
+    uploaded.file.write_bytes(b"model")
     client, admin, machine, template = Client(), make_user("admin"), make_machine(), make_template()
     client.force_login(admin)
     ApiToken.issue(admin)
@@ -188,7 +192,7 @@ def test_responses_match_the_schema(schema: Any, monkeypatch: pytest.MonkeyPatch
                 "run_id": run.pk,
                 "index": 0,
                 "trial": 3,
-                "network_id": run.network_id,
+                "network_id": uploaded.pk,
                 "extraction_id": extraction.pk,
                 "import_id": imported.pk,
                 "compilation_id": compilation.pk,

@@ -75,6 +75,7 @@ class TestTheList:
             "by PyTorch 2.13.0+cpu and onnxscript 0.7.2",
         ):
             assertContains(page, said)
+        assertContains(page, f'href="/api/v1/networks/{network.pk}/model"')
         assertNotContains(page, network.sha256)
         assertContains(client.get("/networks/"), "<td>PyTorch</td>")
         told = client.get(f"/api/v1/networks/{network.pk}").json()

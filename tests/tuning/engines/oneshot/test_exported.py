@@ -7,7 +7,9 @@ import json
 import pickle
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -135,6 +137,17 @@ def test_what_else_it_may_be_is_told_with_advice(unpacks: Unpacks, data: bytes, 
 )
 def test_another_archive_is_refused_by_what_is_wrong_with_it(unpacks: Unpacks, data: bytes, words: str) -> None:
     assert words in unpacks.refusal(data)
+
+
+def test_whatever_is_broken_is_refused(unpacks: Unpacks) -> None:
+    random = Random(1611)
+    for _ in range(100):
+        data = bytearray(CONVNET)
+        for _ in range(random.choice((1, 3, 20))):
+            # Half of them in the directory, which is at the end.
+            data[random.randrange(random.choice((0, len(data) - 1500)), len(data))] = random.randrange(256)
+        with suppress(Refused):  # A time or a comment may have changed.
+            unpacks(bytes(data))
 
 
 def test_entries_that_overlap_are_refused(unpacks: Unpacks) -> None:
