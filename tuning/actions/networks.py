@@ -104,15 +104,15 @@ class _Model(NamedTuple):
     kind: Literal["onnx", "irmodule"]
     path: Path
     sha256: str
-    source: dict[str, Any]
-    """What it was converted from; empty if it is the uploaded file."""
+    source: dict[str, Any] | None
+    """What it was converted from; None if it is the uploaded file."""
 
 
 @contextmanager
 def _readable(kind: Format, path: Path, sha256: str, dims: Mapping[str, int]) -> Iterator[_Model]:
     """The uploaded file, or what it was converted to. Raises `Invalid`."""
     if kind != "pt2":
-        yield _Model(kind, path, sha256, {})
+        yield _Model(kind, path, sha256, None)
         return
     with TemporaryDirectory(prefix=INCOMING, dir=networks_dir(), ignore_cleanup_errors=True) as folder:
         made = _converted(path, dims, Path(folder))

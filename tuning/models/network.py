@@ -85,8 +85,8 @@ class Network(models.Model):
     """The name that the file had when it was uploaded. It is shown, and never used as a path."""
     size = models.PositiveBigIntegerField(null=True)
     """Size of the file that is read, in bytes."""
-    source = models.JSONField(default=dict)
-    """What an ONNX file was converted from: `shapes.SourceDict`, or empty if it was uploaded as it is."""
+    source = models.JSONField(null=True)
+    """What an ONNX file was converted from: `shapes.SourceDict`, or null if it was uploaded as it is."""
     dims = models.JSONField(default=dict)
     """The values chosen for dimensions that the file leaves open."""
     inputs = models.JSONField(default=list)
@@ -164,7 +164,7 @@ class Network(models.Model):
             "file_name": self.file_name or None,
             "size": self.size,
             "sha256": self.sha256 or None,
-            "source": cast("SourceDict", self.source) if self.source else None,
+            "source": cast("SourceDict | None", self.source),
             "inputs": self.inputs,
             "parameters": self.parameters,
             "operators": self.operators,
