@@ -211,13 +211,13 @@ def _in_precision(start: Start, mod: Any, resolved: Resolved) -> Any:
     """The network in the precision that the run asks for."""
     if start.options.precision == "network":
         return mod
-    from tuning.engines.networks import reduced
+    from tuning.engines.networks.bfloat16.rewriting import in_bfloat16
 
     pairs = pairs_of_bfloat16(needs(resolved.target))
     if isinstance(pairs, str):
         raise RunRefused(pairs, "precision")
     try:
-        return reduced.in_bfloat16(mod, pairs)
+        return in_bfloat16(mod, pairs)
     except Refused as error:
         raise RunRefused(f"{start.network.name}: {error}", "precision") from error
 

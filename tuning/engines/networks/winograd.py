@@ -18,6 +18,8 @@ import numpy as np
 import tvm_ffi
 from tvm.script import from_source
 
+from .tensorir import extents, keep, loops
+
 FEWEST_TILES = 9
 """With fewer tiles a product has so few rows that reading its weights takes longest, of which a larger m has more."""
 LANES = 16
@@ -116,23 +118,23 @@ def _source(conv: Convolution) -> Iterator[str]:
     yield "# from tvm.script import tirx as T"
     yield "@T.prim_func(private=True, s_tir=True)"
     yield (
-        f'def conv(x: T.Buffer(({_extents(*conv.input.values())}), "float32"), '
-        f'weights: T.Buffer(({_extents(places, conv.channels, filters)}), "float32"), '
-        f'y: T.Buffer(({_extents(*conv.output.values())}), "float32")):'
+        f'def conv(x: T.Buffer(({extents(*conv.input.values())}), "float32"), '
+        f'weights: T.Buffer(({extents(places, conv.channels, filters)}), "float32"), '
+        f'y: T.Buffer(({extents(*conv.output.values())}), "float32")):'
     )
     # As a function whose outputs elementwise ones may be fused with: TVM can't tell from the blocks.
     yield '    T.func_attr({"tirx.noalias": True, "op_pattern": 4})'
-    yield f"    inputs = T.sblock_alloc_buffer(({_extents(places, tiles, conv.channels)}))"
-    yield f"    products = T.sblock_alloc_buffer(({_extents(places, tiles, filters)}))"
-    yield f"    outputs = T.sblock_alloc_buffer(({_extents(batch, rows * m, columns * m, filters)}))"
+    yield f"    inputs = T.sblock_alloc_buffer(({extents(places, tiles, conv.channels)}))"
+    yield f"    products = T.sblock_alloc_buffer(({extents(places, tiles, filters)}))"
+    yield f"    outputs = T.sblock_alloc_buffer(({extents(batch, rows * m, columns * m, filters)}))"
     tile = f"(vn * {rows} + vh) * {columns} + vw"
     axes = (batch, rows, columns)
-    yield from _loops(INPUT_BLOCK, "nhwc", (*axes, conv.channels // LANES), _input(conv, m, tile))
-    yield indent(_PRODUCTS.format(block=PRODUCT_BLOCK, extents=_extents(places, tiles, filters, conv.channels)), "    ")
-    yield from _loops(OUTPUT_BLOCK, "nhwc", (*axes, filters // LANES), _output(m, tile))
+    yield from loops(INPUT_BLOCK, "nhwc", (*axes, conv.channels // LANES), _input(conv, m, tile))
+    yield indent(_PRODUCTS.format(block=PRODUCT_BLOCK, extents=extents(places, tiles, filters, conv.channels)), "    ")
+    yield from loops(OUTPUT_BLOCK, "nhwc", (*axes, filters // LANES), _output(m, tile))
     y, value = f"y[{conv.at(n='vn', h='vh', w='vw', c='vc')}]", "outputs[vn, vh, vw, vc]"
     crop = [f"T.reads({value})", f"T.writes({y})", f"{y} = {value}"]
-    yield from _loops("conv2d_winograd", conv.layout.lower(), tuple(conv.output.values()), crop)
+    yield from loops("conv2d_winograd", conv.layout.lower(), tuple(conv.output.values()), crop)
 
 
 _PRODUCTS = """\
@@ -145,18 +147,6 @@ for place, tile, filter, channel in T.grid({extents}):
         with T.init():
             products[vp, vt, vf] = T.float32(0)
         products[vp, vt, vf] = products[vp, vt, vf] + inputs[vp, vt, vc] * weights[vp, vc, vf]"""
-
-
-def _extents(*values: int) -> str:
-    """In 64 bits, as those of the functions that TVM makes of operators."""
-    return ", ".join(f"T.int64({value})" for value in values)
-
-
-def _loops(block: str, axes: str, extents: Sequence[int], body: Sequence[str]) -> Iterator[str]:
-    yield f"    for {', '.join(axes)} in T.grid({_extents(*extents)}):"
-    yield f'        with T.sblock("{block}"):'
-    yield f'            {", ".join(f"v{axis}" for axis in axes)} = T.axis.remap("SSSS", [{", ".join(axes)}])'
-    yield from (indent(line, " " * 12) for line in body)
 
 
 def _input(conv: Convolution, m: int, tile: str) -> list[str]:
@@ -176,8 +166,8 @@ def _input(conv: Convolution, m: int, tile: str) -> list[str]:
         f"T.reads(x[{region}])",
         f"T.writes(inputs[0:{side * side}, {tile}, {channels}:{channels} + {LANES}])",
         f'T.sblock_attr({{"schedule_rule": "{INPUT_BLOCK}"}})',
-        f'd = T.sblock_alloc_buffer(({_extents(side, LANES)}), scope="local")',
-        f't = T.sblock_alloc_buffer(({_extents(side, side, LANES)}), scope="local")',
+        f'd = T.sblock_alloc_buffer(({extents(side, LANES)}), scope="local")',
+        f't = T.sblock_alloc_buffer(({extents(side, side, LANES)}), scope="local")',
         *_unrolled("column", side),
         *(f"    {line}" for line in _unrolled("row", side)),
         *_vector(2, [f"d[row, l] = T.if_then_else({inside}, {value}, T.float32(0))"]),
@@ -197,7 +187,7 @@ def _output(m: int, tile: str) -> list[str]:
         f"T.reads(products[0:{side * side}, {tile}, {filters}:{filters} + {LANES}])",
         f"T.writes(outputs[vn, {region}])",
         f'T.sblock_attr({{"schedule_rule": "{OUTPUT_BLOCK}"}})',
-        f't = T.sblock_alloc_buffer(({_extents(m, side, LANES)}), scope="local")',
+        f't = T.sblock_alloc_buffer(({extents(m, side, LANES)}), scope="local")',
         *_unrolled("column", side),
         *_vector(1, _multiplied(OUTPUT[m], "t[{}, column, l]", product)),
         *_unrolled("row", m),
@@ -206,11 +196,11 @@ def _output(m: int, tile: str) -> list[str]:
 
 
 def _unrolled(axis: str, extent: int) -> list[str]:
-    return [f"for {axis} in T.unroll({_extents(extent)}):"]
+    return [f"for {axis} in T.unroll({extents(extent)}):"]
 
 
 def _vector(depth: int, statements: Sequence[str]) -> list[str]:
-    lines = [f"for l in T.vectorized({_extents(LANES)}):", *(f"    {statement}" for statement in statements)]
+    lines = [f"for l in T.vectorized({extents(LANES)}):", *(f"    {statement}" for statement in statements)]
     return ["    " * depth + line for line in lines]
 
 
@@ -227,17 +217,11 @@ def _sum(factors: Sequence[float], term: str) -> str:
 
 def _parallel_tiles(schedule: Any, block: Any) -> Any:
     """Divide the tiles of a transform among threads, and return the loop within."""
-    *tiles, channels = schedule.get_loops(block)
+    *tiles, channels = schedule.getloops(block)
     fused = schedule.fuse(*tiles)
     schedule.parallel(fused)
-    _keep(schedule, fused, channels)
+    keep(schedule, fused, channels)
     return channels
-
-
-def _keep(schedule: Any, *loops: Any) -> None:
-    """Have TVM leave the loops as they are: it would vectorize or parallelize them again unless they are annotated."""
-    for loop in loops:
-        schedule.annotate(loop, "pragma_unroll_explicit", 1)
 
 
 def _schedule_products(schedule: Any, block: Any) -> list[Any]:
@@ -245,7 +229,7 @@ def _schedule_products(schedule: Any, block: Any) -> list[Any]:
 
     TVM's own rule splits each loop into four at random, and few of these sums fit into registers.
     """
-    place, tile, filters, channel = schedule.get_loops(block)
+    place, tile, filters, channel = schedule.getloops(block)
     tile, tiles = schedule.split(tile, schedule.sample_perfect_tile(tile, n=2, max_innermost_factor=16))
     vector, lanes = schedule.split(filters, [None, LANES])
     vector, vectors = schedule.split(vector, schedule.sample_perfect_tile(vector, n=2, max_innermost_factor=4))
@@ -254,15 +238,15 @@ def _schedule_products(schedule: Any, block: Any) -> list[Any]:
     result = schedule.cache_write(block, 0, "local")
     # Whatever is drawn, there must be as many loops.
     schedule.reverse_compute_at(result, tile, preserve_unit_loops=True)
-    stored = schedule.get_loops(result)[-1]
+    stored = schedule.getloops(result)[-1]
     stored, stored_lanes = schedule.split(stored, [None, LANES])
     outermost = schedule.fuse(place, vector)
     schedule.parallel(outermost)
-    for loop in (channels, tiles, vectors, *schedule.get_loops(result)[2:-1]):
+    for loop in (channels, tiles, vectors, *schedule.getloops(result)[2:-1]):
         schedule.unroll(loop)
     for loop in (lanes, stored_lanes):
         schedule.vectorize(loop)
-    _keep(schedule, outermost, lanes, stored_lanes)
+    keep(schedule, outermost, lanes, stored_lanes)
     return [schedule]
 
 
@@ -278,10 +262,10 @@ def _schedule_output(schedule: Any, block: Any) -> list[Any]:
         schedule.compute_inline(last)
         (last,) = following
     schedule.reverse_compute_at(last, _parallel_tiles(schedule, block), preserve_unit_loops=True)
-    *outer, _ = schedule.get_loops(last)[2:]
+    *outer, _ = schedule.getloops(last)[2:]
     for loop in outer:
         schedule.unroll(loop)
-    _keep(schedule, *outer)
+    keep(schedule, *outer)
     return [schedule]
 
 

@@ -132,13 +132,14 @@ def _as_recorded(network: Any, legalized: Any, target: Any, question: Build) -> 
 
 def _reduced(network: Any, target: Any) -> Any:
     """The network legalized, in bfloat16."""
-    from tuning.engines.networks import extraction, reduced
+    from tuning.engines.networks import extraction
+    from tuning.engines.networks.bfloat16.rewriting import in_bfloat16
     from tuning.engines.targets.resolving import needs
 
     pairs = pairs_of_bfloat16(needs(target.export()))
     if isinstance(pairs, str):
         raise Refused(pairs)
-    return extraction.legalized(reduced.in_bfloat16(network, pairs), target)
+    return extraction.legalized(in_bfloat16(network, pairs), target)
 
 
 def _chosen_inside(

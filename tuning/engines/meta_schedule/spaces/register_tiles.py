@@ -15,6 +15,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule.schedule import ScheduleError
 from tvm.tirx import IndexMap
 
+from tuning.engines.networks.tensorir import keep
 from tuning.engines.targets.registers import Registers
 
 from .products import Axes, Product, product_of
@@ -137,9 +138,7 @@ def _tile(schedule: Any, block: Any, product: Product, tile: _Tile, *, rows_firs
         schedule.unroll(loop)
     for loop in (lanes, stored[-1]):
         schedule.vectorize(loop)
-    for loop in (job, lanes, stored[-1]):
-        # TVM would divide or vectorize loops again that have no annotation.
-        schedule.annotate(loop, "pragma_unroll_explicit", 1)
+    keep(schedule, job, lanes, stored[-1])
     schedule.annotate(block, MARK, TILED)
     return True
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
-from textwrap import indent
 from typing import Any, NamedTuple
 
 import numpy as np
 import tvm_ffi
 from tvm.script import from_source
 
+from tuning.engines.networks.tensorir import extents, keep, loops
 from tuning.engines.targets.dot_products import FOUR, INSTRUCTIONS, Instruction
 
 MOST_ROWS, MOST_VECTORS, MOST_FOURS = 16, 4, 4
@@ -114,13 +114,13 @@ def _source(product: Product, instruction: Instruction) -> Iterator[str]:
     }
     yield "# from tvm.script import tirx as T"
     yield "@T.prim_func(private=True, s_tir=True)"
-    arguments = (f'{name}: T.Buffer(({_extents(*shapes[name])}), "{kind}")' for name, kind in kinds.items())
+    arguments = (f'{name}: T.Buffer(({extents(*shapes[name])}), "{kind}")' for name, kind in kinds.items())
     yield f"def product({', '.join(arguments)}):"
     # As a function whose outputs elementwise ones may be fused with: TVM can't tell from the blocks.
     yield '    T.func_attr({"tirx.noalias": True, "op_pattern": 4})'
     if product.copied:
-        yield f'    copied = T.sblock_alloc_buffer(({_extents(*product.copied)}), "{instruction.data}")'
-    yield f'    sums = T.sblock_alloc_buffer(({_extents(*summed, vectors * lanes)}), "int32")'
+        yield f'    copied = T.sblock_alloc_buffer(({extents(*product.copied)}), "{instruction.data}")'
+    yield f'    sums = T.sblock_alloc_buffer(({extents(*summed, vectors * lanes)}), "int32")'
     if product.copied:
         yield from _copy(product, product.copied, instruction)
     row = [f"r{nth}" for nth in range(len(rows))]
@@ -139,11 +139,11 @@ def _source(product: Product, instruction: Instruction) -> Iterator[str]:
         f"    {total} = T.int32(0)",
         f'{total} = {total} + T.cast({data}, "int32") * T.cast({weights}, "int32")',
     ]
-    yield from _loops(PRODUCT_BLOCK, axes, (*summed, vectors, lanes, *window, fours, FOUR), body, kind)
+    yield from loops(PRODUCT_BLOCK, axes, (*summed, vectors, lanes, *window, fours, FOUR), body, kind)
     place = [*(f"v{one}" for one in row), "vo"]
     value, result = f"sums[{', '.join(place)}]", f"result[{', '.join(place)}]"
     body = [f"T.reads({value})", f"T.writes({result})", f"{result} = {value}"]
-    yield from _loops(RESULT_BLOCK, [*row, "o"], (*rows, product.outputs), body)
+    yield from loops(RESULT_BLOCK, [*row, "o"], (*rows, product.outputs), body)
 
 
 def _seen(window: Window, row: Sequence[str], taps: Sequence[str]) -> list[str]:
@@ -171,45 +171,24 @@ def _copy(product: Product, extents: tuple[int, ...], instruction: Instruction) 
         f'T.sblock_attr({{"schedule_rule": "{COPY_BLOCK}"}})',
         f"{copied} = T.if_then_else({inside}, {value}, {zero})",
     ]
-    return _loops(COPY_BLOCK, axes, extents, body)
-
-
-def _extents(*values: int) -> str:
-    """In 64 bits, as those of the functions that TVM makes of operators."""
-    return ", ".join(f"T.int64({value})" for value in values)
-
-
-def _loops(
-    block: str, axes: Sequence[str], extents: Sequence[int], body: Sequence[str], kinds: str = ""
-) -> Iterator[str]:
-    yield f"    for {', '.join(axes)} in T.grid({_extents(*extents)}):"
-    yield f'        with T.sblock("{block}"):'
-    values = ", ".join(f"v{axis}" for axis in axes)
-    yield f'            {values} = T.axis.remap("{kinds or "S" * len(axes)}", [{", ".join(axes)}])'
-    yield from (indent(line, " " * 12) for line in body)
-
-
-def _keep(schedule: Any, *loops: Any) -> None:
-    """Have TVM leave the loops as they are: it would vectorize or parallelize them again unless they are annotated."""
-    for loop in loops:
-        schedule.annotate(loop, "pragma_unroll_explicit", 1)
+    return loops(COPY_BLOCK, axes, extents, body)
 
 
 def _schedule_copy(schedule: Any, block: Any) -> list[Any]:
-    *outer, channels = schedule.get_loops(block)
+    *outer, channels = schedule.getloops(block)
     fused = schedule.fuse(*outer)
     extent = int(schedule.get(channels).extent)
     channels, lanes = schedule.split(channels, [None, math.gcd(extent, 64)])
     schedule.parallel(fused)
     schedule.vectorize(lanes)
-    _keep(schedule, fused, channels, lanes)
+    keep(schedule, fused, channels, lanes)
     return [schedule]
 
 
 def _schedule_product(schedule: Any, block: Any, instruction: Instruction) -> list[Any]:
     """Some rows by some vectors are summed in registers, then what is fused after the product is computed of them."""
     last = _last_after(schedule, block)
-    loops = schedule.get_loops(block)
+    loops = schedule.getloops(block)
     spatial = sum(int(one.iter_type) == 0 for one in schedule.get(block).iter_vars)
     *leading, row, vector, lane = loops[:spatial]
     *taps, fours, four = loops[spatial:]
@@ -222,17 +201,17 @@ def _schedule_product(schedule: Any, block: Any, instruction: Instruction) -> li
     outermost = schedule.fuse(vector, *leading, row)
     schedule.parallel(outermost)
     schedule.reverse_compute_at(last, outermost, preserve_unit_loops=True)
-    *stored, lanes_stored = schedule.get_loops(last)[1:]
+    *stored, lanes_stored = schedule.getloops(last)[1:]
     many, lanes_stored = schedule.split(lanes_stored, [None, instruction.lanes])
     zeroed = schedule.decompose_reduction(block, [*taps, fours][0])
-    *zeros, zero_lanes = schedule.get_loops(zeroed)[1:]
+    *zeros, zero_lanes = schedule.getloops(zeroed)[1:]
     for loop in (unrolled, rows, vectors, *zeros, *stored, many):
         schedule.unroll(loop)
     for loop in (zero_lanes, lanes_stored):
         schedule.vectorize(loop)
     schedule.tensorize(lane, instruction.intrinsic)
     schedule.set_scope(zeroed, 0, "local")  # Only now: the intrinsic is described with sums in memory.
-    _keep(schedule, outermost, vectors, zero_lanes, lanes_stored)
+    keep(schedule, outermost, vectors, zero_lanes, lanes_stored)
     return [schedule]
 
 

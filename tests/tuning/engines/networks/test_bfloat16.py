@@ -120,9 +120,10 @@ def target(given: dict[str, Any] | None = None) -> Any:
 
 
 def legalized(mod: Any, given: Any, pairs: Any = None) -> Any:
-    from tuning.engines.networks import extraction, reduced
+    from tuning.engines.networks import extraction
+    from tuning.engines.networks.bfloat16.rewriting import in_bfloat16
 
-    return extraction.legalized(reduced.in_bfloat16(mod, pairs) if pairs else mod, given)
+    return extraction.legalized(in_bfloat16(mod, pairs) if pairs else mod, given)
 
 
 def outputs(mod: Any, given: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import tvm_ffi
 from tvm.script import from_source
 
+from tuning.engines.networks.tensorir import extents, keep, loops
 from tuning.engines.wire.targets import BFLOAT16, PairsOfBfloat16
 
 MOST_ROWS, MOST_VECTORS, MOST_SUMS = 16, 4, 16
@@ -113,70 +114,54 @@ def _source(product: Product) -> Iterator[str]:
     yield "# from tvm.script import tirx as T"
     yield "@T.prim_func(private=True, s_tir=True)"
     yield (
-        f'def product(x: T.Buffer(({_extents(*product.shape)}), "float32"), '
-        f'weights: T.Buffer(({_extents(*weights)}), "bfloat16"), y: T.Buffer(({_extents(*out)}), "float32")):'
+        f'def product(x: T.Buffer(({extents(*product.shape)}), "float32"), '
+        f'weights: T.Buffer(({extents(*weights)}), "bfloat16"), y: T.Buffer(({extents(*out)}), "float32")):'
     )
     # As a function whose outputs elementwise ones may be fused with: TVM can't tell from the blocks.
     yield '    T.func_attr({"tirx.noalias": True, "op_pattern": 4})'
     # In TVM's bfloat16 they would become float32 again.
-    yield f'    data = T.sblock_alloc_buffer(({_extents(*padded, product.even_channels)}), "uint16")'
-    yield f"    sums = T.sblock_alloc_buffer(({_extents(*product.outputs.values(), product.whole_filters)}))"
-    yield from _loops(INPUT_BLOCK, (*letters, "c"), (*padded, product.even_channels), (), ())
-    yield from _rounded(product, letters)
+    yield f'    data = T.sblock_alloc_buffer(({extents(*padded, product.even_channels)}), "uint16")'
+    yield f"    sums = T.sblock_alloc_buffer(({extents(*product.outputs.values(), product.whole_filters)}))"
+    yield from loops(INPUT_BLOCK, [*letters, "c"], [*padded, product.even_channels], list(_rounded(product, letters)))
     window = [f"d{axis}" for axis in windows]
-    yield from _loops(
-        PRODUCT_BLOCK,
-        (*letters, "f"),
-        (*product.outputs.values(), product.whole_filters),
-        (*window, "c"),
-        (*kernel, product.even_channels),
-    )
     rows = ", ".join(f"v{axis}" for axis in letters)
     places = ", ".join(_place(axis, windows.get(axis)) for axis in letters)
     vector = ", ".join([f"vf // {lanes}", *(f"v{one}" for one in window), "vc // 2", f"vf % {lanes}", "vc % 2"])
-    yield f"            T.reads(data[{places}, vc], weights[{vector}])"
-    yield f"            T.writes(sums[{rows}, vf])"
-    yield f'            T.sblock_attr({{"schedule_rule": "{_rule(product.pairs)}"}})'
-    yield "            with T.init():"
-    yield f"                sums[{rows}, vf] = T.float32(0)"
-    yield (
-        f"            sums[{rows}, vf] = sums[{rows}, vf] + "
-        f'T.Cast("float32", T.reinterpret("bfloat16", data[{places}, vc])) * T.Cast("float32", weights[{vector}])'
-    )
+    term = f'T.Cast("float32", T.reinterpret("bfloat16", data[{places}, vc])) * T.Cast("float32", weights[{vector}])'
+    body = [
+        f"T.reads(data[{places}, vc], weights[{vector}])",
+        f"T.writes(sums[{rows}, vf])",
+        f'T.sblock_attr({{"schedule_rule": "{_rule(product.pairs)}"}})',
+        "with T.init():",
+        f"    sums[{rows}, vf] = T.float32(0)",
+        f"sums[{rows}, vf] = sums[{rows}, vf] + {term}",
+    ]
+    spatial, summed = [*letters, "f"], [*window, "c"]
+    sizes = [*product.outputs.values(), product.whole_filters, *kernel, product.even_channels]
+    yield from loops(PRODUCT_BLOCK, spatial + summed, sizes, body, "S" * len(spatial) + "R" * len(summed))
     axes = [axis.lower() for axis in product.layout]
-    yield from _loops("output", axes, out, (), ())
     y = ", ".join(f"v{axis}" for axis in axes)
-    yield f"            T.reads(sums[{rows}, vc])"
-    yield f"            T.writes(y[{y}])"
-    yield f"            y[{y}] = sums[{rows}, vc]"
+    body = [f"T.reads(sums[{rows}, vc])", f"T.writes(y[{y}])", f"y[{y}] = sums[{rows}, vc]"]
+    yield from loops("output", axes, out, body)
 
 
 def _rounded(product: Product, letters: list[str]) -> Iterator[str]:
     """Of the input's block: rounds an element, or zero outside of the data, to the nearest bfloat16, of which it keeps the bits."""
     before = {axis.lower(): window.before for axis, window in product.windows.items()}
     at = {axis: f"v{axis} - {before[axis]}" if before.get(axis) else f"v{axis}" for axis in (*letters, "c")}
-    extents = {axis.lower(): extent for axis, extent in product.rows.items()} | {"c": product.channels}
+    sizes = {axis.lower(): extent for axis, extent in product.rows.items()} | {"c": product.channels}
     padded = {axis.lower() for axis, window in product.windows.items() if window.before or window.after}
-    inside = [f"0 <= {at[axis]} and {at[axis]} < {extents[axis]}" for axis in letters if axis in padded]
+    inside = [f"0 <= {at[axis]} and {at[axis]} < {sizes[axis]}" for axis in letters if axis in padded]
     inside += [f"vc < {product.channels}"] if product.even_channels > product.channels else []
     x = f"x[{', '.join(at[axis.lower()] for axis in product.layout)}]"
     value = f"T.if_then_else({' and '.join(inside)}, {x}, T.float32(0))" if inside else x
     bits = f'T.reinterpret("uint32", {value})'
     data = f"data[{', '.join(f'v{axis}' for axis in letters)}, vc]"
-    yield f"            T.reads({x})"
-    yield f"            T.writes({data})"
-    yield f'            T.sblock_attr({{"schedule_rule": "{INPUT_BLOCK}"}})'
     to_even = f"{bits} + T.uint32(0x7FFF) + (({bits} >> T.uint32(16)) & T.uint32(1))"
-    yield f'            {data} = T.Cast("uint16", ({to_even}) >> T.uint32(16))'
-
-
-def _loops(block: str, spatial: Any, extents: Any, reduced: Any, sizes: Any) -> Iterator[str]:
-    """A block in loops over its spatial axes, then over those that it reduces."""
-    axes = (*spatial, *reduced)
-    yield f"    for {', '.join(axes)} in T.grid({_extents(*extents, *sizes)}):"
-    yield f'        with T.sblock("{block}"):'
-    kinds = "S" * len(spatial) + "R" * len(reduced)
-    yield f'            {", ".join(f"v{axis}" for axis in axes)} = T.axis.remap("{kinds}", [{", ".join(axes)}])'
+    yield f"T.reads({x})"
+    yield f"T.writes({data})"
+    yield f'T.sblock_attr({{"schedule_rule": "{INPUT_BLOCK}"}})'
+    yield f'{data} = T.Cast("uint16", ({to_even}) >> T.uint32(16))'
 
 
 def _place(axis: str, window: Window | None) -> str:
@@ -184,19 +169,8 @@ def _place(axis: str, window: Window | None) -> str:
     return f"v{axis} * {window.stride} + vd{axis} * {window.dilation}" if window else f"v{axis}"
 
 
-def _extents(*values: int) -> str:
-    """In 64 bits, as those of the functions that TVM makes of operators."""
-    return ", ".join(f"T.int64({value})" for value in values)
-
-
 def _rule(pairs: PairsOfBfloat16) -> str:
     return f"{PRODUCT_BLOCK}_{pairs.lanes}"
-
-
-def _keep(schedule: Any, *loops: Any) -> None:
-    """Have TVM leave the loops as they are: it would vectorize or parallelize them again unless they are annotated."""
-    for loop in loops:
-        schedule.annotate(loop, "pragma_unroll_explicit", 1)
 
 
 def _schedule_input(schedule: Any, block: Any) -> list[Any]:
@@ -205,7 +179,7 @@ def _schedule_input(schedule: Any, block: Any) -> list[Any]:
     outermost = schedule.fuse(*rows)
     schedule.parallel(outermost)
     schedule.vectorize(lanes)
-    _keep(schedule, outermost, channels, lanes)
+    keep(schedule, outermost, channels, lanes)
     return [schedule]
 
 
@@ -236,7 +210,7 @@ def _schedule_product(pairs: PairsOfBfloat16, schedule: Any, block: Any) -> list
         schedule.unroll(loop)
     schedule.vectorize(lane)
     schedule.tensorize(lanes, pairs.intrinsic)
-    _keep(schedule, outermost, vectors, lane)
+    keep(schedule, outermost, vectors, lane)
     return [schedule]
 
 
@@ -253,7 +227,7 @@ def _schedule_following(schedule: Any, block: Any, loop: Any, pairs: PairsOfBflo
     if in_vectors:
         _, lanes = schedule.split(schedule.get_loops(result)[-1], [None, pairs.lanes])
         schedule.vectorize(lanes)
-    _keep(schedule, *schedule.get_loops(result)[1:])
+    keep(schedule, *schedule.get_loops(result)[1:])
 
 
 def _ends_in_filters(output: Any) -> bool:

@@ -1,0 +1,1 @@
+"""Computes products of float32 data with constant weights in bfloat16."""

@@ -1,0 +1,30 @@
+"""What functions that are written as TVMScript share, and the rules that schedule them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import indent
+from typing import Any
+
+INSIDE = " " * 12
+"""The indentation of a block's body."""
+
+
+def extents(*values: int) -> str:
+    """In 64 bits, as those of the functions that TVM makes of operators."""
+    return ", ".join(f"T.int64({value})" for value in values)
+
+
+def loops(block: str, axes: Sequence[str], sizes: Sequence[int], body: Sequence[str], kinds: str = "") -> Iterator[str]:
+    """A block in loops over its axes. Their kinds are TVM's, S or R; by default all are spatial. In the body the axis `n` is `vn`."""
+    names, values = ", ".join(axes), ", ".join(f"v{axis}" for axis in axes)
+    yield f"    for {names} in T.grid({extents(*sizes)}):"
+    yield f'        with T.sblock("{block}"):'
+    yield f'            {values} = T.axis.remap("{kinds or "S" * len(axes)}", [{names}])'
+    yield from (indent(line, INSIDE) for line in body)
+
+
+def keep(schedule: Any, *kept: Any) -> None:
+    """Have TVM leave the loops as they are: it would vectorize or parallelize them again unless they are annotated."""
+    for loop in kept:
+        schedule.annotate(loop, "pragma_unroll_explicit", 1)
