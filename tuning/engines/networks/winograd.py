@@ -217,7 +217,7 @@ def _sum(factors: Sequence[float], term: str) -> str:
 
 def _parallel_tiles(schedule: Any, block: Any) -> Any:
     """Divide the tiles of a transform among threads, and return the loop within."""
-    *tiles, channels = schedule.getloops(block)
+    *tiles, channels = schedule.get_loops(block)
     fused = schedule.fuse(*tiles)
     schedule.parallel(fused)
     keep(schedule, fused, channels)
@@ -229,7 +229,7 @@ def _schedule_products(schedule: Any, block: Any) -> list[Any]:
 
     TVM's own rule splits each loop into four at random, and few of these sums fit into registers.
     """
-    place, tile, filters, channel = schedule.getloops(block)
+    place, tile, filters, channel = schedule.get_loops(block)
     tile, tiles = schedule.split(tile, schedule.sample_perfect_tile(tile, n=2, max_innermost_factor=16))
     vector, lanes = schedule.split(filters, [None, LANES])
     vector, vectors = schedule.split(vector, schedule.sample_perfect_tile(vector, n=2, max_innermost_factor=4))
@@ -238,11 +238,11 @@ def _schedule_products(schedule: Any, block: Any) -> list[Any]:
     result = schedule.cache_write(block, 0, "local")
     # Whatever is drawn, there must be as many loops.
     schedule.reverse_compute_at(result, tile, preserve_unit_loops=True)
-    stored = schedule.getloops(result)[-1]
+    stored = schedule.get_loops(result)[-1]
     stored, stored_lanes = schedule.split(stored, [None, LANES])
     outermost = schedule.fuse(place, vector)
     schedule.parallel(outermost)
-    for loop in (channels, tiles, vectors, *schedule.getloops(result)[2:-1]):
+    for loop in (channels, tiles, vectors, *schedule.get_loops(result)[2:-1]):
         schedule.unroll(loop)
     for loop in (lanes, stored_lanes):
         schedule.vectorize(loop)
@@ -262,7 +262,7 @@ def _schedule_output(schedule: Any, block: Any) -> list[Any]:
         schedule.compute_inline(last)
         (last,) = following
     schedule.reverse_compute_at(last, _parallel_tiles(schedule, block), preserve_unit_loops=True)
-    *outer, _ = schedule.getloops(last)[2:]
+    *outer, _ = schedule.get_loops(last)[2:]
     for loop in outer:
         schedule.unroll(loop)
     keep(schedule, *outer)

@@ -175,7 +175,7 @@ def _copy(product: Product, extents: tuple[int, ...], instruction: Instruction) 
 
 
 def _schedule_copy(schedule: Any, block: Any) -> list[Any]:
-    *outer, channels = schedule.getloops(block)
+    *outer, channels = schedule.get_loops(block)
     fused = schedule.fuse(*outer)
     extent = int(schedule.get(channels).extent)
     channels, lanes = schedule.split(channels, [None, math.gcd(extent, 64)])
@@ -188,7 +188,7 @@ def _schedule_copy(schedule: Any, block: Any) -> list[Any]:
 def _schedule_product(schedule: Any, block: Any, instruction: Instruction) -> list[Any]:
     """Some rows by some vectors are summed in registers, then what is fused after the product is computed of them."""
     last = _last_after(schedule, block)
-    loops = schedule.getloops(block)
+    loops = schedule.get_loops(block)
     spatial = sum(int(one.iter_type) == 0 for one in schedule.get(block).iter_vars)
     *leading, row, vector, lane = loops[:spatial]
     *taps, fours, four = loops[spatial:]
@@ -201,10 +201,10 @@ def _schedule_product(schedule: Any, block: Any, instruction: Instruction) -> li
     outermost = schedule.fuse(vector, *leading, row)
     schedule.parallel(outermost)
     schedule.reverse_compute_at(last, outermost, preserve_unit_loops=True)
-    *stored, lanes_stored = schedule.getloops(last)[1:]
+    *stored, lanes_stored = schedule.get_loops(last)[1:]
     many, lanes_stored = schedule.split(lanes_stored, [None, instruction.lanes])
     zeroed = schedule.decompose_reduction(block, [*taps, fours][0])
-    *zeros, zero_lanes = schedule.getloops(zeroed)[1:]
+    *zeros, zero_lanes = schedule.get_loops(zeroed)[1:]
     for loop in (unrolled, rows, vectors, *zeros, *stored, many):
         schedule.unroll(loop)
     for loop in (zero_lanes, lanes_stored):
