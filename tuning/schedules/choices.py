@@ -65,7 +65,8 @@ class _Trace:
         self._loops = loops
         self._block: dict[str, str] = {}
         self._loop: dict[str, str] = {}
-        self._annotates: dict[str, str] = {}
+        self._own: set[str] = set()
+        self._used_as: dict[str, tuple[str, str]] = {}
 
     def see(self, kind: str, inputs: Sequence[Any], attrs: Sequence[Any], outputs: Sequence[str]) -> None:
         """Learn what the outputs are, and what a value is used for."""
@@ -76,12 +77,14 @@ class _Trace:
             names = self._loops.get(block, ())
             known = len(names) == len(outputs)
             for place, output in enumerate(outputs):
+                self._own |= {output} if known else set()
                 self._loop[output] = f"{names[place] if known else f'loop {place + 1}'} of {block}".removesuffix(" of ")
         elif kind == "Annotate" and isinstance(inputs[1], str):
             block = self._block.get(inputs[0]) or self._loop.get(inputs[0], "")
-            self._annotates[inputs[1]] = f"{str(attrs[0]).removeprefix('meta_schedule.')} of {block}".removesuffix(
-                " of "
-            )
+            what = f"{str(attrs[0]).removeprefix('meta_schedule.')} of {block}".removesuffix(" of ")
+            self._used_as[inputs[1]] = what, ""
+        elif kind == "Split":
+            self._used_as |= {factor: (of, part) for of, part, factor in self._split(inputs) if isinstance(factor, str)}
 
     def choices(self, nth: int, instruction: Sequence[Any], decision: Any) -> Iterator[Choice]:
         """What the `nth` decision of the trace means."""
@@ -90,20 +93,35 @@ class _Trace:
             name = f"tiling of {self._loop.get(inputs[0], f'loop {nth}')}"
             yield from (Choice(name, *part) for part in _factors(decision))
         elif kind == "SampleCategorical":
-            yield Choice(self._annotates.get(outputs[0], f"choice {nth}"), "", attrs[0][int(decision)])
+            yield Choice(*self._used_as.get(outputs[0], (f"choice {nth}", "")), attrs[0][int(decision)])
         else:
             name = f"place of {self._block.get(inputs[0], f'block {nth}')}" if inputs else f"choice {nth}"
             places = {-1: "own loops", -2: "inlined"}
             yield Choice(name, "", places.get(decision, f"loop {decision}"))
 
+    def constants(self, kind: str, inputs: Sequence[Any]) -> Iterator[Choice]:
+        """Factors that a rule has chosen for all schedules of a sketch; other sketches of the same instructions may have others."""
+        if kind == "Split":
+            yield from (Choice(*one) for one in self._split(inputs) if isinstance(one[2], int))
+
+    def _split(self, inputs: Sequence[Any]) -> Iterator[tuple[str, str, Any]]:
+        """The factors of a loop of the function: the loop, which factor, and the factor as the trace has it."""
+        loop, *factors = inputs
+        if loop in self._own:
+            for place, factor in enumerate(factors, 1):
+                yield f"tiling of {self._loop[loop]}", _part(place, len(factors)), factor
+
 
 def _factors(decision: Sequence[Any]) -> Iterator[tuple[str, int]]:
     """From the outermost one. Of two factors one tells both, since their product is the loop's extent."""
-    count = len(decision)
-    words = {1: ", outermost", count: ", innermost"}
     for place, factor in enumerate(decision, 1):
-        if count != 2 or place == count:
-            yield f"factor {place} of {count}{words.get(place, '')}", int(factor)
+        if len(decision) != 2 or place == len(decision):
+            yield _part(place, len(decision)), int(factor)
+
+
+def _part(place: int, count: int) -> str:
+    words = {1: ", outermost", count: ", innermost"}
+    return f"factor {place} of {count}{words.get(place, '')}"
 
 
 def _traced(record: Any, loops: Mapping[str, Sequence[str]]) -> Choices:
@@ -121,7 +139,8 @@ def _traced(record: Any, loops: Mapping[str, Sequence[str]]) -> Choices:
         if index < len(search)
         for choice in trace.choices(nth, instructions[index], decision)
     ]
-    return Choices(" ".join(search), found)
+    constants = (one for kind, inputs, *_ in instructions[: len(search)] for one in trace.constants(kind, inputs))
+    return Choices(" ".join(search), [*found, *constants])
 
 
 def _knobs(record: str | bytes) -> Choices:

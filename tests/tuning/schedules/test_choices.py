@@ -53,6 +53,22 @@ def test_decisions_of_a_trace_are_named_by_loops_and_blocks() -> None:
     ]
 
 
+def test_factors_that_are_offered_or_given_are_named_by_their_loop() -> None:
+    """As those of tiles in registers. TVM's own are drawn all at once."""
+    instructions = [
+        *INSTRUCTIONS[:3],
+        ["SampleCategorical", [], [[4, 7, 14], [0.3, 0.3, 0.4]], ["v6"]],
+        ["Split", ["l3", None, "v6"], [1, 0], ["l7", "l8"]],
+        ["Split", ["l4", None, 2, 16], [1, 0], ["l9", "l10", "l11"]],
+        ["Split", ["l8", None, 2], [1, 0], ["l12", "l13"]],
+    ]
+    assert choices_of("meta_schedule", traced(instructions, [[3, 2]]), loops_of(TENSORIR)).choices == [
+        Choice("tiling of i0 of matmul", "factor 2 of 2, innermost", 14),
+        Choice("tiling of i1 of matmul", "factor 2 of 3", 2),
+        Choice("tiling of i1 of matmul", "factor 3 of 3, innermost", 16),
+    ]
+
+
 def test_loops_that_are_not_the_functions_are_counted() -> None:
     found = choices_of("meta_schedule", traced(), {"matmul": ["i", "j"]}).choices
     assert found[0].of == "tiling of loop 1 of matmul"
