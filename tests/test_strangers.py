@@ -312,6 +312,8 @@ def member(name: str, project: Project, role: str = "operator") -> User:
 def fill(project: Project, name: str, key: int, user: User, **values: Any) -> Run:
     """Something of each kind, whose key is `key`."""
     network = make_network(f"{name}-net", project=project, pk=key)
+    network.file.parent.mkdir(parents=True, exist_ok=True)
+    network.file.write_bytes(b"model")
     make_extraction(network, pk=key, created_by=user)
     common: dict[str, Any] = {
         "project": project,

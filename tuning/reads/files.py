@@ -42,6 +42,8 @@ def model_file(network: Network) -> File:
     """What engines read of an uploaded model. Raises `Conflict` if there is none."""
     if not network.is_uploaded or network.size is None:
         raise Conflict("Only uploaded models have a file.")
+    if not store().length(network.file):
+        raise Conflict("The model's file is missing.")
     pieces = file_pieces(network.file, network.size)
     return File(
         f"model{network.file.suffix}", "application/octet-stream", f"model {network.sha256}", pieces, network.size

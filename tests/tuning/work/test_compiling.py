@@ -92,7 +92,7 @@ def test_a_run_in_bfloat16_is_built_and_proven_so(compiler: Compiler) -> None:
     assert [carried_out(queued), carried_out(queued)] == ["queued", "finished"]
     shown = fresh(queued)
     assert json.loads(shown.manifest.read_bytes())["precision"] == "bfloat16"
-    assert shown.tolerance == {"dtype": "bfloat16", "relative": 0.1}
+    assert shown.tolerance == {"dtype": "bfloat16", "relative": 0.1, "steps": None}
 
 
 def test_it_proves_and_keeps_every_benchmark(queued: Compilation, compiler: Compiler) -> None:

@@ -50,6 +50,10 @@ class _Observer:
             self._block_of |= dict.fromkeys(map(hash, inst.outputs), self._name(inputs[0]))
         elif kind == "Annotate":
             self._complete(inst.inputs[1], lambda _: {"of": str(attrs[0]), "block": self._name(inputs[0])})
+        elif kind == "Split":
+            loop = {"of": self._name(inputs[0]), "block": self._block_of.get(hash(inst.inputs[0]))}
+            for factor in inst.inputs[1:]:
+                self._complete(factor, lambda _: {**loop, "extent": int(self._schedule.get(inputs[0]).extent)})
         elif kind in ("ComputeAt", "ReverseComputeAt"):
             self._complete(inst.inputs[1], lambda place: self._located(place, inputs[1]))
         return decision
@@ -71,7 +75,7 @@ class _Observer:
     def _located(self, place: Decision, loop: Any) -> dict[str, str]:
         return {"choice": f"in loop {self._name(loop)}"} if place.decision >= 0 else {}
 
-    def _complete(self, variable: Any, more: Callable[[Decision], dict[str, str]]) -> None:
+    def _complete(self, variable: Any, more: Callable[[Decision], dict[str, Any]]) -> None:
         """Add to a decision what is known only where its variable is used."""
         nth = self._decided_by.get(hash(variable))
         if nth is not None:

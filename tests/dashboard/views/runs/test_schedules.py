@@ -19,7 +19,8 @@ PHONE: ViewportSize = {"width": 400, "height": 850}
 def task(live_site: LiveSite) -> str:
     """The path of a task with records."""
     token = live_site.token()
-    options = {"trials": 16, "trials_per_batch": 8, "strategy": "replay-trace", "seed": 1, "min_repeat_ms": 10}
+    search = {"strategy": "replay-trace", "schedule_rules": "tvm", "seed": 1}
+    options = {"trials": 16, "trials_per_batch": 8, "min_repeat_ms": 10, **search}
     body = {"network": "matmul", "network_options": {"n": 64}, "target": "this", **options}
     _, run = live_site.api("POST", "/runs", body, token=token)
     path = f"/runs/{run['id']}"

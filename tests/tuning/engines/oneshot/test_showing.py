@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.tuning.engines.running import Engine, start
+from tests.tuning.engines.running import Engine, options, start
 from tuning.engines.oneshot.showing import show
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import NetworkSpec
@@ -20,12 +21,17 @@ CONV = NetworkSpec("conv2d", {"size": 8, "channels": 16})
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+def records(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Records of a convolution: its schedules pack the weight and place the padding."""
     folder = tmp_path_factory.mktemp("conv")
-    with Engine(start(folder / "work", network=CONV, trials_budget=12), folder / "console.log") as engine:
+    return recorded(folder, schedule_rules="tvm")
+
+
+def recorded(folder: Path, **given: object) -> list[str]:
+    asked = start(folder / "work", network=CONV, trials_budget=12, options=options(**given))
+    with Engine(asked, folder / "console.log") as engine:
         engine.to_the_end()
-        yield [str(trial.record) for trial in engine.trials if trial.record]
+    return [str(trial.record) for trial in engine.trials if trial.record]
 
 
 def tuning_record(text: str) -> tuple[Any, Any]:
@@ -79,6 +85,19 @@ def test_it_puts_decisions_into_words(records: list[str]) -> None:
     for one in places:
         assert one.choice == words[one.decision] if one.decision in words else one.choice.startswith("in loop ")
     assert any(one.decision >= 0 for one in places)
+
+
+def test_tiles_in_registers_are_told_with_their_loops(tmp_path: Path) -> None:
+    shown = [
+        show(text) for text in recorded(tmp_path, schedule_rules="extended") if '"registers' in text.replace("\\", "")
+    ]
+    assert shown
+    for one in shown:
+        *tiles, unrolled = [each for each in one.decisions if each.instruction == "sample_categorical"]
+        assert unrolled.of == "meta_schedule.unroll_explicit"
+        assert [each.block for each in tiles] == ["conv2d_nhwc"] * 2
+        assert tiles[0].of in ("xx", "ff")
+        assert all(each.extent and each.extent % int(each.choice) == 0 for each in tiles)
 
 
 def test_it_says_when_weights_are_packed(records: list[str]) -> None:
