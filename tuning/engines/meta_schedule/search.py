@@ -117,15 +117,17 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         """Start with the task, whose design spaces are known now, and report that the next task's follow."""
         self._database = database
         self._inner.pre_tuning(max_trials, num_trials_per_iter, design_spaces, database, cost_model)
+        tiled = [sketch for sketch in design_spaces if has_register_tiles(sketch)]
+        self._search.tiled[self._task] = bool(tiled)
         if self._first:
             first = self._search.trials.batch_size(self._task)
-            self._first.pre_tuning(max_trials, first, design_spaces, database, cost_model)
-        self._search.tiled[self._task] = any(map(has_register_tiles, design_spaces))
+            # Most that are drawn from these are good, of the others few.
+            self._first.pre_tuning(max_trials, first, tiled or design_spaces, database, cost_model)
         following = [task for task in self._search.trials.budget.chosen if task > self._task]
         if following:
             self._search.trials.report_phase("design_spaces", following[0])
-        elif tiled := sum(self._search.tiled.values()):
-            logger.info("Register tiles are among the schedules of %d of %d tasks.", tiled, len(self._search.tiled))
+        elif offered := sum(self._search.tiled.values()):
+            logger.info("Register tiles are among the schedules of %d of %d tasks.", offered, len(self._search.tiled))
 
     def post_tuning(self) -> None:
         self._inner.post_tuning()
