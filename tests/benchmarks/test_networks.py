@@ -11,8 +11,9 @@ from django.core.management import CommandError, call_command
 
 from tests.benchmarks.networks import plan, report
 from tests.benchmarks.networks.models import MODELS
-from tests.benchmarks.networks.shipping import Shipped
+from tests.benchmarks.networks.shipping import Shipped, upload
 from tuning.engines.wire.catalog import BUILTIN
+from tuning.models import Network
 
 
 def outcome(network: str = "bert", **values: Any) -> Shipped:
@@ -94,6 +95,14 @@ def test_the_models_run_and_are_the_same_each_time(name: str) -> None:
     (given,), random = session.get_inputs(), numpy.random.default_rng(0)
     (found,) = session.run(None, {given.name: random.standard_normal(given.shape, dtype="float32")})
     assert 0.1 < numpy.abs(found).max() < 100
+
+
+@pytest.mark.tvm
+@pytest.mark.django_db
+def test_a_model_is_uploaded_for_the_first_of_its_tunings() -> None:
+    for _ in range(2):
+        upload(plan.WORKLOADS["unet"])
+    assert [network.name for network in Network.objects.all()] == ["unet"]
 
 
 @pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.core.files.base import ContentFile
 from tests.benchmarks.engine.sides import Broken, supervised
 from tuning.actions import networks, runs
 from tuning.actions.compilations import compile_run
-from tuning.models import Benchmark, Compilation, Project, Run
+from tuning.models import Benchmark, Compilation, Network, Project, Run
 from tuning.models.shapes import ProfileDict
 from tuning.work.compiling import carry_out
 
@@ -55,7 +55,7 @@ def shipped(tuning: Tuning) -> Shipped:
 def _launch(tuning: Tuning) -> dict[str, Any]:
     workload = tuning.workload
     if workload.is_uploaded:
-        _uploaded(workload)
+        upload(workload)
     return {
         "name": f"bench {tuning.key}",
         "network": workload.name,
@@ -71,9 +71,12 @@ def _launch(tuning: Tuning) -> dict[str, Any]:
     }
 
 
-def _uploaded(workload: Workload) -> None:
+def upload(workload: Workload) -> None:
+    """Unless an earlier tuning did."""
     project = Project.objects.first()
     assert project is not None
+    if Network.objects.filter(project=project, name=workload.name).exists():
+        return
     networks.upload(ContentFile(MODELS[workload.name](), f"{workload.name}.onnx"), project, None, name=workload.name)
 
 
