@@ -224,7 +224,9 @@ def test_a_run_says_whether_it_has_them(rules: str, tmp_path: Path) -> None:
 
 
 def test_a_search_begins_with_them(tmp_path: Path) -> None:
-    given = start(tmp_path / "work", trials_budget=6, options=options(strategy="evolutionary"), keep_best=6)
+    given = start(
+        tmp_path / "work", trials_budget=6, options=options(strategy="evolutionary", trials_per_batch=6), keep_best=6
+    )
     with Engine(given, tmp_path / "console") as engine:
         assert engine.to_the_end() == Finished("budget")
     assert all("registers" in str(trial.record) for trial in engine.trials if trial.record)
