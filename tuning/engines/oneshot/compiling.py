@@ -56,10 +56,10 @@ def compile_library(question: Build, pipe: serving.Pipe) -> Built:
         intrinsics.load(intrinsics.kind_for(str(target.kind.name), question.target))
     linker, folder = linking.name(), Path(question.folder)
     tell(pipe, "building", 0.0)
-    network = networks.build(question.network).mod
-    legalized = extraction.legalized(network, target)
+    network = networks.build(question.network)
+    legalized = extraction.legalized(network.mod, target)
     computed, quantized = _in_integers(network, target, question)
-    as_computed = legalized if computed is network else extraction.legalized(computed, target)
+    as_computed = legalized if computed is network.mod else extraction.legalized(computed, target)
     recorded = _as_recorded(computed, as_computed, target, question)
     mod, used, untuned = _tuned(recorded, target, question.records)
     tell(pipe, "building", 0.1)
@@ -106,10 +106,13 @@ def _in_integers(network: Any, target: Any, question: Build) -> tuple[Any, Quant
     from tuning.engines import networks
     from tuning.engines.targets.dot_products import instruction_of
 
-    instruction = instruction_of(target) if question.integers else None
+    in_floats = (
+        network.quantized and network.quantized.floats
+    )  # Of what is quantized; the model is read again only if anything is.
+    instruction = instruction_of(target) if question.integers and in_floats else None
     built = networks.build(question.network, instruction=instruction) if instruction else None
     if built is None or built.quantized is None or not built.quantized.integers:
-        return network, None
+        return network.mod, None
     return built.mod, Quantized(built.quantized.integers, list(built.quantized.steps))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 FOUR = 4
@@ -40,8 +41,9 @@ def instruction_of(target: Any) -> Instruction | None:
     return next((one for one in INSTRUCTIONS if target_has_features([one.feature], target)), None)
 
 
+@cache
 def register() -> None:
-    """Tell TVM the intrinsics of x86 CPUs.
+    """Tell TVM the intrinsics of x86 CPUs, from now on in this process and its forks.
 
     TVM's own dot_16x4_vnni passes 32-bit integers where LLVM, since its version 22, takes vectors of bytes, and so can't be built. It keeps
     its name, so that records with it are TVM's.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tvm.ir.utils import derived_object
@@ -75,13 +76,10 @@ def _with_tiles(schedule: Any, block: Any, product: Product, registers: Register
     for tile in _tiles(product, registers):
         for rows_first in (False, True):
             tiled = schedule.copy()
-            try:
+            # What is fused after the block may not be computable tile by tile, such as a transposition.
+            with suppress(ScheduleError):
                 if _tile(tiled, block, product, tile, rows_first=rows_first):
                     yield tiled
-            except (
-                ScheduleError
-            ):  # What is fused after the block can't be computed tile by tile, such as a transposition.
-                continue
 
 
 def _tiles(product: Product, registers: Registers) -> Iterator[_Tile]:
