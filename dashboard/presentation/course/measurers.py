@@ -69,7 +69,7 @@ def _weights(run: Run) -> Fact:
     return Fact(
         "Weights",
         "cold",
-        f"others of up to {units.bytes_label(run.cold_bytes)} are read before each execution, as in the network",
+        f"up to {units.bytes_label(run.cold_bytes)} of others, and of results, are read before each execution, as in the network",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any, NoReturn
@@ -62,7 +62,7 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
         for index, task in enumerate(extracted)
     ]
     _check_float16(start, infos, target)
-    cold_bytes = _cold_bytes(start, mod, target)
+    cold_bytes = _cold_bytes(start, mod, target, infos)
     events.send(TasksExtracted(resolved.target, infos, cold_bytes))
     for index in _left_out(infos, rivals, start):
         infos[index] = msgspec.structs.replace(infos[index], chosen=False)
@@ -172,10 +172,10 @@ def _check_float16(start: Start, infos: list[TaskInfo], target: Target) -> None:
     raise RunRefused(f"{reason}, or choose float32.", "network_options.dtype")
 
 
-def _cold_bytes(start: Start, mod: Any, target: Target) -> int:
+def _cold_bytes(start: Start, mod: Any, target: Target, tasks: Sequence[TaskInfo]) -> int:
     """As in `TasksExtracted`. How cold a remote device's caches are isn't up to this machine, and GPUs are left as they are."""
     is_here = measures_on_cpu(target) and start.remote is None
-    return extraction.constant_bytes(mod) if start.options.cold_weights and is_here else 0
+    return extraction.touched_bytes(mod, tasks) if start.options.cold_weights and is_here else 0
 
 
 def _extracted(start: Start, mod: Any, target: Target) -> tuple[list[Any], dict[int, int]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from math import prod
 from typing import Any
 
-from tvm import IRModule, relax
+from tvm import DataType, IRModule, relax
 from tvm.ir import GenericConst, Op
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.analysis import estimate_tir_flops
@@ -46,6 +48,17 @@ def constant_bytes(mod: IRModule) -> int:
         mod["main"], lambda one: found.append(one) if isinstance(one, GenericConst) else None
     )
     return sum(int(one.value.numpy().nbytes) for one in found)
+
+
+def touched_bytes(mod: IRModule, tasks: Iterable[TaskInfo]) -> int:
+    """How many bytes pass through the caches in an inference of a network with these tasks: its weights, and what its functions return.
+
+    A result's memory is used again for later ones, but a cache that other cores share keeps less of it than it has room for.
+    """
+    results = ((task.weight, task.args[-1]) for task in tasks)
+    return constant_bytes(mod) + sum(
+        weight * prod(one.shape) * int(DataType(one.dtype).itemsize) for weight, one in results
+    )
 
 
 def describe(index: int, task: Any, *, chosen: bool = True, computes: str | None = None) -> TaskInfo:

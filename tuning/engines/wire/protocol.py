@@ -120,7 +120,8 @@ class TasksExtracted(msgspec.Struct, tag="tasks", frozen=True):
     """The resolved target, so never `this`."""
     tasks: Sequence[AnyTaskInfo]
     cold_bytes: int | None = None
-    """Of the network's weights, if trials are measured with weights as cold as there; 0 if with weights in the caches. None if not recorded."""
+    """Of the network's weights and of its functions' results, if trials are measured with weights as cold as there; 0 if with weights in the caches.
+    None if not recorded."""
 
 
 class TrialMeasured(msgspec.Struct, tag="trial", frozen=True):
@@ -553,7 +554,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             title="Cold weights",
             description="Measure functions with their weights as cold as in the network: before each timed execution, as many bytes are "
-            "read as its other weights have. On CPUs of the site’s machines.",
+            "read as its other weights and its functions’ results have. On CPUs of the site’s machines.",
         ),
     ] = True
     build_timeout_s: Annotated[

@@ -211,7 +211,7 @@ def test_without_noise_it_says_why(viewer: Client, values: dict[str, Any], says:
         (0, 'in the caches <span class="muted">where one execution leaves them to the next</span>'),
         (
             44_700_000,
-            'cold <span class="muted">others of up to 42.6\u00a0MB are read before each execution, as in the network</span>',
+            'cold <span class="muted">up to 42.6\u00a0MB of others, and of results, are read before each execution, as in the network</span>',
         ),
     ],
 )

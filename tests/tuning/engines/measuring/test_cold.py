@@ -113,7 +113,10 @@ def test_a_worker_measures_so(context: ForkServerContext, tmp_path: Path) -> Non
     runner.close()
 
 
-@pytest.mark.parametrize(("chosen", "told"), [(True, (784 * 128 + 128 + 128 * 10 + 10) * 4), (False, 0)])
+WEIGHTS_OF_MLP, RESULTS_OF_MLP = 784 * 128 + 128 + 128 * 10 + 10, 128 + 10
+
+
+@pytest.mark.parametrize(("chosen", "told"), [(True, (WEIGHTS_OF_MLP + RESULTS_OF_MLP) * 4), (False, 0)])
 def test_the_engine_tells_how_cold(chosen: bool, told: int, tmp_path: Path) -> None:
     given = start(tmp_path / "work", network=NetworkSpec("mlp"), trials_budget=4, options=options(cold_weights=chosen))
     with Engine(given, tmp_path / "console.log") as engine:
