@@ -8,10 +8,11 @@ LAP_S = 0.1
 REST_S = 0.1
 """Pause between two sides: ONNX Runtime's threads busy-wait for 35 ms more, and whatever shares a core with them takes twice as long."""
 LEAST_ROUNDS, MOST_ROUNDS = 3, 50
+"""An untuned library may take minutes for an inference: it has a single round then."""
 SLOW = 8
 """A side that takes so many times as long as the fastest one has the least rounds only, which don't count in the others' time."""
 LEAST_OF_FIRST = 5
-"""Rounds of the first side, from which on its noise is told. An untuned library may take minutes for each, so others may have fewer."""
+"""Rounds of the first side, from which on its noise is told. Others may have fewer."""
 Measure = Callable[[int], float]
 """Returns the mean seconds of one inference over the given number of inferences."""
 Side = TypeVar("Side", bound=str)
@@ -22,12 +23,14 @@ def benchmarked(
 ) -> Dict[Side, List[float]]:
     """Seconds of one inference of each side, in rounds: all sides in turn, in reverse order in every second round.
 
-    There is time for `LEAST_ROUNDS`, whatever they take; after them, the sides that aren't `SLOW` go on, and the first one alone has as many
-    as it needs for its noise.
+    There is time for `LEAST_ROUNDS`, unless a single inference of a side takes longer than all rounds should: then that one is its only round.
+    After them, the sides that aren't `SLOW` go on, and the first one alone has as many as it needs for its noise.
     """
-    counts = {side: max(1, round(LAP_S / max(measure(1), 1e-7))) for side, measure in sides.items()}
-    rounds: Dict[Side, List[float]] = {side: [] for side in sides}
-    first, in_turn, done = next(iter(sides)), list(sides), 0.0
+    once = {side: measure(1) for side, measure in sides.items()}
+    counts = {side: max(1, round(LAP_S / max(once[side], 1e-7))) for side in sides}
+    first, done = next(iter(sides)), 0.0
+    in_turn = [side for side in sides if side == first or once[side] <= seconds]
+    rounds: Dict[Side, List[float]] = {side: [] if side in in_turn else [once[side]] for side in sides}
     for nth in range(MOST_ROUNDS):
         if nth == LEAST_ROUNDS:
             in_turn = _quick(rounds)

@@ -117,8 +117,10 @@ def test_sides_take_turns_and_fast_ones_run_more_often(order: list[str]) -> None
 
 def test_it_ends_in_time_but_runs_a_minimum_of_rounds(order: list[str]) -> None:
     rounds = benchmarked(sides(order, tuned=20.0, untuned=90.0), 60.0, lambda _: None)
-    assert rounds == {"tuned": [20.0] * LEAST_OF_FIRST, "untuned": [90.0] * LEAST_ROUNDS}
-    assert LEAST_OF_FIRST == FEWEST, "the tuned library's noise is told, and an untuned one may take minutes a round"
+    assert rounds == {"tuned": [20.0] * LEAST_OF_FIRST, "untuned": [90.0]}, "one inference takes all the time"
+    assert LEAST_OF_FIRST == FEWEST, "the tuned library's noise is told"
+    rounds = benchmarked(sides(order, tuned=20.0, untuned=50.0), 60.0, lambda _: None)
+    assert [len(each) for each in rounds.values()] == [LEAST_OF_FIRST, LEAST_ROUNDS]
     rounds = benchmarked(sides(order, tuned=1.0, untuned=4.0), 60.0, lambda _: None)
     assert [len(each) for each in rounds.values()] == [12, 12]
 
@@ -127,7 +129,9 @@ def test_a_slow_side_leaves_the_time_to_the_others(order: list[str]) -> None:
     """Neither the slowest nor, for what it is compared with, the first one is in the way of the others."""
     shares: list[float] = []
     rounds = benchmarked(sides(order, tuned=1.0, untuned=90.0, onnxruntime=2.0), 60.0, shares.append)
-    assert {side: len(each) for side, each in rounds.items()} == {"tuned": 20, "untuned": 3, "onnxruntime": 20}
+    assert {side: len(each) for side, each in rounds.items()} == {"tuned": 20, "untuned": 1, "onnxruntime": 20}
     assert shares == sorted(shares)
     rounds = benchmarked(sides(order, tuned=90.0, onnxruntime=1.0), 60.0, lambda _: None)
-    assert {side: len(each) for side, each in rounds.items()} == {"tuned": 5, "onnxruntime": 3}
+    assert {side: len(each) for side, each in rounds.items()} == {"tuned": 5, "onnxruntime": 3}, (
+        "the first one has its rounds, whatever they take"
+    )
