@@ -23,12 +23,14 @@ from tuning.engines.wire.compiling import (
     UNTUNED,
     Build,
     Built,
+    BuiltBatch,
     Choice,
     Chosen,
     Part,
     Profile,
     Prove,
     Proven,
+    ProvenBatch,
     Tolerance,
     Tried,
     Used,
@@ -46,7 +48,7 @@ def main() -> None:
     if "records" in asked:
         build(msgspec.convert(asked, Build), pipe)
     else:
-        prove(msgspec.convert(asked, Prove), pipe)
+        prove(msgspec.convert(asked, Prove, strict=False), pipe)
 
 
 def build(question: Build, pipe: serving.Pipe) -> None:
@@ -59,7 +61,19 @@ def build(question: Build, pipe: serving.Pipe) -> None:
     used = [Used(f"function{nth}", one.run, one.trial, one.latency_s) for nth, one in enumerate(question.records)]
     tensors = [TensorInfo("x", [1, 784], "float32")]
     versions = {"apache-tvm": "0.27.0.post1"}
-    pipe.send(Built(versions, used, ["slow"], tensors, tensors, 5, "ab" * 32, chosen(question)))
+    pipe.send(
+        Built(
+            versions, used, ["slow"], tensors, tensors, 5, "ab" * 32, chosen(question), batches=batches(question, used)
+        )
+    )
+
+
+def batches(question: Build, own: list[Used]) -> list[BuiltBatch]:
+    found = {} if question.batch is None else {question.batch: own}
+    for other in question.others:
+        found[other.batch] = [Used("function0", one.run, one.trial, one.latency_s) for one in other.records]
+    tensors = {batch: [TensorInfo("x", [batch, 784], "float32")] for batch in found}
+    return [BuiltBatch(batch, found[batch], [], tensors[batch], tensors[batch]) for batch in sorted(found)]
 
 
 def chosen(question: Build) -> Chosen | None:
@@ -85,7 +99,13 @@ def prove(question: Prove, pipe: serving.Pipe) -> None:
     profile = Profile([Part("function0", 2, 0.3e-3), Part("slow", 1, 0.4e-3)], 2e-5, 12)
     without = "ONNX Runtime isn't installed."
     tolerance = Tolerance("float32", 1e-4) if question.precision == "network" else Tolerance(question.precision, 1e-1)
-    pipe.send(Proven(right, error, error, tolerance, rounds, None, without, profile))  # type: ignore[arg-type]
+    numbers = sorted([*question.others, question.batch]) if question.batch else []
+    of_batch = [ProvenBatch(batch, error, error, scaled(rounds, batch), without) for batch in numbers]  # type: ignore[arg-type]
+    pipe.send(Proven(right, error, error, tolerance, rounds, None, without, profile, of_batch))  # type: ignore[arg-type]
+
+
+def scaled(rounds: dict[str, list[float]], batch: int) -> dict[str, list[float]]:
+    return {side: [seconds * batch for seconds in found] for side, found in rounds.items()}
 
 
 def misbehave(pipe: serving.Pipe) -> None:

@@ -64,9 +64,17 @@ def upload_network(
     ],
     name: Annotated[str, Form(description="By default, the file's name.")] = "",
     project: Annotated[str, Form(description="By name; can be left out by those who upload to only one.")] = "",
-    dims: Annotated[str, Form(description='Values of the model\'s open dimensions: `{"batch": 1}`.')] = "",
+    dims: Annotated[
+        str,
+        Form(
+            description='Values of the model\'s open dimensions: `{"batch": 1}`. Several values of one, `{"batch": [1, 8, 32]}`, make a network each.'
+        ),
+    ] = "",
 ) -> Status[NetworkDetail]:
-    """Upload a model, which is checked first. 201, or 200 if it exists already. Errors are listed by field."""
+    """Upload a model, which is checked first. 201, or 200 if it exists already. Errors are listed by field.
+
+    Of several networks the answer is the first; its `batches` names the others.
+    """
     user, values = person(request), _dims(dims)
     owner = projects.chosen(project, user, UPLOAD)
     network, new = networks.upload(file, owner, user, name=name, dims=values)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
-from tuning.models import BenchmarkDict, Compilation, CompilationDict, LatencyDict, RecordCoverageDict, UntunedDict
+from tuning.models import (
+    BenchmarkDict,
+    Compilation,
+    CompilationDict,
+    CoverageDict,
+    LatencyDict,
+    RecordCoverageDict,
+    UntunedDict,
+)
 from tuning.wording import SPACE, listed
 
 from . import units
@@ -44,6 +52,56 @@ CHOICES = {
     ),
 }
 """Likewise, of where the best record is chosen."""
+
+
+class BatchRow(NamedTuple):
+    """A batch of a library that takes any, with medians of the latest benchmark in seconds; what isn't known is None."""
+
+    batch: int
+    run: int
+    coverage: CoverageDict | None
+    estimate_s: float | None
+    tuned_s: float | None = None
+    untuned_s: float | None = None
+    onnxruntime_s: float | None = None
+    max_rel_error: float | None = None
+
+    @property
+    def each_s(self) -> float | None:
+        """Of one sample."""
+        return None if self.tuned_s is None else self.tuned_s / self.batch
+
+    @property
+    def over_onnxruntime(self) -> float | None:
+        """ONNX Runtime's time divided by the library's."""
+        return self.onnxruntime_s / self.tuned_s if self.onnxruntime_s and self.tuned_s else None
+
+
+def batches(one: CompilationDict) -> list[BatchRow]:
+    """Empty unless the library takes any batch."""
+    measured = {each["batch"]: each for each in one["benchmarks"][0]["batches"]} if one["benchmarks"] else {}
+    rows = []
+    for each in one["batches"]:
+        row = BatchRow(each["batch"], each["run"], each["coverage"], each["estimate_s"])
+        if found := measured.get(row.batch):
+            row = row._replace(
+                tuned_s=_median_s(found["tuned"]),
+                untuned_s=_median_s(found["untuned"]),
+                onnxruntime_s=_median_s(found["onnxruntime"]),
+                max_rel_error=found["max_rel_error"],
+            )
+        rows.append(row)
+    return rows
+
+
+def _median_s(latency: LatencyDict | None) -> float | None:
+    return latency["median_s"] if latency else None
+
+
+def any_batch(numbers: Sequence[int], named: Mapping[int, int]) -> str:
+    """What a library for any batch has; `named` are the runs by batch."""
+    runs = listed([f"#{named[number]}" for number in numbers])
+    return f"It has functions for {listed(numbers)}, with records of {runs}. Others are padded to the next of these, or computed in pieces."
 
 
 def sentence(compilation: Compilation) -> str:
@@ -168,8 +226,11 @@ def _beside(rival: str, factor: float | None, why: str | None) -> str:
 
 def rounds(benchmark: BenchmarkDict) -> str:
     """How many there were, and in how many of them the sides took turns if that isn't the same: see `engines.proof.rounds`."""
-    every, shared = benchmark["rounds"], min(latency["rounds"] for _, latency in sides(benchmark))
-    return f"{every} alternating rounds" if every == shared else f"{every} rounds, the first {shared} alternating"
+    every, each = benchmark["rounds"], {name: latency["rounds"] for name, latency in sides(benchmark)}
+    once = [name for name, number in each.items() if number < min(2, every)]
+    shared = min(number for name, number in each.items() if name not in once)
+    told = f"{every} alternating rounds" if every == shared else f"{every} rounds, the first {shared} alternating"
+    return f"{told}; {listed(once)} ran once" if once else told
 
 
 def extent(latency: LatencyDict | None) -> str:
@@ -182,7 +243,9 @@ def extent(latency: LatencyDict | None) -> str:
 
 def restless(benchmark: BenchmarkDict) -> str:
     """A warning that rounds of the same side differ too much to trust small differences; empty if they don't."""
-    wide = [f"{name} ({units.percent(it['spread'])})" for name, it in sides(benchmark) if it["spread"] > LARGE_SPREAD]
+    wide = [
+        f"{name} ({units.percent(it['spread'])})" for name, it in sides(benchmark) if (it["spread"] or 0) > LARGE_SPREAD
+    ]
     if not wide:
         return ""
     return (

@@ -60,6 +60,7 @@ def rendered(compilation: Compilation, name: str, language: str) -> str:
         "threads": target.get("num-cores"),
         "device": "cuda" if target["kind"] == "cuda" else "cpu",
         "inputs": [_input(one) for one in compilation.inputs],
+        "any_batch": bool(compilation.batches),
         "bfloat16": any(one["dtype"] == "bfloat16" for one in compilation.inputs),
     }
     template = language if compilation.run.is_meta_schedule else f"{language}_older"

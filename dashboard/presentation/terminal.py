@@ -146,6 +146,8 @@ def compile_summary(console: Console, compilation: CompilationDict) -> None:
         console.print(compilations.verdict(compilation), soft_wrap=True)
     if compilation["benchmarks"]:
         console.print(_benchmark(compilation["benchmarks"][0]))
+        if batches := compilations.batches(compilation):
+            console.print(_batches(batches))
         console.print(compilations.headline(compilation), soft_wrap=True)
         console.print(f"Estimate {units.latency(compilation['estimate_s'])}: {compilations.estimate(compilation)}.")
         if warning := compilations.restless(compilation["benchmarks"][0]):
@@ -161,7 +163,17 @@ def _benchmark(benchmark: BenchmarkDict) -> Table:
         table.add_column(title, justify="right")
     for name, latency in compilations.sides(benchmark):
         figures = (latency[f"{key}_s"] for key in ("mean", "median", "max", "min", "std"))  # type: ignore[literal-required]
-        table.add_row(name, *(f"{seconds * 1e3:,.4f}" for seconds in figures))
+        table.add_row(name, *(units.UNKNOWN if seconds is None else f"{seconds * 1e3:,.4f}" for seconds in figures))
+    return table
+
+
+def _batches(rows: list[compilations.BatchRow]) -> Table:
+    table = Table(box=box.SIMPLE, title="Milliseconds per inference by batch")
+    for title in ("Batch", "Estimate", "Tuned", "Each", "ONNX Runtime", "Untuned"):
+        table.add_column(title, justify="right")
+    for row in rows:
+        figures = (row.estimate_s, row.tuned_s, row.each_s, row.onnxruntime_s, row.untuned_s)
+        table.add_row(str(row.batch), *map(units.milliseconds, figures))
     return table
 
 

@@ -52,7 +52,18 @@ def run_untuned(request: HttpRequest, pk: int) -> HttpResponse:
     run = find(request, Run.objects.select_related("network"), pk=pk)
     found = [artifacts.record_coverage(run, source) for source in words.SOURCES]
     shown = [(one, words.SOURCES[one["source"]][0], words.untuned(one)) for one in found if not one["trouble"]]
-    return render(request, "compilations/_untuned.html", {"run": run, "found": shown})
+    return render(request, "compilations/_untuned.html", {"run": run, "found": shown, "batches": _batches(run)})
+
+
+def _batches(run: Run) -> dict[str, Any] | None:
+    """The choice between the run's own batch and any; None if its network is there for one only."""
+    known = run.network.batches() if run.network and run.is_meta_schedule else None
+    if known is None:
+        return None
+    others = artifacts.other_batches(run)
+    runs = {known.own: run.pk, **{batch: one.pk for batch, one in others.items()}}
+    trouble = artifacts.batches_trouble(run)
+    return {"own": known.own, "any": "" if trouble else words.any_batch(sorted(runs), runs), "trouble": trouble}
 
 
 @require_GET
@@ -75,6 +86,8 @@ def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
         "profile": words.profile(shown),
         "verdict": words.verdict(shown),
         "estimate": words.estimate(shown),
+        "batches": words.batches(shown),
+        "own_batch": next((one["batch"] for one in shown["batches"] if one["run"] == compilation.run_id), None),
         "headline": words.headline(shown),
         "nothing_made": not compilation.is_published and compilation.status in Compilation.ENDED,
         "benchmarks": shown["benchmarks"],

@@ -16,7 +16,7 @@ from tuning.engines.wire.compiling import CompileOptions
 from tuning.models import Compilation, Run
 from tuning.notify.announce import announce_compilation
 from tuning.queue import jobs
-from tuning.reads.artifacts import check_published, choosing_trouble, compile_trouble
+from tuning.reads.artifacts import batches_trouble, check_published, choosing_trouble, compile_trouble, other_batches
 from tuning.storage import store
 from tuning.validation import Conflict, Invalid, OptionDict, convert, options_of
 
@@ -37,19 +37,41 @@ def compile_run(
     Unless it is to `wait`, what isn't known yet of an older TVM is left to the job.
     """
     options = convert(CompileOptions, data)
-    with audit.act("run.compile", run, source=options.source, choose=options.choose) as act:
+    with audit.act("run.compile", run, source=options.source, choose=options.choose, batches=options.batches) as act:
         if trouble := compile_trouble(run, options.source, wait=wait):
             raise Conflict(trouble)
         if options.choose == "inside" and (trouble := choosing_trouble(run)):
             raise Invalid({"choose": trouble})
+        batches = _all_batches(run, options) if options.batches == "all" else []
         stage = Stage.CHOOSE if options.choose == "inside" else Stage.BUILD
         made = Compilation.objects.create(
-            run=run, source=options.source, stage=stage, created_by=user, asked_by=user, queued_at=timezone.now()
+            run=run,
+            source=options.source,
+            stage=stage,
+            batches=batches,
+            created_by=user,
+            asked_by=user,
+            queued_at=timezone.now(),
         )
         act.details["compilation"] = made.pk
     if enqueue:
         jobs.enqueue(made)
     return made
+
+
+def _all_batches(run: Run, options: CompileOptions) -> list[dict[str, Any]]:
+    """The batches of a library that takes any, and the runs whose records it has. Raises `Invalid`."""
+    if options.choose == "inside":
+        raise Invalid({"choose": "Records are chosen inside the network only of a library for one batch."})
+    if trouble := batches_trouble(run):
+        raise Invalid({"batches": trouble})
+    known = run.tuned_network.batches()
+    assert known is not None
+    runs = {known.own: run, **other_batches(run)}
+    return [
+        {"batch": batch, "run": one.pk, "network": one.tuned_network.pk, "estimate_s": None}
+        for batch, one in sorted(runs.items())
+    ]
 
 
 def cancel(compilation: Compilation) -> Compilation:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from itertools import chain, count
+from itertools import chain, count, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
@@ -29,7 +29,7 @@ from tuning.host import pytorch, targets
 from tuning.host.private import TooLarge, copied
 from tuning.models import Extraction, Network, Project, fingerprint, networks_dir
 from tuning.queue import jobs
-from tuning.storage import Prepared, store
+from tuning.storage import store
 from tuning.storage.local import old_here
 from tuning.validation import Conflict, Invalid, gather, natural, unknown, wrong_dims
 from tuning.wording import target_label
@@ -40,6 +40,8 @@ from .launching import NetworkChoice, network_choice
 Format = Literal["onnx", "irmodule", "pt2"]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 LARGEST_DIM = 1_000_000
+MOST_BATCHES = 8
+"""Values of a dimension at once, each of which makes a network."""
 READ_BYTES = 1 << 20
 OLD = timedelta(hours=1)
 """Files without a model are removed at this age: a younger one may belong to a row that isn't committed yet."""
@@ -69,33 +71,38 @@ def upload(
 ) -> tuple[Network, bool]:
     """Check a model and keep it for a project; returns the network and whether it is new.
 
-    In a project, the same file with the same dimensions is the same network, even under another name. Raises `Invalid` that
-    names the fields at fault (`file`, `name`, `dims.N`); then nothing is kept.
+    One of the dimensions may have several values, as a list or in a text: each makes a network, and the first one's is returned. In a project, the
+    same file with the same dimensions is the same network, even under another name. Raises `Invalid` that names the fields at fault
+    (`file`, `name`, `dims.N`); then nothing is kept.
     """
     file_name, values = file.name or "", _dims(dims or {})
-    chosen = _chosen_name(name, project)
+    names = _names(name, file_name, values, project)
     with _incoming(file) as (path, sha256):
         kind = _kind(path, file_name)
-        digest = fingerprint(kind, sha256, values)
-        if known := project.networks.filter(fingerprint=digest).first():
-            return known, False
+        digests = [fingerprint(kind, sha256, one) for one in values]
+        known = {one.fingerprint: one for one in project.networks.filter(fingerprint__in=digests)}
+        if all(digest in known for digest in digests):
+            return known[digests[0]], False
         with _readable(kind, path, sha256, values) as model:
-            found = _inspected(ModelFile(model.kind, str(model.path), values))
-            network = Network(
-                project=project,
-                kind=model.kind,
-                name=chosen or _free_name(file_name, project),
-                fingerprint=digest,
-                sha256=model.sha256,
-                file_name=_shown(file_name),
-                size=model.path.stat().st_size,
-                source=model.source,
-                dims=values,
-                uploaded_by=user,
-                uploaded_at=timezone.now(),
-                **inspection.summary(found),
-            )
-            return _kept(network, model.path, store().prepare(model.path))
+            made = {
+                digest: Network(
+                    project=project,
+                    kind=model.kind,
+                    name=own_name,
+                    fingerprint=digest,
+                    sha256=model.sha256,
+                    file_name=_shown(file_name),
+                    size=model.path.stat().st_size,
+                    source=model.source,
+                    dims=one,
+                    uploaded_by=user,
+                    uploaded_at=timezone.now(),
+                    **inspection.summary(_inspected(ModelFile(model.kind, str(model.path), one))),
+                )
+                for digest, own_name, one in zip(digests, names, values, strict=True)
+                if digest not in known
+            }
+            return _kept(list(made.values()), model.path, (known | made)[digests[0]])
 
 
 class _Model(NamedTuple):
@@ -109,13 +116,13 @@ class _Model(NamedTuple):
 
 
 @contextmanager
-def _readable(kind: Format, path: Path, sha256: str, dims: Mapping[str, int]) -> Iterator[_Model]:
+def _readable(kind: Format, path: Path, sha256: str, values: Sequence[Mapping[str, int]]) -> Iterator[_Model]:
     """The uploaded file, or what it was converted to. Raises `Invalid`."""
     if kind != "pt2":
         yield _Model(kind, path, sha256, None)
         return
     with TemporaryDirectory(prefix=INCOMING, dir=networks_dir(), ignore_cleanup_errors=True) as folder:
-        made = _converted(path, dims, Path(folder))
+        made = _converted(path, values, Path(folder))
         source = {
             "format": kind,
             "sha256": sha256,
@@ -127,9 +134,9 @@ def _readable(kind: Format, path: Path, sha256: str, dims: Mapping[str, int]) ->
             yield _Model("onnx", onnx, digest, source)
 
 
-def _converted(path: Path, dims: Mapping[str, int], folder: Path) -> pytorch.Made:
+def _converted(path: Path, values: Sequence[Mapping[str, int]], folder: Path) -> pytorch.Made:
     try:
-        made = pytorch.convert(path, dims, folder)
+        made = pytorch.convert(path, values, folder)
     except Refused as refused:
         raise Invalid({"file": str(refused)}) from refused
     if made.path.is_symlink() or not made.path.is_file():  # The process that wrote it had read an upload.
@@ -227,39 +234,65 @@ def tidy() -> int:
     return len(left)
 
 
-def _dims(given: Mapping[str, Any]) -> dict[str, int]:
-    values, wrong = {}, {}
+def _dims(given: Mapping[str, Any]) -> list[dict[str, int]]:
+    """The values of the dimensions of each network that is to be made."""
+    values: dict[str, list[int]] = {}
+    wrong = {}
     for name, value in given.items():
-        text = str(value).strip()
-        extent = None if isinstance(value, bool) else natural(text)
-        if extent is None or not 1 <= extent <= LARGEST_DIM:
-            wrong[f"dims.{name}"] = f"Must be a whole number from 1 to {LARGEST_DIM:,}, not {text[:60]!r}."
-        else:
-            values[str(name)] = extent
+        found, trouble = _extents(value)
+        values[str(name)] = found
+        if trouble:
+            wrong[f"dims.{name}"] = trouble
+        elif len(found) > 1 and any(len(others) > 1 for other, others in values.items() if other != name):
+            wrong[f"dims.{name}"] = "Only one dimension can have several values."
     if wrong:
         raise Invalid(wrong)
-    return values
+    return [dict(zip(values, each, strict=True)) for each in product(*values.values())]
 
 
-def _chosen_name(name: str, project: Project) -> str:
-    name = name.strip()
-    if name and not NAME.fullmatch(name):
+def _extents(value: Any) -> tuple[list[int], str]:
+    """The values of a dimension, and what is wrong with them."""
+    texts = [str(one).strip() for one in (value if isinstance(value, list) else str(value).split(","))]
+    extents = [None if one in ("True", "False") else natural(one) for one in texts]
+    found = [one for one in extents if one is not None and 1 <= one <= LARGEST_DIM]
+    if len(found) < len(texts) or not texts:
+        bad = next((text for text, one in zip(texts, extents, strict=True) if one not in found), "")
+        return [], f"Must be a whole number from 1 to {LARGEST_DIM:,}, not {bad[:60]!r}."
+    if len(set(found)) < len(found):
+        return [], "Has a value twice."
+    return found, "" if len(found) <= MOST_BATCHES else f"At most {MOST_BATCHES} values, not {len(found):,}."
+
+
+def _names(name: str, file_name: str, values: Sequence[Mapping[str, int]], project: Project) -> list[str]:
+    """A name for the network with each of these values: the chosen one, or the file's, with a number if it is taken in the project."""
+    first, *others = values
+    several = [dim for dim in first if any(other[dim] != first[dim] for other in others)]
+    endings = ["".join(f"-{_tame(dim)}{one[dim]}" for dim in several) for one in values]
+    if name := name.strip():
+        _check_name(name, endings, project)
+        return [f"{name}{ending}" for ending in endings]
+    stem = _tame(Path(_shown(file_name)).stem)[:90].strip("-._+") or "model"
+    taken = {*BUILTIN, *project.networks.values_list("name", flat=True)}
+    stems = chain([stem], (f"{stem}-{number}" for number in count(2)))
+    return next(
+        names for names in ([f"{one}{ending}" for ending in endings] for one in stems) if taken.isdisjoint(names)
+    )
+
+
+def _check_name(name: str, endings: Sequence[str], project: Project) -> None:
+    names = [f"{name}{ending}" for ending in endings]
+    if not all(map(NAME.fullmatch, names)):
         raise Invalid(
             {"name": "Must be letters, digits and . _ + - only, at most 100, and begin with a letter or digit."}
         )
-    if name in BUILTIN:
+    if not BUILTIN.keys().isdisjoint(names):
         raise Invalid({"name": "A built-in network has that name."})
-    if name and project.networks.filter(name=name).exists():
+    if project.networks.filter(name__in=names).exists():
         raise Invalid({"name": "Another network has that name."})
-    return name
 
 
-def _free_name(file_name: str, project: Project) -> str:
-    """The file's name, with a number if it is taken in the project."""
-    stem = re.sub(r"[^A-Za-z0-9._+-]+", "-", Path(_shown(file_name)).stem).strip("-._+")[:90] or "model"
-    taken = {*BUILTIN, *project.networks.values_list("name", flat=True)}
-    names = chain([stem], (f"{stem}-{number}" for number in count(2)))
-    return next(name for name in names if name not in taken)
+def _tame(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-._+")
 
 
 def _shown(file_name: str) -> str:
@@ -305,18 +338,21 @@ def _inspected(file: ModelFile) -> Inspected:
         raise Invalid(wrong_dims(file.dims, refused.dims)) from refused
 
 
-def _kept(network: Network, path: Path, prepared: Prepared) -> tuple[Network, bool]:
-    """Store row and file, both or neither: a crash in between leaves a file that `tidy` removes."""
+def _kept(networks: Sequence[Network], path: Path, first: Network) -> tuple[Network, bool]:
+    """Store rows and their file, all or nothing: a crash in between leaves a file that `tidy` removes."""
+    prepared = store().prepare(path)
     try:
-        uploaded = network.uploaded_file
-        about = {"file": network.file_name, "bytes": uploaded["size"], "sha256": uploaded["sha256"]}
-        with audit.act("network.upload", network, **about):
-            network.save(force_insert=True)
-            prepared.add(network.file)
-            path.replace(network.file)
+        with transaction.atomic():
+            for network in networks:
+                uploaded = network.uploaded_file
+                about = {"file": network.file_name, "bytes": uploaded["size"], "sha256": uploaded["sha256"]}
+                with audit.act("network.upload", network, **about):
+                    network.save(force_insert=True)
+            prepared.add(networks[0].file)
+            path.replace(networks[0].file)
     except IntegrityError as error:
         # Another upload of the same file or name was faster.
-        if known := Network.objects.filter(project=network.project, fingerprint=network.fingerprint).first():
+        if known := Network.objects.filter(project=first.project, fingerprint=first.fingerprint).first():
             return known, False
         raise Invalid({"name": "Another network has that name."}) from error
-    return network, True
+    return first, True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,8 +38,8 @@ def look() -> Asked[TorchProbed] | None:
     return None if settings.TORCH_PYTHON is None else interpreters.look_at(settings.TORCH_PYTHON, PROBE)
 
 
-def convert(file: Path, dims: Mapping[str, int], folder: Path) -> Made:
-    """Write the program as ONNX into the folder, with its dimensions open under readable names.
+def convert(file: Path, values: Iterable[Mapping[str, int]], folder: Path) -> Made:
+    """Write the program as ONNX into the folder, with its dimensions open under readable names. Each of `values` has one for each of them.
 
     Raises `Refused`, and `Invalid` for values of dimensions that the program doesn't leave open, or wasn't exported for.
     """
@@ -48,7 +48,8 @@ def convert(file: Path, dims: Mapping[str, int], folder: Path) -> Made:
     found = sandbox.ask_once("tuning.engines.oneshot.exported", unpacking, Unpacked)
     if settings.TORCH_PYTHON is None:
         raise Refused(NO_PYTHON)
-    _check_dims(dims, found.dims)
+    for dims in values:
+        _check_dims(dims, found.dims)
     names = {dim.symbol: name for name, dim in found.dims.items()}
     converting = Converting(path=str(copy), to=str(onnx), folder=str(folder), dims=names, **sandbox.limits())
     try:

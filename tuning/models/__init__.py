@@ -32,11 +32,12 @@ from .fleet import (
 from .history import EVER, Beat, Tally, TrackerSample
 from .imported import BadLine, Import
 from .lifecycle import LEASE, TELL_AGAIN, DeviceTurn, Leased, Queued, deciding, ended
-from .network import Network, fingerprint, networks_dir
+from .network import Batches, Network, fingerprint, networks_dir
 from .project import SEES_ALL, LaunchTemplate, Membership, Project, project_of_token, roles_of, seen_by
 from .run import RECORD_FILES, Run, RunQuerySet, measures_on
 from .shapes import (
     Alert,
+    BatchDict,
     BegunDict,
     BenchmarkDict,
     CompilationDict,
@@ -91,6 +92,8 @@ __all__ = (
     "AuditEntryDict",
     "AuditQuerySet",
     "BadLine",
+    "BatchDict",
+    "Batches",
     "Beat",
     "BegunDict",
     "Benchmark",

@@ -21,7 +21,7 @@ from .fleet import Machine, is_shared
 from .lifecycle import LeasedQuerySet, Measurement, deciding
 from .project import seen_by
 from .run import Run, first_of_free, measures_on
-from .shapes import BenchmarkDict, CompilationDict, CoverageDict, LatencyDict, iso, username
+from .shapes import BatchDict, BenchmarkDict, CompilationDict, CoverageDict, LatencyDict, iso, username
 
 
 class CompilationQuerySet(LeasedQuerySet["Compilation"]):
@@ -96,6 +96,9 @@ class Compilation(Measurement):
     """`tuning.engines.wire.compiling.Chosen` as JSON; null if its records weren't chosen inside the network."""
     inputs = models.JSONField(default=list)
     outputs = models.JSONField(default=list)
+    batches = models.JSONField(default=list)
+    """If the library takes any batch, each that it has functions for, the smallest first: `batch`, `run` whose records it has, `network`, `estimate_s`;
+    once it is built, also what `tuning.engines.wire.compiling.BuiltBatch` has."""
     size = models.PositiveBigIntegerField(null=True)
     """Size of the library in bytes, once it is published."""
     sha256 = models.CharField(max_length=64, null=True)
@@ -176,7 +179,18 @@ class Compilation(Measurement):
         """None before it is built."""
         if not self.is_published:
             return None
-        return {"functions": len(self.used) + len(self.untuned), "tuned": len(self.used), "untuned": self.untuned}
+        return _coverage(self.used, self.untuned)
+
+    def _batch(self, one: dict[str, Any]) -> BatchDict:
+        used, untuned = one.get("used", []), one.get("untuned", [])
+        return {
+            "batch": one["batch"],
+            "run": one["run"],
+            "estimate_s": one["estimate_s"],
+            "coverage": _coverage(used, untuned) if self.is_published else None,
+            "inputs": one.get("inputs", []),
+            "outputs": one.get("outputs", []),
+        }
 
     def without_result(self, status: str) -> str:
         """How it ends if it should end so: a library that was verified before stays finished without another benchmark."""
@@ -228,6 +242,7 @@ class Compilation(Measurement):
             "chosen": self.chosen,
             "inputs": self.inputs,
             "outputs": self.outputs,
+            "batches": [self._batch(one) for one in self.batches],
             "precision": self.run.precision,
             "size": self.size,
             "sha256": self.sha256,
@@ -241,6 +256,10 @@ class Compilation(Measurement):
             "speedup_over_onnxruntime": latest.speedup_over("onnxruntime") if latest else None,
             "benchmarks": [benchmark.to_dict() for benchmark in self.benchmarks.all()],
         }
+
+
+def _coverage(used: list[Any], untuned: list[str]) -> CoverageDict:
+    return {"functions": len(used) + len(untuned), "tuned": len(used), "untuned": untuned}
 
 
 MEASURING = (Compilation.Stage.CHOOSE, Compilation.Stage.PROVE)
@@ -261,6 +280,8 @@ class Benchmark(models.Model):
     """Why ONNX Runtime wasn't measured."""
     profile = models.JSONField(null=True)
     """As `ProfileDict`; null if it isn't recorded."""
+    batches = models.JSONField(default=list)
+    """`tuning.engines.wire.compiling.ProvenBatch` as JSON, for each batch of a library that takes any. `rounds` are those of the run's own."""
 
     class Meta:
         ordering = ("-at", "-pk")
@@ -278,19 +299,7 @@ class Benchmark(models.Model):
         return other / tuned if tuned and other else None
 
     def latency(self, side: str) -> LatencyDict | None:
-        seconds = self.rounds.get(side)
-        if not seconds:
-            return None
-        std_s = pstdev(seconds)
-        return {
-            "rounds": len(seconds),
-            "mean_s": fmean(seconds),
-            "median_s": median(seconds),
-            "max_s": max(seconds),
-            "min_s": min(seconds),
-            "std_s": std_s,
-            "spread": std_s / median(seconds),
-        }
+        return _latency(self.rounds.get(side))
 
     def to_dict(self) -> BenchmarkDict:
         return {
@@ -306,4 +315,31 @@ class Benchmark(models.Model):
             "speedup": self.speedup_over("untuned"),
             "speedup_over_onnxruntime": self.speedup_over("onnxruntime"),
             "profile": self.profile,
+            "batches": [
+                {
+                    "batch": one["batch"],
+                    "tuned": _latency(one["rounds"].get("tuned")),
+                    "untuned": _latency(one["rounds"].get("untuned")),
+                    "onnxruntime": _latency(one["rounds"].get("onnxruntime")),
+                    "without_onnxruntime": one["without_onnxruntime"],
+                    "max_abs_error": one["max_abs_error"],
+                    "max_rel_error": one["max_rel_error"],
+                }
+                for one in self.batches
+            ],
         }
+
+
+def _latency(seconds: list[float] | None) -> LatencyDict | None:
+    if not seconds:
+        return None
+    std_s = pstdev(seconds) if len(seconds) > 1 else None
+    return {
+        "rounds": len(seconds),
+        "mean_s": fmean(seconds),
+        "median_s": median(seconds),
+        "max_s": max(seconds),
+        "min_s": min(seconds),
+        "std_s": std_s,
+        "spread": None if std_s is None else std_s / median(seconds),
+    }

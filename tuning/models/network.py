@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from django.conf import settings
@@ -17,7 +18,7 @@ from tuning.engines.wire.protocol import ModelFile, NetworkSpec
 from tuning.storage import store
 
 from .project import Project, seen_by
-from .shapes import NetworkDetail, SourceDict, UploadedDict, iso, username
+from .shapes import NetworkBatchDict, NetworkDetail, SourceDict, UploadedDict, iso, username
 
 SUFFIX = {"onnx": ".onnx", "irmodule": ".json"}
 
@@ -25,6 +26,13 @@ SUFFIX = {"onnx": ".onnx", "irmodule": ".json"}
 def fingerprint(*parts: Any) -> str:
     """Digest of JSON values, for unique constraints: not every database can compare JSON."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+class Batches(NamedTuple):
+    """A network's batch, and the networks that are the same for others."""
+
+    own: int
+    others: dict[int, Network]
 
 
 class NetworkQuerySet(models.QuerySet["Network"]):
@@ -142,6 +150,43 @@ class Network(models.Model):
         """The uploaded model, under a name of our making."""
         return networks_dir() / f"{self.sha256}{SUFFIX[self.kind]}"
 
+    def batches(self) -> Batches | None:
+        """The same network for other batches, or None if there is no other.
+
+        That is a built-in network with another `batch`, or the same file with another value for the dimension that its inputs have first.
+        """
+        if self.kind == self.Kind.BUILTIN:
+            return self._builtin_batches()
+        return self._uploaded_batches() if self.is_uploaded else None
+
+    def _batches(self) -> list[NetworkBatchDict]:
+        """Of an uploaded model: which options of a built-in network others use is theirs to know."""
+        known = self.batches() if self.is_uploaded else None
+        every = {known.own: self, **known.others} if known else {}
+        return [{"batch": batch, "id": one.pk, "name": one.name} for batch, one in sorted(every.items())]
+
+    def _builtin_batches(self) -> Batches | None:
+        own = self.options.get("batch")
+        alike = Network.objects.filter(kind=self.kind, name=self.name).exclude(pk=self.pk)
+        others = {
+            one.options["batch"]: one
+            for one in alike
+            if one.options | {"batch": own} == self.options and own is not None
+        }
+        return Batches(own, others) if others else None
+
+    def _uploaded_batches(self) -> Batches | None:
+        """Of several dimensions that may be the batch, the one that has most values."""
+        found: dict[str, dict[int, Network]] = defaultdict(dict)
+        for other in Network.objects.filter(project=self.project_id, kind=self.kind, sha256=self.sha256):
+            differing = [name for name, value in self.dims.items() if other.dims.get(name) != value]
+            if len(differing) == 1 and _differ_in_batch(self, other, differing[0]):
+                found[differing[0]][other.dims[differing[0]]] = other
+        if not found:
+            return None
+        dim = max(found, key=lambda name: len(found[name]))
+        return Batches(self.dims[dim], found[dim])
+
     def spec(self) -> NetworkSpec:
         """What a process of this machine is told, which has a copy of the file then. Only of a network that can be tuned.
 
@@ -161,6 +206,7 @@ class Network(models.Model):
             "kind": self.kind,
             "options": self.options,
             "dims": self.dims,
+            "batches": self._batches(),
             "file_name": self.file_name or None,
             "size": self.size,
             "sha256": self.sha256 or None,
@@ -172,6 +218,16 @@ class Network(models.Model):
             "uploaded_by": username(self.uploaded_by),
             "uploaded_at": iso(self.uploaded_at),
         }
+
+
+def _differ_in_batch(one: Network, other: Network, dim: str) -> bool:
+    """Whether the first axis of inputs is all in which they differ, and that dimension."""
+    if other.dims.keys() != one.dims.keys() or len(one.inputs) != len(other.inputs):
+        return False
+    pairs = [(ours["shape"], theirs["shape"]) for ours, theirs in zip(one.inputs, other.inputs, strict=True)]
+    changed = [(ours, theirs) for ours, theirs in pairs if ours != theirs]
+    batches = one.dims[dim], other.dims[dim]
+    return bool(changed) and all((a[0], b[0]) == batches and a[1:] == b[1:] for a, b in changed)
 
 
 def networks_dir() -> Path:

@@ -147,7 +147,7 @@ class RunFacts(TypedDict):
     tasks_confirmed: int
     """Those whose best records were measured again since their last improvement."""
     cold_bytes: int | None
-    """Bytes of the network's weights, if trials are measured with weights as cold as there; 0 if they are in the caches, null if that isn't recorded."""
+    """Bytes of the network's weights and of its functions' results, if trials are measured with weights as cold as there; 0 if they are in the caches, null if that isn't recorded."""
     estimated_latency_s: float | None
     confirmed_latency_s: float | None
     """As the estimate, of confirmed latencies; null unless all of its tasks are confirmed."""
@@ -291,6 +291,14 @@ class SourceDict(UploadedDict):
     versions: dict[str, str]
 
 
+class NetworkBatchDict(TypedDict):
+    """A model for one batch."""
+
+    batch: int
+    id: int
+    name: str
+
+
 class NetworkDetail(TypedDict):
     """A stored network: a built-in one with its options, or an uploaded model with its file and dimensions.
 
@@ -305,6 +313,8 @@ class NetworkDetail(TypedDict):
     kind: str
     options: dict[str, Any]
     dims: dict[str, int]
+    batches: list[NetworkBatchDict]
+    """The uploaded model for each batch that it was added for, the smallest first; empty if that is only one."""
     file_name: str | None
     size: int | None
     sha256: str | None
@@ -378,15 +388,15 @@ class CoverageDict(TypedDict):
 
 
 class LatencyDict(TypedDict):
-    """Seconds of one inference over the rounds of a benchmark; `std_s` is the population standard deviation, `spread` its share of the median."""
+    """Seconds of one inference over the rounds of a benchmark; `std_s` is the population standard deviation, `spread` its share of the median: null for a single round."""
 
     rounds: int
     mean_s: float
     median_s: float
     max_s: float
     min_s: float
-    std_s: float
-    spread: float
+    std_s: float | None
+    spread: float | None
 
 
 class PartDict(TypedDict):
@@ -405,9 +415,22 @@ class ProfileDict(TypedDict):
     machine_calls: int
 
 
+class BatchBenchmarkDict(TypedDict):
+    """One batch in the benchmark of a library that takes any; the errors are relative to the untuned library's outputs for it."""
+
+    batch: int
+    tuned: LatencyDict | None
+    untuned: LatencyDict | None
+    onnxruntime: LatencyDict | None
+    without_onnxruntime: str | None
+    max_abs_error: float | None
+    max_rel_error: float | None
+
+
 class BenchmarkDict(TypedDict):
     """One benchmark; `without_onnxruntime` says why ONNX Runtime wasn't measured.
 
+    Of a library that takes any batch, its figures are those of the run's own, and `batches` has those of each.
     `speedup` is the untuned library's median divided by that of the tuned one, and `speedup_over_onnxruntime` that of ONNX Runtime, which
     is below 1 if ONNX Runtime is faster.
     """
@@ -425,6 +448,7 @@ class BenchmarkDict(TypedDict):
     speedup_over_onnxruntime: float | None
     profile: ProfileDict | None
     """Null if it isn't recorded: on GPUs and remote devices, by older TVMs, and by earlier versions."""
+    batches: list[BatchBenchmarkDict]
 
 
 class UntunedDict(TypedDict):
@@ -448,6 +472,17 @@ class RecordCoverageDict(TypedDict):
     trouble: str | None
 
 
+class BatchDict(TypedDict):
+    """A batch that a library has functions for, if it takes any: the run whose records it has, and what `CompilationDict` has of the run's own."""
+
+    batch: int
+    run: int
+    estimate_s: float | None
+    coverage: CoverageDict | None
+    inputs: list[dict[str, Any]]
+    outputs: list[dict[str, Any]]
+
+
 class CompilationDict(TypedDict):
     """A compilation; what isn't known yet is null.
 
@@ -457,7 +492,8 @@ class CompilationDict(TypedDict):
     `best` with the `chosen` records, in seconds; and whether the latter were `kept`.
     The library exists once `sha256` is set. `verified`, the errors and `tolerance` come from the last proof, `measured_s` and
     both speed-ups from the last benchmark. `waits_for` is the device that a queued proof waits for. `precision` is the run's option: what it
-    changes is in the errors, since the untuned library computes as the network says.
+    changes is in the errors, since the untuned library computes as the network says. `batches` is empty unless the library takes any batch: then
+    errors are those of the batch that is worst, and everything else is about the run's own.
     """
 
     id: int
@@ -483,6 +519,7 @@ class CompilationDict(TypedDict):
     chosen: dict[str, Any] | None
     inputs: list[dict[str, Any]]
     outputs: list[dict[str, Any]]
+    batches: list[BatchDict]
     precision: str
     size: int | None
     sha256: str | None

@@ -50,6 +50,48 @@ def choosing_trouble(run: Run) -> str | None:
     return None
 
 
+def other_batches(run: Run) -> dict[int, Run]:
+    """For each other batch of the run's network, the run whose records a library for any batch has.
+
+    Of the runs that were tuned for the same target and computed alike, that is the one with the lowest estimate. Batches without one are left out.
+    """
+    known = run.tuned_network.batches()
+    found = {}
+    for batch, network in sorted(known.others.items()) if known else ():
+        runs = Run.objects.filter(
+            project=run.project_id,
+            network=network,
+            engine=run.engine,
+            synthetic=False,
+            target_fingerprint=run.target_fingerprint,
+        )
+        able = [one for one in runs if _computes_alike(one, run) and compile_trouble(one) is None]
+        if able:
+            found[batch] = min(
+                able, key=lambda one: (one.estimated_latency_s is None, one.estimated_latency_s, -one.pk)
+            )
+    return found
+
+
+def batches_trouble(run: Run) -> str | None:
+    """Why it can't be compiled for any batch; None when it can."""
+    if not run.is_meta_schedule:
+        return "A library for any batch is built only of runs that MetaSchedule has tuned."
+    if other_batches(run):
+        return None
+    network = run.tuned_network
+    also = f"Add {network.name} for other batches, too, and tune these." if network.is_uploaded else "Tune those, too."
+    return f"No run of the project has tuned other batches of the network for this target in the same way. {also}"
+
+
+def _computes_alike(one: Run, other: Run) -> bool:
+    """Whether a library can have the records of both runs."""
+    decisive = [
+        (run.precision, *(run.options.get(name) for name in ("algorithms", "quantized"))) for run in (one, other)
+    ]
+    return decisive[0] == decisive[1]
+
+
 def compiler_of(run: Run, versions: Mapping[str, str] | None = None, *, wait: bool = True) -> compilers.Compiler | None:
     """The older TVM that compiles the run, whose records or library are of these versions; the run's unless they are given.
 

@@ -17,12 +17,24 @@ from django.conf import settings
 from django.db import transaction
 
 from tuning.engines.wire import versions
-from tuning.engines.wire.compiling import BestRecord, Build, Built, Choose, OlderBuild, Phase, Prove, Proven, zig
+from tuning.engines.wire.compiling import (
+    BestRecord,
+    Build,
+    Built,
+    Choose,
+    OlderBuild,
+    OtherBatch,
+    Phase,
+    Prove,
+    Proven,
+    zig,
+)
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.legacy import RELAY, LegacyEngine, relay_spec
+from tuning.engines.wire.protocol import NetworkSpec
 from tuning.host import devices, sandbox
 from tuning.host.older import compilers
-from tuning.models import Benchmark, Compilation
+from tuning.models import Benchmark, Compilation, Network, Run
 from tuning.notify.announce import announce_compilation
 from tuning.reads.artifacts import compiler_of
 from tuning.reads.console import last_lines
@@ -96,6 +108,7 @@ class _Job:
         else:
             built = self._answer(COMPILER, question, Built)
         values = {"estimate_s": estimate_s, **_values(built), "untuned": built.untuned, "versions": built.versions}
+        values["batches"] = self._batches_built(built, estimate_s)
         files = [(file.name, store().prepare(file)) for file in compilation.unpublished.iterdir() if file.is_file()]
         with transaction.atomic():
             ready = compilation.requeue(Status.RUNNING, stage=Stage.PROVE, where=self.compilation.hold, **values)
@@ -127,6 +140,7 @@ class _Job:
                 onnxruntime=proven.onnxruntime,
                 without_onnxruntime=proven.without_onnxruntime,
                 profile=msgspec.to_builtins(proven.profile),
+                batches=msgspec.to_builtins(proven.batches),
             )
             if not self.compilation.finish(Status.RUNNING, to=Status.FINISHED, **verdict):
                 raise sandbox.Abandoned
@@ -168,8 +182,36 @@ class _Job:
             algorithms=run.options.get("algorithms") == "fastest",
             precision=run.precision,
             integers=run.options.get("quantized", "floats") != "floats",
+            batch=self._own_batch(),
+            others=[OtherBatch(one["batch"], _network(one), self._records_of(one)[0]) for one in self._other_batches()],
             **_limits(),
         )
+
+    def _own_batch(self) -> int | None:
+        return next((one["batch"] for one in self.compilation.batches if one["run"] == self.run.pk), None)
+
+    def _other_batches(self) -> list[dict[str, Any]]:
+        return [one for one in self.compilation.batches if one["run"] != self.run.pk]
+
+    def _records_of(self, batch: dict[str, Any]) -> tuple[list[BestRecord], float | None]:
+        """The best records of another batch, and its estimate. Raises `Refused`."""
+        run = Run.objects.filter(pk=batch["run"]).first()
+        if run is None:
+            raise Refused(f"Run {batch['run']}, whose records batch {batch['batch']} should have, was deleted.")
+        records, estimate_s = best_records(run, self.compilation.source)
+        if not records:
+            raise Refused(f"Run {batch['run']}, whose records batch {batch['batch']} should have, has no valid one.")
+        return records, estimate_s
+
+    def _batches_built(self, built: Built, own_s: float | None) -> list[dict[str, Any]]:
+        """What is stored of each batch."""
+        of_batch = {one.batch: msgspec.to_builtins(one) for one in built.batches}
+        return [
+            one
+            | of_batch[one["batch"]]
+            | {"estimate_s": own_s if one["run"] == self.run.pk else self._records_of(one)[1]}
+            for one in self.compilation.batches
+        ]
 
     def _asked_of_older(self, question: Build) -> OlderBuild:
         network, linker = question.network, zig()
@@ -192,6 +234,8 @@ class _Job:
             benchmark_s=settings.BENCHMARK_S,
             remote=devices.remote_of(self.run.device),
             precision=self.run.precision,
+            batch=self._own_batch(),
+            others={one["batch"]: _network(one) for one in self._other_batches()},
             quietly=False,
             **limits,
         )
@@ -232,6 +276,14 @@ class _Job:
             self.compilation.phase = phase.name
             self.compilation.held().update(phase=phase.name, progress=phase.progress)
             self.announce()
+
+
+def _network(batch: dict[str, Any]) -> NetworkSpec:
+    """The network for a batch, which outlives its run. Raises `Refused`."""
+    network = Network.objects.filter(pk=batch["network"]).first()
+    if network is None:
+        raise Refused(f"The network for batch {batch['batch']} was deleted: the library can't be verified without it.")
+    return network.spec()
 
 
 def _values(built: Built) -> dict[str, Any]:

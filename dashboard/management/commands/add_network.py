@@ -14,6 +14,7 @@ from dashboard.accounts import UPLOAD
 from tuning.actions import networks, projects
 from tuning.management.migrated import MigratedCommand
 from tuning.validation import Invalid
+from tuning.wording import listed
 
 
 class Command(MigratedCommand):
@@ -29,8 +30,8 @@ class Command(MigratedCommand):
             "--dim",
             action="append",
             default=[],
-            metavar="NAME=N",
-            help="value of an open dimension of the model",
+            metavar="NAME=N[,N…]",
+            help="value of an open dimension of the model; several make a network each",
         )
         parser.add_argument("--json", action="store_true", help="print only the network as JSON")
 
@@ -51,6 +52,8 @@ class Command(MigratedCommand):
         if options["json"]:
             self.stdout.write(json.dumps(network.to_dict()))
         else:
+            several = any("," in value for value in dims.values())
+            names = [one["name"] for one in network.to_dict()["batches"]] if several else [network.name]
             self.stdout.write(
-                f"{'Added' if new else 'Exists already:'} {network.name}. To tune it: manage.py tune {network.name}"
+                f"{'Added' if new else 'Exists already:'} {listed(names)}. To tune it: manage.py tune {network.name}"
             )

@@ -26,7 +26,7 @@ from tuning.reads import artifacts
 from tuning.validation import Conflict, Invalid
 from tuning.work.compiling import carry_out
 
-_OPTION = {"source": "--best-of", "choose": "--choose"}
+_OPTION = {"source": "--best-of", "choose": "--choose", "batches": "--batches"}
 
 
 class Command(MigratedCommand):
@@ -47,6 +47,12 @@ class Command(MigratedCommand):
             default="alone",
             metavar="alone|inside",
             help="where each task's best record is chosen: as its trial was measured, or inside the built network",
+        )
+        parser.add_argument(
+            "--batches",
+            default="one",
+            metavar="one|all",
+            help="whether the library takes the run's own batch, or any, with functions for each batch that was tuned",
         )
         parser.add_argument("--out", type=Path, help="folder to copy the library, manifest and example programs to")
         parser.add_argument("--json", action="store_true", help="print only the compilation as JSON")
@@ -76,9 +82,8 @@ def _queued(options: dict[str, Any]) -> Compilation:
     if run is None:
         raise CommandError(f"There is no run {options['run']}.", returncode=2)
     try:
-        return compilations.compile_run(
-            run, {"source": options["best_of"], "choose": options["choose"]}, None, enqueue=False
-        )
+        asked = {"source": options["best_of"], "choose": options["choose"], "batches": options["batches"]}
+        return compilations.compile_run(run, asked, None, enqueue=False)
     except Invalid as error:
         wrong = (f"{_OPTION[name]}: {why}" for name, why in error.fields.items())
         raise CommandError("\n".join(wrong), returncode=2) from error

@@ -35,6 +35,12 @@ def test_it_adds_a_model_once(tmp_path: Path) -> None:
     assert sorted(Network.objects.values_list("name", flat=True)) == ["net", "wide"]
 
 
+def test_several_values_of_a_dimension_make_a_network_each(tmp_path: Path) -> None:
+    said = add(tmp_path / "net.onnx", "--dim", "rows=1,8", "--name", "mine")
+    assert "Added mine-rows1 and mine-rows8. To tune it: manage.py tune mine-rows1" in said
+    assert [one.inputs[0]["shape"] for one in Network.objects.order_by("name")] == [[1, 16], [8, 16]]
+
+
 @pytest.mark.parametrize(
     ("file", "options", "said"),
     [

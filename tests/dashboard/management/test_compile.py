@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from django.core.management import CommandError, call_command
 from tests.compile_fixtures import Compiler
 from tests.threads import when
 from tests.world import make_run, measured_run
+from tuning.actions.networks import stored
 from tuning.models import Compilation, Run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -51,6 +53,20 @@ def test_it_prints_json_and_nothing_else(run: Run, compiler: Compiler, capsys: p
     call_command("compile", str(run.pk), "--json")
     shown = json.loads(capsys.readouterr().out)
     assert (shown["status"], shown["verified"], shown["source"]) == ("finished", True, "run")
+
+
+def test_it_compiles_for_any_batch(run: Run, compiler: Compiler, capsys: pytest.CaptureFixture[str]) -> None:
+    eight = stored("mlp", {"batch": 8}, None)
+    measured_run(name="eight", network=eight).move(Run.Status.RUNNING, to=Run.Status.FINISHED)
+    call_command("compile", str(run.pk), "--batches", "all")
+    said = capsys.readouterr().out
+    assert "Milliseconds per inference by batch" in said
+    assert re.search(r"8 +7\.000 +16\.00 +2\.000 +– +160\.0", said)
+
+
+def test_a_batch_that_nobody_tuned_is_named(run: Run) -> None:
+    with pytest.raises(CommandError, match="--batches: No run of the project has tuned other batches"):
+        call_command("compile", str(run.pk), "--batches", "all")
 
 
 def test_it_chooses_inside_the_network(run: Run, compiler: Compiler, capsys: pytest.CaptureFixture[str]) -> None:

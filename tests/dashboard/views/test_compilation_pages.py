@@ -11,6 +11,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 
 from tests import older_tvm
 from tests.world import make_compilation, make_run, make_user, measured_run, publish
+from tuning.actions.networks import stored
 from tuning.models import Benchmark, Compilation, Network, Run
 from tuning.queue import jobs
 from tuning.reads.library import tvm
@@ -136,6 +137,40 @@ def test_viewers_can_look_and_download_but_change_nothing(viewer: Client) -> Non
         *(f"/compilations/{compilation.pk}/{action}/" for action in ("cancel", "benchmark")),
     ):
         assert viewer.post(path).status_code == 403
+
+
+def test_the_dialog_offers_any_batch_if_others_were_tuned(operator: Client, enqueued: list[int]) -> None:
+    run = ended()
+    assert operator.get(f"/runs/{run.pk}/untuned/").context["batches"] is None
+    eight = stored("mlp", {"batch": 8}, None)
+    shown = operator.get(f"/runs/{run.pk}/untuned/")
+    assertContains(shown, 'name="batches" value="all" disabled')
+    assertContains(shown, "No run of the project has tuned other batches")
+    other = ended(network=eight)
+    shown = operator.get(f"/runs/{run.pk}/untuned/")
+    assertContains(shown, f"It has functions for 1 and 8, with records of #{run.pk} and #{other.pk}.")
+    operator.post(f"/runs/{run.pk}/compile/", {"source": "run", "batches": "all"})
+    assert [one["batch"] for one in Compilation.objects.get().batches] == [1, 8]
+
+
+def test_a_library_for_any_batch_shows_each(viewer: Client) -> None:
+    run = ended()
+    batches: list[dict[str, Any]] = [
+        {"batch": batch, "run": run.pk if batch == 1 else 99, "estimate_s": batch * 1e-3, "used": [{}], "untuned": []}
+        for batch in (1, 8)
+    ]
+    compilation = make_compilation(run, batches=batches)
+    sides = {"tuned": [16e-3], "untuned": [99e-3], "onnxruntime": [24e-3]}
+    proven = {"max_abs_error": 1e-6, "max_rel_error": 2e-7, "without_onnxruntime": None}
+    compilation.benchmarks.update(batches=[{"batch": 8, "rounds": sides} | proven])
+    publish(compilation)
+    shown = page(viewer, compilation)
+    one, eight = shown.context["batches"]
+    assert (one.tuned_s, one.each_s, one.over_onnxruntime) == (None, None, None)
+    assert (eight.each_s, eight.over_onnxruntime) == (pytest.approx(2e-3), pytest.approx(1.5))
+    assertContains(shown, "Benchmark of batch 1")
+    assertContains(shown, "# Any batch will do: the first axis may be of any size.")
+    assertContains(page(viewer, make_compilation(run)), 'id="batches" hidden')
 
 
 def test_a_runs_page_lists_its_compilations(viewer: Client) -> None:
@@ -391,11 +426,21 @@ def test_the_headline_says_what_it_was_not_compared_with(viewer: Client) -> None
     assert page(viewer, make_compilation(**UNBUILT, status="running")).context["headline"] == ""
 
 
-@pytest.mark.parametrize(("untuned", "said"), [(5, "5 alternating rounds"), (3, "5 rounds, the first 3 alternating")])
+@pytest.mark.parametrize(
+    ("untuned", "said"),
+    [
+        (5, "5 alternating rounds"),
+        (3, "5 rounds, the first 3 alternating"),
+        (1, "5 alternating rounds; Untuned ran once"),
+    ],
+)
 def test_it_says_in_how_many_rounds_the_sides_took_turns(viewer: Client, untuned: int, said: str) -> None:
     compilation = make_compilation()
     Benchmark.objects.create(compilation=compilation, rounds={"tuned": [2.0] * 5, "untuned": [60.0] * untuned})
-    assertContains(page(viewer, compilation), f"ms per inference, {said}</p>")
+    shown = page(viewer, compilation)
+    assertContains(shown, f"ms per inference, {said}</p>")
+    deviates = {one["key"]: one["latency"]["std_s"] for one in shown.context["sides"] if one["latency"]}
+    assert deviates == {"tuned": 0.0, "untuned": 0.0 if untuned > 1 else None}
 
 
 def test_it_warns_of_rounds_that_differ_much(viewer: Client) -> None:

@@ -14,8 +14,9 @@ from django.utils import timezone
 from tests.threads import when
 from tests.world import make_compilation, make_run, measured_run, publish
 from tuning.actions import compilations, sweeping
+from tuning.actions.networks import stored
 from tuning.engines.wire.versions import PINS
-from tuning.models import Compilation, Run
+from tuning.models import Compilation, Project, Run
 from tuning.queue import celery, jobs
 from tuning.reads import artifacts
 from tuning.validation import Conflict, Invalid
@@ -72,6 +73,43 @@ def test_it_chooses_inside_the_network_only_on_cpus_here(values: dict[str, Any],
     with pytest.raises(Invalid) as raised:
         compilations.compile_run(ended(measured_run(**values)), {"choose": "inside"}, None)
     assert why in raised.value.fields["choose"]
+    assert not Compilation.objects.exists()
+
+
+def batch(number: int, **values: Any) -> Run:
+    """An ended run of the MLP with that batch."""
+    return ended(measured_run(network=stored("mlp", {"batch": number}, None), name=f"batch {number}", **values))
+
+
+def test_a_library_for_any_batch_has_the_best_run_of_each(told: list[Any]) -> None:
+    own, better, worse, elsewhere = batch(1), batch(8), batch(8), batch(4)
+    Run.objects.filter(pk=better.pk).update(estimated_latency_s=1e-3)
+    Run.objects.filter(pk=worse.pk).update(estimated_latency_s=2e-3)
+    Run.objects.filter(pk=elsewhere.pk).update(target_fingerprint="of another CPU")
+    batch(16, options={"precision": "bfloat16"})
+    batch(32, project=Project.objects.create(name="elsewhere"))
+    ended(measured_run(network=stored("mlp", {"batch": 64}, None), latencies=[(0, None)]))
+    made = compilations.compile_run(own, {"batches": "all"}, None)
+    assert [(one["batch"], one["run"], one["network"]) for one in made.batches] == [
+        (1, own.pk, own.tuned_network.pk),
+        (8, better.pk, better.tuned_network.pk),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("batches", "data", "field", "why"),
+    [
+        ([1], {}, "batches", "No run of the project has tuned other batches of the network"),
+        ([1, 8], {"choose": "inside"}, "choose", "only of a library for one batch"),
+    ],
+)
+def test_a_library_for_any_batch_is_refused_by_name(
+    batches: list[int], data: dict[str, str], field: str, why: str
+) -> None:
+    run, *_ = map(batch, batches)
+    with pytest.raises(Invalid) as refused:
+        compilations.compile_run(run, {"batches": "all"} | data, None)
+    assert why in refused.value.fields[field]
     assert not Compilation.objects.exists()
 
 

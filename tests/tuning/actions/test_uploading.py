@@ -85,6 +85,52 @@ def test_the_same_file_with_the_same_dimensions_is_the_same_network(inspected: l
     assert len(files()) == 1
 
 
+def test_several_values_of_a_dimension_make_a_network_each(inspected: list[NetworkSpec]) -> None:
+    first = upload(dims={"N": "1, 8", "M": 3})
+    assert first.name == "net-N1"
+    assert [(one.name, one.dims) for one in Network.objects.order_by("pk")] == [
+        ("net-N1", {"N": 1, "M": 3}),
+        ("net-N8", {"N": 8, "M": 3}),
+    ]
+    assert AuditEntry.objects.filter(action="network.upload").count() == 2
+    assert upload(dims={"N": [8, 1], "M": 3}).dims["N"] == 8, "both are known"
+    assert upload(dims={"N": [1, 8, 32], "M": 3}) == first, "one is new"
+    assert (len(inspected), Network.objects.count(), files()) == (3, 3, [first.file])
+
+
+@pytest.mark.parametrize(
+    ("dims", "field", "why"),
+    [
+        ({"N": "1,x"}, "dims.N", "Must be a whole number from 1 to 1,000,000, not 'x'."),
+        ({"N": "1,"}, "dims.N", "Must be a whole number from 1 to 1,000,000, not ''."),
+        ({"N": "2, 2"}, "dims.N", "Has a value twice."),
+        ({"N": list(range(1, 10))}, "dims.N", "At most 8 values, not 9."),
+        ({"N": "1,2", "M": "3,4"}, "dims.M", "Only one dimension can have several values."),
+        ({"N": "1,2"}, "name", "Another network has that name."),
+    ],
+)
+def test_several_values_are_refused_together(
+    inspected: list[NetworkSpec], dims: dict[str, Any], field: str, why: str
+) -> None:
+    upload(b"other", name="mine-N2")
+    with pytest.raises(Invalid) as refused:
+        upload(dims=dims, name="mine")
+    assert refused.value.fields == {field: why}
+    assert Network.objects.count() == len(files()) == 1
+
+
+def test_if_one_value_is_refused_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def inspect(network: NetworkSpec, *_: Any) -> Inspected:
+        if network.file and network.file.dims["N"] == 8:
+            raise Refused("It can't be reshaped.")
+        return Inspected([TensorInfo("x", [1, 3], "float32")], 7, {"Conv": 2}, task_infos())
+
+    monkeypatch.setattr(inspection, "inspect", inspect)
+    with pytest.raises(Invalid, match="reshaped"):
+        upload(dims={"N": [1, 8]})
+    assert nothing_was_kept()
+
+
 def test_a_file_is_deleted_with_its_last_network(inspected: list[NetworkSpec]) -> None:
     first, second = upload(dims={"N": 1}), upload(dims={"N": 2})
     networks.delete(first)

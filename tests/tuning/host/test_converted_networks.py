@@ -39,7 +39,7 @@ def saved(torch_python: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_computes_what_pytorch_does(
     saved: Path, tmp_path: Path, name: str, dims: dict[str, int], tolerance: float
 ) -> None:
-    made = pytorch.convert(saved / f"{name}.pt2", dims, tmp_path)
+    made = pytorch.convert(saved / f"{name}.pt2", [dims], tmp_path)
     known = np.load(saved / f"{name}.npz")
     outputs = computed(ModelFile("onnx", str(made.path), dims), [known[key] for key in known if "input" in key])
     expected = [known[key] for key in known if "output" in key]

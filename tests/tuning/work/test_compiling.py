@@ -21,6 +21,7 @@ from tests.compile_fixtures import Compiler
 from tests.threads import when
 from tests.world import make_compilation, measured_run
 from tuning.actions import compilations, sweeping
+from tuning.actions.networks import stored
 from tuning.host import sandbox
 from tuning.models import Compilation, Record, Run
 from tuning.notify import announce
@@ -93,6 +94,37 @@ def test_a_run_in_bfloat16_is_built_and_proven_so(compiler: Compiler) -> None:
     shown = fresh(queued)
     assert json.loads(shown.manifest.read_bytes())["precision"] == "bfloat16"
     assert shown.tolerance == {"dtype": "bfloat16", "relative": 0.1, "steps": None}
+
+
+@pytest.fixture
+def any_batch() -> Compilation:
+    """A queued library of two runs, for batch 1 and 8."""
+    runs = []
+    for batch, latency_s in ((1, 1e-3), (8, 5e-3)):
+        network = stored("mlp", {"batch": batch}, None)
+        runs.append(measured_run(network=network, name=f"batch {batch}", latencies=[(0, latency_s)]))
+        runs[-1].move(Run.Status.RUNNING, to=Run.Status.FINISHED)
+    return compilations.compile_run(runs[0], {"batches": "all"}, None)
+
+
+def test_a_library_for_any_batch_has_figures_of_each(any_batch: Compilation, compiler: Compiler) -> None:
+    assert [carried_out(any_batch), carried_out(any_batch)] == ["queued", "finished"]
+    shown = fresh(any_batch).to_dict()
+    runs = [one["run"] for one in shown["batches"]]
+    assert [(one["batch"], one["inputs"][0]["shape"]) for one in shown["batches"]] == [(1, [1, 784]), (8, [8, 784])]
+    assert [{used["run"] for used in one["used"]} for one in fresh(any_batch).batches] == [{run} for run in runs]
+    assert [one["batch"] for one in shown["benchmarks"][0]["batches"]] == [1, 8]
+    tuned = [one["tuned"] for one in shown["benchmarks"][0]["batches"]]
+    assert [one and one["median_s"] for one in tuned] == [2e-3, 16e-3]
+    assert shown["measured_s"] == 2e-3, "that of the run's own batch"
+
+
+def test_a_run_that_was_deleted_meanwhile_is_named(any_batch: Compilation, compiler: Compiler) -> None:
+    other = any_batch.batches[1]["run"]
+    Run.objects.filter(pk=other).update(deleted_at=timezone.now())
+    assert carried_out(any_batch) == "failed"
+    assert fresh(any_batch).error == f"Run {other}, whose records batch 8 should have, was deleted."
+    assert not fresh(any_batch).is_published
 
 
 def test_it_proves_and_keeps_every_benchmark(queued: Compilation, compiler: Compiler) -> None:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import tvm
 from tvm import IRModule, relax
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
+
+from tuning.engines import networks
+from tuning.engines.networks import extraction
+from tuning.engines.networks.bfloat16.rewriting import in_bfloat16
+from tuning.engines.targets.dot_products import instruction_of
+from tuning.engines.targets.resolving import needs
+from tuning.engines.wire.compiling import BestRecord, Build, Quantized, Used
+from tuning.engines.wire.errors import Refused, in_one_line
+from tuning.engines.wire.targets import pairs_of_bfloat16
 
 _normalized = tvm.get_global_func("tvm.s_tir.meta_schedule.normalize_mod")
 
@@ -30,6 +39,97 @@ class Applied:
     """By tuned function, the index of its record."""
 
 
+class Prepared(NamedTuple):
+    """A network legalized, as it is and as it was tuned."""
+
+    plain: IRModule
+    """The untuned library, which is the proof of the tuned one, always computes directly, in floats, and in the network's precision."""
+    recorded: IRModule
+    quantized: Quantized | None
+
+
+def prepared(question: Build, target: Target) -> Prepared:
+    """The network in question. Raises `Refused`."""
+    network = networks.build(question.network)
+    plain = extraction.legalized(network.mod, target)
+    computed, quantized = _in_integers(network, target, question)
+    as_computed = plain if computed is network.mod else extraction.legalized(computed, target)
+    return Prepared(plain, _as_recorded(computed, as_computed, target, question), quantized)
+
+
+def _in_integers(network: Any, target: Any, question: Build) -> tuple[Any, Quantized | None]:
+    """The network as it was tuned: what is quantized in it is computed in integers, if that was asked and the CPU can."""
+    # The model is read again only if anything in it is quantized.
+    in_floats = network.quantized and network.quantized.floats
+    instruction = instruction_of(target) if question.integers and in_floats else None
+    built = networks.build(question.network, instruction=instruction) if instruction else None
+    if built is None or built.quantized is None or not built.quantized.integers:
+        return network.mod, None
+    return built.mod, Quantized(built.quantized.integers, list(built.quantized.steps))
+
+
+def _as_recorded(network: Any, legalized: Any, target: Any, question: Build) -> Any:
+    """The network legalized, with the algorithms and in the precision that were tuned."""
+    if question.precision != "network":
+        return _reduced(network, target)
+    if not question.algorithms:
+        return legalized
+    try:
+        return with_algorithms(network, target, [record.text for record in question.records])
+    except Exception as error:
+        raise _inapplicable(legalized, target, question.records, error) from error
+
+
+def _reduced(network: Any, target: Any) -> Any:
+    """The network legalized, in bfloat16."""
+    pairs = pairs_of_bfloat16(needs(target.export()))
+    if isinstance(pairs, str):
+        raise Refused(pairs)
+    return extraction.legalized(in_bfloat16(network, pairs), target)
+
+
+class Tuned(NamedTuple):
+    """A network with its records applied, what they were applied to, and the names of the untuned functions."""
+
+    mod: IRModule
+    used: list[Used]
+    untuned: list[str]
+
+
+def tuned(legalized: IRModule, target: Target, records: Sequence[BestRecord]) -> Tuned:
+    """Raises `Refused`."""
+    found = applied_by(records, legalized, target)
+    if not found.used:
+        raise Refused(
+            f"None of the {len(records)} records fits a function of the network as this TVM builds it: "
+            "they belong to other workloads, so nothing would be faster."
+        )
+    used = [
+        Used(name, records[nth].run, records[nth].trial, records[nth].latency_s) for name, nth in found.used.items()
+    ]
+    return Tuned(found.mod, used, found.untuned)
+
+
+def applied_by(records: Sequence[BestRecord], legalized: IRModule, target: Target) -> Applied:
+    """As `applied`. Raises `Refused`, which names the record at fault."""
+    try:
+        return applied(legalized, target, [record.text for record in records])
+    except Exception as error:
+        raise _inapplicable(legalized, target, records, error) from error
+
+
+def _inapplicable(legalized: Any, target: Any, records: Iterable[BestRecord], error: Exception) -> Refused:
+    """An error that names the record at fault."""
+    for record in records:
+        try:
+            applied(legalized, target, [record.text])
+        except Exception as fault:  # noqa: BLE001  TVM raises errors of any kind
+            return Refused(
+                f"The record of trial {record.trial} of run {record.run} no longer applies with this TVM: {in_one_line(fault)}"
+            )
+    return Refused(f"The records can't be applied with this TVM: {in_one_line(error)}")
+
+
 def applied(legalized: IRModule, target: Target, records: Iterable[str]) -> Applied:
     """Apply records, as in `TrialMeasured.record`, to the very module that the tasks were extracted from.
 
@@ -39,15 +139,16 @@ def applied(legalized: IRModule, target: Target, records: Iterable[str]) -> Appl
     with target, database:
         mod = relax.transform.MetaScheduleApplyDatabase()(legalized)
     functions = [(str(name.name_hint), function) for name, function in mod.functions.items()]
-    tuned = {
+    scheduled = {
         name: bool(function.attrs.get("tirx.is_scheduled", False))
         for name, function in functions
         if not isinstance(function, relax.Function)
     }
     with target:
         mod = _with_packed_weights(mod)
-    used = {name: nth for name, nth in _found(legalized, target, database, committed) if tuned[name]}
-    return Applied(mod, [name for name in tuned if tuned[name]], [name for name in tuned if not tuned[name]], used)
+    used = {name: nth for name, nth in _found(legalized, target, database, committed) if scheduled[name]}
+    untuned = [name for name in scheduled if not scheduled[name]]
+    return Applied(mod, [name for name in scheduled if scheduled[name]], untuned, used)
 
 
 def with_algorithms(mod: IRModule, target: Target, records: Iterable[str]) -> IRModule:

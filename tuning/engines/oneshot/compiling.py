@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -23,20 +23,20 @@ from tuning.engines.targets import intrinsics, vector_math
 from tuning.engines.wire import versions
 from tuning.engines.wire.compiling import (
     LIBRARY,
+    MAIN,
     MANIFEST,
     UNTUNED,
     BestRecord,
     Build,
     Built,
+    BuiltBatch,
     Choose,
     Chosen,
-    Quantized,
-    Used,
+    entry,
 )
-from tuning.engines.wire.errors import Refused, in_one_line
+from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import TensorInfo
 from tuning.engines.wire.target_fields import TargetRefused
-from tuning.engines.wire.targets import pairs_of_bfloat16
 
 from . import linking, serving
 from .serving import tell
@@ -48,40 +48,61 @@ FULL_BYTES = 1 << 20
 def compile_library(question: Build, pipe: serving.Pipe) -> Built:
     """Raises `Refused`, and whatever TVM does."""
     tell(pipe, "loading")
-    from tuning.engines import networks
-    from tuning.engines.networks import extraction
+    from .applying import prepared, tuned
 
     target = _target(question)
-    if any('"Tensorize"' in record.text for record in question.records):
+    asked = _by_batch(question)
+    if any('"Tensorize"' in record.text for one in asked.values() for record in one.records):
         intrinsics.load(intrinsics.kind_for(str(target.kind.name), question.target))
     linker, folder = linking.name(), Path(question.folder)
     tell(pipe, "building", 0.0)
-    network = networks.build(question.network)
-    legalized = extraction.legalized(network.mod, target)
-    computed, quantized = _in_integers(network, target, question)
-    as_computed = legalized if computed is network.mod else extraction.legalized(computed, target)
-    recorded = _as_recorded(computed, as_computed, target, question)
-    mod, used, untuned = _tuned(recorded, target, question.records)
+    networks = {batch: prepared(one, target) for batch, one in asked.items()}
+    with_records = {batch: tuned(networks[batch].recorded, target, one.records) for batch, one in asked.items()}
     tell(pipe, "building", 0.1)
-    untuned_executable = _built(legalized, target)
+    untuned_executable = _built({batch: one.plain for batch, one in networks.items()}, target)
     tell(pipe, "building", 0.5)
     vector_math.use()  # Not for the untuned library: the proof compares with what TVM builds by itself.
     chosen = None
     if question.choose is not None:
+        recorded = networks[question.batch].recorded
         records, chosen = _chosen_inside(question, question.choose, recorded, target, pipe)
-        mod, used, untuned = _tuned(recorded, target, records)
+        with_records[question.batch] = tuned(recorded, target, records)
     tell(pipe, "building", 0.6)
-    tuned_executable = _built(mod, target)
+    tuned_executable = _built({batch: one.mod for batch, one in with_records.items()}, target)
     tell(pipe, "linking", 0.0)
     _linked(tuned_executable, folder / LIBRARY)
     tell(pipe, "linking", 0.5)
     _linked(untuned_executable, folder / UNTUNED)
-    inputs, outputs = _inputs(legalized), _outputs(legalized)
     library = folder / LIBRARY
-    size, digest = library.stat().st_size, _sha256(library)
-    built = Built(versions.in_use(), used, untuned, inputs, outputs, size, digest, chosen, quantized)
+    batches = [
+        BuiltBatch(batch, one.used, one.untuned, _inputs(networks[batch].plain), _outputs(networks[batch].plain))
+        for batch, one in sorted(with_records.items(), key=lambda item: item[0] or 0)
+        if batch is not None
+    ]
+    own, of_own = networks[question.batch], with_records[question.batch]
+    built = Built(
+        versions.in_use(),
+        of_own.used,
+        of_own.untuned,
+        _inputs(own.plain),
+        _outputs(own.plain),
+        library.stat().st_size,
+        _sha256(library),
+        chosen,
+        own.quantized,
+        batches,
+    )
     (folder / MANIFEST).write_bytes(_manifest(question, built, linker))
     return built
+
+
+def _by_batch(question: Build) -> dict[int | None, Build]:
+    """What is asked of each batch, the run's own first; None is the only one of a library that takes no other."""
+    others: dict[int | None, Build] = {
+        other.batch: msgspec.structs.replace(question, network=other.network, records=other.records)
+        for other in question.others
+    }
+    return {question.batch: question, **others}
 
 
 def _target(question: Build) -> Any:
@@ -101,63 +122,20 @@ def _target(question: Build) -> Any:
     return target
 
 
-def _in_integers(network: Any, target: Any, question: Build) -> tuple[Any, Quantized | None]:
-    """The network as it was tuned: what is quantized in it is computed in integers, if that was asked and the CPU can."""
-    from tuning.engines import networks
-    from tuning.engines.targets.dot_products import instruction_of
-
-    in_floats = (
-        network.quantized and network.quantized.floats
-    )  # Of what is quantized; the model is read again only if anything is.
-    instruction = instruction_of(target) if question.integers and in_floats else None
-    built = networks.build(question.network, instruction=instruction) if instruction else None
-    if built is None or built.quantized is None or not built.quantized.integers:
-        return network.mod, None
-    return built.mod, Quantized(built.quantized.integers, list(built.quantized.steps))
-
-
-def _as_recorded(network: Any, legalized: Any, target: Any, question: Build) -> Any:
-    """The network legalized, with the algorithms and in the precision that were tuned.
-
-    The untuned library, which is its proof, always computes directly, and as the network says.
-    """
-    if question.precision != "network":
-        return _reduced(network, target)
-    if not question.algorithms:
-        return legalized
-    from .applying import with_algorithms
-
-    try:
-        return with_algorithms(network, target, [record.text for record in question.records])
-    except Exception as error:
-        raise _inapplicable(legalized, target, question.records, error) from error
-
-
-def _reduced(network: Any, target: Any) -> Any:
-    """The network legalized, in bfloat16."""
-    from tuning.engines.networks import extraction
-    from tuning.engines.networks.bfloat16.rewriting import in_bfloat16
-    from tuning.engines.targets.resolving import needs
-
-    pairs = pairs_of_bfloat16(needs(target.export()))
-    if isinstance(pairs, str):
-        raise Refused(pairs)
-    return extraction.legalized(in_bfloat16(network, pairs), target)
-
-
 def _chosen_inside(
     question: Build, choose: Choose, recorded: Any, target: Any, pipe: serving.Pipe
 ) -> tuple[list[BestRecord], Chosen]:
     """The records that are fastest inside the network, on this machine's CPU."""
     from . import choosing
+    from .applying import applied_by
 
     inputs = drawn(((one.name, one.shape, one.dtype) for one in _inputs(recorded)), choose.seed)
 
     def build(records: Sequence[BestRecord]) -> tuple[choosing.Loaded, Mapping[str, int]]:
-        found = _applied(recorded, target, records)
+        found = applied_by(records, recorded, target)
         with tempfile.TemporaryDirectory(dir=question.folder) as folder:
             library = Path(folder, LIBRARY)
-            _linked(_built(found.mod, target), library)
+            _linked(_built({None: found.mod}, target), library)
             return choosing.Loaded(str(library), list(inputs.values())), found.used
 
     tell(pipe, "choosing", 0.0)
@@ -165,47 +143,13 @@ def _chosen_inside(
     return choosing.chosen(build, question.records, choose.alternatives, choose.seconds, on_progress)
 
 
-def _tuned(legalized: Any, target: Any, records: list[BestRecord]) -> tuple[Any, list[Used], list[str]]:
-    """The network with its records applied, what they were applied to, and the names of the untuned functions."""
-    found = _applied(legalized, target, records)
-    if not found.used:
-        raise Refused(
-            f"None of the {len(records)} records fits a function of the network as this TVM builds it: "
-            "they belong to other workloads, so nothing would be faster."
-        )
-    used = [
-        Used(name, records[nth].run, records[nth].trial, records[nth].latency_s) for name, nth in found.used.items()
-    ]
-    return found.mod, used, found.untuned
-
-
-def _applied(legalized: Any, target: Any, records: Sequence[BestRecord]) -> Any:
-    from .applying import applied
-
-    try:
-        return applied(legalized, target, [record.text for record in records])
-    except Exception as error:
-        raise _inapplicable(legalized, target, records, error) from error
-
-
-def _inapplicable(legalized: Any, target: Any, records: Iterable[BestRecord], error: Exception) -> Refused:
-    """An error that names the record at fault."""
-    from .applying import applied
-
-    for record in records:
-        try:
-            applied(legalized, target, [record.text])
-        except Exception as fault:  # noqa: BLE001  TVM raises errors of any kind
-            return Refused(
-                f"The record of trial {record.trial} of run {record.run} no longer applies with this TVM: {in_one_line(fault)}"
-            )
-    return Refused(f"The records can't be applied with this TVM: {in_one_line(error)}")
-
-
-def _built(mod: Any, target: Any) -> Any:
-    """A GPU runs only scheduled functions: those without a record get TVM's default schedule."""
+def _built(mods: Mapping[int | None, Any], target: Any) -> Any:
+    """By batch. A GPU runs only scheduled functions: those without a record get TVM's default schedule."""
     from tvm import relax
 
+    from tuning.engines.networks import batches
+
+    mod = mods[None] if None in mods else batches.joined({batch: mod for batch, mod in mods.items() if batch})
     if str(target.kind.name) != "llvm":
         from tvm.s_tir import dlight
 
@@ -250,9 +194,20 @@ def _manifest(question: Build, built: Built, linker: str) -> bytes:
         "precision": question.precision,
         "versions": built.versions,
         "linker": linker,
-        "entry": "main",
+        "entry": MAIN,
         "inputs": said["inputs"],
         "outputs": said["outputs"],
+        "batches": [
+            {
+                "batch": one["batch"],
+                "entry": entry(one["batch"]),
+                "inputs": one["inputs"],
+                "outputs": one["outputs"],
+                "untuned": one["untuned"],
+                "records": one["used"],
+            }
+            for one in said["batches"]
+        ],
         "coverage": {
             "functions": len(built.used) + len(built.untuned),
             "tuned": len(built.used),

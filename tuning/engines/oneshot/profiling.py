@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
-from tuning.engines.wire.compiling import Part, Profile
+from tuning.engines.wire.compiling import MAIN, Part, Profile
 
 SECONDS = 1.0
 LEAST, MOST = 5, 50
@@ -27,14 +27,15 @@ Calls = Mapping[str, Sequence[float]]
 class Timed:
     """A network on this machine's CPU whose virtual machine times each call that it makes."""
 
-    def __init__(self, module: Any, arguments: Sequence[Any]) -> None:
-        """`arguments` are tensors."""
+    def __init__(self, module: Any, arguments: Sequence[Any], entry: str = MAIN) -> None:
+        """`arguments` are tensors, for this function of the network."""
         import tvm
         from tvm import relax
 
         self._machine = relax.VirtualMachine(module, tvm.cpu())
         self._machine.set_instrument(self._note)  # For good: TVM has no way to take it away.
         self._arguments = arguments
+        self._entry = entry
         self._found: dict[str, list[float]] = {}
         self._began = 0.0
 
@@ -42,7 +43,7 @@ class Timed:
         """Those of an inference, in the order in which names first occur. Each includes up to 2 µs in which the virtual machine tells of it."""
         self._found = defaultdict(list)
         with _without_collection():
-            self._machine["main"](*self._arguments)
+            self._machine[self._entry](*self._arguments)
         return self._found
 
     def _note(self, _function: Any, name: str, before: bool, *_more: Any) -> int:  # noqa: FBT001  as TVM calls it

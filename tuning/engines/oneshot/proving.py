@@ -7,20 +7,34 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from tuning.engines.proof.outputs import STEPS, compared, drawn
+from tuning.engines.proof.outputs import STEPS, excess
 from tuning.engines.proof.rounds import Measure, benchmarked
-from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, Profile, Prove, Proven, Quantized, Side, Tolerance
+from tuning.engines.wire.compiling import (
+    LIBRARY,
+    MANIFEST,
+    UNTUNED,
+    Profile,
+    Prove,
+    Proven,
+    ProvenBatch,
+    Quantized,
+    Side,
+    Tolerance,
+    entry,
+)
 from tuning.engines.wire.errors import Refused
-from tuning.engines.wire.protocol import TensorInfo
+from tuning.engines.wire.protocol import NetworkSpec
 
 from . import serving
+from .judging import Given, Judge, cases_of
 from .profiling import Timed, profiled
 from .serving import tell
 
@@ -28,54 +42,109 @@ from .serving import tell
 def prove(question: Prove, pipe: serving.Pipe) -> Proven:
     """Raises `Refused`, and whatever TVM does."""
     tell(pipe, "loading")
-    threads = int(question.target.get("num-cores") or os.cpu_count() or 1)
     # Otherwise TVM uses half of the logical cores of an x86 CPU.
-    os.environ["TVM_NUM_THREADS"] = str(threads)
+    os.environ["TVM_NUM_THREADS"] = str(_threads(question))
     folder = Path(question.folder)
     manifest = msgspec.json.decode((folder / MANIFEST).read_bytes())
-    inputs = msgspec.convert(manifest["inputs"], list[TensorInfo])
-    quantized = msgspec.convert(manifest.get("quantized"), Quantized | None)
     with _place(question) as place:
-        given = drawn(((one.name, one.shape, one.dtype) for one in inputs), question.seed)
-        tuned, untuned = (place.load(folder / name, given) for name in (LIBRARY, UNTUNED))
+        tuned, untuned = (place.load(folder / name) for name in (LIBRARY, UNTUNED))
+        judge = Judge(tuned, untuned, question, msgspec.convert(manifest.get("quantized"), Quantized | None))
         tell(pipe, "verifying")
-        computed_in = None if question.precision == "network" else question.precision
-        steps = quantized.steps if quantized else None
-        verdict = compared(tuned.outputs(), untuned.outputs(), computed_in, steps)
-        sides: dict[Side, Measure] = {"tuned": tuned.measure, "untuned": untuned.measure}
-        onnx, version, without = _onnxruntime(question, given, threads)
-        if onnx is not None:
-            sides["onnxruntime"] = onnx
+        cases = cases_of(question, manifest)
+        verdicts = judge.verdicts({batch: given for batch, (_, given) in cases.items()})
         tell(pipe, "benchmarking", 0.0)
-        rounds = benchmarked(sides, question.benchmark_s, lambda share: tell(pipe, "benchmarking", share))
+        measured = {}
+        for nth, (batch, (network, given)) in enumerate(cases.items()):
+            told = partial(_told, pipe, nth, len(cases))
+            measured[batch] = _measured(tuned.on(given), untuned.on(given), network, question, told)
         is_here = question.remote is None and question.target["kind"] == "llvm"
-        profile = tuned.profile() if is_here else None
-    tolerance = Tolerance(verdict.dtype, verdict.tolerance, STEPS if quantized else None)
-    return Proven(verdict.right, verdict.absolute, verdict.relative, tolerance, rounds, version, without, profile)
+        given = cases[question.batch][1]
+        profile = tuned.on(given).profile(entry(question.batch)) if is_here else None
+    worst = max(verdicts, key=excess)
+    own = measured[question.batch]
+    batches = [
+        ProvenBatch(batch, verdict.absolute, verdict.relative, measured[batch].rounds, measured[batch].without)
+        for batch, verdict in zip(cases, verdicts, strict=False)
+        if batch is not None
+    ]
+    return Proven(
+        all(verdict.right for verdict in verdicts),
+        worst.absolute,
+        worst.relative,
+        Tolerance(worst.dtype, worst.tolerance, STEPS if judge.quantized else None),
+        own.rounds,
+        own.onnxruntime,
+        own.without,
+        profile,
+        sorted(batches, key=lambda one: one.batch),
+    )
 
 
-class _Loaded:
-    """A library on a device, with its inputs."""
+def _threads(question: Prove) -> int:
+    return int(question.target.get("num-cores") or os.cpu_count() or 1)
 
-    def __init__(self, library: Any, device: Any, given: dict[str, Any]) -> None:
-        import tvm
+
+def _told(pipe: serving.Pipe, nth: int, of: int, share: float) -> None:
+    tell(pipe, "benchmarking", (nth + share) / of)
+
+
+class _Measured(NamedTuple):
+    rounds: dict[Side, list[float]]
+    onnxruntime: str | None
+    """Its version; or else, why it wasn't measured."""
+    without: str | None
+
+
+def _measured(
+    tuned: _Inference,
+    untuned: _Inference,
+    network: NetworkSpec,
+    question: Prove,
+    on_progress: Callable[[float], None],
+) -> _Measured:
+    """One of the batches, which share the time for benchmarks."""
+    sides: dict[Side, Measure] = {"tuned": tuned.measure, "untuned": untuned.measure}
+    onnx, version, without = _onnxruntime(question, network, tuned.given)
+    if onnx is not None:
+        sides["onnxruntime"] = onnx
+    seconds = question.benchmark_s / (1 + len(question.others))
+    return _Measured(benchmarked(sides, seconds, on_progress), version, without)
+
+
+class _Library:
+    """A library on a device."""
+
+    def __init__(self, module: Any, device: Any) -> None:
         from tvm import relax
 
+        self.module = module
+        self.device = device
+        self.machine = relax.VirtualMachine(module, device)
+
+    def on(self, given: Given) -> _Inference:
+        return _Inference(self, given)
+
+
+class _Inference:
+    """A library with inputs on its device."""
+
+    def __init__(self, library: _Library, given: Given) -> None:
+        import tvm
+
+        self.given = given
         self._library = library
-        self._device = device
-        self._machine = relax.VirtualMachine(library, device)
-        self._arguments = [tvm.runtime.tensor(array, device) for array in given.values()]
+        self._arguments = [tvm.runtime.tensor(array, library.device) for array in given.values()]
 
     def outputs(self) -> list[Any]:
         """The outputs of one inference."""
-        return [leaf.numpy() for leaf in _leaves(self._machine["main"](*self._arguments))]
+        return [leaf.numpy() for leaf in _leaves(self._library.machine["main"](*self._arguments))]
 
-    def profile(self) -> Profile:
-        """On this machine's CPU: a GPU computes after a call has returned, and a remote device can't be told to time calls."""
-        return profiled(Timed(self._library, self._arguments))
+    def profile(self, entry: str) -> Profile:
+        """Of this function, on this machine's CPU: a GPU computes after a call has returned, and a remote device can't be told to time calls."""
+        return profiled(Timed(self._library.module, self._arguments, entry))
 
     def measure(self, number: int) -> float:
-        evaluator = self._machine.time_evaluator("main", self._device, number=number, repeat=1)
+        evaluator = self._library.machine.time_evaluator("main", self._library.device, number=number, repeat=1)
         return float(evaluator(*self._arguments).results[0])
 
 
@@ -91,10 +160,10 @@ class _Here:
 
         self._device = tvm.cpu() if kind == "llvm" else tvm.device(kind, 0)
 
-    def load(self, path: Path, given: dict[str, Any]) -> _Loaded:
+    def load(self, path: Path) -> _Library:
         import tvm
 
-        return _Loaded(tvm.runtime.load_module(str(path)), self._device, given)
+        return _Library(tvm.runtime.load_module(str(path)), self._device)
 
 
 class _There:
@@ -104,10 +173,10 @@ class _There:
         self._session = session
         self._device = session.device("cpu" if kind == "llvm" else kind, 0)
 
-    def load(self, path: Path, given: dict[str, Any]) -> _Loaded:
+    def load(self, path: Path) -> _Library:
         """`path` is on this machine."""
         self._session.upload(str(path), path.name)
-        return _Loaded(self._session.load_module(path.name), self._device, given)
+        return _Library(self._session.load_module(path.name), self._device)
 
 
 @contextmanager
@@ -126,7 +195,7 @@ def _place(question: Prove) -> Iterator[_Here | _There]:
             session.remove(name)
 
 
-def _onnxruntime(question: Prove, given: dict[str, Any], threads: int) -> tuple[Measure | None, str | None, str | None]:
+def _onnxruntime(question: Prove, network: NetworkSpec, given: Given) -> tuple[Measure | None, str | None, str | None]:
     """How to measure it, and its version; or why it isn't measured."""
     from . import reference
 
@@ -135,7 +204,7 @@ def _onnxruntime(question: Prove, given: dict[str, Any], threads: int) -> tuple[
     if question.target["kind"] != "llvm":
         return None, None, "ONNX Runtime is measured on CPUs only."
     try:
-        run = reference.onnxruntime(question.network, given, threads)
+        run = reference.onnxruntime(network, given, _threads(question))
         run()
     except reference.Unavailable as why:
         return None, None, str(why)

@@ -47,10 +47,11 @@ def compared(
         raise ValueError(f"{len(tuned)} outputs can't be compared with {len(untuned)}")
     known = [None] * len(untuned) if steps is None else steps
     found = zip(tuned, untuned, known)
-    return max((_compared(one, other, computed_in, steps is not None, step) for one, other, step in found), key=_excess)
+    return max((_compared(one, other, computed_in, steps is not None, step) for one, other, step in found), key=excess)
 
 
-def _excess(found: Verdict) -> Tuple[bool, float]:
+def excess(found: Verdict) -> Tuple[bool, float]:
+    """By which the worst of several verdicts is found."""
     return not found.right, float("inf") if found.relative is None else found.relative / (found.tolerance or 1.0)
 
 

@@ -26,6 +26,14 @@ Side = Literal["tuned", "untuned", "onnxruntime"]
 LIBRARY, UNTUNED, MANIFEST = "library.so", "untuned.so", "manifest.json"
 """File names in the folder of a compilation. The untuned library is there for comparison, the others for download."""
 
+MAIN = "main"
+"""The function of a library that runs the network."""
+
+
+def entry(batch: int | None) -> str:
+    """The function for exactly that batch, in a library that takes any; None is the only batch of a library that takes no other."""
+    return MAIN if batch is None else f"{MAIN}_{batch}"
+
 
 Inside = Literal["best", "chosen"]
 """The network with each task's best record, and with the records that were chosen inside of it."""
@@ -47,6 +55,14 @@ class CompileOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "are measured inside the built network, with its data and its caches, and the fastest there are kept.",
         ),
     ] = "alone"
+    batches: Annotated[
+        Literal["one", "all"],
+        Meta(
+            title="Batches",
+            description="one: the library takes the run's own batch. all: it takes any batch, and has functions for each batch that "
+            "the model was added and tuned for. Others are padded to the next of these, or computed in pieces.",
+        ),
+    ] = "one"
 
 
 class BestRecord(msgspec.Struct, frozen=True):
@@ -71,6 +87,14 @@ class Choose(msgspec.Struct, frozen=True):
     """For the random inputs."""
 
 
+class OtherBatch(msgspec.Struct, frozen=True):
+    """The network for another batch, to be in the same library."""
+
+    batch: int
+    network: NetworkSpec
+    records: list[BestRecord]
+
+
 class Build(Question, frozen=True, kw_only=True):
     """Asks to build the network into `folder`, with the records and without any."""
 
@@ -91,9 +115,14 @@ class Build(Question, frozen=True, kw_only=True):
     """What the run computed in. The untuned library computes as the network says."""
     integers: bool = False
     """Whether quantized operators are computed in integers as far as the target's CPU can. The untuned library always computes in floats."""
+    batch: int | None = None
+    """The network's, if the library is to take any; None to build it for the network's inputs only."""
+    others: list[OtherBatch] = []
+    """The networks for other batches, if `batch` is given."""
 
     def reach(self) -> Reach:
-        return Reach(self.network.paths(), (self.folder,))
+        others = (path for other in self.others for path in other.network.paths())
+        return Reach((*self.network.paths(), *others), (self.folder,))
 
 
 class OlderBuild(Build, frozen=True, kw_only=True):
@@ -127,9 +156,14 @@ class Prove(Question, frozen=True, kw_only=True):
     remote: Remote | None = None
     precision: Precision = "network"
     """As in `Build`: it decides how far outputs may be apart."""
+    batch: int | None = None
+    """As in `Build`."""
+    others: dict[int, NetworkSpec] = {}
+    """The networks for other batches, by batch."""
 
     def reach(self) -> Reach:
-        return Reach((self.folder, *self.network.paths()), network=self.remote is not None)
+        others = (path for network in self.others.values() for path in network.paths())
+        return Reach((self.folder, *self.network.paths(), *others), network=self.remote is not None)
 
 
 class Phase(msgspec.Struct, tag="phase", frozen=True):
@@ -190,6 +224,16 @@ class Quantized(msgspec.Struct, frozen=True):
     """For each output, by how much two values differ at least; None where it isn't quantized."""
 
 
+class BuiltBatch(msgspec.Struct, frozen=True):
+    """What the library has for one batch; as in `Built`."""
+
+    batch: int
+    used: list[Used]
+    untuned: list[str]
+    inputs: list[TensorInfo]
+    outputs: list[TensorInfo]
+
+
 class Built(msgspec.Struct, tag="built", frozen=True):
     """The files in the folder are complete."""
 
@@ -206,6 +250,8 @@ class Built(msgspec.Struct, tag="built", frozen=True):
     """If it was to be chosen inside the network."""
     quantized: Quantized | None = None
     """If something is computed in integers."""
+    batches: list[BuiltBatch] = []
+    """If the library takes any batch: each that it has functions for, the smallest first."""
 
 
 class Tolerance(msgspec.Struct, frozen=True):
@@ -237,8 +283,21 @@ class Profile(msgspec.Struct, frozen=True):
     machine_calls: int
 
 
+class ProvenBatch(msgspec.Struct, frozen=True):
+    """One batch of a library that takes any; as in `Proven`."""
+
+    batch: int
+    max_abs_error: float | None
+    max_rel_error: float | None
+    rounds: dict[Side, list[float]]
+    without_onnxruntime: str | None
+
+
 class Proven(msgspec.Struct, tag="proven", frozen=True):
-    """How far the tuned library's outputs are from the untuned one's, and the seconds of one inference in each round."""
+    """How far the tuned library's outputs are from the untuned one's, and the seconds of one inference in each round.
+
+    Of a library that takes any batch, errors are those of the batch that is worst, and rounds those of the run's own.
+    """
 
     verified: bool
     max_abs_error: float | None
@@ -253,6 +312,8 @@ class Proven(msgspec.Struct, tag="proven", frozen=True):
     """Why ONNX Runtime wasn't measured."""
     profile: Profile | None = None
     """None on GPUs and remote devices, and by older TVMs."""
+    batches: list[ProvenBatch] = []
+    """If the library takes any batch: each that it has functions for, the smallest first."""
 
 
 def zig() -> str | None:

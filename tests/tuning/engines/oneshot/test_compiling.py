@@ -295,7 +295,7 @@ def test_functions_without_a_record_get_a_default_schedule_for_a_gpu() -> None:
     cuda.choose_compiler()
     target = Target("nvidia/nvidia-a100")
     mod = extraction.legalized(networks.build(MLP).mod, target)
-    assert compiling._built(mod, target) is not None
+    assert compiling._built({None: mod}, target) is not None
 
 
 def test_only_the_three_files_are_left(made: Any) -> None:
