@@ -169,7 +169,7 @@ def _benchmark(benchmark: BenchmarkDict) -> Table:
 
 def _batches(rows: list[compilations.BatchRow]) -> Table:
     table = Table(box=box.SIMPLE, title="Milliseconds per inference by batch")
-    for title in ("Batch", "Estimate", "Tuned", "Each", "ONNX Runtime", "Untuned"):
+    for title in ("Batch", "Estimate", "Tuned", "Per sample", "ONNX Runtime", "Untuned"):
         table.add_column(title, justify="right")
     for row in rows:
         figures = (row.estimate_s, row.tuned_s, row.each_s, row.onnxruntime_s, row.untuned_s)

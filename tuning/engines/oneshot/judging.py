@@ -75,8 +75,8 @@ class Judge:
         for batch in batches[:-1]:
             if not compared(wanted[batch], [output[:batch] for output in samples]).right:
                 raise Refused(
-                    f"The network's samples depend on each other: the first {batch} of {batches[-1]} have other outputs than a batch of {batch}. "
-                    "So no batch can be padded or computed in pieces. Compile each batch alone."
+                    f"The outputs of a batch of {batch} differ from those of the same samples in a batch of {batches[-1]}. So the network's samples "
+                    "depend on each other, and no batch can be padded or computed in pieces. Compile each batch alone."
                 )
         found = []
         for batch in {*(batch - 1 for batch in batches), batches[-1] + 1} - {0}:

@@ -125,5 +125,5 @@ def test_samples_that_depend_on_each_other_are_refused() -> None:
     def centred(x: Any, scale: Any) -> Any:
         return (x - x.mean(axis=0)) * scale
 
-    with pytest.raises(Refused, match="depend on each other: the first 2 of 8 have other outputs than a batch of 2"):
+    with pytest.raises(Refused, match="outputs of a batch of 2 differ from those of the same samples in a batch of 8"):
         judge(centred, centred).verdicts(given(2, 8))
