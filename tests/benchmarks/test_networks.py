@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from tests.benchmarks.networks import plan, report
 from tests.benchmarks.networks.models import MODELS
 from tests.benchmarks.networks.shipping import Shipped, upload
+from tests.benchmarks.networks.together import ROUNDS, Together
 from tuning.engines.wire.catalog import BUILTIN
 from tuning.models import Network
 
@@ -41,22 +42,28 @@ def outcome(network: str = "bert", **values: Any) -> Shipped:
 def test_a_library_is_compared_with_onnx_runtime_and_with_what_was_promised() -> None:
     assert report.ratio(outcome(), "onnxruntime") == 0.5
     assert report.over_estimate(outcome()) == 1.25
+    then = Together([4e-3, 8e-3, 2e-3], [5e-3, 9e-3, 2.2e-3])
+    assert report.over_records(outcome(together=then)) == 1.125, "both were slow in the second round"
     without = outcome(rounds={"tuned": [5e-3]}, estimate_s=None)
     assert (report.ratio(without, "onnxruntime"), report.over_estimate(without)) == (None, None)
+    assert report.over_records(without) is None
 
 
 def test_each_budget_has_a_table_and_a_geometric_mean() -> None:
     slower = outcome("vit", rounds={"tuned": [20e-3], "onnxruntime": [10e-3]}, functions=3, untuned_functions=["add"])
     whole, tenth = report.markdown([outcome(), slower, outcome(share=0.1, trials=100)]).split("\n\n10%")
     assert whole.startswith("100% of the budget; geometric mean of tuned ÷ ONNX Runtime: 1.000 over 2 tunings.")
-    assert "| bert | znver5, 2 cores | 1000 | 10.0 | 4 | 5 (4 to 6) | 1.25 | 10 (10 to 10) | 0.50 |" in whole
+    assert (
+        "| bert | znver5, 2 cores | 1000 | 10.0 | 4 | 5 (4 to 6) | 1.25 | not measured | 10 (10 to 10) | 0.50 |"
+        in whole
+    )
     assert "yes (1e-06), 2 of 3 functions scheduled" in whole
     assert "0.500 over 1 tunings" in tenth
 
 
 def test_what_was_not_measured_has_no_figure() -> None:
     told = report.markdown([outcome(rounds={"tuned": [5e-3]}, estimate_s=None, verified=False)])
-    assert told.count("not measured") == 4
+    assert told.count("not measured") == 5
     assert told.count("not recorded") == 2
     assert "| no (1e-06) |" in told
 
@@ -129,5 +136,6 @@ def test_a_network_is_tuned_compiled_and_compared(
     assert (shown["network"], shown["trials"], shown["verified"]) == ("mlp", 13, True)
     assert shown["estimate_s"] > 0
     assert set(shown["rounds"]) >= {"tuned", "untuned"}
+    assert len(shown["together"]["alone"]) == len(shown["together"]["library"]) == ROUNDS
     call_command("bench_networks", *small)
     assert json.loads(capsys.readouterr().out) == [shown], "it was tuned only once"

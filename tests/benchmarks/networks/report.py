@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import truediv
 from statistics import geometric_mean, median
 
 from tuning.models.shapes import ProfileDict
@@ -18,6 +19,7 @@ COLUMNS = (
     "Estimate (ms)",
     "Tuned (ms)",
     "÷ estimate",
+    "÷ its records then",
     "ONNX Runtime (ms)",
     "÷ ONNX Runtime",
     "Untuned (ms)",
@@ -44,6 +46,12 @@ def ratio(one: Shipped, side: str) -> float | None:
 def over_estimate(one: Shipped) -> float | None:
     """The tuned library's median time, divided by the estimate."""
     return median(one.rounds["tuned"]) / one.estimate_s if one.estimate_s else None
+
+
+def over_records(one: Shipped) -> float | None:
+    """The library's time, divided by that of its records alone at the same time: the median over rounds. None if that wasn't measured."""
+    rounds = one.together
+    return median(map(truediv, rounds.library, rounds.alone)) if rounds else None
 
 
 def markdown(found: Sequence[Shipped]) -> str:
@@ -85,7 +93,7 @@ def _name(one: Shipped) -> str:
 
 
 def _cells(one: Shipped) -> tuple[str, ...]:
-    of_estimate, of_onnxruntime = over_estimate(one), ratio(one, "onnxruntime")
+    of_estimate, of_records, of_onnxruntime = over_estimate(one), over_records(one), ratio(one, "onnxruntime")
     return (
         _name(one),
         f"{one.cpu}, {one.cores} cores",
@@ -94,6 +102,7 @@ def _cells(one: Shipped) -> tuple[str, ...]:
         "not recorded" if one.estimate_s is None else f"{one.estimate_s * 1e3:.4g}",
         _spread(one.rounds["tuned"]),
         "not recorded" if of_estimate is None else f"{of_estimate:.2f}",
+        "not measured" if of_records is None else f"{of_records:.2f}",
         _spread(one.rounds.get("onnxruntime")),
         "not measured" if of_onnxruntime is None else f"{of_onnxruntime:.2f}",
         _spread(one.rounds.get("untuned")),

@@ -8,15 +8,19 @@ from typing import Any
 import msgspec
 from django.core.files.base import ContentFile
 
-from tests.benchmarks.engine.sides import Broken, supervised
+from tests.benchmarks.engine.sides import GENEROUS, HOUR, Broken, supervised
 from tuning.actions import networks, runs
 from tuning.actions.compilations import compile_run
-from tuning.models import Benchmark, Compilation, Network, Project, Run
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.protocol import TensorInfo
+from tuning.host import sandbox
+from tuning.models import Benchmark, Compilation, Network, Project, Record, Run
 from tuning.models.shapes import ProfileDict
 from tuning.work.compiling import carry_out
 
 from .models import MODELS
 from .plan import Tuning, Workload
+from .together import InTurn, Part, Together
 
 
 class Shipped(msgspec.Struct, frozen=True):
@@ -43,6 +47,8 @@ class Shipped(msgspec.Struct, frozen=True):
     profile: ProfileDict | None = None
     options: dict[str, Any] = {}
     """Of the tuning, besides the benchmark's own."""
+    together: Together | None = None
+    """The library and its records, measured in turn; None in earlier results."""
 
 
 def shipped(tuning: Tuning) -> Shipped:
@@ -115,4 +121,24 @@ def _of(run: Run, tuning: Tuning, compilation: Compilation, benchmark: Benchmark
         onnxruntime=benchmark.onnxruntime,
         profile=benchmark.profile,
         options=tuning.options,
+        together=_together(run, compilation, benchmark),
     )
+
+
+def _together(run: Run, compilation: Compilation, benchmark: Benchmark) -> Together:
+    """Raises `Broken`."""
+    calls = {part["function"]: part["calls"] for part in benchmark.profile["functions"]} if benchmark.profile else {}
+    texts = {record.trial: record.text for record in Record.objects.filter(task__run=run)}
+    parts = [Part(texts[one["trial"]], calls.get(one["function"], 0)) for one in compilation.used]
+    question = InTurn(
+        target=run.target,
+        library=str(compilation.library),
+        inputs=msgspec.convert(compilation.inputs, list[TensorInfo]),
+        parts=[part for part in parts if part.calls],
+        cold_bytes=run.cold_bytes or 0,
+        **GENEROUS,
+    )
+    try:
+        return sandbox.ask_once("tests.benchmarks.networks.together", question, Together, limits=HOUR)
+    except Refused as error:
+        raise Broken(f"The records of run {run.pk} couldn't be measured beside its library: {error}") from error

@@ -1,0 +1,107 @@
+"""Measures a library and the records in it in turn: `python -m tests.benchmarks.networks.together` answers `InTurn` with `Together`.
+
+What others do on the same hardware changes a machine's speed within minutes, by half and more, even of a virtual one that seems idle. So how
+near an estimate is to its network can only be told from what was measured at the same time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from tuning.engines.oneshot import serving
+from tuning.engines.proof.outputs import drawn
+from tuning.engines.wire.protocol import TensorInfo
+from tuning.engines.wire.question import Question, Reach
+
+ROUNDS = 15
+SHORTLY_MS, LAP_S = 20, 0.2
+"""How long a record and the library are measured in a round, about."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    record: str
+    """As in `TrialMeasured.record`."""
+    calls: int
+    """How often an inference calls its function."""
+
+
+class InTurn(Question, frozen=True, kw_only=True):
+    target: dict[str, Any]
+    library: str
+    inputs: list[TensorInfo]
+    parts: list[Part]
+    cold_bytes: int
+    """As in `TasksExtracted`."""
+
+    def reach(self) -> Reach:
+        return Reach((self.library,))
+
+
+class Together(msgspec.Struct, tag="together", frozen=True):
+    """Seconds of one inference in each round."""
+
+    alone: list[float]
+    """The sum over the records, each measured as its trial was."""
+    library: list[float]
+
+
+def main() -> None:
+    serving.serve(InTurn, _answer, "They can't be measured")
+
+
+def _answer(question: InTurn, pipe: serving.Pipe) -> None:
+    from tuning.engines.measuring.cold import THREADS
+
+    os.environ[THREADS] = str(int(question.target.get("num-cores") or os.cpu_count() or 1))
+    with TemporaryDirectory() as folder:
+        measures = [_alone(part, question, Path(folder, f"{nth}.so")) for nth, part in enumerate(question.parts)]
+        library = _library(question)
+        alone, whole = [], []
+        for _ in range(ROUNDS):
+            alone.append(sum(part.calls * measure() for part, measure in zip(question.parts, measures, strict=True)))
+            whole.append(library())
+    pipe.send(Together(alone, whole))
+
+
+def _alone(part: Part, question: InTurn, path: Path) -> Callable[[], float]:
+    import tvm
+    from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
+
+    from tuning.engines.measuring import workers
+    from tuning.engines.measuring.arguments import RANDOM_FILL, allocated, described
+    from tuning.engines.measuring.cold import Evaluator
+    from tuning.engines.meta_schedule.trust.rebuilding import candidate_of
+
+    candidate = candidate_of(part.record)
+    workers.build(tvm.ir.save_json(candidate.sch.mod), msgspec.json.encode(question.target).decode(), str(path))
+    given = described(candidate)
+    (tensors,) = allocated(tvm.get_global_func(RANDOM_FILL), tvm.cpu(), given)
+    pairs = [(kind, tensor) for (kind, *_), tensor in zip(given, tensors, strict=True)]
+    evaluator = Evaluator(tvm.runtime.load_module(str(path)), tvm.cpu(), pairs, question.cold_bytes)
+    config = EvaluatorConfig(number=3, repeat=1, min_repeat_ms=SHORTLY_MS)
+    return lambda: evaluator.run_secs(config)[0]
+
+
+def _library(question: InTurn) -> Callable[[], float]:
+    import tvm
+    from tvm import relax
+
+    machine = relax.VirtualMachine(tvm.runtime.load_module(question.library), tvm.cpu())
+    given = drawn(((one.name, one.shape, one.dtype) for one in question.inputs), seed=1)
+    arguments = [tvm.runtime.tensor(array) for array in given.values()]
+
+    def seconds(number: int) -> float:
+        return float(machine.time_evaluator("main", tvm.cpu(), number=number, repeat=1)(*arguments).mean)
+
+    number = max(1, round(LAP_S / seconds(1)))
+    return lambda: seconds(number)
+
+
+if __name__ == "__main__":
+    main()
