@@ -57,7 +57,8 @@ def run_untuned(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _batches(run: Run) -> dict[str, Any] | None:
     """The choice between the run's own batch and any; None if its network is there for one only."""
-    known = run.network.batches() if run.network and run.is_meta_schedule else None
+    can_be = run.network and run.network.can_tune and run.is_meta_schedule
+    known = artifacts.batches_known(run) if can_be else None
     if known is None:
         return None
     others = artifacts.other_batches(run)

@@ -96,7 +96,7 @@ class Compilation(Measurement):
     """`tuning.engines.wire.compiling.Chosen` as JSON; null if its records weren't chosen inside the network."""
     inputs = models.JSONField(default=list)
     outputs = models.JSONField(default=list)
-    batches = models.JSONField(default=list)
+    batches = models.JSONField(default=list, db_default=[])
     """If the library takes any batch, each that it has functions for, the smallest first: `batch`, `run` whose records it has, `network`, `estimate_s`;
     once it is built, also what `tuning.engines.wire.compiling.BuiltBatch` has."""
     size = models.PositiveBigIntegerField(null=True)
@@ -280,7 +280,7 @@ class Benchmark(models.Model):
     """Why ONNX Runtime wasn't measured."""
     profile = models.JSONField(null=True)
     """As `ProfileDict`; null if it isn't recorded."""
-    batches = models.JSONField(default=list)
+    batches = models.JSONField(default=list, db_default=[])
     """`tuning.engines.wire.compiling.ProvenBatch` as JSON, for each batch of a library that takes any. `rounds` are those of the run's own."""
 
     class Meta:

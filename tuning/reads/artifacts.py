@@ -10,7 +10,7 @@ from tuning.engines.wire.engines import ENGINES
 from tuning.engines.wire.versions import in_use
 from tuning.host import devices
 from tuning.host.older import compilers
-from tuning.models import Compilation, Network, Record, RecordCoverageDict, Run, Task
+from tuning.models import Batches, Compilation, Network, Record, RecordCoverageDict, Run, Task
 from tuning.storage import store
 from tuning.validation import Conflict
 from tuning.wording import is_vta
@@ -50,13 +50,24 @@ def choosing_trouble(run: Run) -> str | None:
     return None
 
 
+def batches_known(run: Run) -> Batches | None:
+    """The run's network for other batches, as far as its project knows: which options of a built-in network others use is theirs to know."""
+    known = run.tuned_network.batches()
+    if known is None or run.tuned_network.is_uploaded:
+        return known
+    used = set(
+        Run.objects.filter(project=run.project_id, network__in=known.others.values()).values_list("network", flat=True)
+    )
+    others = {batch: network for batch, network in known.others.items() if network.pk in used}
+    return Batches(known.own, others) if others else None
+
+
 def other_batches(run: Run) -> dict[int, Run]:
     """For each other batch of the run's network, the run whose records a library for any batch has.
 
     Of the runs that were tuned for the same target and computed alike, that is the one with the lowest estimate. Batches without one are left out.
     """
-    known = run.tuned_network.batches()
-    found = {}
+    known, found = batches_known(run), {}
     for batch, network in sorted(known.others.items()) if known else ():
         runs = Run.objects.filter(
             project=run.project_id,

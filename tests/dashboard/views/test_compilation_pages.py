@@ -141,8 +141,9 @@ def test_viewers_can_look_and_download_but_change_nothing(viewer: Client) -> Non
 
 def test_the_dialog_offers_any_batch_if_others_were_tuned(operator: Client, enqueued: list[int]) -> None:
     run = ended()
-    assert operator.get(f"/runs/{run.pk}/untuned/").context["batches"] is None
     eight = stored("mlp", {"batch": 8}, None)
+    assert operator.get(f"/runs/{run.pk}/untuned/").context["batches"] is None, "nobody of the project has tuned it"
+    ended(network=eight, latencies=[(0, None)])
     shown = operator.get(f"/runs/{run.pk}/untuned/")
     assertContains(shown, 'name="batches" value="all" disabled')
     assertContains(shown, "No run of the project has tuned other batches")
