@@ -95,7 +95,9 @@ def sketches(mod: Any, target: dict[str, Any], rules: Any = "extended") -> tuple
     from tuning.engines.meta_schedule.spaces.register_tiles import has_register_tiles
 
     space = create_space(Options(schedule_rules=rules), Target(target))
-    context = ms.TuneContext(mod, target=Target(target), space_generator=space, search_strategy="replay-trace")
+    context = ms.TuneContext(
+        mod, target=Target(target), space_generator=space, search_strategy="replay-trace", rand_state=1
+    )
     found = list(context.generate_design_space())
     tiled = [one for one in found if has_register_tiles(one)]
     assert len(tiled) < len(found), "TVM's own remain"
@@ -166,7 +168,7 @@ def test_sums_stay_in_the_cpus_registers(target: dict[str, Any], register: str) 
         assert sums
         assert all(re.search(register, operands) for operands in sums), "whole vectors"
         spilled = [operands for operands in sums if re.search(r"\bsp\b|rsp", operands)]
-        assert len(spilled) <= len(sums) / 4, "LLVM may read some factors too early, depending on what was drawn"
+        assert len(spilled) <= len(sums) / 20, "LLVM may read some factors too early"
 
 
 def test_they_are_offered_only_for_sums_of_products_of_whole_vectors() -> None:
