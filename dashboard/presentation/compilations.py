@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from tuning.models import (
     CoverageDict,
     LatencyDict,
     RecordCoverageDict,
+    Run,
     UntunedDict,
 )
 from tuning.wording import SPACE, listed
@@ -98,10 +99,12 @@ def _median_s(latency: LatencyDict | None) -> float | None:
     return latency["median_s"] if latency else None
 
 
-def any_batch(numbers: Sequence[int], named: Mapping[int, int]) -> str:
-    """What a library for any batch has; `named` are the runs by batch."""
-    runs = listed([f"#{named[number]}" for number in numbers])
-    return f"It has functions for {listed(numbers)}, with records of {runs}. Others are padded to the next of these, or computed in pieces."
+def any_batch(runs: Mapping[int, Run]) -> str:
+    """What a library for any batch has, of these runs by batch; empty if there are none."""
+    if not runs:
+        return ""
+    records = listed([f"#{run.pk}" for run in runs.values()])
+    return f"It has functions for {listed(list(runs))}, with records of {records}. Others are padded to the next of these, or computed in pieces."
 
 
 def sentence(compilation: Compilation) -> str:

@@ -57,14 +57,10 @@ def run_untuned(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _batches(run: Run) -> dict[str, Any] | None:
     """The choice between the run's own batch and any; None if its network is there for one only."""
-    can_be = run.network and run.network.can_tune and run.is_meta_schedule
-    known = artifacts.batches_known(run) if can_be else None
-    if known is None:
+    found = artifacts.any_batch(run) if run.network and run.network.can_tune else None
+    if found is None or found.own is None:
         return None
-    others = artifacts.other_batches(run)
-    runs = {known.own: run.pk, **{batch: one.pk for batch, one in others.items()}}
-    trouble = artifacts.batches_trouble(run)
-    return {"own": known.own, "any": "" if trouble else words.any_batch(sorted(runs), runs), "trouble": trouble}
+    return {"own": found.own, "any": words.any_batch(found.runs), "trouble": found.trouble}
 
 
 @require_GET

@@ -156,7 +156,7 @@ def _page(request: HttpRequest, network: Network, form: ExtractForm | None = Non
         "operators": sorted(network.operators.items(), key=lambda item: (-item[1], item[0])),
         "operator_count": sum(network.operators.values()) or None,
         "runs": Run.objects.seen_by(person(request)).filter(network=network).select_related("created_by")[:RUNS],
-        "batches": [one for one in network.to_dict()["batches"] if one["id"] != network.pk],
+        "batches": [one for one in network.every_batch() if one["id"] != network.pk],
         "checks": checks_of(network, request),
         "may": On(request.user, network),
         "several_projects": Project.objects.seen_by(person(request)).count() > 1,

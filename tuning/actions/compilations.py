@@ -16,7 +16,7 @@ from tuning.engines.wire.compiling import CompileOptions
 from tuning.models import Compilation, Run
 from tuning.notify.announce import announce_compilation
 from tuning.queue import jobs
-from tuning.reads.artifacts import batches_trouble, check_published, choosing_trouble, compile_trouble, other_batches
+from tuning.reads.artifacts import any_batch, check_published, choosing_trouble, compile_trouble
 from tuning.storage import store
 from tuning.validation import Conflict, Invalid, OptionDict, convert, options_of
 
@@ -63,14 +63,12 @@ def _all_batches(run: Run, options: CompileOptions) -> list[dict[str, Any]]:
     """The batches of a library that takes any, and the runs whose records it has. Raises `Invalid`."""
     if options.choose == "inside":
         raise Invalid({"choose": "Records are chosen inside the network only of a library for one batch."})
-    if trouble := batches_trouble(run):
-        raise Invalid({"batches": trouble})
-    known = run.tuned_network.batches()
-    assert known is not None
-    runs = {known.own: run, **other_batches(run)}
+    found = any_batch(run)
+    if found.trouble:
+        raise Invalid({"batches": found.trouble})
     return [
         {"batch": batch, "run": one.pk, "network": one.tuned_network.pk, "estimate_s": None}
-        for batch, one in sorted(runs.items())
+        for batch, one in found.runs.items()
     ]
 
 

@@ -159,8 +159,8 @@ class Network(models.Model):
             return self._builtin_batches()
         return self._uploaded_batches() if self.is_uploaded else None
 
-    def _batches(self) -> list[NetworkBatchDict]:
-        """Of an uploaded model: which options of a built-in network others use is theirs to know."""
+    def every_batch(self) -> list[NetworkBatchDict]:
+        """An uploaded model for each batch, if there are several. None of others: which options of a built-in network others use is theirs to know."""
         known = self.batches() if self.is_uploaded else None
         every = {known.own: self, **known.others} if known else {}
         return [{"batch": batch, "id": one.pk, "name": one.name} for batch, one in sorted(every.items())]
@@ -206,7 +206,7 @@ class Network(models.Model):
             "kind": self.kind,
             "options": self.options,
             "dims": self.dims,
-            "batches": self._batches(),
+            "batches": self.every_batch(),
             "file_name": self.file_name or None,
             "size": self.size,
             "sha256": self.sha256 or None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from tuning.engines.wire.engines import ENGINES
 from tuning.engines.wire.versions import in_use
@@ -50,25 +51,45 @@ def choosing_trouble(run: Run) -> str | None:
     return None
 
 
-def batches_known(run: Run) -> Batches | None:
+class AnyBatch(NamedTuple):
+    """What a library of a run that takes any batch would have."""
+
+    own: int | None
+    """The run's batch; None if the project knows its network for no other."""
+    runs: dict[int, Run]
+    """The run whose records each batch would have, the run itself among them, by ascending batch; empty if there is trouble."""
+    trouble: str | None
+
+
+def any_batch(run: Run) -> AnyBatch:
+    """Of the other runs that were tuned for the same target and compute alike, those with the lowest estimates count."""
+    if not run.is_meta_schedule:
+        return AnyBatch(None, {}, "A library for any batch is built only of runs that MetaSchedule has tuned.")
+    known = _batches_known(run)
+    others = _other_batches(run, known.others) if known else {}
+    if known and others:
+        return AnyBatch(known.own, dict(sorted({known.own: run, **others}.items())), None)
+    network = run.tuned_network
+    also = f"Add {network.name} for other batches, too, and tune these." if network.is_uploaded else "Tune those, too."
+    trouble = f"No run of the project has tuned other batches of the network for this target in the same way. {also}"
+    return AnyBatch(known.own if known else None, {}, trouble)
+
+
+def _batches_known(run: Run) -> Batches | None:
     """The run's network for other batches, as far as its project knows: which options of a built-in network others use is theirs to know."""
     known = run.tuned_network.batches()
     if known is None or run.tuned_network.is_uploaded:
         return known
-    used = set(
-        Run.objects.filter(project=run.project_id, network__in=known.others.values()).values_list("network", flat=True)
-    )
+    runs = Run.objects.filter(project=run.project_id, network__in=known.others.values())
+    used = set(runs.values_list("network", flat=True))
     others = {batch: network for batch, network in known.others.items() if network.pk in used}
     return Batches(known.own, others) if others else None
 
 
-def other_batches(run: Run) -> dict[int, Run]:
-    """For each other batch of the run's network, the run whose records a library for any batch has.
-
-    Of the runs that were tuned for the same target and computed alike, that is the one with the lowest estimate. Batches without one are left out.
-    """
-    known, found = batches_known(run), {}
-    for batch, network in sorted(known.others.items()) if known else ():
+def _other_batches(run: Run, networks: Mapping[int, Network]) -> dict[int, Run]:
+    """The best run of each of these networks by batch, without those that have none."""
+    found = {}
+    for batch, network in networks.items():
         runs = Run.objects.filter(
             project=run.project_id,
             network=network,
@@ -82,17 +103,6 @@ def other_batches(run: Run) -> dict[int, Run]:
                 able, key=lambda one: (one.estimated_latency_s is None, one.estimated_latency_s, -one.pk)
             )
     return found
-
-
-def batches_trouble(run: Run) -> str | None:
-    """Why it can't be compiled for any batch; None when it can."""
-    if not run.is_meta_schedule:
-        return "A library for any batch is built only of runs that MetaSchedule has tuned."
-    if other_batches(run):
-        return None
-    network = run.tuned_network
-    also = f"Add {network.name} for other batches, too, and tune these." if network.is_uploaded else "Tune those, too."
-    return f"No run of the project has tuned other batches of the network for this target in the same way. {also}"
 
 
 def _computes_alike(one: Run, other: Run) -> bool:

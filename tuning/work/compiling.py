@@ -54,6 +54,8 @@ OLDER_COMPILER, OLDER_PROVER = "tuning.engines.old_tvm.compiling.building", "tun
 PACE_S = 0.5
 """Minimum time between two announcements of the same phase."""
 TAIL_LINES = 8
+OfBatches = dict[int, "tuple[list[BestRecord], float | None]"]
+"""By batch, the best records and their estimate in seconds."""
 SEEDS = 2**31
 
 
@@ -102,13 +104,14 @@ class _Job:
             raise Refused("No run of the project has a valid record of its tasks for this target and TVM version.")
         compilation.remove_unpublished()
         compilation.unpublished.mkdir(parents=True)
-        question = self._build_question(records, estimate_s)
+        others = {one["batch"]: self._records_of(one) for one in self._other_batches()}
+        question = self._build_question(records, estimate_s, others)
         if older:
             built = self._answer(OLDER_COMPILER, self._asked_of_older(question), Built, older)
         else:
             built = self._answer(COMPILER, question, Built)
         values = {"estimate_s": estimate_s, **_values(built), "untuned": built.untuned, "versions": built.versions}
-        values["batches"] = self._batches_built(built, estimate_s)
+        values["batches"] = self._batches_built(built, estimate_s, others)
         files = [(file.name, store().prepare(file)) for file in compilation.unpublished.iterdir() if file.is_file()]
         with transaction.atomic():
             ready = compilation.requeue(Status.RUNNING, stage=Stage.PROVE, where=self.compilation.hold, **values)
@@ -164,7 +167,7 @@ class _Job:
         announce_compilation(self.compilation.pk)
         self.announced_at = time.monotonic()
 
-    def _build_question(self, records: list[BestRecord], estimate_s: float | None) -> Build:
+    def _build_question(self, records: list[BestRecord], estimate_s: float | None, others: OfBatches) -> Build:
         compilation, run = self.compilation, self.run
         about = {"compilation": compilation.pk, "run": run.pk, "run_name": run.name, "records_of": compilation.source}
         choose = None
@@ -183,7 +186,7 @@ class _Job:
             precision=run.precision,
             integers=run.options.get("quantized", "floats") != "floats",
             batch=self._own_batch(),
-            others=[OtherBatch(one["batch"], _network(one), self._records_of(one)[0]) for one in self._other_batches()],
+            others=[OtherBatch(one["batch"], _network(one), others[one["batch"]][0]) for one in self._other_batches()],
             **_limits(),
         )
 
@@ -203,13 +206,12 @@ class _Job:
             raise Refused(f"Run {batch['run']}, whose records batch {batch['batch']} should have, has no valid one.")
         return records, estimate_s
 
-    def _batches_built(self, built: Built, own_s: float | None) -> list[dict[str, Any]]:
+    def _batches_built(self, built: Built, own_s: float | None, others: OfBatches) -> list[dict[str, Any]]:
         """What is stored of each batch."""
         of_batch = {one.batch: msgspec.to_builtins(one) for one in built.batches}
+        estimates = {batch: estimate_s for batch, (_, estimate_s) in others.items()}
         return [
-            one
-            | of_batch[one["batch"]]
-            | {"estimate_s": own_s if one["run"] == self.run.pk else self._records_of(one)[1]}
+            one | of_batch[one["batch"]] | {"estimate_s": estimates.get(one["batch"], own_s)}
             for one in self.compilation.batches
         ]
 

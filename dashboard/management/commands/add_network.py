@@ -53,7 +53,7 @@ class Command(MigratedCommand):
             self.stdout.write(json.dumps(network.to_dict()))
         else:
             several = any("," in value for value in dims.values())
-            names = [one["name"] for one in network.to_dict()["batches"]] if several else [network.name]
+            names = [one["name"] for one in network.every_batch()] if several else [network.name]
             self.stdout.write(
                 f"{'Added' if new else 'Exists already:'} {listed(names)}. To tune it: manage.py tune {network.name}"
             )
