@@ -12,6 +12,8 @@ from django.core.management import CommandError, call_command
 from tests.benchmarks.networks import plan, report
 from tests.benchmarks.networks.models import MODELS
 from tests.benchmarks.networks.shipping import Shipped, upload
+from tests.benchmarks.networks.stock import Stock
+from tests.benchmarks.networks.stock_library import InTurnWithStock
 from tests.benchmarks.networks.together import ROUNDS, Together
 from tuning.engines.wire.catalog import BUILTIN
 from tuning.models import Network
@@ -54,7 +56,7 @@ def test_each_budget_has_a_table_and_a_geometric_mean() -> None:
     whole, tenth = report.markdown([outcome(), slower, outcome(share=0.1, trials=100)]).split("\n\n10%")
     assert whole.startswith("100% of the budget; geometric mean of tuned ÷ ONNX Runtime: 1.000 over 2 tunings.")
     assert (
-        "| bert | znver5, 2 cores | 1000 | 10.0 | 4 | 5 (4 to 6) | 1.25 | not measured | 10 (10 to 10) | 0.50 |"
+        "| bert | znver5, 2 cores | 1000 | 10.0 | 4 | 5 (4 to 6) | 1.25 | not measured | 10 (10 to 10) | 0.50 | not measured |"
         in whole
     )
     assert "yes (1e-06), 2 of 3 functions scheduled" in whole
@@ -63,9 +65,16 @@ def test_each_budget_has_a_table_and_a_geometric_mean() -> None:
 
 def test_what_was_not_measured_has_no_figure() -> None:
     told = report.markdown([outcome(rounds={"tuned": [5e-3]}, estimate_s=None, verified=False)])
-    assert told.count("not measured") == 5
+    assert told.count("not measured") == 6
     assert told.count("not recorded") == 2
     assert "| no (1e-06) |" in told
+
+
+def test_stock_tvm_has_the_same_budget_and_may_leave_functions_unscheduled() -> None:
+    stock = Stock(960, 1800.0, InTurnWithStock([5e-3, 6e-3, 5e-3], [20e-3, 21e-3, 20e-3], 20, 12))
+    told = report.markdown([outcome(stock=stock)])
+    assert "| 0.25 (960 trials in 30.0 min, 12 of 20 functions scheduled) |" in told
+    assert "| nothing scheduled: 0 trials in time |" in report.markdown([outcome(stock=Stock(0, 280.0, None))])
 
 
 def test_it_says_where_the_time_goes() -> None:
@@ -130,12 +139,14 @@ def test_a_network_is_tuned_compiled_and_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: Any
 ) -> None:
     settings.BENCHMARK_S = 1.0
-    small = ["--networks", "mlp", "--shares", "0.05", "--into", str(tmp_path / "results.json"), "--json"]
+    small = ["--networks", "mlp", "--shares", "0.05", "--stock", "--into", str(tmp_path / "results.json"), "--json"]
     call_command("bench_networks", *small)
     (shown,) = json.loads(capsys.readouterr().out)
     assert (shown["network"], shown["trials"], shown["verified"]) == ("mlp", 13, True)
     assert shown["estimate_s"] > 0
     assert set(shown["rounds"]) >= {"tuned", "untuned"}
     assert len(shown["together"]["alone"]) == len(shown["together"]["library"]) == ROUNDS
+    assert shown["stock"]["trials"] == 13
+    assert len(shown["stock"]["measured"]["ours"]) == len(shown["stock"]["measured"]["stock"]) > 0
     call_command("bench_networks", *small)
     assert json.loads(capsys.readouterr().out) == [shown], "it was tuned only once"

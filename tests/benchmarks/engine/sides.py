@@ -120,7 +120,7 @@ def stock(pair: Pair, folder: Path) -> tuple[Timeline, Best]:
     weights: list[int] = []
     received: list[tuple[float, float, TrialMeasured]] = []
     began = time.monotonic()
-    for event in _stock_events(_start(pair, folder), folder):
+    for event in stock_events(_start(pair, folder), folder):
         if isinstance(event, TasksExtracted):
             weights = [task.weight or 0 for task in event.tasks]
         if isinstance(event, TrialMeasured):
@@ -213,7 +213,8 @@ def _records_of(run: Run, trials: list[Measured]) -> Best:
     return best
 
 
-def _stock_events(start: Start, folder: Path) -> Iterator[Event]:
+def stock_events(start: Start, folder: Path) -> Iterator[Event]:
+    """What stock TVM tells while it tunes; its process ends with the generator."""
     folder.mkdir(parents=True, exist_ok=True)
     reader, writer = os.pipe()
     # On x86, TVM would use half of the logical cores, but both sides must measure with as many threads.

@@ -10,6 +10,7 @@ from tuning.models.shapes import ProfileDict
 
 from .plan import set_to
 from .shipping import Shipped
+from .stock import Stock
 
 COLUMNS = (
     "Network",
@@ -22,6 +23,7 @@ COLUMNS = (
     "÷ its records then",
     "ONNX Runtime (ms)",
     "÷ ONNX Runtime",
+    "÷ stock TVM",
     "Untuned (ms)",
     "Verified",
 )
@@ -105,9 +107,21 @@ def _cells(one: Shipped) -> tuple[str, ...]:
         "not measured" if of_records is None else f"{of_records:.2f}",
         _spread(one.rounds.get("onnxruntime")),
         "not measured" if of_onnxruntime is None else f"{of_onnxruntime:.2f}",
+        _of_stock(one.stock),
         _spread(one.rounds.get("untuned")),
         _verified(one),
     )
+
+
+def _of_stock(stock: Stock | None) -> str:
+    """Our library's median time, divided by that of stock TVM's, and how far that came."""
+    if stock is None:
+        return "not measured"
+    found = stock.measured
+    if found is None:
+        return f"nothing scheduled: {stock.trials} trials in time"
+    ratio = median(found.ours) / median(found.stock)
+    return f"{ratio:.2g} ({stock.trials} trials in {stock.tuned_for_s / 60:.1f} min, {found.scheduled} of {found.functions} functions scheduled)"
 
 
 def _verified(one: Shipped) -> str:

@@ -20,6 +20,7 @@ from tuning.work.compiling import carry_out
 
 from .models import MODELS
 from .plan import Tuning, Workload
+from .stock import Stock, beside
 from .together import InTurn, Part, Together
 
 
@@ -49,13 +50,17 @@ class Shipped(msgspec.Struct, frozen=True):
     """Of the tuning, besides the benchmark's own."""
     together: Together | None = None
     """The library and its records, measured in turn; None in earlier results."""
+    stock: Stock | None = None
+    """Stock TVM with the same budget; None unless asked."""
 
 
-def shipped(tuning: Tuning) -> Shipped:
+def shipped(tuning: Tuning, *, with_stock: bool = False) -> Shipped:
     """Raises `Broken`."""
     run = runs.launch(_launch(tuning), None, enqueue=False)
     supervised(run)
-    return _of(run, tuning, *_proven(run))
+    compilation, benchmark = _proven(run)
+    found = _of(run, tuning, compilation, benchmark)
+    return msgspec.structs.replace(found, stock=beside(run, compilation, tuning)) if with_stock else found
 
 
 def _launch(tuning: Tuning) -> dict[str, Any]:

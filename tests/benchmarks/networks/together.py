@@ -7,7 +7,7 @@ near an estimate is to its network can only be told from what was measured at th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -61,7 +61,7 @@ def _answer(question: InTurn, pipe: serving.Pipe) -> None:
     os.environ[THREADS] = str(int(question.target.get("num-cores") or os.cpu_count() or 1))
     with TemporaryDirectory() as folder:
         measures = [_alone(part, question, Path(folder, f"{nth}.so")) for nth, part in enumerate(question.parts)]
-        library = _library(question)
+        library = seconds_of(question.library, question.inputs)
         alone, whole = [], []
         for _ in range(ROUNDS):
             alone.append(sum(part.calls * measure() for part, measure in zip(question.parts, measures, strict=True)))
@@ -88,12 +88,13 @@ def _alone(part: Part, question: InTurn, path: Path) -> Callable[[], float]:
     return lambda: evaluator.run_secs(config)[0]
 
 
-def _library(question: InTurn) -> Callable[[], float]:
+def seconds_of(library: str, inputs: Iterable[TensorInfo]) -> Callable[[], float]:
+    """A function that measures one inference, in seconds."""
     import tvm
     from tvm import relax
 
-    machine = relax.VirtualMachine(tvm.runtime.load_module(question.library), tvm.cpu())
-    given = drawn(((one.name, one.shape, one.dtype) for one in question.inputs), seed=1)
+    machine = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())
+    given = drawn(((one.name, one.shape, one.dtype) for one in inputs), seed=1)
     arguments = [tvm.runtime.tensor(array) for array in given.values()]
 
     def seconds(number: int) -> float:

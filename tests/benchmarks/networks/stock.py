@@ -1,0 +1,77 @@
+"""Stock TVM tunes a network with as many trials in as many minutes, and its library is measured in turn with ours."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from tests.benchmarks.engine.sides import GENEROUS, HOUR, Broken, stock_events
+from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.protocol import Options, Start, TasksExtracted, TensorInfo, TrialMeasured
+from tuning.host import sandbox
+from tuning.models import Compilation, Run
+
+from .plan import Tuning
+from .stock_library import Beside, InTurnWithStock
+
+
+class Stock(msgspec.Struct, frozen=True):
+    """What stock TVM made of the budget."""
+
+    trials: int
+    """Those that ended in time."""
+    tuned_for_s: float
+    """Until its last batch ended: it measures nothing before it has searched a whole one."""
+    measured: InTurnWithStock | None
+    """None if no trial was valid."""
+
+
+def beside(run: Run, compilation: Compilation, tuning: Tuning) -> Stock:
+    """Tune the run's network with stock TVM. Raises `Broken`."""
+    began = time.monotonic()
+    trials, best = _tuned(run, tuning)
+    took_s = time.monotonic() - began
+    if not best:
+        return Stock(trials, took_s, None)
+    question = Beside(
+        network=run.tuned_network.spec(),
+        target=run.target,
+        records=list(best.values()),
+        library=str(compilation.library),
+        inputs=msgspec.convert(compilation.inputs, list[TensorInfo]),
+        **GENEROUS,
+    )
+    try:
+        found = sandbox.ask_once("tests.benchmarks.networks.stock_library", question, InTurnWithStock, limits=HOUR)
+    except Refused as error:
+        raise Broken(f"Stock TVM's library of {tuning.workload.name} couldn't be measured: {error}") from error
+    return Stock(trials, took_s, found)
+
+
+def _tuned(run: Run, tuning: Tuning) -> tuple[int, dict[int, str]]:
+    """How many trials ended within the tuning's time, and the best record of each task."""
+    folder = run.work_dir / "stock"
+    start = Start(
+        run_id=0,
+        network=run.tuned_network.spec(),
+        target="this",
+        options=Options(trials_per_batch=16, seed=tuning.seed, build_timeout_s=300.0),
+        trials_budget=tuning.trials,
+        trials_done=0,
+        elapsed_s=0.0,
+        work_dir=str(folder.absolute()),
+    )
+    trials, tasks, best = 0, 0, dict[int, str]()
+    for event in stock_events(start, folder):
+        if isinstance(event, TasksExtracted):
+            tasks = len(event.tasks)
+        if isinstance(event, TrialMeasured):
+            if event.at_s is not None and event.at_s > 60 * tuning.minutes:
+                break
+            trials += 1
+            if event.record:
+                best[event.task] = event.record
+    if not tasks:
+        raise Broken(f"Stock TVM found no tasks in {tuning.workload.name}. Its log is in {folder}.")
+    return trials, best
