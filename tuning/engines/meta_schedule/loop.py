@@ -61,7 +61,7 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
     seed = _seed(options, search.trials.done)
     chosen = search.trials.budget.chosen
     inner = strategies.create_strategy(options, search.trials.left // len(chosen))
-    strategy = Strategy(inner, search, strategies.create_first_strategy(options))
+    strategy = Strategy(inner, search, strategies.create_first_candidates(options))
     # Of all tasks, because TVM numbers their log files by their positions in this list.
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
         extracted,
@@ -74,7 +74,6 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
     contexts = {task: tasks[task] for task in chosen}
     cost_model = strategies.create_cost_model(options, seed)
     search.prior.train(cost_model, contexts)
-    search.trials.report_adapted(search.prior.adapt(contexts))
     search.trials.report_phase("design_spaces", chosen[0])
     if config.out:
         pooled.tune(contexts, cost_model, search, config.out, options.trials_per_batch)
@@ -98,6 +97,8 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
         measure_callbacks=[Learn(search, cost_model)],
         task_scheduler=Scheduler(search.trials),
     )
+    if search.neighbours:
+        logger.info("%s", search.neighbours.summary)
     if search.trials.confirms:
         _confirm(extracted, search, config, builder, runner)
 

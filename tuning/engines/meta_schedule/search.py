@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from tvm.ir.utils import derived_object
@@ -13,12 +15,16 @@ from tvm.s_tir import meta_schedule as ms
 from tuning.engines.measuring.outcomes import Failure, Timing
 from tuning.logs.meta_schedule import FAILED_RUN_SECS
 
+from .earlier.adapting import Space
+from .earlier.neighbours import Neighbours
 from .earlier.warm_start import PriorRecords
 from .rounds.stopwatch import RoundTimes
 from .spaces.register_tiles import has_register_tiles
-from .strategies import WARMUP_TRIALS
+from .strategies import WARMUP_TRIALS, FirstCandidates
 from .trials import Trials
 
+FROM_NEIGHBOURS_AT_FIRST, FROM_NEIGHBOURS = 0.5, 0.25
+"""How much of a task's first batch, and of each later one, is adapted from similar tasks, if they have found anything new."""
 logger = logging.getLogger("tuneboard")
 
 
@@ -36,20 +42,39 @@ class Batch:
 class Search:
     """What the strategy, the builder and the runner share."""
 
-    def __init__(self, trials: Trials, task_by_name: dict[str, int], target: Any, prior: PriorRecords) -> None:
+    def __init__(
+        self,
+        trials: Trials,
+        task_by_name: dict[str, int],
+        target: Any,
+        prior: PriorRecords,
+        neighbours: Neighbours | None = None,
+    ) -> None:
+        """Without `neighbours`, tasks learn nothing of each other's schedules."""
         self.trials = trials
         self.task_by_name = task_by_name
         self.target = target
         self.prior = prior
+        self.neighbours = neighbours
+        self.spaces: dict[int, Space] = {}
+        """By task; complete before the first batch."""
         self.batch = Batch()
         """The batch that is being built or sent to the runner. Earlier ones may still be waiting for the device."""
         self.tiled: dict[int, bool] = {}
         """By task, whether its design space has register tiles."""
 
-    def begins(self, task: int) -> bool:
-        """Whether the task had no candidate yet, and the cost model hasn't learned enough to rank any."""
+    def draws(self, task: int) -> bool:
+        """Whether the task's batch is drawn: its first one, if the run has sketches whose candidates are good, or the cost model can't rank any yet."""
         knows = self.trials.done >= WARMUP_TRIALS or self.prior.warm_started.tasks
-        return not knows and self.trials.budget.progress[task].begins
+        return self.trials.budget.progress[task].begins and (any(self.tiled.values()) or not knows)
+
+    def adapt_earlier(self) -> None:
+        """Adapt what earlier runs found for similar tasks, and have tasks know what is known of others; all `spaces` are known."""
+        self.trials.report_adapted(self.prior.adapt(self.spaces))
+        if self.neighbours:
+            for task in self.spaces:
+                if record := self.prior.best(task):
+                    self.neighbours.know(task, fmean(map(float, record.run_secs)), record.trace)
 
     def next_batch(self, task: int, generate: Callable[[], Any]) -> list[Any] | None:
         """Candidates of the task, no more than its budget allows; None if there are none left.
@@ -75,10 +100,17 @@ class Search:
     def _adapted_and(self, task: int, size: int, generate: Callable[[], Any]) -> list[Any] | None:
         """What was adapted to the task, and as many more as the batch has room for; None if there are none left."""
         adapted = self.prior.take_adapted(task, size)
+        if self.neighbours:
+            most = min(size - len(adapted), self._from_neighbours(task, size))
+            adapted += self.neighbours.offer(task, self.spaces[task], most)
         if len(adapted) == size:
             return adapted
         generated = generate()
         return [*adapted, *(generated or ())] if adapted or generated is not None else None
+
+    def _from_neighbours(self, task: int, size: int) -> int:
+        begins = self.trials.budget.progress[task].begins
+        return math.ceil(size * FROM_NEIGHBOURS_AT_FIRST) if begins else int(size * FROM_NEIGHBOURS)
 
     def end_trial(self, batch: Batch, index: int, outcome: Timing | Failure, *, measure_s: float = 0.0) -> int:
         """End the trial of the batch's candidate, which was measured so long beside the search's thread; return its number."""
@@ -89,9 +121,9 @@ class Search:
 
 @derived_object
 class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
-    """Wraps one of TVM's search strategies, and the one that finds a task's `first` candidates, if that is another."""
+    """Wraps one of TVM's search strategies, and what draws a task's `first` candidates, if anything does."""
 
-    def __init__(self, inner: Any, search: Search, first: Any = None) -> None:
+    def __init__(self, inner: Any, search: Search, first: FirstCandidates | None = None) -> None:
         super().__init__()
         self._inner = inner
         self._first = first
@@ -99,12 +131,15 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         self._task = 0
         self._mod: Any = None
         self._database: Any = None
+        self._context: Any = None
 
     def _initialize_with_tune_context(self, context: Any) -> None:
         self._task = self._search.task_by_name[str(context.task_name)]
         self._mod = context.mod
-        for strategy in filter(None, (self._inner, self._first)):
-            strategy._initialize_with_tune_context(context)  # noqa: SLF001  TVM's name for what strategies override
+        self._context = context
+        self._inner._initialize_with_tune_context(context)  # noqa: SLF001  TVM's name for what strategies override
+        if self._first:
+            self._first.initialize(context)
 
     def pre_tuning(
         self,
@@ -116,6 +151,7 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
     ) -> None:
         """Start with the task, whose design spaces are known now, and report that the next task's follow."""
         self._database = database
+        self._search.spaces[self._task] = Space(self._context, design_spaces)
         self._inner.pre_tuning(max_trials, num_trials_per_iter, design_spaces, database, cost_model)
         tiled = [sketch for sketch in design_spaces if has_register_tiles(sketch)]
         self._search.tiled[self._task] = bool(tiled)
@@ -126,7 +162,9 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         following = [task for task in self._search.trials.budget.chosen if task > self._task]
         if following:
             self._search.trials.report_phase("design_spaces", following[0])
-        elif offered := sum(self._search.tiled.values()):
+            return
+        self._search.adapt_earlier()
+        if offered := sum(self._search.tiled.values()):
             logger.info("Register tiles are among the schedules of %d of %d tasks.", offered, len(self._search.tiled))
 
     def post_tuning(self) -> None:
@@ -136,10 +174,16 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     def generate_measure_candidates(self) -> Any:
         """A batch of candidates; None if the task has none left."""
-        strategy = self._first if self._first and self._search.begins(self._task) else self._inner
-        return self._search.next_batch(self._task, strategy.generate_measure_candidates)
+        draws = self._first is not None and self._search.draws(self._task)
+        return self._search.next_batch(self._task, self._drawn if draws else self._inner.generate_measure_candidates)
+
+    def _drawn(self) -> Any:
+        """What is drawn; what is searched if nothing valid was."""
+        return (self._first and self._first.draw()) or self._inner.generate_measure_candidates()
 
     def notify_runner_results(self, measure_candidates: Any, results: Any) -> None:
+        if self._search.neighbours:
+            self._search.neighbours.learn(self._task, measure_candidates, results)
         self._commit(measure_candidates, results)
         self._inner.notify_runner_results(measure_candidates, results)
 
@@ -156,4 +200,4 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     def clone(self) -> Any:
         """Return a strategy for another task."""
-        return Strategy(self._inner.clone(), self._search, self._first and self._first.clone())
+        return Strategy(self._inner.clone(), self._search, self._first and FirstCandidates())

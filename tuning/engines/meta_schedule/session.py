@@ -30,6 +30,7 @@ from tuning.engines.wire.targets import pairs_of_bfloat16
 from tuning.logs.meta_schedule import WORKLOADS, pad, record_lines, repair, workload_hashes
 
 from .controls import ControlReader
+from .earlier.neighbours import Neighbours
 from .earlier.warm_start import PriorRecords, read_continued
 from .loop import TuningConfig, tune
 from .pooled import CandidatesOut
@@ -84,7 +85,8 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
         )
         if prior.warm_started.tasks:
             events.send(prior.warm_started)
-        search = Search(trials, {info.name: info.index for info in infos}, target, prior)
+        neighbours = Neighbours(infos) if start.options.neighbours else None
+        search = Search(trials, {info.name: info.index for info in infos}, target, prior, neighbours)
         out = CandidatesOut(start, trials, target, events, controls.from_pool) if start.pool else None
         tune(
             extracted,

@@ -418,6 +418,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "shapes, adapted to theirs, instead of random ones.",
         ),
     ] = True
+    neighbours: Annotated[
+        bool,
+        Meta(
+            title="Learn from the run’s other tasks",
+            description="A task begins with the fastest schedules that this run has found for similar tasks, adapted to its shapes, and tries "
+            "better ones as they are found.",
+        ),
+    ] = True
     strategy: Annotated[
         Literal["evolutionary", "replay-trace", "replay-func"],
         Meta(

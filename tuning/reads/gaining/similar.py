@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tuning.engines.wire.protocol import AnyTaskInfo
+from tuning.likeness import Shapes, distance, operators
 from tuning.models import Run, Task, fingerprint
 from tuning.reads.library import tvm
 
@@ -16,11 +16,6 @@ NEAREST = 8
 """Similar workloads of each task. The schedules of some don't suit its design space."""
 LOOKED_AT = 5000
 """Tasks of earlier runs, the newest ones."""
-_NUMBER = re.compile(r"(?<!_f)(?<=[a-z])\d+(?=_|$)")
-"""What TVM appends to the name of an operator that a network has more than once. Winograd's f2 and f4 are other operators."""
-
-Shapes = Sequence[tuple[tuple[int, ...], str]]
-"""Shape and data type of each argument."""
 
 
 class _Known(NamedTuple):
@@ -42,21 +37,6 @@ def similar_workloads(run: Run, tasks: Iterable[AnyTaskInfo]) -> dict[int, list[
             if few := _nearest(shapes, alike):
                 found[task.index] = few
     return found
-
-
-def operators(name: str) -> str:
-    """The name of a function without the numbers that tell apart those of one network."""
-    return _NUMBER.sub("", name)
-
-
-def distance(one: Shapes, other: Shapes) -> float:
-    """The sum over all extents of the binary logarithms of their ratios; infinite if ranks or types differ."""
-    if [(len(shape), dtype) for shape, dtype in one] != [(len(shape), dtype) for shape, dtype in other]:
-        return math.inf
-    pairs = (
-        (a, b) for (ours, _), (theirs, _) in zip(one, other, strict=True) for a, b in zip(ours, theirs, strict=True)
-    )
-    return sum(abs(math.log2(max(a, 1) / max(b, 1))) for a, b in pairs)
 
 
 def _nearest(shapes: Shapes, alike: Sequence[_Known]) -> list[str]:

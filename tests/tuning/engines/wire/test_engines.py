@@ -8,9 +8,15 @@ from tuning.engines.wire.protocol import Options
 
 def test_runs_of_earlier_versions_do_what_they_did() -> None:
     assert ENGINES["meta_schedule"].options_of({"seed": 1}) == Options(
-        seed=1, algorithms="direct", cold_weights=False, quantized="floats", schedule_rules="tvm", transfer=False
+        seed=1,
+        algorithms="direct",
+        cold_weights=False,
+        neighbours=False,
+        quantized="floats",
+        schedule_rules="tvm",
+        transfer=False,
     )
     now = {"algorithms": "fastest", "cold_weights": True, "quantized": "auto"}
-    now |= {"schedule_rules": "extended", "transfer": True}
+    now |= {"schedule_rules": "extended", "transfer": True, "neighbours": True}
     assert ENGINES["meta_schedule"].options_of(now) == Options()
     assert ENGINES["auto_scheduler"].options_of({}) == ENGINES["auto_scheduler"].options()

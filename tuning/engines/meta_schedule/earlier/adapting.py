@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
@@ -36,20 +36,23 @@ class _Outline(NamedTuple):
 class Space:
     """A task's design space, in which schedules of similar workloads are looked for."""
 
-    def __init__(self, context: Any) -> None:
-        """`context` is TVM's."""
+    def __init__(self, context: Any, sketches: Iterable[Any]) -> None:
+        """Both are TVM's: the task's context, and its design space."""
         self._context = context
-        self._sketches = [_outline(schedule.trace) for schedule in context.generate_design_space()]
+        self._sketches = [_outline(schedule.trace) for schedule in sketches]
 
-    def adapted(self, text: str) -> Any | None:
-        """TVM's candidate for the task, with the decisions of the record; None if no sketch has the same to decide, or a postprocessor rejects it.
-
-        The record is JSON `[workload, record]`. Of such sketches the one that is most like its own is taken: a 1 × 1 convolution's has no padding,
-        for example. Tiles get the sizes nearest to the record's that divide the task's loops, categories the nearest of the task's values. Raises
-        errors of any kind if the record isn't valid.
-        """
+    def adapted_record(self, text: str) -> Any | None:
+        """As `adapted`; the record is JSON `[workload, record]`. Raises errors of any kind if it isn't valid."""
         workload, record = json.loads(text)
-        known = _outline(ms.database.TuningRecord.from_json(record, ms.database.Workload.from_json(workload)).trace)
+        return self.adapted(ms.database.TuningRecord.from_json(record, ms.database.Workload.from_json(workload)).trace)
+
+    def adapted(self, trace: Any) -> Any | None:
+        """TVM's candidate for the task, with the trace's decisions; None if no sketch has the same to decide, or a postprocessor rejects it.
+
+        Of such sketches the one that is most like the trace's is taken: a 1 × 1 convolution's has no padding, for example. Tiles get the nearest
+        sizes that divide the task's loops, categories the nearest of the task's values.
+        """
+        known = _outline(trace)
         fitting = [sketch for sketch in self._sketches if sketch.choices == known.choices]
         if not fitting:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -120,15 +120,20 @@ class PriorRecords:
         """Return the best candidate of earlier runs the first time; None afterwards, or if there is none."""
         return self._best_candidates.pop(task, None)
 
-    def adapt(self, contexts: dict[int, Any]) -> Adapted:
-        """Adapt schedules of similar workloads to the tasks that nothing is known of; `contexts` are by task."""
+    def best(self, task: int) -> Any:
+        """The task's fastest record; None if there is none."""
+        known = [*self._records[task], *self._before[task]]
+        return min(known, key=lambda record: fmean(map(float, record.run_secs)), default=None)
+
+    def adapt(self, spaces: Mapping[int, Space]) -> Adapted:
+        """Adapt schedules of similar workloads to the tasks that nothing is known of; `spaces` are by task."""
         by_task: dict[int, list[KnownRecord]] = defaultdict(list)
         for one in self._similar:
-            if one.task in contexts and not self._records[one.task] and not self._before[one.task]:
+            if one.task in spaces and not self._records[one.task] and not self._before[one.task]:
                 by_task[one.task].append(one)
         runs: set[int] = set()
         for task, records in by_task.items():
-            found = list(islice(_adapted(records, Space(contexts[task])), ADAPTED))
+            found = list(islice(_adapted(records, spaces[task]), ADAPTED))
             self._adapted[task] = [candidate for _, candidate in found]
             runs |= {run for run, _ in found}
         return Adapted(sorted(task for task, candidates in self._adapted.items() if candidates), sorted(runs))
@@ -152,7 +157,7 @@ def _adapted(records: Iterable[KnownRecord], space: Space) -> Iterator[tuple[int
     """The candidates that can be made of the records, each with the run that its record is from."""
     for one in records:
         try:
-            candidate = space.adapted(one.text)
+            candidate = space.adapted_record(one.text)
         except Exception as error:  # noqa: BLE001  what isn't valid is no reason not to tune
             logger.warning("Ignored a record of run %d, similar to task %d: %s", one.run, one.task, in_one_line(error))
             continue

@@ -14,6 +14,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 from tuning.engines.meta_schedule.search import Search
+from tuning.engines.meta_schedule.strategies import is_trained
 
 FEWEST = 4
 """Measured candidates from which on a correlation is told."""
@@ -51,12 +52,6 @@ def _extracted_once(cost_model: Any) -> Iterator[None]:
         yield
     finally:
         cost_model.extractor = extractor
-
-
-def is_trained(cost_model: Any) -> bool:
-    """Whether it ranks by what it has learned: TVM's XGBModel draws at random before."""
-    booster = getattr(cost_model, "booster", None)
-    return booster is not None and bool(cost_model.data_size >= cost_model.num_warmup_samples)
 
 
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float | None:

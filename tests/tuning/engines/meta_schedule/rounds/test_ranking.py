@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tuning.engines.meta_schedule.rounds.ranking import is_trained, learn, rank_correlation
+from tuning.engines.meta_schedule.rounds.ranking import learn, rank_correlation
 from tuning.engines.meta_schedule.rounds.stopwatch import Stopwatch
 
 
@@ -24,16 +24,6 @@ from tuning.engines.meta_schedule.rounds.stopwatch import Stopwatch
 def test_it_is_spearmans(one: list[float], other: list[float], correlation: float | None) -> None:
     found = rank_correlation(one, other)
     assert found == (None if correlation is None else pytest.approx(correlation))
-
-
-def test_tvms_model_ranks_only_once_it_has_learned_enough() -> None:
-    model = SimpleNamespace(booster=None, data_size=100, num_warmup_samples=32)
-    assert not is_trained(model)
-    model.booster = object()
-    assert is_trained(model)
-    model.data_size = 31
-    assert not is_trained(model)
-    assert not is_trained(SimpleNamespace()), "as a model that draws at random"
 
 
 class Model:
