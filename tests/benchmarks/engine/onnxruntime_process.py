@@ -5,7 +5,6 @@ Both run the same network with the same weights and inputs on the same cores, in
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from statistics import median
@@ -17,6 +16,8 @@ from tuning.engines.oneshot import reference, serving
 from tuning.engines.targets import intrinsics
 from tuning.engines.wire.protocol import NetworkSpec
 from tuning.engines.wire.question import Question
+
+from .threads import use_cores
 
 ROUNDS = 7
 ROUND_S = 1.0
@@ -54,8 +55,7 @@ def main() -> None:
 
 def _answer(question: Compare, pipe: serving.Pipe) -> None:
     """Measure both with as many threads as the target has cores."""
-    threads = int(question.target.get("num-cores") or os.cpu_count() or 1)
-    os.environ["TVM_NUM_THREADS"] = str(threads)
+    threads = use_cores(question.target)
     intrinsics.load(str(question.target["kind"]))
     pipe.send(_compared(question, threads))
 

@@ -7,7 +7,6 @@ all are measured in turn, round after round, in one process; a record's latency 
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -19,6 +18,8 @@ from tuning.engines.measuring.arguments import RANDOM_FILL, allocated
 from tuning.engines.oneshot import serving
 from tuning.engines.targets import intrinsics
 from tuning.engines.wire.question import Question
+
+from .threads import use_cores
 
 
 class Remeasure(Question, frozen=True, kw_only=True):
@@ -45,7 +46,7 @@ def main() -> None:
 
 def _answer(question: Remeasure, pipe: serving.Pipe) -> None:
     """Measure with as many threads as the target has cores."""
-    os.environ["TVM_NUM_THREADS"] = str(question.target.get("num-cores", os.cpu_count()))
+    use_cores(question.target)
     intrinsics.load(str(question.target["kind"]))
     pipe.send(Remeasured(_measured(question)))
 

@@ -6,9 +6,9 @@ import time
 
 import msgspec
 
-from tests.benchmarks.engine.sides import GENEROUS, HOUR, Broken, stock_events
+from tests.benchmarks.engine.sides import CONSOLE, GENEROUS, HOUR, Broken, stock_events
 from tuning.engines.wire.errors import Refused
-from tuning.engines.wire.protocol import Options, Start, TasksExtracted, TensorInfo, TrialMeasured
+from tuning.engines.wire.protocol import Finished, Options, Start, TensorInfo, TrialMeasured
 from tuning.host import sandbox
 from tuning.models import Compilation, Run
 
@@ -50,7 +50,7 @@ def beside(run: Run, compilation: Compilation, tuning: Tuning) -> Stock:
 
 
 def _tuned(run: Run, tuning: Tuning) -> tuple[int, dict[int, str]]:
-    """How many trials ended within the tuning's time, and the best record of each task."""
+    """How many trials ended within the tuning's time, and the best record of each task. Raises `Broken` if stock TVM fails."""
     folder = run.work_dir / "stock"
     start = Start(
         run_id=0,
@@ -62,16 +62,14 @@ def _tuned(run: Run, tuning: Tuning) -> tuple[int, dict[int, str]]:
         elapsed_s=0.0,
         work_dir=str(folder.absolute()),
     )
-    trials, tasks, best = 0, 0, dict[int, str]()
+    trials, best = 0, dict[int, str]()
     for event in stock_events(start, folder):
-        if isinstance(event, TasksExtracted):
-            tasks = len(event.tasks)
+        if isinstance(event, Finished):
+            return trials, best
         if isinstance(event, TrialMeasured):
             if event.at_s is not None and event.at_s > 60 * tuning.minutes:
-                break
+                return trials, best
             trials += 1
             if event.record:
                 best[event.task] = event.record
-    if not tasks:
-        raise Broken(f"Stock TVM found no tasks in {tuning.workload.name}. Its log is in {folder}.")
-    return trials, best
+    raise Broken(f"Stock TVM failed after {trials} of {tuning.trials} trials. Its log is {folder / CONSOLE}.")

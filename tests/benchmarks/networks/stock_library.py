@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 
+from tests.benchmarks.engine.threads import use_cores
 from tuning.engines.oneshot import serving
 from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
 from tuning.engines.wire.question import Question, Reach
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _answer(question: Beside, pipe: serving.Pipe) -> None:
-    os.environ["TVM_NUM_THREADS"] = str(int(question.target.get("num-cores") or os.cpu_count() or 1))
+    use_cores(question.target)
     with TemporaryDirectory() as folder:
         path = Path(folder, "stock.so")
         functions, scheduled = _built(question, path)

@@ -6,7 +6,6 @@ near an estimate is to its network can only be told from what was measured at th
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from tests.benchmarks.engine.threads import use_cores
 from tuning.engines.oneshot import serving
 from tuning.engines.proof.outputs import drawn
 from tuning.engines.wire.protocol import TensorInfo
@@ -56,9 +56,7 @@ def main() -> None:
 
 
 def _answer(question: InTurn, pipe: serving.Pipe) -> None:
-    from tuning.engines.measuring.cold import THREADS
-
-    os.environ[THREADS] = str(int(question.target.get("num-cores") or os.cpu_count() or 1))
+    use_cores(question.target)
     with TemporaryDirectory() as folder:
         measures = [_alone(part, question, Path(folder, f"{nth}.so")) for nth, part in enumerate(question.parts)]
         library = seconds_of(question.library, question.inputs)

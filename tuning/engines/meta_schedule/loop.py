@@ -77,6 +77,7 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
     search.trials.report_phase("design_spaces", chosen[0])
     if config.out:
         pooled.tune(contexts, cost_model, search, config.out, options.trials_per_batch)
+        search.tell_neighbours()
         return
     builder = _builder(config)
     runner, background = _runner(config, search.trials)
@@ -97,8 +98,7 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
         measure_callbacks=[Learn(search, cost_model)],
         task_scheduler=Scheduler(search.trials),
     )
-    if search.neighbours:
-        logger.info("%s", search.neighbours.summary)
+    search.tell_neighbours()
     if search.trials.confirms:
         _confirm(extracted, search, config, builder, runner)
 

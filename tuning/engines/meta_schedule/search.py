@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Any
 
 from tvm.ir.utils import derived_object
@@ -73,8 +72,13 @@ class Search:
         self.trials.report_adapted(self.prior.adapt(self.spaces))
         if self.neighbours:
             for task in self.spaces:
-                if record := self.prior.best(task):
-                    self.neighbours.know(task, fmean(map(float, record.run_secs)), record.trace)
+                if best := self.prior.best(task):
+                    self.neighbours.know(task, *best)
+
+    def tell_neighbours(self) -> None:
+        """Log what came of what tasks have learned from each other."""
+        if self.neighbours:
+            logger.info("%s", self.neighbours.summary)
 
     def next_batch(self, task: int, generate: Callable[[], Any]) -> list[Any] | None:
         """Candidates of the task, no more than its budget allows; None if there are none left.

@@ -86,7 +86,12 @@ class FirstCandidates:
 
 
 def _distinct(candidates: Iterable[Any]) -> list[Any]:
-    return list({tvm_ffi.structural_hash(one.sch.mod): one for one in candidates}.values())
+    return list({hash_of(one): one for one in candidates}.values())
+
+
+def hash_of(candidate: Any) -> int:
+    """The same for candidates of a task whose code is the same, whatever was decided."""
+    return int(tvm_ffi.structural_hash(candidate.sch.mod))
 
 
 def is_trained(cost_model: Any) -> bool:

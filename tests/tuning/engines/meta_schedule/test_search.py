@@ -54,6 +54,5 @@ def test_a_task_whose_draws_are_all_invalid_is_searched(
     inner: Any = SimpleNamespace(generate_measure_candidates=lambda: ["searched"])
     first: Any = SimpleNamespace(draw=lambda: drawn)
     strategy: Any = Strategy(inner, begun, first)
-    assert (
-        strategy._inst.generate_measure_candidates() == measured
-    )  # As TVM calls it, but with names in place of candidates.
+    # As TVM calls it, but with names in place of candidates.
+    assert strategy._inst.generate_measure_candidates() == measured

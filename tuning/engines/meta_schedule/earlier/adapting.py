@@ -7,6 +7,7 @@ import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from tvm import s_tir
@@ -39,7 +40,12 @@ class Space:
     def __init__(self, context: Any, sketches: Iterable[Any]) -> None:
         """Both are TVM's: the task's context, and its design space."""
         self._context = context
-        self._sketches = [_outline(schedule.trace) for schedule in sketches]
+        self._schedules = list(sketches)
+
+    @cached_property
+    def _sketches(self) -> list[_Outline]:
+        """Made only if anything is adapted: a task may have dozens, of which each takes a while."""
+        return [_outline(schedule.trace) for schedule in self._schedules]
 
     def adapted_record(self, text: str) -> Any | None:
         """As `adapted`; the record is JSON `[workload, record]`. Raises errors of any kind if it isn't valid."""

@@ -9,8 +9,7 @@ from itertools import islice
 from statistics import fmean
 from typing import Any, NamedTuple
 
-import tvm_ffi
-
+from tuning.engines.meta_schedule.strategies import hash_of
 from tuning.engines.wire.protocol import TaskInfo
 from tuning.likeness import Shapes, distance, operators
 
@@ -41,7 +40,7 @@ class Neighbours:
     def learn(self, task: int, candidates: Sequence[Any], results: Sequence[Any]) -> None:
         """Remember what was measured of the task. Takes TVM's objects."""
         for candidate, result in zip(candidates, results, strict=True):
-            own = _hash(candidate)
+            own = hash_of(candidate)
             self._seen[task].add(own)
             if result.run_secs and self.know(task, fmean(map(float, result.run_secs)), candidate.sch.trace):
                 (self._led_by.add if own in self._adapted[task] else self._led_by.discard)(task)
@@ -69,7 +68,7 @@ class Neighbours:
                 continue
             self._offered[task].add(best)
             candidate = space.adapted(best.trace)
-            if candidate is not None and (own := _hash(candidate)) not in self._seen[task]:
+            if candidate is not None and (own := hash_of(candidate)) not in self._seen[task]:
                 self._seen[task].add(own)
                 self._adapted[task].add(own)
                 yield candidate
@@ -112,7 +111,3 @@ def _distance(one: TaskInfo, other: TaskInfo) -> float:
 
 def _shapes(task: TaskInfo) -> Shapes:
     return [(tuple(arg.shape), arg.dtype) for arg in (*task.args[:2], task.args[-1])]
-
-
-def _hash(candidate: Any) -> int:
-    return int(tvm_ffi.structural_hash(candidate.sch.mod))

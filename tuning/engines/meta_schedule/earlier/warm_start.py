@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -100,7 +101,7 @@ class PriorRecords:
                 continue
             if not own[one.task] and one.task not in self._begun:
                 self._best_candidates[one.task] = candidate
-                latency_s = fmean(map(float, record.run_secs)) if one.latency_s is None else one.latency_s
+                latency_s = _latency_s(record) if one.latency_s is None else one.latency_s
                 self._begun[one.task] = Begun(one.task, one.run, latency_s)
             if one.run != self._continued.run:  # All records of that one are there already.
                 self._records[one.task].append(record)
@@ -120,10 +121,10 @@ class PriorRecords:
         """Return the best candidate of earlier runs the first time; None afterwards, or if there is none."""
         return self._best_candidates.pop(task, None)
 
-    def best(self, task: int) -> Any:
-        """The task's fastest record; None if there is none."""
-        known = [*self._records[task], *self._before[task]]
-        return min(known, key=lambda record: fmean(map(float, record.run_secs)), default=None)
+    def best(self, task: int) -> tuple[float, Any] | None:
+        """Latency in seconds and trace of the task's fastest record; None if there is none."""
+        known = ((_latency_s(record), record.trace) for record in (*self._records[task], *self._before[task]))
+        return min(known, key=itemgetter(0), default=None)
 
     def adapt(self, spaces: Mapping[int, Space]) -> Adapted:
         """Adapt schedules of similar workloads to the tasks that nothing is known of; `spaces` are by task."""
@@ -151,6 +152,10 @@ class PriorRecords:
             if records := _thinned(self._before[task], share) + self._records[task][:TRAINING_RECORDS]:
                 results = [ms.runner.RunnerResult(record.run_secs, None) for record in records]
                 cost_model.update(context, [record.as_measure_candidate() for record in records], results)
+
+
+def _latency_s(record: Any) -> float:
+    return fmean(map(float, record.run_secs))
 
 
 def _adapted(records: Iterable[KnownRecord], space: Space) -> Iterator[tuple[int, Any]]:
