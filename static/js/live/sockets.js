@@ -6,7 +6,7 @@ const FAR_BEHIND = 5000;
 const QUIET_MS = 15000;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 10000;
-const COOKIE_MS = 3000;
+const REFUSED_MS = [1000, 3000, 6000];
 const NOT_SIGNED_IN = 4401;
 const DEACTIVATED = 4403;
 const GONE = 4404;
@@ -77,15 +77,19 @@ class Live {
   }
 
   /**
-   * A new password ends a socket, but not the session that it was set in: then the socket is opened again. Its answer, with the session's
-   * new cookie, may still be on its way to another tab, so a refusal counts when it is repeated.
+   * A new password ends a socket, but not the session that it was set in: then the socket is opened again. The answer with the session's
+   * new cookie may still be on its way to another tab, for seconds on a busy machine, so a refusal counts only when it is repeated.
    */
   async #endIfRefused() {
+    if (this.asking) return;
+    this.asking = true;
     let status = await this.#status();
-    if (status === 401) {
-      await new Promise((resolve) => setTimeout(resolve, COOKIE_MS));
+    for (const wait of REFUSED_MS) {
+      if (status !== 401 || this.hasEnded) break;
+      await new Promise((resolve) => setTimeout(resolve, wait));
       status = await this.#status();
     }
+    this.asking = false;
     if (this.hasEnded) return;
     if (status === 401) this.#end("signedOut");
     if (status === 403 || status === 404) this.#end("gone");
