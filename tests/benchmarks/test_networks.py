@@ -10,6 +10,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from tests.benchmarks.networks import plan, report
+from tests.benchmarks.networks.alone import Side
+from tests.benchmarks.networks.busy import SIDES, Busy
 from tests.benchmarks.networks.models import MODELS
 from tests.benchmarks.networks.shipping import Shipped, upload
 from tests.benchmarks.networks.stock import Stock
@@ -77,6 +79,15 @@ def test_stock_tvm_has_the_same_budget_and_may_leave_functions_unscheduled() -> 
     assert "| nothing scheduled: 0 trials in time |" in report.markdown([outcome(stock=Stock(0, 280.0, None))])
 
 
+def test_beside_a_busy_core_some_end_late_or_never() -> None:
+    quiet: dict[Side, list[float]] = {"bound": [5e-3, 6e-3, 5e-3], "unbound": [5e-3], "onnxruntime": [7e-3]}
+    told = report.markdown(
+        [outcome(busy=Busy(quiet, quiet | {"bound": [], "unbound": [10e-3, 9e-3, 140e-3]})), outcome("vit")]
+    )
+    assert "| bert | quiet | 5 (5 to 6) | 5 (5 to 5) | 7 (7 to 7) |" in told
+    assert told.endswith("| bert | a core busy | above 60 s | 10 (9 to 140) | 7 (7 to 7) |")
+
+
 def test_it_says_where_the_time_goes() -> None:
     functions = [
         {"function": "dense", "calls": 4, "inside_s": 1e-3},
@@ -139,7 +150,17 @@ def test_a_network_is_tuned_compiled_and_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: Any
 ) -> None:
     settings.BENCHMARK_S = 1.0
-    small = ["--networks", "mlp", "--shares", "0.05", "--stock", "--into", str(tmp_path / "results.json"), "--json"]
+    small = [
+        "--networks",
+        "mlp",
+        "--shares",
+        "0.05",
+        "--stock",
+        "--busy-core",
+        "--into",
+        str(tmp_path / "results.json"),
+        "--json",
+    ]
     call_command("bench_networks", *small)
     (shown,) = json.loads(capsys.readouterr().out)
     assert (shown["network"], shown["trials"], shown["verified"]) == ("mlp", 13, True)
@@ -148,5 +169,7 @@ def test_a_network_is_tuned_compiled_and_compared(
     assert len(shown["together"]["alone"]) == len(shown["together"]["library"]) == ROUNDS
     assert shown["stock"]["trials"] == 13
     assert len(shown["stock"]["measured"]["ours"]) == len(shown["stock"]["measured"]["stock"]) > 0
+    assert all(shown["busy"]["quiet"][side] for side in SIDES)
+    assert shown["busy"]["busy"]["unbound"]
     call_command("bench_networks", *small)
     assert json.loads(capsys.readouterr().out) == [shown], "it was tuned only once"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import truediv
 from statistics import geometric_mean, median
 
 from tuning.models.shapes import ProfileDict
 
+from .busy import LONGEST_S, SIDES, Busy
 from .plan import set_to
 from .shipping import Shipped
 from .stock import Stock
@@ -35,6 +36,7 @@ PROFILE = (
     "Its calls",
     "Largest functions",
 )
+BUSY = ("Network", "", "Bound to cores (ms)", "Not bound (ms)", "ONNX Runtime (ms)")
 LARGEST = 3
 """Functions that are named."""
 
@@ -67,6 +69,8 @@ def _of_budget(found: Sequence[Shipped], share: float) -> str:
     profiled = [(one, one.profile) for one in rows if one.profile]
     if profiled:
         table += "\n\n" + _table(PROFILE, (_profile(one, profile) for one, profile in profiled))
+    if beside := [(_name(one), one.busy) for one in rows if one.busy]:
+        table += "\n\n" + _table(BUSY, (line for name, busy in beside for line in _beside(name, busy)))
     ratios = [each for each in (ratio(one, "onnxruntime") for one in rows) if each]
     mean = f"{geometric_mean(ratios):.3f} over {len(ratios)} tunings" if ratios else "not measured"
     return f"{share:.0%} of the budget; geometric mean of tuned ÷ ONNX Runtime: {mean}.\n\n{table}"
@@ -111,6 +115,12 @@ def _cells(one: Shipped) -> tuple[str, ...]:
         _spread(one.rounds.get("untuned")),
         _verified(one),
     )
+
+
+def _beside(name: str, measured: Busy) -> Iterator[tuple[str, ...]]:
+    """Inferences beside nothing else, and beside a busy core."""
+    for how, sides in (("quiet", measured.quiet), ("a core busy", measured.busy)):
+        yield (name, how, *(_spread(sides[side]) if sides[side] else f"above {LONGEST_S:g} s" for side in SIDES))
 
 
 def _of_stock(stock: Stock | None) -> str:

@@ -18,6 +18,7 @@ from tuning.models import Benchmark, Compilation, Network, Project, Record, Run
 from tuning.models.shapes import ProfileDict
 from tuning.work.compiling import carry_out
 
+from .busy import Busy, measured
 from .models import MODELS
 from .plan import Tuning, Workload
 from .stock import Stock, beside
@@ -52,14 +53,18 @@ class Shipped(msgspec.Struct, frozen=True):
     """The library and its records, measured in turn; None in earlier results."""
     stock: Stock | None = None
     """Stock TVM with the same budget; None unless asked."""
+    busy: Busy | None = None
+    """Beside a busy core; None unless asked."""
 
 
-def shipped(tuning: Tuning, *, with_stock: bool = False) -> Shipped:
+def shipped(tuning: Tuning, *, with_stock: bool = False, with_busy_core: bool = False) -> Shipped:
     """Raises `Broken`."""
     run = runs.launch(_launch(tuning), None, enqueue=False)
     supervised(run)
     compilation, benchmark = _proven(run)
     found = _of(run, tuning, compilation, benchmark)
+    if with_busy_core:
+        found = msgspec.structs.replace(found, busy=measured(run, compilation))
     return msgspec.structs.replace(found, stock=beside(run, compilation, tuning)) if with_stock else found
 
 

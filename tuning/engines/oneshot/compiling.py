@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from tuning.engines.proof import threads
 from tuning.engines.proof.outputs import drawn
 from tuning.engines.targets import intrinsics, vector_math
 from tuning.engines.wire import versions
@@ -116,9 +116,8 @@ def _target(question: Build) -> Any:
         target = Target(resolve(question.target, remote=question.remote).target)
     except TargetRefused as refused:
         raise Refused(f"This machine can't build for the target. {refused}") from refused
-    if question.choose is not None and (threads := threads_to_measure(target)):
-        # Before anything runs, as folding constants does. Otherwise TVM uses half of the logical cores of an x86 CPU.
-        os.environ["TVM_NUM_THREADS"] = str(threads)
+    if question.choose is not None and (number := threads_to_measure(target)):
+        threads.run_network_on(number)  # Before anything runs, as folding constants does.
     return target
 
 

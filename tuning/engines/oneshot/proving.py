@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tuning.engines.proof import threads
 from tuning.engines.proof.outputs import STEPS, excess
 from tuning.engines.proof.rounds import Measure, benchmarked
 from tuning.engines.wire.compiling import (
@@ -42,8 +43,7 @@ from .serving import tell
 def prove(question: Prove, pipe: serving.Pipe) -> Proven:
     """Raises `Refused`, and whatever TVM does."""
     tell(pipe, "loading")
-    # Otherwise TVM uses half of the logical cores of an x86 CPU.
-    os.environ["TVM_NUM_THREADS"] = str(_threads(question))
+    threads.run_network_on(_threads(question))
     folder = Path(question.folder)
     manifest = msgspec.json.decode((folder / MANIFEST).read_bytes())
     with _place(question) as place:

@@ -35,6 +35,9 @@ class Command(MigratedCommand):
         parser.add_argument("--minutes", type=float, default=MINUTES, help="longest tuning with the whole budget")
         parser.add_argument("--set", nargs="+", default=[], metavar="OPTION=VALUE", help="options of each tuning")
         parser.add_argument("--stock", action="store_true", help="tune with stock TVM as well, within the same budget")
+        parser.add_argument(
+            "--busy-core", action="store_true", help="measure each library also while another process keeps a core busy"
+        )
         parser.add_argument("--into", type=Path, help="results file; an existing one is continued")
         parser.add_argument("--json", action="store_true", help="print only the figures, as JSON")
         parser.add_argument(
@@ -58,7 +61,8 @@ class Command(MigratedCommand):
         self._say(f"{len(planned)} tunings, at most {sum(one.minutes for one in planned):.0f} minutes. Results: {path}")
         try:
             with own_channel_layer(path.parent):
-                self._ship([one for one in planned if not _has(found, one)], found, path, with_stock=options["stock"])
+                beside = {"with_stock": options["stock"], "with_busy_core": options["busy_core"]}
+                self._ship([one for one in planned if not _has(found, one)], found, path, **beside)
         except Invalid as invalid:
             raise CommandError(
                 "\n".join(f"{name}: {text}" for name, text in invalid.fields.items()), returncode=2
@@ -71,10 +75,10 @@ class Command(MigratedCommand):
             if found:
                 self.stdout.write(msgspec.json.encode(found).decode() if options["json"] else report.markdown(found))
 
-    def _ship(self, planned: list[Tuning], found: list[Shipped], path: Path, *, with_stock: bool) -> None:
+    def _ship(self, planned: list[Tuning], found: list[Shipped], path: Path, **beside: bool) -> None:
         for tuning in planned:
             self._say(tuning.key)
-            found.append(shipped(tuning, with_stock=with_stock))
+            found.append(shipped(tuning, **beside))
             path.write_bytes(msgspec.json.encode(found))
             self._say("  " + _summary(found[-1]))
 

@@ -6,12 +6,12 @@ the candidates of the run: TVM's own number, unless the target says how many cor
 
 import contextlib
 import json
-import os
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 from tuning.engines.old_tvm.pipes import Message
 from tuning.engines.old_tvm.refusing import Refused
+from tuning.engines.proof import threads
 from tuning.engines.proof.outputs import compared, drawn
 from tuning.engines.proof.rounds import benchmarked
 
@@ -24,8 +24,7 @@ WITHOUT_ONNXRUNTIME = "ONNX Runtime is measured beside Tuneboard's own TVM only.
 def prove(question: Message, pipe: Pipe) -> None:
     """Raises `Refused`, and whatever TVM does."""
     pipe.tell("loading")
-    if question["target"].get("num-cores"):
-        os.environ["TVM_NUM_THREADS"] = str(question["target"]["num-cores"])
+    threads.run_network_on(question["target"].get("num-cores"))
     folder = Path(question["folder"])
     missing = [name for name in (LIBRARY, UNTUNED, MANIFEST) if not (folder / name).exists()]
     if missing:

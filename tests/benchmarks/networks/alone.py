@@ -1,0 +1,82 @@
+"""Measures single inferences in a process of its own: `python -m tests.benchmarks.networks.alone` answers `Alone` with `Took`.
+
+A process decides only once where its threads run.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from tests.benchmarks.engine.threads import use_cores
+from tuning.engines.oneshot import serving
+from tuning.engines.proof.outputs import drawn
+from tuning.engines.proof.threads import BINDING
+from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
+from tuning.engines.wire.question import Question, Reach
+
+Side = Literal["bound", "unbound", "onnxruntime"]
+LAP_S = 1.0
+"""How long inferences are measured, after one that counts for nothing."""
+
+
+class Alone(Question, frozen=True, kw_only=True):
+    side: Side
+    """The library with TVM's threads bound to cores, as they are by default, or not; or ONNX Runtime."""
+    network: NetworkSpec
+    target: dict[str, Any]
+    library: str
+    inputs: list[TensorInfo]
+
+    def reach(self) -> Reach:
+        return Reach((self.library, *self.network.paths()))
+
+
+class Took(msgspec.Struct, tag="took", frozen=True):
+    seconds: list[float]
+    """Of each inference."""
+
+
+def main() -> None:
+    serving.serve(Alone, _answer, "It can't be measured")
+
+
+def _answer(question: Alone, pipe: serving.Pipe) -> None:
+    threads = use_cores(question.target)
+    if question.side == "bound":
+        os.environ[BINDING] = "1"
+    infer = _onnxruntime(question, threads) if question.side == "onnxruntime" else _library(question)
+    infer()
+    seconds = list[float]()
+    until = time.perf_counter() + LAP_S
+    while (began := time.perf_counter()) < until:
+        infer()
+        seconds.append(time.perf_counter() - began)
+    pipe.send(Took(seconds))
+
+
+def _library(question: Alone) -> Callable[[], Any]:
+    import tvm
+    from tvm import relax
+
+    machine = relax.VirtualMachine(tvm.runtime.load_module(question.library), tvm.cpu())
+    arguments = [tvm.runtime.tensor(array) for array in _given(question).values()]
+    return lambda: machine["main"](*arguments)
+
+
+def _onnxruntime(question: Alone, threads: int) -> Callable[[], Any]:
+    from tuning.engines.oneshot.reference import onnxruntime
+
+    return onnxruntime(question.network, _given(question), threads)
+
+
+def _given(question: Alone) -> dict[str, Any]:
+    return drawn(((one.name, one.shape, one.dtype) for one in question.inputs), seed=1)
+
+
+if __name__ == "__main__":
+    main()
