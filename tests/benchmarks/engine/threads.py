@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
-from tuning.engines.proof.threads import run_network_on
+from tuning.engines.proof.threads import cores_of, run_network_on
 
 
 def use_cores(target: Mapping[str, Any]) -> int:
     """Have TVM use as many threads as the resolved target has cores, and return how many. See `run_network_on`."""
-    threads = int(target.get("num-cores") or os.cpu_count() or 1)
+    threads = cores_of(target)
     run_network_on(threads)
     return threads

@@ -14,26 +14,18 @@ import msgspec
 
 from tests.benchmarks.engine.threads import use_cores
 from tuning.engines.oneshot import serving
-from tuning.engines.proof.outputs import drawn
 from tuning.engines.proof.threads import BINDING
-from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
-from tuning.engines.wire.question import Question, Reach
+
+from .library import OfLibrary, given, loaded
 
 Side = Literal["bound", "unbound", "onnxruntime"]
 LAP_S = 1.0
 """How long inferences are measured, after one that counts for nothing."""
 
 
-class Alone(Question, frozen=True, kw_only=True):
+class Alone(OfLibrary, frozen=True, kw_only=True):
     side: Side
     """The library with TVM's threads bound to cores, as they are by default, or not; or ONNX Runtime."""
-    network: NetworkSpec
-    target: dict[str, Any]
-    library: str
-    inputs: list[TensorInfo]
-
-    def reach(self) -> Reach:
-        return Reach((self.library, *self.network.paths()))
 
 
 class Took(msgspec.Struct, tag="took", frozen=True):
@@ -60,22 +52,14 @@ def _answer(question: Alone, pipe: serving.Pipe) -> None:
 
 
 def _library(question: Alone) -> Callable[[], Any]:
-    import tvm
-    from tvm import relax
-
-    machine = relax.VirtualMachine(tvm.runtime.load_module(question.library), tvm.cpu())
-    arguments = [tvm.runtime.tensor(array) for array in _given(question).values()]
+    machine, arguments = loaded(question.library, question.inputs)
     return lambda: machine["main"](*arguments)
 
 
 def _onnxruntime(question: Alone, threads: int) -> Callable[[], Any]:
     from tuning.engines.oneshot.reference import onnxruntime
 
-    return onnxruntime(question.network, _given(question), threads)
-
-
-def _given(question: Alone) -> dict[str, Any]:
-    return drawn(((one.name, one.shape, one.dtype) for one in question.inputs), seed=1)
+    return onnxruntime(question.network, given(question.inputs), threads)
 
 
 if __name__ == "__main__":

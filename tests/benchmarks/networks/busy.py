@@ -13,11 +13,11 @@ import msgspec
 
 from tests.benchmarks.engine.sides import GENEROUS, Broken
 from tuning.engines.wire.errors import Refused
-from tuning.engines.wire.protocol import TensorInfo
 from tuning.host import sandbox
 from tuning.models import Compilation, Run
 
 from .alone import Alone, Side, Took
+from .library import about
 
 SIDES: tuple[Side, ...] = ("bound", "unbound", "onnxruntime")
 ROUNDS = 3
@@ -37,16 +37,12 @@ class Busy(msgspec.Struct, frozen=True):
 def measured(run: Run, compilation: Compilation) -> Busy:
     """Raises `Broken`."""
     quiet, busy = ({side: list[float]() for side in SIDES} for _ in range(2))
-    late = set[Side]()
-    for _ in range(ROUNDS):
+    for nth in range(ROUNDS):
         for side in SIDES:
-            quiet[side] += _took(side, run, compilation) or []
-            if side in late:
-                continue
-            with busy_core():
-                seconds = _took(side, run, compilation, may_be_late=True)
-            busy[side] += seconds or []
-            late |= {side} if seconds is None else set()
+            quiet[side] += _took(side, run, compilation)
+            if nth == 0 or busy[side]:  # A side that was late isn't waited for again.
+                with busy_core():
+                    busy[side] += _took(side, run, compilation, may_be_late=True)
     return Busy(quiet, busy)
 
 
@@ -61,21 +57,14 @@ def busy_core() -> Iterator[None]:
         process.wait()
 
 
-def _took(side: Side, run: Run, compilation: Compilation, *, may_be_late: bool = False) -> list[float] | None:
-    """None if it is late."""
-    question = Alone(
-        side=side,
-        network=run.tuned_network.spec(),
-        target=run.target,
-        library=str(compilation.library),
-        inputs=msgspec.convert(compilation.inputs, list[TensorInfo]),
-        **GENEROUS,
-    )
+def _took(side: Side, run: Run, compilation: Compilation, *, may_be_late: bool = False) -> list[float]:
+    """Nothing if it is late."""
+    question = Alone(side=side, **about(run, compilation), **GENEROUS)
     began = time.monotonic()
     try:
         limits = sandbox.Limits(int(LONGEST_S))
         return sandbox.ask_once("tests.benchmarks.networks.alone", question, Took, limits=limits).seconds
     except Refused as error:
         if may_be_late and time.monotonic() - began >= LONGEST_S:
-            return None
-        raise Broken(f"Run {run.pk} couldn't be measured beside a busy core: {error}") from error
+            return []
+        raise Broken(f"Run {run.pk} couldn't be measured by single inferences: {error}") from error

@@ -12,13 +12,13 @@ from tests.benchmarks.engine.sides import GENEROUS, HOUR, Broken, supervised
 from tuning.actions import networks, runs
 from tuning.actions.compilations import compile_run
 from tuning.engines.wire.errors import Refused
-from tuning.engines.wire.protocol import TensorInfo
 from tuning.host import sandbox
 from tuning.models import Benchmark, Compilation, Network, Project, Record, Run
 from tuning.models.shapes import ProfileDict
 from tuning.work.compiling import carry_out
 
 from .busy import Busy, measured
+from .library import about
 from .models import MODELS
 from .plan import Tuning, Workload
 from .stock import Stock, beside
@@ -141,11 +141,9 @@ def _together(run: Run, compilation: Compilation, benchmark: Benchmark) -> Toget
     texts = {record.trial: record.text for record in Record.objects.filter(task__run=run)}
     parts = [Part(texts[one["trial"]], calls.get(one["function"], 0)) for one in compilation.used]
     question = InTurn(
-        target=run.target,
-        library=str(compilation.library),
-        inputs=msgspec.convert(compilation.inputs, list[TensorInfo]),
         parts=[part for part in parts if part.calls],
         cold_bytes=run.cold_bytes or 0,
+        **about(run, compilation),
         **GENEROUS,
     )
     try:

@@ -8,10 +8,11 @@ import msgspec
 
 from tests.benchmarks.engine.sides import CONSOLE, GENEROUS, HOUR, Broken, stock_events
 from tuning.engines.wire.errors import Refused
-from tuning.engines.wire.protocol import Finished, Options, Start, TensorInfo, TrialMeasured
+from tuning.engines.wire.protocol import Finished, Options, Start, TrialMeasured
 from tuning.host import sandbox
 from tuning.models import Compilation, Run
 
+from .library import about
 from .plan import Tuning
 from .stock_library import Beside, InTurnWithStock
 
@@ -35,11 +36,8 @@ def beside(run: Run, compilation: Compilation, tuning: Tuning) -> Stock:
     if not best:
         return Stock(trials, took_s, None)
     question = Beside(
-        network=run.tuned_network.spec(),
-        target=run.target,
         records=list(best.values()),
-        library=str(compilation.library),
-        inputs=msgspec.convert(compilation.inputs, list[TensorInfo]),
+        **about(run, compilation),
         **GENEROUS,
     )
     try:

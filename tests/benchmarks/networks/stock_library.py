@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import msgspec
 
 from tests.benchmarks.engine.threads import use_cores
 from tuning.engines.oneshot import serving
-from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
-from tuning.engines.wire.question import Question, Reach
 
-from .together import seconds_of
+from .library import OfLibrary, seconds_of
 
 ROUNDS = 7
 
 
-class Beside(Question, frozen=True, kw_only=True):
-    network: NetworkSpec
-    target: dict[str, Any]
+class Beside(OfLibrary, frozen=True, kw_only=True):
     records: list[str]
     """As in `TrialMeasured.record`, stock TVM's best of each task."""
-    library: str
-    inputs: list[TensorInfo]
-
-    def reach(self) -> Reach:
-        return Reach((self.library, *self.network.paths()))
 
 
 class InTurnWithStock(msgspec.Struct, tag="with_stock", frozen=True):

@@ -6,22 +6,20 @@ near an estimate is to its network can only be told from what was measured at th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import msgspec
 
 from tests.benchmarks.engine.threads import use_cores
 from tuning.engines.oneshot import serving
-from tuning.engines.proof.outputs import drawn
-from tuning.engines.wire.protocol import TensorInfo
-from tuning.engines.wire.question import Question, Reach
+
+from .library import OfLibrary, seconds_of
 
 ROUNDS = 15
-SHORTLY_MS, LAP_S = 20, 0.2
-"""How long a record and the library are measured in a round, about."""
+SHORTLY_MS = 20
+"""How long a record is measured in a round, about."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -31,16 +29,10 @@ class Part(msgspec.Struct, frozen=True):
     """How often an inference calls its function."""
 
 
-class InTurn(Question, frozen=True, kw_only=True):
-    target: dict[str, Any]
-    library: str
-    inputs: list[TensorInfo]
+class InTurn(OfLibrary, frozen=True, kw_only=True):
     parts: list[Part]
     cold_bytes: int
     """As in `TasksExtracted`."""
-
-    def reach(self) -> Reach:
-        return Reach((self.library,))
 
 
 class Together(msgspec.Struct, tag="together", frozen=True):
@@ -84,22 +76,6 @@ def _alone(part: Part, question: InTurn, path: Path) -> Callable[[], float]:
     evaluator = Evaluator(tvm.runtime.load_module(str(path)), tvm.cpu(), pairs, question.cold_bytes)
     config = EvaluatorConfig(number=3, repeat=1, min_repeat_ms=SHORTLY_MS)
     return lambda: evaluator.run_secs(config)[0]
-
-
-def seconds_of(library: str, inputs: Iterable[TensorInfo]) -> Callable[[], float]:
-    """A function that measures one inference, in seconds."""
-    import tvm
-    from tvm import relax
-
-    machine = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())
-    given = drawn(((one.name, one.shape, one.dtype) for one in inputs), seed=1)
-    arguments = [tvm.runtime.tensor(array) for array in given.values()]
-
-    def seconds(number: int) -> float:
-        return float(machine.time_evaluator("main", tvm.cpu(), number=number, repeat=1)(*arguments).mean)
-
-    number = max(1, round(LAP_S / seconds(1)))
-    return lambda: seconds(number)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ Both are loaded from their files, as users load the library; on a remote device,
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,7 +42,7 @@ from .serving import tell
 def prove(question: Prove, pipe: serving.Pipe) -> Proven:
     """Raises `Refused`, and whatever TVM does."""
     tell(pipe, "loading")
-    threads.run_network_on(_threads(question))
+    threads.run_network_on(threads.cores_of(question.target))
     folder = Path(question.folder)
     manifest = msgspec.json.decode((folder / MANIFEST).read_bytes())
     with _place(question) as place:
@@ -78,10 +77,6 @@ def prove(question: Prove, pipe: serving.Pipe) -> Proven:
         profile,
         sorted(batches, key=lambda one: one.batch),
     )
-
-
-def _threads(question: Prove) -> int:
-    return int(question.target.get("num-cores") or os.cpu_count() or 1)
 
 
 def _told(pipe: serving.Pipe, nth: int, of: int, share: float) -> None:
@@ -204,7 +199,7 @@ def _onnxruntime(question: Prove, network: NetworkSpec, given: Given) -> tuple[M
     if question.target["kind"] != "llvm":
         return None, None, "ONNX Runtime is measured on CPUs only."
     try:
-        run = reference.onnxruntime(network, given, _threads(question))
+        run = reference.onnxruntime(network, given, threads.cores_of(question.target))
         run()
     except reference.Unavailable as why:
         return None, None, str(why)

@@ -1,10 +1,15 @@
 """The threads that TVM runs a whole network on."""
 
 import os
-from typing import Optional
+from typing import Any, Mapping, Optional
 
-NUMBER = "TVM_NUM_THREADS"
-BINDING = "TVM_BIND_THREADS"
+NUMBER, BINDING = "TVM_NUM_THREADS", "TVM_BIND_THREADS"
+"""The environment variables that say how many threads TVM uses in a process, and whether each is bound to a core."""
+
+
+def cores_of(target: Mapping[str, Any]) -> int:
+    """How many the resolved target has, or this machine if it doesn't say."""
+    return int(target.get("num-cores") or os.cpu_count() or 1)
 
 
 def run_network_on(threads: Optional[int]) -> None:

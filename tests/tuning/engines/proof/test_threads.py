@@ -18,7 +18,6 @@ else:
     os.environ["TVM_NUM_THREADS"] = "2"
 import numpy as np
 import tvm
-from tvm.script import ir as I, tirx as T
 source = '''
 @T.prim_func(s_tir=True)
 def each(ran: T.Buffer((8,), "int32")):
