@@ -61,7 +61,8 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
     seed = _seed(options, search.trials.done)
     chosen = search.trials.budget.chosen
     inner = strategies.create_strategy(options, search.trials.left // len(chosen))
-    strategy = Strategy(inner, search, strategies.create_first_candidates(options))
+    cost_model = strategies.create_cost_model(options, seed)
+    strategy = Strategy(inner, search, strategies.create_first_candidates(options, cost_model))
     # Of all tasks, because TVM numbers their log files by their positions in this list.
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
         extracted,
@@ -72,7 +73,6 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
         seed=seed,
     )
     contexts = {task: tasks[task] for task in chosen}
-    cost_model = strategies.create_cost_model(options, seed)
     search.prior.train(cost_model, contexts)
     search.trials.report_phase("design_spaces", chosen[0])
     if config.out:

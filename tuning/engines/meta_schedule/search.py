@@ -19,7 +19,7 @@ from .earlier.neighbours import Neighbours
 from .earlier.warm_start import PriorRecords
 from .rounds.stopwatch import RoundTimes
 from .spaces.register_tiles import has_register_tiles
-from .strategies import WARMUP_TRIALS, FirstCandidates
+from .strategies import FirstCandidates
 from .trials import Trials
 
 FROM_NEIGHBOURS_AT_FIRST, FROM_NEIGHBOURS = 0.5, 0.25
@@ -61,11 +61,6 @@ class Search:
         """The batch that is being built or sent to the runner. Earlier ones may still be waiting for the device."""
         self.tiled: dict[int, bool] = {}
         """By task, whether its design space has register tiles."""
-
-    def draws(self, task: int) -> bool:
-        """Whether the task's batch is drawn: its first one, if the run has sketches whose candidates are good, or the cost model can't rank any yet."""
-        knows = self.trials.done >= WARMUP_TRIALS or self.prior.warm_started.tasks
-        return self.trials.budget.progress[task].begins and (any(self.tiled.values()) or not knows)
 
     def adapt_earlier(self) -> None:
         """Adapt what earlier runs found for similar tasks, and have tasks know what is known of others; all `spaces` are known."""
@@ -162,7 +157,7 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         if self._first:
             first = self._search.trials.batch_size(self._task)
             # Most that are drawn from these are good, of the others few.
-            self._first.pre_tuning(max_trials, first, tiled or design_spaces, database, cost_model)
+            self._first.pre_tuning(max_trials, first, tiled or design_spaces)
         following = [task for task in self._search.trials.budget.chosen if task > self._task]
         if following:
             self._search.trials.report_phase("design_spaces", following[0])
@@ -178,12 +173,17 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     def generate_measure_candidates(self) -> Any:
         """A batch of candidates; None if the task has none left."""
-        draws = self._first is not None and self._search.draws(self._task)
-        return self._search.next_batch(self._task, self._drawn if draws else self._inner.generate_measure_candidates)
+        return self._search.next_batch(self._task, self._generate)
 
-    def _drawn(self) -> Any:
-        """What is drawn; what is searched if nothing valid was."""
-        return (self._first and self._first.draw()) or self._inner.generate_measure_candidates()
+    def _generate(self) -> Any:
+        """What is drawn if the task begins so and anything valid was drawn, else what is searched."""
+        drawn = self._first.draw() if self._first and self._draws(self._first) else None
+        return drawn or self._inner.generate_measure_candidates()
+
+    def _draws(self, first: FirstCandidates) -> bool:
+        """Whether the batch is drawn: the task's first one, if the run has sketches whose candidates are good, or the cost model can't rank any yet."""
+        begins = self._search.trials.budget.progress[self._task].begins
+        return begins and (any(self._search.tiled.values()) or not first.could_be_ranked)
 
     def notify_runner_results(self, measure_candidates: Any, results: Any) -> None:
         if self._search.neighbours:
@@ -204,4 +204,4 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     def clone(self) -> Any:
         """Return a strategy for another task."""
-        return Strategy(self._inner.clone(), self._search, self._first and FirstCandidates())
+        return Strategy(self._inner.clone(), self._search, self._first and self._first.clone())

@@ -7,7 +7,6 @@ its code. With small batches the search would take longer than building and meas
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,8 +22,6 @@ MIN_POPULATION, MAX_POPULATION = 64, 256
 GENERATIONS = 2
 WARMUP_TRIALS = 32
 """Trials before the cost model ranks candidates. TVM draws at random for the first 100."""
-DRAWN, DRAWN_PER_TRIAL = 16, 4
-"""Candidates that are drawn for a task's first batch, at least and for each that is measured, once the cost model ranks them."""
 
 # Set before OpenMP loads: threads that spin after each of the many short loops of a training steal the cores from it.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -41,48 +38,46 @@ def create_strategy(options: Options, trials_per_task: int) -> Any:
     )
 
 
-def create_first_candidates(options: Options) -> FirstCandidates | None:
+def create_first_candidates(options: Options, cost_model: Any) -> FirstCandidates | None:
     """What draws a task's first candidates; None: the search strategy finds them, too."""
-    return FirstCandidates() if options.strategy == "evolutionary" else None
+    return FirstCandidates(cost_model) if options.strategy == "evolutionary" else None
 
 
 class FirstCandidates:
-    """Draws a task's first candidates, of which the cost model picks the best once it can rank.
+    """Draws a task's first candidates.
 
     An evolution replays and mutates dozens of candidates for each that is measured, which takes as long for one as for sixteen. Before the model can
-    rank, it would choose among them at random; after that, the best of a few that are drawn from good sketches are as good.
+    rank, it would choose among them at random; after that, as many as are measured, drawn from good sketches, are as good.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cost_model: Any) -> None:
+        """Takes the model as it was made. TVM gives strategies a handle of it, which doesn't say whether it has learned anything."""
+        self._cost_model = cost_model
         self._replay = ms.search_strategy.ReplayTrace()
-        self._context: Any = None
-        self._cost_model: Any = None
-        self._size = 1
+
+    @property
+    def could_be_ranked(self) -> bool:
+        """Whether the cost model has learned enough by now."""
+        return is_trained(self._cost_model)
 
     def initialize(self, context: Any) -> None:
         """Takes TVM's context of the task."""
-        self._context = context
         self._replay._initialize_with_tune_context(context)  # noqa: SLF001  TVM's name for what strategies override
 
-    def pre_tuning(self, max_trials: int, size: int, sketches: Sequence[Any], database: Any, cost_model: Any) -> None:
-        """Begin to draw from the sketches, for batches of about this size."""
-        self._cost_model, self._size = cost_model, size
-        self._replay.pre_tuning(max_trials, size, sketches, database, cost_model)
+    def pre_tuning(self, max_trials: int, size: int, sketches: Sequence[Any]) -> None:
+        """Begin to draw from the sketches, as many candidates at a time."""
+        self._replay.pre_tuning(max_trials, size, sketches)
 
     def post_tuning(self) -> None:
         self._replay.post_tuning()
 
     def draw(self) -> list[Any]:
-        """Different candidates, the most promising one first."""
-        if not is_trained(self._cost_model):
-            return _distinct(self._drawn())
-        times = math.ceil(max(DRAWN, DRAWN_PER_TRIAL * self._size) / self._size)
-        found = _distinct(one for _ in range(times) for one in self._drawn())
-        scores = self._cost_model.predict(self._context, found) if found else []
-        return [found[nth] for nth in sorted(range(len(found)), key=lambda nth: -scores[nth])]
+        """Different candidates."""
+        return _distinct(self._replay.generate_measure_candidates() or ())
 
-    def _drawn(self) -> Sequence[Any]:
-        return self._replay.generate_measure_candidates() or ()
+    def clone(self) -> FirstCandidates:
+        """For another task."""
+        return FirstCandidates(self._cost_model)
 
 
 def _distinct(candidates: Iterable[Any]) -> list[Any]:
