@@ -391,18 +391,18 @@ class ExtractForm(forms.Form):
             field.widget.attrs |= {"autocomplete": "off", "spellcheck": "false", "aria-describedby": f"about_{name}"}
 
     def request(self, network: str) -> dict[str, Any]:
-        """The input as `networks.extract_tasks` takes it."""
+        """The input as `extracting.extract_tasks` takes it."""
         options = _sent(self.data, [(name, name) for name in self.fields if name != "target"])
         return {"network": network, "network_options": options, "target": self.data.get("target")}
 
     def refuse(self, wrong: Mapping[str, str]) -> None:
-        """Adds the errors of `networks.extract_tasks` to their fields."""
+        """Adds the errors of `extracting.extract_tasks` to their fields."""
         self.full_clean()
         for field, message in self.by_field(wrong).items():
             self.add_error(field if field in self.fields else None, message)
 
     def by_field(self, told: Mapping[str, str]) -> dict[str, str]:
-        """What `networks.extract_tasks` tells, by the form's own names of its fields."""
+        """What `extracting.extract_tasks` tells, by the form's own names of its fields."""
         return {name.removeprefix("network_options."): text for name, text in told.items()}
 
 

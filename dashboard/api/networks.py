@@ -14,7 +14,8 @@ from typing_extensions import TypedDict
 
 from dashboard.accounts import DELETE_NETWORK, UPLOAD
 from dashboard.http.access import find, person
-from tuning.actions import launching, networks, projects
+from tuning.actions import launching, projects
+from tuning.actions.networks import extracting, uploading
 from tuning.models import Extraction, ExtractionDict, Network, NetworkDetail
 from tuning.reads import network_list
 from tuning.reads.network_list import EngineDict, NetworkDict, OperatorsDict
@@ -77,7 +78,7 @@ def upload_network(
     """
     user, values = person(request), _dims(dims)
     owner = projects.chosen(project, user, UPLOAD)
-    network, new = networks.upload(file, owner, user, name=name, dims=values)
+    network, new = uploading.upload(file, owner, user, name=name, dims=values)
     return Status(201 if new else 200, network.to_dict())
 
 
@@ -90,7 +91,7 @@ def get_network(request: HttpRequest, network_id: int) -> NetworkDetail:
 @router.delete("networks/{number:network_id}", response={204: None, **ERRORS}, auth=needs(DELETE_NETWORK))
 def delete_network(request: HttpRequest, network_id: int) -> Status[None]:
     """Delete an uploaded model that has no runs."""
-    networks.delete(find(request, Network.objects.all(), DELETE_NETWORK, pk=network_id))
+    uploading.delete(find(request, Network.objects.all(), DELETE_NETWORK, pk=network_id))
     return Status(204, None)
 
 
@@ -102,7 +103,7 @@ def delete_network(request: HttpRequest, network_id: int) -> Status[None]:
 )
 def extract_tasks(request: HttpRequest) -> Status[ExtractionDict]:
     """Extract a network's tasks for a target. Ask for the extraction until its status is finished or failed."""
-    extraction = networks.extract_tasks(bodies.json_object(request), person(request))
+    extraction = extracting.extract_tasks(bodies.json_object(request), person(request))
     return Status(202, extraction.to_dict())
 
 

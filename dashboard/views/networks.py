@@ -20,8 +20,9 @@ from dashboard.accounts import DELETE_NETWORK, UPLOAD, On
 from dashboard.forms import ExtractForm, values_of_network
 from dashboard.http.access import find, person
 from dashboard.views.checking.pages import checks_of
-from tuning.actions import networks, projects
-from tuning.actions.networks import ExtractionCheckDict
+from tuning.actions import projects
+from tuning.actions.networks import extracting, uploading
+from tuning.actions.networks.extracting import ExtractionCheckDict
 from tuning.models import Extraction, Network, Project, Run
 from tuning.reads.network_list import NetworkDict, Untold, builtin_networks, known_operators, operators
 from tuning.validation import Busy, Conflict, Invalid
@@ -80,7 +81,7 @@ def builtin_page(request: HttpRequest, name: str) -> HttpResponse:
 def builtin_check(request: HttpRequest, name: str) -> JsonResponse:
     """The errors of the form's current values, by field, and a label of its target."""
     form = ExtractForm(_builtin(name)["options"], request.POST)
-    return _told(form, lambda: networks.check_extraction(form.request(name), person(request)))
+    return _told(form, lambda: extracting.check_extraction(form.request(name), person(request)))
 
 
 @require_POST
@@ -88,7 +89,7 @@ def builtin_check(request: HttpRequest, name: str) -> JsonResponse:
 def network_check(request: HttpRequest, pk: int) -> JsonResponse:
     """The same of the form on an uploaded model's page."""
     network, form = _network(request, pk, UPLOAD), ExtractForm([], request.POST)
-    return _told(form, lambda: networks.check_extraction_of(network, request.POST.get("target")))
+    return _told(form, lambda: extracting.check_extraction_of(network, request.POST.get("target")))
 
 
 def _told(form: ExtractForm, check: Callable[[], ExtractionCheckDict]) -> JsonResponse:
@@ -112,7 +113,7 @@ def network_extract(request: HttpRequest, pk: int) -> HttpResponse:
     network = _network(request, pk, UPLOAD)
     form = ExtractForm([], request.POST)
     try:
-        made = networks.extract_tasks_of(network, request.POST.get("target"), person(request))
+        made = extracting.extract_tasks_of(network, request.POST.get("target"), person(request))
     except Invalid as invalid:
         form.refuse(invalid.fields)
         return _page(request, network, form)
@@ -125,7 +126,7 @@ def network_delete(request: HttpRequest, pk: int) -> HttpResponse:
     """Deletes an uploaded model that no run uses."""
     network = _network(request, pk, DELETE_NETWORK)
     try:
-        networks.delete(network)
+        uploading.delete(network)
     except (Conflict, Invalid) as error:
         messages.error(request, str(error))
         return redirect("network_page", pk=pk)
@@ -182,7 +183,7 @@ def _tasks_of(extraction: Extraction) -> dict[str, Any]:
 
 def _extracted(request: HttpRequest, form: ExtractForm, name: str) -> Extraction | None:
     try:
-        return networks.extract_tasks(form.request(name), person(request))
+        return extracting.extract_tasks(form.request(name), person(request))
     except Invalid as invalid:
         form.refuse(invalid.fields)
         return None

@@ -17,7 +17,8 @@ from django.core.files import File
 
 from tests.models import convnet
 from tests.world import make_user
-from tuning.actions import networks, runs
+from tuning.actions import runs
+from tuning.actions.networks import uploading
 from tuning.models import Project, Run
 from tuning.reads import downloads
 from tuning.work.supervisor import supervise
@@ -44,7 +45,7 @@ def tuned(tmp_path: Path) -> Run:
     """A briefly tuned uploaded network of four tasks; its file and records are in `tmp_path`."""
     (tmp_path / "net.onnx").write_bytes(convnet().SerializeToString())
     with (tmp_path / "net.onnx").open("rb") as file:
-        networks.upload(File(file, "net.onnx"), Project.objects.default(), make_user("operator"))
+        uploading.upload(File(file, "net.onnx"), Project.objects.default(), make_user("operator"))
     wanted = {"network": "net", "trials": TRIALS, "trials_per_batch": 4, "min_repeat_ms": 10, "seed": 1}
     run = runs.launch(wanted, None, enqueue=False)
     assert run.claim()

@@ -18,7 +18,7 @@ from tuning.validation import Conflict, Invalid, convert
 
 from .launching import MOST_TRIALS, Extension, Launch, variants_of
 from .machines import placing
-from .networks import stored
+from .networks.chosen import stored
 
 SYNTHETIC = "The run is synthetic: there is nothing to tune."
 OTHERS = "The run was {origin}, not launched here: this site has its log and can't continue it. Launch a run of the network instead."

@@ -29,11 +29,12 @@ from tuning.storage import store
 from tuning.storage.settling import settle
 from tuning.work.importing import discard_left
 
-from . import compilations, networks
+from . import compilations
 from .checking.results import tend
 from .expiring import expire
 from .incoming import imports
 from .machines.registering import judge
+from .networks import uploading
 from .purging import purge
 from .tidying import swept
 
@@ -117,7 +118,7 @@ def _remove_unneeded() -> None:
     purge()
     expire()
     compilations.tidy()
-    networks.tidy()
+    uploading.tidy()
     imports.tidy()
     settle()
     Delivery.objects.outdated().delete()

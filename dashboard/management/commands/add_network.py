@@ -11,7 +11,8 @@ from django.core.files import File
 from django.core.management import CommandError
 
 from dashboard.accounts import UPLOAD
-from tuning.actions import networks, projects
+from tuning.actions import projects
+from tuning.actions.networks import uploading
 from tuning.management.migrated import MigratedCommand
 from tuning.validation import Invalid
 from tuning.wording import listed
@@ -43,7 +44,7 @@ class Command(MigratedCommand):
         try:
             owner = projects.chosen(project, None, UPLOAD)
             with file.open("rb") as opened:
-                network, new = networks.upload(File(opened, file.name), owner, None, name=name, dims=dims)
+                network, new = uploading.upload(File(opened, file.name), owner, None, name=name, dims=dims)
         except OSError as error:
             raise CommandError(f"{file}: {error.strerror}", returncode=2) from error
         except Invalid as error:

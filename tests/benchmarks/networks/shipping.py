@@ -9,8 +9,9 @@ import msgspec
 from django.core.files.base import ContentFile
 
 from tests.benchmarks.engine.sides import GENEROUS, HOUR, Broken, supervised
-from tuning.actions import networks, runs
+from tuning.actions import runs
 from tuning.actions.compilations import compile_run
+from tuning.actions.networks import uploading
 from tuning.engines.wire.errors import Refused
 from tuning.host import sandbox
 from tuning.models import Benchmark, Compilation, Network, Project, Record, Run
@@ -93,7 +94,7 @@ def upload(workload: Workload) -> None:
     assert project is not None
     if Network.objects.filter(project=project, name=workload.name).exists():
         return
-    networks.upload(ContentFile(MODELS[workload.name](), f"{workload.name}.onnx"), project, None, name=workload.name)
+    uploading.upload(ContentFile(MODELS[workload.name](), f"{workload.name}.onnx"), project, None, name=workload.name)
 
 
 def _proven(run: Run) -> tuple[Compilation, Benchmark]:

@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 from tests.compile_fixtures import Compiler
 from tests.threads import when
 from tests.world import make_run, measured_run
-from tuning.actions.networks import stored
+from tuning.actions.networks.chosen import stored
 from tuning.models import Compilation, Run
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,7 +11,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 
 from tests import older_tvm
 from tests.world import make_compilation, make_run, make_user, measured_run, publish
-from tuning.actions.networks import stored
+from tuning.actions.networks.chosen import stored
 from tuning.models import Benchmark, Compilation, Network, Run
 from tuning.queue import jobs
 from tuning.reads.library import tvm

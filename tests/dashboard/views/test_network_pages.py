@@ -13,7 +13,7 @@ from pytest_django.asserts import assertContains, assertNotContains, assertRedir
 from tests import models
 from tests.live import LiveSite
 from tests.world import TARGET, make_extraction, make_network, make_run, make_user
-from tuning.actions import networks
+from tuning.actions.networks.chosen import stored
 from tuning.engines.wire.inspecting import OnnxOperator, Operators
 from tuning.host import operators, sandbox, targets
 from tuning.models import Extraction, Network
@@ -168,7 +168,7 @@ class TestThePage:
         assertNotContains(page, 'data-role="extract"')
 
     def test_unknown_properties_are_shown_as_such(self) -> None:
-        network = networks.stored("mlp", {"batch": 1, "dtype": "float32"}, None)
+        network = stored("mlp", {"batch": 1, "dtype": "float32"}, None)
         make_run(network=network)
         page = client_of("viewer").get(f"/networks/{network.pk}/")
         assertContains(page, "known once the tasks are extracted")

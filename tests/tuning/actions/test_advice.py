@@ -10,7 +10,7 @@ import pytest
 from tests.world import TARGET, make_machine, make_run, task_infos
 from tuning.actions import advice, runs
 from tuning.actions.advice import CheckDict
-from tuning.actions.networks import stored
+from tuning.actions.networks.chosen import stored
 from tuning.host import targets
 from tuning.host.machine import identity
 from tuning.models import Extraction, Run

@@ -14,7 +14,7 @@ from django.utils import timezone
 from tests.threads import when
 from tests.world import make_compilation, make_run, measured_run, publish
 from tuning.actions import compilations, sweeping
-from tuning.actions.networks import stored
+from tuning.actions.networks.chosen import stored
 from tuning.engines.wire.versions import PINS
 from tuning.models import Compilation, Project, Run
 from tuning.queue import celery, jobs

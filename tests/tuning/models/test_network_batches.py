@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.world import make_network
-from tuning.actions.networks import stored
+from tuning.actions.networks.chosen import stored
 from tuning.models import Network, Project
 
 pytestmark = pytest.mark.django_db

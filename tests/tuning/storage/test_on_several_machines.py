@@ -16,8 +16,9 @@ from django.utils import timezone
 from tests.compile_fixtures import Compiler
 from tests.storage_fixtures import On
 from tests.world import make_run, measured_run, task_infos
-from tuning.actions import compilations, networks, sweeping
+from tuning.actions import compilations, sweeping
 from tuning.actions.incoming import imports
+from tuning.actions.networks import uploading
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import TensorInfo
 from tuning.host import sandbox
@@ -53,15 +54,15 @@ def test_a_model_is_fetched_by_the_machine_that_needs_it(
     found = Inspected([TensorInfo("x", [1, 3], "float32")], 7, {"Conv": 2}, task_infos())
     monkeypatch.setattr(inspection, "inspect", lambda *_: found)
     project = Project.objects.default()
-    network, _ = networks.upload(File(io.BytesIO(b"model" * 999), "net.onnx"), project, None)
-    again, new = networks.upload(File(io.BytesIO(b"model" * 999), "other.onnx"), project, None)
+    network, _ = uploading.upload(File(io.BytesIO(b"model" * 999), "net.onnx"), project, None)
+    again, new = uploading.upload(File(io.BytesIO(b"model" * 999), "other.onnx"), project, None)
     assert (again, new) == (network, False)
     there = machine("there")
     spec = network.spec()
     assert spec.file
     assert Path(spec.file.path).is_relative_to(there)
     assert Path(spec.file.path).read_bytes() == b"model" * 999
-    networks.delete(network)
+    uploading.delete(network)
     assert (StoredFile.objects.count(), Chunk.objects.count(), list((there / "networks").iterdir())) == (0, 0, [])
 
 
@@ -71,7 +72,7 @@ def test_an_upload_that_is_refused_stores_nothing(shared: Store, monkeypatch: py
 
     monkeypatch.setattr(inspection, "inspect", fail)
     with pytest.raises(ZeroDivisionError):
-        networks.upload(File(io.BytesIO(b"model"), "net.onnx"), Project.objects.default(), None)
+        uploading.upload(File(io.BytesIO(b"model"), "net.onnx"), Project.objects.default(), None)
     assert not StoredFile.objects.exists()
 
 

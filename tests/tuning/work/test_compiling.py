@@ -21,7 +21,7 @@ from tests.compile_fixtures import Compiler
 from tests.threads import when
 from tests.world import make_compilation, measured_run
 from tuning.actions import compilations, sweeping
-from tuning.actions.networks import stored
+from tuning.actions.networks.chosen import stored
 from tuning.host import sandbox
 from tuning.models import Compilation, Record, Run
 from tuning.notify import announce

@@ -14,7 +14,9 @@ from django.utils import timezone
 
 from tests import models
 from tests.world import make_extraction, make_network, task_infos
-from tuning.actions import networks, runs, sweeping
+from tuning.actions import runs, sweeping
+from tuning.actions.networks import extracting, uploading
+from tuning.actions.networks.chosen import stored
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import TensorInfo
@@ -130,7 +132,7 @@ def test_a_job_that_lost_the_lease_stores_nothing(queued: Extraction, plays: Scr
 
 def test_an_extraction_that_is_deleted_meanwhile_is_given_up(queued: Extraction, plays: Script) -> None:
     def deleted(on_step: Any) -> Inspected:
-        networks.delete(queued.network)
+        uploading.delete(queued.network)
         return found(on_step)
 
     plays(deleted)
@@ -163,10 +165,10 @@ def test_the_sweep_ends_abandoned_extractions_and_enqueues_forgotten_ones(
 def test_tasks_before_a_run_are_the_tasks_of_the_run(settings: Any, tmp_path: Any) -> None:
     """With the same indices, since users choose tasks by these."""
     settings.VAR = tmp_path
-    network, _ = networks.upload(
+    network, _ = uploading.upload(
         File(io.BytesIO(models.dense().SerializeToString()), "dense.onnx"), Project.objects.default(), None
     )
-    before, due = networks._requested(network, "this", None)
+    before, due = extracting.requested(network, "this", None)
     assert due
     assert carried_out(before) == "finished"
     run = runs.launch(
@@ -187,7 +189,7 @@ def test_a_missing_file_is_reported(queued: Extraction) -> None:
 
 @pytest.mark.tvm
 def test_a_built_in_network_is_inspected_too() -> None:
-    made, _ = networks._requested(networks.stored("mlp", {"batch": 1, "dtype": "float32"}, None), "this", None)
+    made, _ = extracting.requested(stored("mlp", {"batch": 1, "dtype": "float32"}, None), "this", None)
     assert carried_out(made) == "finished"
     made.network.refresh_from_db()
     assert made.network.parameters == 784 * 128 + 128 + 1280 + 10
@@ -197,12 +199,12 @@ def test_a_built_in_network_is_inspected_too() -> None:
 
 @pytest.mark.tvm
 def test_it_doesnt_need_the_targets_device() -> None:
-    network = networks.stored("mlp", {"batch": 1, "dtype": "float32"}, None)
-    made, due = networks._requested(network, "nvidia/nvidia-a100", None)
+    network = stored("mlp", {"batch": 1, "dtype": "float32"}, None)
+    made, due = extracting.requested(network, "nvidia/nvidia-a100", None)
     assert due
     assert made.target["kind"] == "cuda"
     assert carried_out(made) == "finished", made.error
     assert made.tasks.count() == 2
     with pytest.raises(Invalid) as refused:
-        networks._requested(network, "nvidia/no-such-card", None)
+        extracting.requested(network, "nvidia/no-such-card", None)
     assert list(refused.value.fields) == ["target"]

@@ -18,8 +18,9 @@ from tests.world import (
     make_user,
     measured_run,
 )
-from tuning.actions import curation, networks, projects
+from tuning.actions import curation, projects
 from tuning.actions.checking import checks
+from tuning.actions.networks import uploading
 from tuning.models import CheckResult, Project, RegressionCheck, Run
 from tuning.queue import jobs
 from tuning.reads.library import tvm
@@ -233,9 +234,9 @@ class TestDeleting:
         check = make_check(measured_run(project=project, network=network))
         Run.objects.all().delete()
         with pytest.raises(Conflict, match="regression checks"):
-            networks.delete(network)
+            uploading.delete(network)
         with pytest.raises(Conflict, match="1 model and 1 regression check"):
             projects.delete(project)
         checks.delete(check)
-        networks.delete(network)
+        uploading.delete(network)
         projects.delete(project)

@@ -11,7 +11,7 @@ import pytest
 from django.core.files import File
 
 from tests import exported
-from tuning.actions import networks
+from tuning.actions.networks import uploading
 from tuning.host import pytorch
 from tuning.models import AuditEntry, Network, Project, networks_dir
 from tuning.validation import Invalid
@@ -25,7 +25,7 @@ def own_folder(settings: Any, tmp_path: Path) -> None:
 
 
 def upload(data: bytes = exported.CONVNET, file_name: str = "convnet.pt2", **more: Any) -> tuple[Network, bool]:
-    return networks.upload(File(io.BytesIO(data), file_name), Project.objects.default(), None, **more)
+    return uploading.upload(File(io.BytesIO(data), file_name), Project.objects.default(), None, **more)
 
 
 def refused(data: bytes = exported.CONVNET, file_name: str = "convnet.pt2", **more: Any) -> dict[str, str]:

@@ -15,7 +15,9 @@ from django.core.files import File
 
 from tests import models
 from tests.world import TARGET, make_run, make_user, task_infos
-from tuning.actions import networks, runs
+from tuning.actions import runs
+from tuning.actions.networks import uploading
+from tuning.actions.networks.chosen import stored
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import NetworkSpec, TensorInfo
@@ -48,7 +50,7 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> list[NetworkSpec]:
 
 
 def upload(data: bytes = b"model", file_name: str = "net.onnx", **more: Any) -> Network:
-    return networks.upload(File(io.BytesIO(data), file_name), Project.objects.default(), None, **more)[0]
+    return uploading.upload(File(io.BytesIO(data), file_name), Project.objects.default(), None, **more)[0]
 
 
 def files() -> list[Path]:
@@ -61,7 +63,7 @@ def nothing_was_kept() -> bool:
 
 def test_file_and_row_appear_together(inspected: list[NetworkSpec]) -> None:
     user = make_user()
-    network, new = networks.upload(
+    network, new = uploading.upload(
         File(io.BytesIO(b"model"), "my/Net v2.onnx"), Project.objects.default(), user, dims={"N": "4"}
     )
     assert new
@@ -76,7 +78,7 @@ def test_file_and_row_appear_together(inspected: list[NetworkSpec]) -> None:
 
 def test_the_same_file_with_the_same_dimensions_is_the_same_network(inspected: list[NetworkSpec]) -> None:
     first = upload(dims={"N": 1})
-    again, new = networks.upload(
+    again, new = uploading.upload(
         File(io.BytesIO(b"model"), "other.onnx"), Project.objects.default(), None, name="other", dims={"N": 1}
     )
     assert (again, new, len(inspected)) == (first, False, 1)
@@ -133,9 +135,9 @@ def test_if_one_value_is_refused_nothing_is_kept(monkeypatch: pytest.MonkeyPatch
 
 def test_a_file_is_deleted_with_its_last_network(inspected: list[NetworkSpec]) -> None:
     first, second = upload(dims={"N": 1}), upload(dims={"N": 2})
-    networks.delete(first)
+    uploading.delete(first)
     assert files() == [second.file]
-    networks.delete(second)
+    uploading.delete(second)
     assert nothing_was_kept()
 
 
@@ -143,12 +145,12 @@ def test_a_network_with_runs_stays(inspected: list[NetworkSpec]) -> None:
     network = upload()
     make_run(network=network)
     with pytest.raises(Conflict, match="It has runs"):
-        networks.delete(network)
+        uploading.delete(network)
     assert network.file.exists()
     (entry,) = AuditEntry.objects.filter(action="network.delete")
     assert (entry.refused, entry.object_name) == (True, network.name)
     with pytest.raises(Invalid, match="built-in"):
-        networks.delete(networks.stored("mlp", {"batch": 1}, None))
+        uploading.delete(stored("mlp", {"batch": 1}, None))
 
 
 @pytest.mark.parametrize("name", ["-x", "a b", "a/b", "x" * 101, "mlp", "taken", "é"])
@@ -181,7 +183,7 @@ def test_a_file_that_is_too_large_is_refused_during_the_upload(inspected: list[N
 
     endless = Endless()
     with pytest.raises(Invalid, match="1 MiB"):
-        networks.upload(File(endless, "net.onnx"), Project.objects.default(), None)
+        uploading.upload(File(endless, "net.onnx"), Project.objects.default(), None)
     assert endless.given <= 4 << 20
     assert nothing_was_kept()
 
@@ -215,7 +217,9 @@ def meanwhile(inspected: list[NetworkSpec], monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_two_concurrent_uploads_of_a_file_store_one_network(meanwhile: Callable[..., None]) -> None:
     meanwhile(b"model", "theirs")
-    network, new = networks.upload(File(io.BytesIO(b"model"), "net.onnx"), Project.objects.default(), None, name="mine")
+    network, new = uploading.upload(
+        File(io.BytesIO(b"model"), "net.onnx"), Project.objects.default(), None, name="mine"
+    )
     assert (network.name, new) == ("theirs", False)
     assert (files(), Network.objects.count()) == ([network.file], 1)
 
@@ -248,7 +252,7 @@ def test_old_files_of_a_crashed_upload_are_removed(inspected: list[NetworkSpec],
         os.utime(path, (0, 0))
     fresh = networks_dir() / "incoming-2"
     fresh.touch()
-    assert networks.tidy() == 3
+    assert uploading.tidy() == 3
     assert files() == sorted([network.file, fresh])
 
 
