@@ -7,23 +7,25 @@ from typing import Any
 
 import pytest
 
-from tuning.engines.meta_schedule.strategies import FirstCandidates, hash_of, is_trained
+from tuning.engines.meta_schedule.strategies import FirstCandidates, hash_of
 
 pytestmark = pytest.mark.tvm
 
 
-def test_tvms_model_ranks_only_once_it_has_learned_enough() -> None:
-    model: Any = SimpleNamespace(booster=None, data_size=100, num_warmup_samples=32)
-    first = FirstCandidates(model)
-    assert not is_trained(model)
-    assert not first.could_be_ranked
-    model.booster = object()
-    assert is_trained(model)
-    assert first.could_be_ranked
-    assert first.clone().could_be_ranked, "all tasks of a run have the same model"
-    model.data_size = 31
-    assert not is_trained(model)
-    assert not is_trained(SimpleNamespace()), "as a model that draws at random"
+@pytest.mark.parametrize(
+    ("model", "ranks"),
+    [
+        ({"booster": None, "data_size": 100, "num_warmup_samples": 32}, False),
+        ({"booster": object(), "data_size": 31, "num_warmup_samples": 32}, False),
+        ({"booster": object(), "data_size": 32, "num_warmup_samples": 32}, True),
+        ({}, False),
+    ],
+    ids=["untrained", "trained with too few", "trained", "random"],
+)
+def test_candidates_could_be_ranked_once_tvms_model_has_learned_enough(model: dict[str, Any], ranks: bool) -> None:
+    first = FirstCandidates(SimpleNamespace(**model))
+    assert first.could_be_ranked is ranks
+    assert first.clone().could_be_ranked is ranks, "all tasks of a run have the same model"
 
 
 def drawn(size: int, network: str = "matmul") -> list[Any]:
