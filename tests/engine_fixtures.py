@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,20 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
 
     def write(*steps: Event | dict[str, Any]) -> None:
         path.write_text(fake_engine.script(*steps))
+
+    return write
+
+
+@pytest.fixture
+def instead_of_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Have processes that are started with this interpreter run the given code, whatever they were to run."""
+    path = tmp_path / "python"
+    python = sys.executable
+    monkeypatch.setattr(sys, "executable", str(path))
+
+    def write(code: str) -> None:
+        path.write_text(f"#!/bin/sh\nexec {python} -c {shlex.quote(code)}\n")
+        path.chmod(0o755)
 
     return write
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -245,12 +243,10 @@ class TestInALimitedProcess:
         ],
     )
     def test_it_survives_whatever_happens_to_the_process(
-        self, settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str, words: str
+        self, settings: Any, instead_of_python: Callable[[str], None], code: str, words: str
     ) -> None:
         settings.INSPECT_S = 1
-        (tmp_path / "python").write_text(f"#!/bin/sh\nexec {sys.executable} -c {shlex.quote(code)}\n")
-        (tmp_path / "python").chmod(0o755)
-        monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+        instead_of_python(code)
         state = ended(record("one"))
         assert isinstance(state, Failed)
         assert words in state.error
