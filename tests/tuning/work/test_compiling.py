@@ -172,6 +172,26 @@ def test_a_build_that_fails_says_why_and_publishes_nothing(
     assert failed.run.status == "finished", "the run is untouched"
 
 
+@pytest.mark.parametrize("target", [{"kind": "cuda", "arch": "sm_90a"}, {"kind": "llvm"}])
+def test_only_a_gpus_driver_reserves_as_many_addresses_as_it_likes(
+    target: dict[str, Any], compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, asked, ask = measured_run(), list[Any](), sandbox.ask
+    run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
+    Run.objects.filter(pk=run.pk).update(target=target)
+    run.refresh_from_db()
+    queued = compilations.compile_run(run, {}, None)
+
+    def asking(module: str, question: Any, *args: Any, **named: Any) -> Any:
+        asked.append(question)
+        return ask(module, question, *args, **named)
+
+    monkeypatch.setattr(sandbox, "ask", asking)
+    assert [carried_out(queued), carried_out(queued)] == ["queued", "finished"]
+    most = sandbox.NO_LIMIT_MB if target["kind"] == "cuda" else 8192
+    assert [question.memory_mb for question in asked] == [most, most]
+
+
 def test_a_crash_shows_the_last_lines_of_the_log(queued: Compilation, compiler: Compiler) -> None:
     compiler("kill")
     carried_out(queued)

@@ -22,6 +22,8 @@ PROGRAMS = ("bin", "include", "lib", "lib32", "lib64", "libexec", "share")
 SYSTEM = ("/", "/usr", "/usr/local")
 OF_CUDA = ("nvvm", "targets")
 """Folders of NVIDIA's toolkits besides `PROGRAMS`. The first is in no other folder of programs."""
+DRIVER = Path("/usr/local/nvidia")
+"""Where containers often have the driver's libraries."""
 MACHINE = ("/proc", "/sys")
 """What the kernel tells of the machine. Of other processes, Landlock hides what is private."""
 CONFIGURATION = (
@@ -36,8 +38,11 @@ CONFIGURATION = (
     "passwd",
 )
 """In /etc: what the loader, compilers and Python read. All users may read them."""
-DEVICES = ("full", "null", "random", "urandom", "zero", "nvidia*", "shm")
+GPUS = "nvidia*"
+DEVICES = ("full", "null", "random", "urandom", "zero", GPUS, "shm")
 """In /dev."""
+OF_MACHINE = ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger")
+"""By these a process that may write to them has the whole machine. Containers protect them."""
 
 
 LARGEST_FILE = 4 << 30
@@ -78,7 +83,7 @@ def confine(reach: Reach) -> InForce:
     if not version:
         return InForce(None, network, processes)
     _lead_children_to(packages)
-    landlock.restrict(reads, [*writes, *_devices()], tcp=reach.network)
+    landlock.restrict(reads, [*writes, *_devices(), *_names_of_threads()], tcp=reach.network)
     if not reach.network and version >= landlock.TCP_SINCE:
         network = network or "Landlock, for TCP only"
     return InForce(f"Landlock {version}", network, processes)
@@ -108,8 +113,8 @@ def _code(packages: list[Path]) -> list[Path]:
 
 
 def _toolkits() -> list[Path]:
-    """NVIDIA's, where its installers put them, and the one on the PATH."""
-    installed = sorted(Path("/usr/local").glob("cuda*"))
+    """NVIDIA's, where its installers put them, and the one on the PATH; and its driver."""
+    installed = [*sorted(Path("/usr/local").glob("cuda*")), DRIVER]
     nvcc = shutil.which("nvcc")
     own = Path(nvcc).resolve().parents[1] if nvcc else None
     return [*installed, *([own] if own and (own / OF_CUDA[0]).is_dir() else [])]
@@ -133,3 +138,12 @@ def _lead_children_to(packages: list[Path]) -> None:
 
 def _devices() -> list[Path]:
     return [path for name in DEVICES for path in Path("/dev").glob(name)]
+
+
+def _names_of_threads() -> list[Path]:
+    """CUDA's driver names its threads in /proc, and without that there is no GPU. A path there can't be allowed for later processes alone.
+
+    In namespaces of its own, a process can change nothing else there; without them, only what its user may.
+    """
+    needed = any(Path("/dev").glob(GPUS)) and not any(os.access(path, os.W_OK) for path in OF_MACHINE)
+    return [Path("/proc")] if needed else []

@@ -27,7 +27,7 @@ NO_SETUID_FIXUP = 4
 FILES = (1, 2, 3)
 """Capabilities that root needs for its own files under another id: what it may reach of them is up to Landlock."""
 CAPABILITIES_VERSION = 0x20080522
-BIND, RECURSIVE, NO_SETUID, NO_DEVICES = 4096, 16384, 2, 4
+BIND, RECURSIVE, REMOUNT, READ_ONLY, NO_SETUID, NO_DEVICES = 4096, 16384, 32, 1, 2, 4
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - covered, not written to
 HIDDEN = (Path("/run"), Path("/tmp"), Path("/var/tmp"), SHARED_MEMORY)  # noqa: S108
 """Folders where servers have their sockets, to which Landlock can't forbid to connect, and where processes leave shared memory."""
@@ -180,7 +180,16 @@ def _hide(kept: list[Path]) -> None:
             os.close(descriptor)
     with contextlib.suppress(OSError):  # Where parts of /proc are hidden, as in containers, it stays as it is.
         _mount("proc", "/proc", "proc", NO_SETUID | NO_DEVICES)
+        _protect_machine()
     os.chdir(place)
+
+
+def _protect_machine() -> None:
+    """What /proc has besides processes, such as the kernel's settings, can only be read. Raises `OSError`."""
+    for path in Path("/proc").iterdir():
+        if not path.name.isdecimal() and not path.is_symlink() and (path.is_dir() or os.access(path, os.W_OK)):
+            _mount(str(path), str(path), None, BIND | RECURSIVE)
+            _mount(str(path), str(path), None, BIND | REMOUNT | READ_ONLY | NO_SETUID | NO_DEVICES)
 
 
 def _outermost(paths: set[Path]) -> list[Path]:
