@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import string
 from collections.abc import Iterable
 
 
@@ -31,9 +32,15 @@ def is_out_of_memory(error: BaseException) -> bool:
     return is_refused or isinstance(error, MemoryError) or "bad_alloc" in str(error)
 
 
+BLANK = string.whitespace + "\0"
+
+
 def last_line(text: str, longest: int = 500) -> str:
-    """The last line that isn't blank, where Python and TVM put the message of a traceback; empty if there is none."""
-    lines = (line.strip() for line in reversed(text.splitlines()))
+    """The last line that isn't blank, where Python and TVM put the message of a traceback; empty if there is none.
+
+    NVRTC ends its messages as C does, with a zero.
+    """
+    lines = (line.strip(BLANK) for line in reversed(text.splitlines()))
     return next(filter(None, lines), "")[:longest]
 
 

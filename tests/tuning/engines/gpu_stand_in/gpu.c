@@ -107,7 +107,8 @@ int cudaGetDeviceCount(int* count) {
   return *count ? OK : NO_DEVICE;
 }
 
-int cudaDeviceGetAttribute(int* value, int attribute, int device) { *value = 1; return OK; }
+// Of compute capability 8.0, by which TVM compiles. 75 and 76 are cudaDevAttrComputeCapabilityMajor and Minor.
+int cudaDeviceGetAttribute(int* value, int attribute, int device) { *value = attribute == 75 ? 8 : attribute == 76 ? 0 : 1; return OK; }
 int cudaGetDeviceProperties(void* properties, int device) { return INVALID_VALUE; }
 int cudaGetDevice(int* device) { *device = 0; return broken; }
 int cudaSetDevice(int device) { return planned(0, "absent") ? NO_DEVICE : broken; }

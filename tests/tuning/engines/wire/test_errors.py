@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from tuning.engines.wire.errors import is_out_of_memory
+from tuning.engines.wire.errors import is_out_of_memory, last_line
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,16 @@ from tuning.engines.wire.errors import is_out_of_memory
 )
 def test_it_tells_whether_memory_is_short(error: Exception, *, expected: bool) -> None:
     assert is_out_of_memory(error) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Traceback\n  in main\nValueError: no such layer\n\n", "ValueError: no such layer"),
+        ("NVRTC compilation failed:\nnvrtc: error: invalid value\n \0", "nvrtc: error: invalid value"),
+        (" \n\0", ""),
+    ],
+    ids=["Python's", "NVRTC's, which ends with a zero", "blank"],
+)
+def test_the_last_line_is_the_last_that_says_something(text: str, expected: str) -> None:
+    assert last_line(text) == expected
