@@ -29,7 +29,7 @@ from .measurement import Background, TrialBuilder, TrialRunner
 from .rounds.ranking import Learn
 from .scheduler import NO_LIMIT, Scheduler, print_numbers_of_the_run
 from .search import Search, Strategy
-from .spaces import create_space
+from .spaces import begins_with_defaults, create_space
 from .trials import Trials
 from .trust.confirming import Confirming
 from .trust.rebuilding import rebuild
@@ -62,7 +62,11 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
     chosen = search.trials.budget.chosen
     inner = strategies.create_strategy(options, search.trials.left // len(chosen))
     cost_model = strategies.create_cost_model(options, seed)
-    strategy = Strategy(inner, search, strategies.create_first_candidates(options, cost_model))
+    first, defaults = (
+        strategies.create_first_candidates(options, cost_model),
+        begins_with_defaults(options, config.target),
+    )
+    strategy = Strategy(inner, search, first, defaults=defaults)
     # Of all tasks, because TVM numbers their log files by their positions in this list.
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
         extracted,

@@ -12,12 +12,14 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 from tuning.engines.measuring.outcomes import Failure, Timing
+from tuning.engines.wire.errors import in_one_line
 from tuning.logs.meta_schedule import FAILED_RUN_SECS
 
 from .earlier.adapting import Space
 from .earlier.neighbours import Neighbours
 from .earlier.warm_start import PriorRecords
 from .rounds.stopwatch import RoundTimes
+from .spaces.candidates import default_candidate
 from .spaces.register_tiles import has_register_tiles
 from .strategies import FirstCandidates
 from .trials import Trials
@@ -61,6 +63,8 @@ class Search:
         """The batch that is being built or sent to the runner. Earlier ones may still be waiting for the device."""
         self.tiled: dict[int, bool] = {}
         """By task, whether its design space has register tiles."""
+        self.defaults: dict[int, Any] = {}
+        """By task, its default schedule as a candidate, which comes first. Once it was tried it is no longer here."""
 
     def adapt_earlier(self) -> None:
         """Adapt what earlier runs found for similar tasks, and have tasks know what is known of others; all `spaces` are known."""
@@ -97,8 +101,9 @@ class Search:
         return self.batch.candidates
 
     def _adapted_and(self, task: int, size: int, generate: Callable[[], Any]) -> list[Any] | None:
-        """What was adapted to the task, and as many more as the batch has room for; None if there are none left."""
-        adapted = self.prior.take_adapted(task, size)
+        """The default schedule, what was adapted to the task, and as many more as the batch has room for; None if there are none left."""
+        adapted = [self.defaults.pop(task)] if task in self.defaults else []
+        adapted += self.prior.take_adapted(task, size - len(adapted))
         if self.neighbours:
             most = min(size - len(adapted), self._from_neighbours(task, size))
             adapted += self.neighbours.offer(task, self.spaces[task], most)
@@ -122,8 +127,12 @@ class Search:
 class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
     """Wraps one of TVM's search strategies, and what draws a task's `first` candidates, if anything does."""
 
-    def __init__(self, inner: Any, search: Search, first: FirstCandidates | None = None) -> None:
+    def __init__(
+        self, inner: Any, search: Search, first: FirstCandidates | None = None, *, defaults: bool = False
+    ) -> None:
+        """With `defaults`, tasks begin with TVM's default schedules for GPUs."""
         super().__init__()
+        self._defaults = defaults
         self._inner = inner
         self._first = first
         self._search = search
@@ -158,13 +167,27 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
             first = self._search.trials.batch_size(self._task)
             # Most that are drawn from these are good, of the others few.
             self._first.pre_tuning(max_trials, first, tiled or design_spaces)
+        if self._defaults:
+            self._begin_with_default()
         following = [task for task in self._search.trials.budget.chosen if task > self._task]
         if following:
             self._search.trials.report_phase("design_spaces", following[0])
             return
         self._search.adapt_earlier()
+        if defaults := len(self._search.defaults):
+            logger.info("%d of %d tasks begin with TVM's default schedule.", defaults, len(self._search.spaces))
         if offered := sum(self._search.tiled.values()):
             logger.info("Register tiles are among the schedules of %d of %d tasks.", offered, len(self._search.tiled))
+
+    def _begin_with_default(self) -> None:
+        """The run goes on without it if TVM can't make it."""
+        try:
+            default = default_candidate(self._context, self._search.target)
+        except Exception as error:  # noqa: BLE001  TVM raises various errors
+            logger.warning("TVM has no default schedule of task %d: %s", self._task, in_one_line(error))
+            return
+        if default:
+            self._search.defaults[self._task] = default
 
     def post_tuning(self) -> None:
         self._inner.post_tuning()
@@ -204,4 +227,5 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     def clone(self) -> Any:
         """Return a strategy for another task."""
-        return Strategy(self._inner.clone(), self._search, self._first and self._first.clone())
+        first = self._first and self._first.clone()
+        return Strategy(self._inner.clone(), self._search, first, defaults=self._defaults)

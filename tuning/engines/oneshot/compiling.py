@@ -19,7 +19,7 @@ import msgspec
 
 from tuning.engines.proof import threads
 from tuning.engines.proof.outputs import drawn
-from tuning.engines.targets import intrinsics, vector_math
+from tuning.engines.targets import default_schedules, intrinsics, vector_math
 from tuning.engines.wire import versions
 from tuning.engines.wire.compiling import (
     LIBRARY,
@@ -152,10 +152,8 @@ def _built(mods: Mapping[int | None, Any], target: Any) -> Any:
     if str(target.kind.name) != "llvm":
         from tvm.s_tir import dlight
 
-        gpu = dlight.gpu
-        rules = (gpu.Matmul(), gpu.GEMV(), gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback())
         with target:
-            mod = dlight.ApplyDefaultSchedule(*rules)(mod)
+            mod = dlight.ApplyDefaultSchedule(*default_schedules.rules())(mod)
     return relax.build(mod, target)
 
 

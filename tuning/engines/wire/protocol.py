@@ -462,7 +462,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             title="Schedule rules",
             description="What the search chooses from. Extended: besides what TVM’s rules give, schedules that sum matrix products and convolutions "
-            "in tiles that fill the CPU’s vector registers. On x86 and 64-bit ARM CPUs, in float32.",
+            "in tiles that fill the CPU’s vector registers (on x86 and 64-bit ARM CPUs, in float32), and on GPUs TVM’s default schedules, which tasks "
+            "begin with.",
         ),
     ] = "extended"
     precision: Annotated[

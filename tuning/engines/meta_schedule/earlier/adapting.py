@@ -14,6 +14,8 @@ from tvm import s_tir
 from tvm.s_tir import meta_schedule as ms
 from tvm.tirx import IntImm
 
+from tuning.engines.meta_schedule.spaces.candidates import postprocessed
+
 TILE, CATEGORY, LOCATION = "SamplePerfectTile", "SampleCategorical", "SampleComputeLocation"
 """The kinds of instructions that decide something."""
 
@@ -53,7 +55,7 @@ class Space:
         return self.adapted(ms.database.TuningRecord.from_json(record, ms.database.Workload.from_json(workload)).trace)
 
     def adapted(self, trace: Any) -> Any | None:
-        """TVM's candidate for the task, with the trace's decisions; None if no sketch has the same to decide, or a postprocessor rejects it.
+        """TVM's candidate for the task, with the trace's decisions; None if no sketch has the same to decide, or they lead to no valid schedule.
 
         Of such sketches the one that is most like the trace's is taken: a 1 × 1 convolution's has no padding, for example. Tiles get the nearest
         sizes that divide the task's loops, categories the nearest of the task's values.
@@ -80,11 +82,11 @@ class Space:
                 return decision
             return tiles(int(schedule.get(inputs[0]).extent), [int(one) for one in decision], int(attributes[1]))
 
-        sketch.apply_to_schedule(schedule, remove_postproc=True, decision_provider=decide)
-        schedule.enter_postproc()  # The search repeats what comes before this, and postprocesses that itself.
-        if not all(postproc.apply(schedule) for postproc in self._context.space_generator.postprocs):
+        try:
+            sketch.apply_to_schedule(schedule, remove_postproc=True, decision_provider=decide)
+        except s_tir.ScheduleError:  # Other shapes may allow less, as of where a block is computed.
             return None
-        return ms.MeasureCandidate(schedule, ms.arg_info.ArgInfo.from_entry_func(schedule.mod, remove_preproc=True))
+        return postprocessed(schedule, self._context)
 
 
 def _outline(trace: Any) -> _Outline:

@@ -24,3 +24,8 @@ def create_space(options: Options, target: Any) -> Any:
     return ms.space_generator.PostOrderApply(
         sch_rules=[*rules[:INLINING], RegisterTiles(known), *rules[INLINING:]], postprocs="llvm", mutator_probs="llvm"
     )
+
+
+def begins_with_defaults(options: Options, target: Any) -> bool:
+    """Whether tasks begin with TVM's default schedules, which there are for GPUs."""
+    return options.schedule_rules == "extended" and str(target.kind.name) == "cuda"

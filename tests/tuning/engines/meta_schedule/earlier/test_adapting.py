@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.tuning.engines.running import Engine, lines, options, start
-from tuning.engines.meta_schedule.earlier.adapting import nearest, tiles
+from tuning.engines.meta_schedule.earlier.adapting import Space, nearest, tiles
 from tuning.engines.wire import protocol
 from tuning.engines.wire.protocol import (
     Adapted,
@@ -47,6 +49,30 @@ def test_tiles_are_the_nearest_that_divide_the_loop(
 def test_a_category_is_the_nearest_that_is_offered() -> None:
     assert [nearest([0, 16, 64, 512], wanted) for wanted in (0, 16, 512)] == [0, 1, 3]
     assert [nearest([4, 7, 14], wanted) for wanted in (1, 6, 28)] == [0, 1, 2]
+
+
+def schedule_of(rows: int) -> Any:
+    from tvm import s_tir, te
+
+    x = te.placeholder((rows, 8), name="x")
+    return s_tir.Schedule(te.create_prim_func([x, te.compute((rows, 8), lambda i, j: x[i, j] + 1, name="y")]))
+
+
+def sketch_of(rows: int, tiles_of_columns: list[int]) -> Any:
+    """Splits the rows by the columns' tile. TVM refuses that if the rows are more."""
+    schedule = schedule_of(rows)
+    outer, inner = schedule.get_loops(schedule.get_sblock("y"))
+    _, tile = schedule.sample_perfect_tile(inner, n=2, decision=tiles_of_columns)
+    schedule.split(outer, factors=[1, tile])
+    return schedule
+
+
+def test_decisions_that_lead_to_no_valid_schedule_are_left_out() -> None:
+    """Where a convolution uses tensor cores, what is valid depends on the shapes."""
+    context = SimpleNamespace(mod=schedule_of(6).mod, space_generator=SimpleNamespace(postprocs=[]))
+    space = Space(context, [sketch_of(6, [1, 8])])
+    assert space.adapted(sketch_of(8, [1, 8]).trace) is not None
+    assert space.adapted(sketch_of(2, [4, 2]).trace) is None
 
 
 @pytest.fixture(scope="module")
