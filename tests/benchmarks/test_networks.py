@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from tests.benchmarks.management.commands import bench_networks
 from tests.benchmarks.networks import plan, report
 from tests.benchmarks.networks.alone import Side
 from tests.benchmarks.networks.busy import SIDES, Busy
 from tests.benchmarks.networks.models import MODELS
-from tests.benchmarks.networks.shipping import Shipped, upload
+from tests.benchmarks.networks.plan import Tuning
+from tests.benchmarks.networks.shipping import Shipped, launch_of, upload
 from tests.benchmarks.networks.stock import Stock
 from tests.benchmarks.networks.stock_library import InTurnWithStock
 from tests.benchmarks.networks.together import ROUNDS, Together
@@ -98,8 +100,15 @@ def test_it_says_where_the_time_goes() -> None:
     assert told.endswith("| bert | 4 | 5 | 0.026 | 31 | dense 80%, conv 20% |")
 
 
+def test_a_gpus_networks_have_no_cores_and_no_onnx_runtime() -> None:
+    on_gpu = outcome(
+        cpu="nvidia/nvidia-h100", cores=None, rounds={"tuned": [5e-3], "untuned": [6e-3]}, onnxruntime=None
+    )
+    assert "| bert | nvidia/nvidia-h100 | 1000 |" in report.markdown([on_gpu])
+
+
 def test_smaller_budgets_come_first_and_have_less_time() -> None:
-    planned = list(plan.tunings(["mlp", "bert"], [1.0, 0.1], [1], 30.0, {}))
+    planned = list(plan.tunings(["mlp", "bert"], [1.0, 0.1], [1], 30.0, options={}))
     assert [(one.workload.name, one.trials, one.minutes) for one in planned] == [
         ("mlp", 26, 3.0),
         ("bert", 100, 3.0),
@@ -124,6 +133,33 @@ def test_the_models_run_and_are_the_same_each_time(name: str) -> None:
     assert 0.1 < numpy.abs(found).max() < 100
 
 
+@pytest.mark.django_db
+def test_a_results_file_is_continued_for_each_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = list[Tuning]()
+
+    def shipping(tuning: Tuning, **_: bool) -> Shipped:
+        asked.append(tuning)
+        is_here = tuning.target == plan.THIS
+        return outcome(tuning.workload.name, **{} if is_here else {"cpu": tuning.target, "cores": None})
+
+    monkeypatch.setattr(bench_networks, "shipped", shipping)
+    for target in ([], [], ["--target", "nvidia/nvidia-h100"], ["--target", "nvidia/nvidia-h100"]):
+        call_command(
+            "bench_networks", "--networks", "mlp", "--shares", "1", "--into", str(tmp_path / "all.json"), *target
+        )
+    capsys.readouterr()
+    assert [tuning.target for tuning in asked] == ["this", "nvidia/nvidia-h100"]
+
+
+def test_options_of_the_network_are_told_from_those_of_the_run() -> None:
+    (tuning,) = plan.tunings(["mlp"], [1.0], [1], 30.0, options={"network_options.batch": "8", "algorithms": "direct"})
+    launched = launch_of(tuning)
+    assert (launched["network_options"], launched["algorithms"]) == ({"batch": "8"}, "direct")
+    assert "network_options.batch" not in launched
+
+
 @pytest.mark.tvm
 @pytest.mark.django_db
 def test_a_model_is_uploaded_for_the_first_of_its_tunings() -> None:
@@ -134,7 +170,8 @@ def test_a_model_is_uploaded_for_the_first_of_its_tunings() -> None:
 
 @pytest.mark.django_db
 def test_it_refuses_options_that_make_no_sense(tmp_path: Path) -> None:
-    for wrong in (["--shares", "0"], ["--shares", "1.5"], ["--minutes", "0"], ["--set", "algorithms"]):
+    for_another = ["--target", "nvidia/nvidia-h100", "--stock"]
+    for wrong in (["--shares", "0"], ["--shares", "1.5"], ["--minutes", "0"], ["--set", "algorithms"], for_another):
         with pytest.raises(CommandError) as refused:
             call_command("bench_networks", *wrong, "--into", str(tmp_path / "new.json"))
         assert refused.value.returncode == 2

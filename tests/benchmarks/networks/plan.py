@@ -9,6 +9,9 @@ import msgspec
 
 from .models import MODELS
 
+THIS = "this"
+"""The target of this machine's CPU."""
+
 
 class Workload(msgspec.Struct, frozen=True):
     """A network and its whole budget."""
@@ -33,10 +36,13 @@ class Tuning(msgspec.Struct, frozen=True):
     minutes: float
     options: dict[str, Any] = {}
     """Of the tuning, besides those that this benchmark sets."""
+    target: str = THIS
 
     @property
     def key(self) -> str:
-        return ", ".join([self.workload.name, f"{self.trials} trials", f"seed {self.seed}", *set_to(self.options)])
+        where = [] if self.target == THIS else [f"for {self.target}"]
+        set_ = set_to(self.options)
+        return ", ".join([self.workload.name, f"{self.trials} trials", f"seed {self.seed}", *where, *set_])
 
     @property
     def trials(self) -> int:
@@ -68,10 +74,16 @@ def set_to(options: Mapping[str, Any]) -> list[str]:
 
 
 def tunings(
-    names: Sequence[str], shares: Sequence[float], seeds: Sequence[int], minutes: float, options: dict[str, Any]
+    names: Sequence[str],
+    shares: Sequence[float],
+    seeds: Sequence[int],
+    minutes: float,
+    *,
+    options: dict[str, Any],
+    target: str = THIS,
 ) -> Iterator[Tuning]:
     """The smaller budgets of all networks first."""
     for share in sorted(shares):
         for seed in seeds:
             for name in names:
-                yield Tuning(WORKLOADS[name], share, seed, minutes * share, options)
+                yield Tuning(WORKLOADS[name], share, seed, minutes * share, options, target)

@@ -15,7 +15,7 @@ from .stock import Stock
 
 COLUMNS = (
     "Network",
-    "CPU",
+    "Target",
     "Trials",
     "Tuned in (min)",
     "Estimate (ms)",
@@ -102,7 +102,7 @@ def _cells(one: Shipped) -> tuple[str, ...]:
     of_estimate, of_records, of_onnxruntime = over_estimate(one), over_records(one), ratio(one, "onnxruntime")
     return (
         _name(one),
-        f"{one.cpu}, {one.cores} cores",
+        one.cpu if one.cores is None else f"{one.cpu}, {one.cores} cores",
         str(one.trials),
         "not recorded" if one.tuned_for_s is None else f"{one.tuned_for_s / 60:.1f}",
         "not recorded" if one.estimate_s is None else f"{one.estimate_s * 1e3:.4g}",

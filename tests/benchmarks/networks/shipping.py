@@ -25,6 +25,9 @@ from .plan import Tuning, Workload
 from .stock import Stock, beside
 from .together import InTurn, Part, Together
 
+OF_NETWORK = "network_options."
+"""Begins the names of the network's own options, as in the errors of a launch."""
+
 
 class Shipped(msgspec.Struct, frozen=True):
     """What came of a tuning. Rounds are seconds of one inference."""
@@ -33,8 +36,9 @@ class Shipped(msgspec.Struct, frozen=True):
     share: float
     seed: int
     cpu: str
-    """LLVM's name."""
-    cores: int
+    """LLVM's name, or that of another target."""
+    cores: int | None
+    """None unless the target is a CPU."""
     run: int
     trials: int
     tuned_for_s: float | None
@@ -51,7 +55,7 @@ class Shipped(msgspec.Struct, frozen=True):
     options: dict[str, Any] = {}
     """Of the tuning, besides the benchmark's own."""
     together: Together | None = None
-    """The library and its records, measured in turn; None in earlier results."""
+    """The library and its records, measured in turn; None in earlier results, and on GPUs."""
     stock: Stock | None = None
     """Stock TVM with the same budget; None unless asked."""
     busy: Busy | None = None
@@ -60,7 +64,9 @@ class Shipped(msgspec.Struct, frozen=True):
 
 def shipped(tuning: Tuning, *, with_stock: bool = False, with_busy_core: bool = False) -> Shipped:
     """Raises `Broken`."""
-    run = runs.launch(_launch(tuning), None, enqueue=False)
+    if tuning.workload.is_uploaded:
+        upload(tuning.workload)
+    run = runs.launch(launch_of(tuning), None, enqueue=False)
     supervised(run)
     compilation, benchmark = _proven(run)
     found = _of(run, tuning, compilation, benchmark)
@@ -69,22 +75,24 @@ def shipped(tuning: Tuning, *, with_stock: bool = False, with_busy_core: bool = 
     return msgspec.structs.replace(found, stock=beside(run, compilation, tuning)) if with_stock else found
 
 
-def _launch(tuning: Tuning) -> dict[str, Any]:
+def launch_of(tuning: Tuning) -> dict[str, Any]:
+    """As users fill in the form."""
     workload = tuning.workload
-    if workload.is_uploaded:
-        upload(workload)
+    of_network = {name for name in tuning.options if name.startswith(OF_NETWORK)}
+    others = {name: value for name, value in tuning.options.items() if name not in of_network}
     return {
         "name": f"bench {tuning.key}",
         "network": workload.name,
-        "network_options": workload.options,
-        "target": "this",
+        "network_options": workload.options
+        | {name.removeprefix(OF_NETWORK): tuning.options[name] for name in of_network},
+        "target": tuning.target,
         "trials": tuning.trials,
         "time_limit_s": tuning.minutes * 60,
         "trials_per_batch": 16,
         "seed": tuning.seed,
         "warm_start": False,
         "transfer": False,
-        **tuning.options,
+        **others,
     }
 
 
@@ -101,6 +109,8 @@ def _proven(run: Run) -> tuple[Compilation, Benchmark]:
     """Build the run's library, then verify and benchmark it."""
     compilation = compile_run(run, {}, None, enqueue=False)
     for stage in ("built", "verified"):
+        if compilation.status != Compilation.Status.QUEUED:
+            break
         if not compilation.claim():
             raise Broken(f"{run.device} is busy: the library of run {run.pk} can't be {stage}.")
         carry_out(compilation, threading.Event())
@@ -112,13 +122,13 @@ def _proven(run: Run) -> tuple[Compilation, Benchmark]:
 
 
 def _of(run: Run, tuning: Tuning, compilation: Compilation, benchmark: Benchmark) -> Shipped:
-    target = run.target
+    target, is_cpu = run.target, run.target["kind"] == "llvm"
     return Shipped(
         network=tuning.workload.name,
         share=tuning.share,
         seed=tuning.seed,
-        cpu=str(target.get("mcpu")),
-        cores=int(target.get("num-cores", 1)),
+        cpu=str(target["mcpu"]) if is_cpu else tuning.target,
+        cores=int(target.get("num-cores", 1)) if is_cpu else None,
         run=run.pk,
         trials=run.trials_done,
         tuned_for_s=run.elapsed_s,
@@ -132,7 +142,7 @@ def _of(run: Run, tuning: Tuning, compilation: Compilation, benchmark: Benchmark
         onnxruntime=benchmark.onnxruntime,
         profile=benchmark.profile,
         options=tuning.options,
-        together=_together(run, compilation, benchmark),
+        together=_together(run, compilation, benchmark) if is_cpu else None,
     )
 
 

@@ -16,7 +16,7 @@ from django.core.management import CommandError
 
 from tests.benchmarks.engine.sides import Broken, own_channel_layer
 from tests.benchmarks.networks import plan, report
-from tests.benchmarks.networks.plan import MINUTES, TENTH, WHOLE, WORKLOADS, Tuning
+from tests.benchmarks.networks.plan import MINUTES, TENTH, THIS, WHOLE, WORKLOADS, Tuning
 from tests.benchmarks.networks.shipping import Shipped, shipped
 from tuning.management.migrated import MigratedCommand
 from tuning.validation import Invalid
@@ -33,6 +33,9 @@ class Command(MigratedCommand):
         parser.add_argument("--shares", nargs="+", type=float, default=[TENTH, WHOLE], help="of the budget of trials")
         parser.add_argument("--seeds", nargs="+", type=int, default=[1])
         parser.add_argument("--minutes", type=float, default=MINUTES, help="longest tuning with the whole budget")
+        parser.add_argument(
+            "--target", default=THIS, metavar="TAG", help="other than this machine's CPU, such as nvidia/nvidia-h100"
+        )
         parser.add_argument("--set", nargs="+", default=[], metavar="OPTION=VALUE", help="options of each tuning")
         parser.add_argument("--stock", action="store_true", help="tune with stock TVM as well, within the same budget")
         parser.add_argument(
@@ -48,6 +51,8 @@ class Command(MigratedCommand):
         """Tunes one network after the other."""
         if min(*options["shares"], options["minutes"]) <= 0 or max(options["shares"]) > 1:
             raise CommandError("--shares must be above 0 and at most 1, and --minutes above 0", returncode=2)
+        if options["target"] != THIS and (options["stock"] or options["busy_core"]):
+            raise CommandError("--stock and --busy-core are for this machine's CPU, not for --target", returncode=2)
         # Valkey and the engines must end with this command, even if a shell started it with SIGINT ignored.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
@@ -55,9 +60,8 @@ class Command(MigratedCommand):
         path.parent.mkdir(parents=True, exist_ok=True)
         found = _read(path)
         given = _options(options["set"])
-        planned = list(
-            plan.tunings(options["networks"], options["shares"], options["seeds"], options["minutes"], given)
-        )
+        what = (options["networks"], options["shares"], options["seeds"], options["minutes"])
+        planned = list(plan.tunings(*what, options=given, target=options["target"]))
         self._say(f"{len(planned)} tunings, at most {sum(one.minutes for one in planned):.0f} minutes. Results: {path}")
         try:
             with own_channel_layer(path.parent):
@@ -104,7 +108,8 @@ def _read(path: Path) -> list[Shipped]:
 
 def _has(found: list[Shipped], tuning: Tuning) -> bool:
     wanted = (tuning.workload.name, tuning.share, tuning.seed, tuning.options)
-    return any((one.network, one.share, one.seed, one.options) == wanted for one in found)
+    there = (one for one in found if tuning.target == (THIS if one.cores else one.cpu))
+    return any((one.network, one.share, one.seed, one.options) == wanted for one in there)
 
 
 def _summary(one: Shipped) -> str:
