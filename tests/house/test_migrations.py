@@ -210,7 +210,12 @@ def assert_written_by(before: dict[str, dict[str, bool]], after: dict[str, dict[
         for name, may_lack in after[table].items()
         if table.startswith("tuning_") and name not in before[table]
     }
-    assert {"tuning_run.tasks_confirmed", "tuning_run.cold_bytes", "tuning_round.again_s"} <= new.keys()
+    assert {
+        "tuning_run.tasks_confirmed",
+        "tuning_run.cold_bytes",
+        "tuning_task.cold_bytes",
+        "tuning_round.again_s",
+    } <= new.keys()
     assert [name for name, may_lack in new.items() if not may_lack] == []
 
 

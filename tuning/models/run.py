@@ -344,8 +344,8 @@ class Run(Leased):
     tasks_confirmed = models.PositiveIntegerField(default=0, db_default=0)
     """How many of the chosen ones are confirmed; 0, too, for what an earlier version confirmed."""
     cold_bytes = models.PositiveBigIntegerField(null=True)
-    """Bytes of the network's weights and of its functions' results (of weights only, in runs of earlier versions), if trials were measured with weights as
-    cold as there; 0 if they were in the caches, null if that isn't recorded."""
+    """How many bytes an inference touches, if trials were measured with weights as cold as there: the network's weights, each once, and its functions' results.
+    In runs of earlier versions weights count as often as they are used, and results may not. 0 if weights were in the caches, null if that isn't recorded."""
     estimated_latency_s = models.FloatField(null=True)
     confirmed_latency_s = models.FloatField(null=True)
     """The same sum of the tasks' confirmed latencies; null unless all that it covers are confirmed."""

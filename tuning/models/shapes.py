@@ -83,6 +83,8 @@ class TaskDict(TypedDict):
     flop_derived: bool
     args: list[dict[str, Any]]
     space: int | None
+    cold_bytes: int | None
+    """Bytes that an inference touches between two uses of its weights, if its trials are measured with weights as cold as there; null: as its run's."""
     trials: int
     failed: int
     best_latency_s: float | None
@@ -147,7 +149,7 @@ class RunFacts(TypedDict):
     tasks_confirmed: int
     """Those whose best records were measured again since their last improvement."""
     cold_bytes: int | None
-    """Bytes of the network's weights and of its functions' results, if trials are measured with weights as cold as there; 0 if they are in the caches, null if that isn't recorded."""
+    """Bytes that an inference touches, in weights and in results, if trials are measured with weights as cold as there; 0 if they are in the caches, null if that isn't recorded."""
     estimated_latency_s: float | None
     confirmed_latency_s: float | None
     """As the estimate, of confirmed latencies; null unless all of its tasks are confirmed."""

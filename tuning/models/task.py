@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import models
-from django.db.models import Case, F, Q, Value, When, Window
+from django.db.models import Case, F, Max, Min, Q, Value, When, Window
 from django.db.models.functions import Coalesce, Greatest, RowNumber
 
 from tuning.estimate import total, weighted
@@ -64,6 +64,11 @@ class TaskQuerySet(models.QuerySet["Task"]):
         """Tasks with a valid trial."""
         return self.filter(best_latency_s__isnull=False)
 
+    def cold_bytes(self) -> tuple[int, int] | None:
+        """The least and the most of all; None if none tells it."""
+        least, most = self.aggregate(least=Min("cold_bytes"), most=Max("cold_bytes")).values()
+        return None if least is None else (least, most)
+
     def best_known(self, tvm: str | None) -> TaskQuerySet:
         """For each workload and target, the task with the best latency: that of the most trustworthy provenance, then the lowest."""
         place = Window(
@@ -90,6 +95,9 @@ class Task(Subgraph):
     """What the log says of an imported task's computation, in its engine's own terms; null for one that the site extracted."""
     space = models.PositiveBigIntegerField(null=True)
     """How many candidates its design space has; null if that isn't known."""
+    cold_bytes = models.PositiveBigIntegerField(null=True)
+    """How many bytes an inference touches between two uses of its weights, these among them, if its trials were measured with weights as cold as there.
+    Null if they were in the caches, and in runs of earlier versions: then it is its run's number."""
     plateaued = models.BooleanField(default=False)
     """It stopped improving, by the run's option `plateau`."""
     trials = models.PositiveIntegerField(default=0)
@@ -190,6 +198,7 @@ class Task(Subgraph):
             "flop_derived": self.flop_derived,
             "args": self.args,
             "space": self.space,
+            "cold_bytes": self.cold_bytes,
             "trials": self.trials,
             "failed": self.failed,
             "best_latency_s": self.best_latency_s,

@@ -96,6 +96,7 @@ TASK_FIELDS = (
     "confirmed_noise",
     "plateaued",
     "weight",
+    "cold_bytes",
 )
 
 
@@ -256,6 +257,9 @@ class _Batch:
         known = self.recorder.tasks
         if known:
             _refuse_other_tasks(known, event.tasks)
+            for info in event.tasks:
+                if info.cold_bytes != known[info.index].cold_bytes:  # An earlier version may have begun the run.
+                    self._task(info.index).cold_bytes = info.cold_bytes
             for task in known.values():
                 if task.plateaued:  # Whoever continues a run wants to improve every task again.
                     self._task(task.index).plateaued = False
@@ -497,7 +501,8 @@ def error_digest(kind: str, text: str) -> str:
 
 
 def _task(run: Run, info: AnyTaskInfo) -> Task:
-    return Task(run=run, chosen=info.chosen, space=info.space, computes=info.computes or "", **Task.described(info))
+    own = {"space": info.space, "cold_bytes": info.cold_bytes, "computes": info.computes or ""}
+    return Task(run=run, chosen=info.chosen, **own, **Task.described(info))
 
 
 def _refuse_other_tasks(known: dict[int, Task], infos: Sequence[AnyTaskInfo]) -> None:

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
@@ -19,7 +20,7 @@ from tuning.engines.wire.compiling import BestRecord
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.side_by_side.messages import Again, Doing, InTurn, MeasureInTurn
 from tuning.host import sandbox
-from tuning.models import Machine, MeasuredAgainDict, Run, SideBySide
+from tuning.models import Machine, MeasuredAgainDict, Run, SideBySide, Task
 from tuning.wording import internal_error
 
 from .best_records import best_by_function
@@ -100,7 +101,7 @@ class _Job:
         entries, texts = chosen({run.pk: best_by_function(run) for run in runs})
         if not entries:
             raise Refused("There is no task of which each of these runs has a valid record.")
-        found = self._answer(_question(runs, texts))
+        found = self._answer(_question(runs, entries, texts))
         if all(one.error for one in found.records):
             raise Refused(f"None of the records could be measured. The first: {found.records[0].error}")
         measured = [_measured(entry, found.records[entry.place]) for entry in entries]
@@ -164,18 +165,32 @@ class _Load:
                 self._samples[heard_at], self._cpus = others, load.get("cpus")
 
 
-def _question(runs: Sequence[Run], texts: Sequence[str]) -> MeasureInTurn:
-    """All of them are measured as cold as any of the runs was."""
+def _question(runs: Sequence[Run], entries: Sequence[Entry], texts: Sequence[str]) -> MeasureInTurn:
+    cold_bytes = _cold_bytes(runs)
+    of_places = {entry.place: cold_bytes[entry.function] for entry in entries}
     target = runs[0].target
     return MeasureInTurn(
         target=target,
         records=list(texts),
         seconds=settings.BENCHMARK_S,
-        cold_bytes=max(run.cold_bytes or 0 for run in runs),
+        cold_bytes=[of_places[place] for place in range(len(texts))],
         quietly=False,
         memory_mb=sandbox.NO_LIMIT_MB if target["kind"] == "cuda" else settings.COMPILE_MEMORY_MB,
         cpu_s=settings.COMPILE_S * (os.cpu_count() or 1),
     )
+
+
+def _cold_bytes(runs: Sequence[Run]) -> dict[str, int]:
+    """By function, how cold all of its records are measured: as cold as in any of the runs.
+
+    Runs of earlier versions count only where no other one tells it of the function itself.
+    """
+    found: dict[str, list[int | None]] = defaultdict(list)
+    for task in Task.objects.filter(run__in=runs).only("computes", "workload_hash", "cold_bytes"):
+        found[task.function].append(task.cold_bytes)
+    coldest = max(run.cold_bytes or 0 for run in runs)
+    told = {function: [one for one in each if one is not None] for function, each in found.items()}
+    return {function: max(each, default=coldest) for function, each in told.items()}
 
 
 def _measured(entry: Entry, again: Again) -> MeasuredAgainDict:

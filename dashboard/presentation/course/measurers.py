@@ -66,11 +66,15 @@ def _weights(run: Run) -> Fact:
         return Fact("Weights", NOT_RECORDED, "")
     if not run.cold_bytes:
         return Fact("Weights", "in the caches", "where one execution leaves them to the next")
-    return Fact(
-        "Weights",
-        "cold",
-        f"up to {units.bytes_label(run.cold_bytes)} of others, and of results, are read before each execution, as in the network",
-    )
+    least, most = run.tasks.all().cold_bytes() or (run.cold_bytes, run.cold_bytes)
+    if least == most:
+        about = f"up to {units.bytes_label(most)} of others, and of results, are read before each execution, as in the network"
+    else:
+        about = (
+            f"as in the network, where between {units.bytes_label(least)} and {units.bytes_label(most)} are touched "
+            "between two uses of a task’s weights, these among them"
+        )
+    return Fact("Weights", "cold", about)
 
 
 def _noise(run: Run) -> Fact:

@@ -149,11 +149,11 @@ def _of(run: Run, tuning: Tuning, compilation: Compilation, benchmark: Benchmark
 def _together(run: Run, compilation: Compilation, benchmark: Benchmark) -> Together:
     """Raises `Broken`."""
     calls = {part["function"]: part["calls"] for part in benchmark.profile["functions"]} if benchmark.profile else {}
-    texts = {record.trial: record.text for record in Record.objects.filter(task__run=run)}
-    parts = [Part(texts[one["trial"]], calls.get(one["function"], 0)) for one in compilation.used]
+    records = {record.trial: record for record in Record.objects.filter(task__run=run).select_related("task")}
+    used = [(records[one["trial"]], calls.get(one["function"], 0)) for one in compilation.used]
+    parts = [Part(record.text, count, record.task.cold_bytes or 0) for record, count in used]
     question = InTurn(
         parts=[part for part in parts if part.calls],
-        cold_bytes=run.cold_bytes or 0,
         **about(run, compilation),
         **GENEROUS,
     )

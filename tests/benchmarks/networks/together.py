@@ -27,12 +27,12 @@ class Part(msgspec.Struct, frozen=True):
     """As in `TrialMeasured.record`."""
     calls: int
     """How often an inference calls its function."""
+    cold_bytes: int
+    """As in `AnyTaskInfo`."""
 
 
 class InTurn(OfLibrary, frozen=True, kw_only=True):
     parts: list[Part]
-    cold_bytes: int
-    """As in `TasksExtracted`."""
 
 
 class Together(msgspec.Struct, tag="together", frozen=True):
@@ -73,7 +73,7 @@ def _alone(part: Part, question: InTurn, path: Path) -> Callable[[], float]:
     given = described(candidate)
     (tensors,) = allocated(tvm.get_global_func(RANDOM_FILL), tvm.cpu(), given)
     pairs = [(kind, tensor) for (kind, *_), tensor in zip(given, tensors, strict=True)]
-    evaluator = Evaluator(tvm.runtime.load_module(str(path)), tvm.cpu(), pairs, question.cold_bytes)
+    evaluator = Evaluator(tvm.runtime.load_module(str(path)), tvm.cpu(), pairs, part.cold_bytes)
     config = EvaluatorConfig(number=3, repeat=1, min_repeat_ms=SHORTLY_MS)
     return lambda: evaluator.run_secs(config)[0]
 

@@ -426,6 +426,22 @@ def test_how_cold_weights_are_is_kept() -> None:
     assert run.to_dict(tasks=[])["cold_bytes"] == 44_700_000
 
 
+def test_how_cold_the_weights_of_each_task_are_is_kept() -> None:
+    """An earlier version, which knew only the run's number, may have begun the run."""
+    run = claimed(make_run())
+    before = task_infos(2)
+    Recorder(run).record([TasksExtracted(TARGET, before, cold_bytes=4096)])
+    assert [task.to_dict()["cold_bytes"] for task in run.tasks.all()] == [None, None]
+    now = [msgspec.structs.replace(info, cold_bytes=1024 * info.index) for info in before]
+    delta = Recorder(run).record([TasksExtracted(TARGET, now, cold_bytes=2048)])
+    assert [task["cold_bytes"] for task in delta["tasks"]] == [0, 1024]
+    assert [task.to_dict()["cold_bytes"] for task in run.tasks.all()] == [0, 1024]
+    run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
+    other = claimed(make_run())
+    Recorder(other).record([TasksExtracted(TARGET, now, cold_bytes=2048)])
+    assert [task.to_dict()["cold_bytes"] for task in other.tasks.all()] == [0, 1024]
+
+
 def test_a_pool_may_measure_another_candidate_first() -> None:
     earlier = measured_run()
     earlier.move("running", to="finished")

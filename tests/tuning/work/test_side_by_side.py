@@ -12,7 +12,7 @@ from tests.threads import when
 from tests.world import make_machine, measured_run, set_beside
 from tuning.actions.comparing import side_by_side
 from tuning.host import sandbox
-from tuning.models import Record, Run, SideBySide
+from tuning.models import Record, Run, SideBySide, Task
 from tuning.queue import jobs
 from tuning.work import side_by_side as work
 from tuning.work.best_records import best_by_function
@@ -123,7 +123,18 @@ def test_a_task_without_a_record_of_each_run_is_left_out(measurer: Measurer) -> 
     assert again.error == "There is no task of which each of these runs has a valid record."
 
 
-def test_all_are_measured_as_cold_as_any_was(measurer: Measurer, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("tasks", "asked_for"),
+    [
+        ({}, [4096] * 4),
+        ({(1, 0): 1024}, [1024, 1024, 4096, 4096]),
+        ({(0, 0): 1024, (1, 0): 2048, (0, 1): 512, (1, 1): 512}, [2048, 2048, 512, 512]),
+    ],
+    ids=["of earlier versions", "one tells it of one task", "all tell it"],
+)
+def test_those_of_a_task_are_measured_as_cold_as_any_was(
+    tasks: dict[tuple[int, int], int], asked_for: list[int], measurer: Measurer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     row, asked, ask = queued(), [], sandbox.ask
 
     def listening(module: str, question: Any, *rest: Any, **limits: Any) -> Any:
@@ -132,8 +143,10 @@ def test_all_are_measured_as_cold_as_any_was(measurer: Measurer, monkeypatch: py
 
     monkeypatch.setattr(sandbox, "ask", listening)
     Run.objects.filter(pk=row.run_keys[1]).update(cold_bytes=4096)
+    for (nth, index), cold_bytes in tasks.items():
+        Task.objects.filter(run=row.run_keys[nth], index=index).update(cold_bytes=cold_bytes)
     assert carried_out(row) == "finished"
-    assert [question.cold_bytes for question in asked] == [4096]
+    assert [question.cold_bytes for question in asked] == [asked_for]
 
 
 def test_a_record_that_fails_costs_only_itself(measurer: Measurer) -> None:

@@ -1,8 +1,8 @@
 """Measures a function with its weights as cold as they are in its network.
 
-Measured over and over, a function finds its weights in the caches. In the network other functions run between two of its
-calls, and read weights of their own. So before each timed execution all threads read as many bytes as these have, and then
-the function's other arguments, which in the network have just been written.
+Measured over and over, a function finds its weights in the caches. In the network other functions run between two uses of
+them, read weights of their own and write results. So before each timed execution all threads read as many bytes as that are,
+and then the function's other arguments, which in the network have just been written.
 """
 
 from __future__ import annotations
@@ -46,10 +46,12 @@ class Kernels:
 LINE = 64
 """Bytes of a cache line."""
 WORD = 4
+_largest: list[Any] = []
+"""The tensor of the task that needed most, for all tasks that this worker measures."""
 
 
 class Evaluator:
-    """Measures a module on this machine's CPU, with `cold_bytes` of weights in its network, its own ones among them."""
+    """Measures a module on this machine's CPU, as if `cold_bytes` were touched between two uses of its weights, these among them."""
 
     def __init__(self, module: Any, device: Any, arguments: Sequence[tuple[str, Any]], cold_bytes: int) -> None:
         """`arguments` are tensors with their kinds, which are as of `arguments.described`."""
@@ -113,14 +115,16 @@ def _lines(tensor: Any, most_bytes: int | None = None) -> Any:
     return tensor._create_view((lines, LINE // WORD), "int32") if lines else None  # noqa: SLF001  TVM offers no other view
 
 
-@cache
 def _other_weights(cold_bytes: int) -> Any:
-    """What is read in place of the network's other weights, at most `MOST_BYTES`. A worker measures for one network."""
+    """What is read in place of the network's other weights: at least so many bytes, up to `MOST_BYTES`."""
     import tvm
 
-    tensor = tvm.runtime.empty((min(MOST_BYTES, cold_bytes) // WORD,), "int32")
-    tensor.copyfrom(np.ones(tensor.shape, "int32"))  # Pages that were never written would all be the same one.
-    return tensor
+    words = min(MOST_BYTES, cold_bytes) // WORD
+    if not _largest or int(_largest[0].shape[0]) < words:
+        tensor = tvm.runtime.empty((words,), "int32")
+        tensor.copyfrom(np.ones(tensor.shape, "int32"))  # Pages that were never written would all be the same one.
+        _largest[:] = [tensor]
+    return _largest[0]
 
 
 @cache

@@ -56,18 +56,24 @@ class LocalRunner:
         config: tuple[int, int, int],
         timeout_s: float,
         threads: int | None,
-        cold_bytes: int = 0,
     ) -> None:
-        """`cold_bytes` are those of all weights of the network, if a CPU measures as in `cold`; 0 if warm."""
-        self._cold_bytes = cold_bytes if threads else 0
+        """`threads` are those of a CPU; None if another device measures."""
+        self._is_cpu = bool(threads)
         self._config = config
         self._races = race.is_worthwhile(config)
         self._timeout_s = timeout_s
         self._workers = Workers(context, 1, threads)
 
-    def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None = None) -> Timing | Failure:
+    def run(
+        self,
+        path: Path,
+        device_type: str,
+        args_info: list[Any],
+        limit_s: float | None = None,
+        cold_bytes: int = 0,
+    ) -> Timing | Failure:
         """See `Runner`."""
-        how = Evaluation(self._config, limit_s if self._races else None, self._cold_bytes)
+        how = Evaluation(self._config, limit_s if self._races else None, cold_bytes if self._is_cpu else 0)
         call = (workers.measure, str(path), device_type, args_info, how)
         ((_, result),) = self._workers.results([call], self._timeout_s)
         path.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ class Evaluation(NamedTuple):
     limit_s: float | None = None
     """The limit of its race; None means no race."""
     cold_bytes: int = 0
-    """Of the network's weights, if the candidate's are to be as cold as there; 0 if they are to be in the caches."""
+    """How many bytes are touched between two uses of the candidate's weights, these among them; 0 if they are to be in the caches."""
 
 
 @dataclass(frozen=True)
@@ -51,5 +51,7 @@ class WorkerError:
 class Runner(Protocol):
     """Measures built candidates."""
 
-    def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None) -> Timing | Failure:
-        """Measure and delete the artifact. Above `limit_s`, measure briefly only, where that saves time."""
+    def run(
+        self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None, cold_bytes: int
+    ) -> Timing | Failure:
+        """Measure and delete the artifact. Above `limit_s`, measure briefly only, where that saves time. `cold_bytes` are as in `Evaluation`."""

@@ -57,7 +57,14 @@ class RemoteRunner:
         self._all_workers: list[Workers] = []
         self._unreachable_since: float | None = None
 
-    def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None = None) -> Timing | Failure:
+    def run(
+        self,
+        path: Path,
+        device_type: str,
+        args_info: list[Any],
+        limit_s: float | None = None,
+        cold_bytes: int = 0,  # noqa: ARG002  weights stay in the caches: how cold these are isn't up to this machine
+    ) -> Timing | Failure:
         """Wait for a free device, then as `Runner`."""
         limit_s = limit_s if race.is_worthwhile(self._config) else None
         measurement = Measurement(str(path), device_type, args_info, self._config, self._timeout_s, limit_s)

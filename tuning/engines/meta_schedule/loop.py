@@ -31,7 +31,7 @@ from .scheduler import NO_LIMIT, Scheduler, print_numbers_of_the_run
 from .search import Search, Strategy
 from .spaces import begins_with_defaults, create_space
 from .trials import Trials
-from .trust.confirming import Confirming
+from .trust.confirming import Build, Confirming
 from .trust.rebuilding import rebuild
 from .trust.reference import Reference
 
@@ -51,8 +51,6 @@ class TuningConfig:
     """Where candidates go in a run with a pool of machines."""
     reference: Asked | None = None
     """Which record is measured again every so often; None for none."""
-    cold_bytes: int = 0
-    """As in `TasksExtracted`."""
 
 
 def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
@@ -142,7 +140,6 @@ def _runner(config: TuningConfig, trials: Trials) -> tuple[Runner, Background | 
         config=evaluator,
         timeout_s=options.run_timeout_s,
         threads=threads_to_measure(config.target),
-        cold_bytes=config.cold_bytes,
     )
     overlap = options.overlap == "on" or (options.overlap == "auto" and not is_cpu)
     return local, Background(threads=1) if overlap else None
@@ -155,10 +152,14 @@ def _reference(config: TuningConfig, trials: Trials, builder: LocalBuilder, runn
     reference = Reference(runner, config.reference, trials.report_reference)
     if trial := config.reference.trial:
         text = record_of(config.work_dir, trial)
-        reference.use(
-            trial, next((built for _, built in rebuild([text] if text else [], builder, config.target)), None)
-        )
+        rebuilt = _rebuilder(config, trials, builder)([text] if text else [])
+        reference.use(trial, next((built for _, built in rebuilt), None))
     return reference
+
+
+def _rebuilder(config: TuningConfig, trials: Trials, builder: LocalBuilder) -> Build:
+    """Builds records of the run, to be measured as cold as their trials were."""
+    return lambda texts: rebuild(texts, [trials.cold_bytes_of(text) for text in texts], builder, config.target)
 
 
 def _confirm(extracted: list[Any], search: Search, config: TuningConfig, builder: LocalBuilder, runner: Runner) -> None:
@@ -166,7 +167,7 @@ def _confirm(extracted: list[Any], search: Search, config: TuningConfig, builder
     trials = search.trials
     trials.end_with(trials.finish_reason())
     confirming = Confirming(
-        build=lambda texts: rebuild(texts, builder, config.target),
+        build=_rebuilder(config, trials, builder),
         runner=runner,
         begin=lambda task: trials.report_phase("confirming", task),
         report=trials.report_confirmed,

@@ -112,15 +112,21 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
         inputs = zip(batch.built, runner_inputs, strict=True)
         if self._threads is None:
             with stopwatch.doing("measure"):
-                return [_finished(self._measure_now(batch, index, _built(one, batch, index))) for index, one in inputs]
+                return [
+                    _finished(self._measure_now(batch, index, self._built(one, batch, index))) for index, one in inputs
+                ]
         outcomes = [
-            self._threads.submit(self._measure_in_background, batch, index, _built(one, batch, index))
+            self._threads.submit(self._measure_in_background, batch, index, self._built(one, batch, index))
             for index, one in inputs
         ]
         if self._wait:
             with stopwatch.doing("wait"):
                 futures.wait(outcomes)
         return [BackgroundResult(outcome, stopwatch) for outcome in outcomes]
+
+    def _built(self, runner_input: Any, batch: Batch, index: int) -> Built:
+        arguments, cold_bytes = described(batch.candidates[index]), self._search.trials.cold_bytes(batch.task)
+        return Built(Path(runner_input.artifact_path), str(runner_input.device_type), arguments, cold_bytes)
 
     def _measure_reference(self) -> None:
         """On the thread that measures. What background threads do isn't the search's time."""
@@ -134,7 +140,8 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
         self._measure_reference()
         search, began = self._search, time.monotonic()
         spared = self._reference.spare(built) if self._reference else None
-        outcome = self._runner.run(built.path, built.device, built.args, search.trials.race_limit_s(batch.task))
+        limit_s = search.trials.race_limit_s(batch.task)
+        outcome = self._runner.run(built.path, built.device, built.args, limit_s, built.cold_bytes)
         beside_s = time.monotonic() - began if self._threads else 0.0
         trial = search.end_trial(batch, index, outcome, measure_s=beside_s)
         if self._reference:
@@ -157,11 +164,6 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
             traceback.print_exc()
             self._search.trials.fail(f"{type(error).__name__}: {error}")
         return outcome
-
-
-def _built(runner_input: Any, batch: Batch, index: int) -> Built:
-    arguments = described(batch.candidates[index])
-    return Built(Path(runner_input.artifact_path), str(runner_input.device_type), arguments)
 
 
 def _finished(outcome: Timing | Failure) -> Any:

@@ -110,7 +110,7 @@ class CandidatesOut:
         for candidate in candidates:
             id_ = next(self._ids)
             self._out[id_] = (task, candidate, times)
-            self._events.send(_sent(id_, task, candidate, limit_s))
+            self._events.send(self._sent(id_, task, candidate, limit_s))
 
     def take_ended(self) -> Iterator[Ended]:
         """What has ended since the last time."""
@@ -129,7 +129,7 @@ class CandidatesOut:
             return None
         try:
             (shash, _), _ = json.loads(text)
-            return _sent(id_, self._trials.task_of(shash), candidate_of(text))
+            return self._sent(id_, self._trials.task_of(shash), candidate_of(text))
         except Exception as error:  # noqa: BLE001  TVM raises errors of any kind; the run does without its reference
             logger.warning("The reference can't be measured anymore: %s", in_one_line(error))
             return None
@@ -165,16 +165,16 @@ class CandidatesOut:
         outcome = _outcome(control)
         number = self._trials.end_trial(task, candidate, outcome, self._target, control.machine)
         if self._reference:
-            self._reference.consider(number, outcome, lambda: _sent(control.id, task, candidate))
+            self._reference.consider(number, outcome, lambda: self._sent(control.id, task, candidate))
         took = {"build_s": control.build_s or 0.0, "measure_s": control.measure_s or 0.0}
         self._trials.stopwatch.ended(times, **took)
         self._ended.put(Ended(task, candidate, outcome))
 
-
-def _sent(id_: str, task: int, candidate: Any, limit_s: float | None = None) -> Candidate:
-    """TVM's candidate as machines are given it."""
-    module = zstandard.ZstdCompressor().compress(tvm.ir.save_json(candidate.sch.mod).encode())
-    return Candidate(id_, task, module, described(candidate), limit_s)
+    def _sent(self, id_: str, task: int, candidate: Any, limit_s: float | None = None) -> Candidate:
+        """TVM's candidate as machines are given it."""
+        module = zstandard.ZstdCompressor().compress(tvm.ir.save_json(candidate.sch.mod).encode())
+        cold_bytes = self._trials.cold_bytes(task)
+        return Candidate(id_, task, module, described(candidate), limit_s, cold_bytes=cold_bytes)
 
 
 def _outcome(measured: Measured) -> Timing | Failure:

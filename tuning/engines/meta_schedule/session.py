@@ -17,7 +17,7 @@ from tuning.engines.confinement import confine_in
 from tuning.engines.events import EventWriter
 from tuning.engines.forking import fork_server
 from tuning.engines.measuring import roofline
-from tuning.engines.networks import extraction
+from tuning.engines.networks import extraction, reuse
 from tuning.engines.targets import cuda, intrinsics
 from tuning.engines.targets.dot_products import instruction_of
 from tuning.engines.targets.here import measures_on_cpu, threads_to_measure
@@ -55,15 +55,19 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
     target = Target(resolved.target)
     events.send(Phase("extracting"))
     mod = _in_precision(start, _built(start, target), resolved)
-    extracted, rivals = _extracted(start, mod, target)
+    legalized = extraction.legalized(mod, target)
+    extracted, rivals = _extracted(start, mod, legalized, target)
     chosen = _chosen(start, len(extracted) - len(rivals), rivals)
     computes = {index: extraction.workload_hash(extracted[of]) for index, of in rivals.items()}
+    in_network = [extracted[rivals.get(index, index)] for index in range(len(extracted))]
+    cold_bytes, of_each = _cold_bytes(start, legalized, target, in_network)
     infos = [
-        extraction.describe(index, task, chosen=index in chosen, computes=computes.get(index))
+        extraction.describe(
+            index, task, chosen=index in chosen, computes=computes.get(index), cold_bytes=of_each[index]
+        )
         for index, task in enumerate(extracted)
     ]
     _check_float16(start, infos, target)
-    cold_bytes = _cold_bytes(start, mod, target, infos)
     events.send(TasksExtracted(resolved.target, infos, cold_bytes))
     for index in _left_out(infos, rivals, start):
         infos[index] = msgspec.structs.replace(infos[index], chosen=False)
@@ -91,7 +95,7 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
         tune(
             extracted,
             search,
-            TuningConfig(start.options, work_dir, target, context, start.remote, out, start.reference, cold_bytes),
+            TuningConfig(start.options, work_dir, target, context, start.remote, out, start.reference),
         )
     trials.finish(trials.finish_reason())
 
@@ -174,15 +178,20 @@ def _check_float16(start: Start, infos: list[TaskInfo], target: Target) -> None:
     raise RunRefused(f"{reason}, or choose float32.", "network_options.dtype")
 
 
-def _cold_bytes(start: Start, mod: Any, target: Target, tasks: Sequence[TaskInfo]) -> int:
-    """As in `TasksExtracted`. How cold a remote device's caches are isn't up to this machine, and GPUs are left as they are."""
-    is_here = measures_on_cpu(target) and start.remote is None
-    return extraction.touched_bytes(mod, tasks) if start.options.cold_weights and is_here else 0
+def _cold_bytes(start: Start, legalized: Any, target: Target, tasks: Sequence[Any]) -> tuple[int, Sequence[int | None]]:
+    """As in `TasksExtracted`, and for each of the network's tasks as in its description.
+
+    How cold a remote device's caches are isn't up to this machine, and GPUs are left as they are.
+    """
+    if not (start.options.cold_weights and measures_on_cpu(target) and start.remote is None):
+        return 0, [None] * len(tasks)
+    touched = reuse.touched(legalized)
+    return touched.inference, [touched.functions.get(str(task.task_name), touched.inference) for task in tasks]
 
 
-def _extracted(start: Start, mod: Any, target: Target) -> tuple[list[Any], dict[int, int]]:
+def _extracted(start: Start, mod: Any, legalized: Any, target: Target) -> tuple[list[Any], dict[int, int]]:
     """The network's tasks, then those that compute the same as one of them by another algorithm, and by the index of these which one."""
-    extracted = extraction.extract(extraction.legalized(mod, target), target)
+    extracted = extraction.extract(legalized, target)
     if not extracted:
         raise RunRefused(f"{start.network.name} has no functions to tune.", "network")
     if not start.options.tries_algorithms or str(target.kind.name) != "llvm":

@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NoReturn
 
+import msgspec
 from tvm.s_tir import meta_schedule as ms
 
 from tuning.engines.events import EventWriter
@@ -289,6 +290,15 @@ class Trials:
     def task_of(self, shash: str) -> int:
         """The task whose workload has this structural hash. Raises `KeyError`."""
         return {str(workload.as_json()[0]): task for task, workload in enumerate(self._workloads)}[shash]
+
+    def cold_bytes(self, task: int) -> int:
+        """As in `Evaluation`, for the task's candidates."""
+        return self._tasks[task].cold_bytes or 0
+
+    def cold_bytes_of(self, record: str) -> int:
+        """The same for a record of the run, given as in `TrialMeasured.record`."""
+        (shash, _), _ = msgspec.json.decode(record)
+        return self.cold_bytes(self.task_of(shash))
 
     def best_records(self) -> dict[int, list[BestRecord]]:
         """The records to confirm of each task that has any, fastest first."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import prod
 from typing import Any
 
-from tvm import DataType, IRModule, relax
+from tvm import IRModule, relax
 from tvm.ir import GenericConst, Op
 from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.analysis import estimate_tir_flops
@@ -15,6 +13,8 @@ from tvm.target import Target
 from tuning.engines.wire.protocol import TaskInfo, TensorInfo
 
 CALL_TIR = Op.get("relax.call_tir")
+FREE_LAYOUTS = "layout_free_buffers"
+"""The attribute in which TVM keeps which of a function's arguments are constants that schedules may lay out anew."""
 
 
 def legalized(mod: IRModule, target: Target) -> IRModule:
@@ -41,27 +41,9 @@ def workload_hash(task: Any) -> str:
     return str(ms.utils.shash2hex(task.dispatched[0]))
 
 
-def constant_bytes(mod: IRModule) -> int:
-    """How many bytes the constants of a network have together: its weights."""
-    found: list[Any] = []
-    relax.analysis.post_order_visit(
-        mod["main"], lambda one: found.append(one) if isinstance(one, GenericConst) else None
-    )
-    return sum(int(one.value.numpy().nbytes) for one in found)
-
-
-def touched_bytes(mod: IRModule, tasks: Iterable[TaskInfo]) -> int:
-    """How many bytes pass through the caches in an inference of a network with these tasks: its weights, and what its functions return.
-
-    A result's memory is used again for later ones, but a cache that other cores share keeps less of it than it has room for.
-    """
-    results = ((task.weight, task.args[-1]) for task in tasks)
-    return constant_bytes(mod) + sum(
-        weight * prod(one.shape) * int(DataType(one.dtype).itemsize) for weight, one in results
-    )
-
-
-def describe(index: int, task: Any, *, chosen: bool = True, computes: str | None = None) -> TaskInfo:
+def describe(
+    index: int, task: Any, *, chosen: bool = True, computes: str | None = None, cold_bytes: int | None = None
+) -> TaskInfo:
     """What the supervisor is told about an extracted task. One that `computes` what another does is no part of the estimate at first."""
     mod = task.dispatched[0]
     return TaskInfo(
@@ -74,6 +56,7 @@ def describe(index: int, task: Any, *, chosen: bool = True, computes: str | None
         tensorir=str(mod.script()),
         chosen=chosen,
         computes=computes,
+        cold_bytes=cold_bytes,
     )
 
 
@@ -87,7 +70,7 @@ def _with_free_layouts(mod: IRModule) -> IRModule:
     for call in calls(mod["main"]):
         constants = {nth for nth, arg in enumerate(call.args[1]) if isinstance(arg, GenericConst)}
         free[call.args[0]] = constants & free.get(call.args[0], constants)
-    marked = {name: mod[name].with_attr("layout_free_buffers", sorted(nths)) for name, nths in free.items()}
+    marked = {name: mod[name].with_attr(FREE_LAYOUTS, sorted(nths)) for name, nths in free.items()}
     return IRModule({**mod.functions, **marked}, attrs=mod.attrs, global_infos=mod.global_infos)
 
 

@@ -112,7 +112,8 @@ def _built(question: MeasureInTurn, context: ForkServerContext, target: Any) -> 
         timeout_s=question.options.build_timeout_s,
         suffix=local_artifact_suffix(target),
     )
-    return tried(question.records, builder, target)
+    cold_bytes = question.cold_bytes or [0] * len(question.records)
+    return tried(question.records, cold_bytes, builder, target)
 
 
 def _runner(question: MeasureInTurn, context: ForkServerContext, target: Any) -> Any:
@@ -127,7 +128,6 @@ def _runner(question: MeasureInTurn, context: ForkServerContext, target: Any) ->
         config=evaluator,
         timeout_s=options.run_timeout_s,
         threads=threads,
-        cold_bytes=question.cold_bytes,
     )
 
 

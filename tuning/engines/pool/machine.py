@@ -136,7 +136,8 @@ class Machine:
         if isinstance(artifact, Failure):
             return artifact
         device = "cpu" if measures_on_cpu(self._target) else str(self._target.kind.name)
-        return runner.run(artifact, device, list(candidate.args_info), limit_s)
+        cold_bytes = self._start.cold_bytes if candidate.cold_bytes is None else candidate.cold_bytes
+        return runner.run(artifact, device, list(candidate.args_info), limit_s, cold_bytes)
 
     def _runner_for(self, repeat: int, timeout_s: float) -> LocalRunner:
         start = self._start
@@ -145,7 +146,6 @@ class Machine:
             config=(start.number, repeat, start.min_repeat_ms),
             timeout_s=timeout_s,
             threads=threads_to_measure(self._target),
-            cold_bytes=start.cold_bytes,
         )
 
     def _require_space(self) -> None:

@@ -103,6 +103,9 @@ class AnyTaskInfo(msgspec.Struct, frozen=True):
     """How many candidates its design space has, if the engine can count them, as AutoTVM can."""
     computes: str | None = None
     """The workload hash of the network's task that this one computes by another algorithm; None for the network's own."""
+    cold_bytes: int | None = None
+    """How many bytes an inference touches between two uses of the task's weights, these among them, if trials are measured with weights as cold as there.
+    None if they aren't, and if that isn't recorded: then it is that of `TasksExtracted`."""
 
 
 class TaskInfo(AnyTaskInfo, frozen=True):
@@ -120,7 +123,7 @@ class TasksExtracted(msgspec.Struct, tag="tasks", frozen=True):
     """The resolved target, so never `this`."""
     tasks: Sequence[AnyTaskInfo]
     cold_bytes: int | None = None
-    """Of the network's weights and of its functions' results, if trials are measured with weights as cold as there; 0 if with weights in the caches.
+    """How many bytes an inference touches: the network's weights, each once, and its functions' results. 0 if trials are measured with weights in the caches,
     None if not recorded."""
 
 
@@ -208,6 +211,8 @@ class Candidate(msgspec.Struct, tag="candidate", frozen=True):
     """The latency above which it loses its race and is measured briefly only; None: no race."""
     again: bool = False
     """It is the run's reference, and no trial."""
+    cold_bytes: int | None = None
+    """As in `AnyTaskInfo`; None: that of `PoolStart`."""
 
 
 class Begun(msgspec.Struct, frozen=True):
@@ -563,7 +568,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             title="Cold weights",
             description="Measure functions with their weights as cold as in the network: before each timed execution, as many bytes are "
-            "read as its other weights and its functions’ results have. On CPUs of the site’s machines.",
+            "read as an inference touches between two uses of these weights. On CPUs of the site’s machines.",
         ),
     ] = True
     build_timeout_s: Annotated[

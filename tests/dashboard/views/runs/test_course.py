@@ -219,6 +219,24 @@ def test_it_says_where_weights_come_from(viewer: Client, cold_bytes: int | None,
     assert f"<dt>Weights</dt><dd>{says}" in part(viewer, measured_run(cold_bytes=cold_bytes), "conditions")["html"]
 
 
+@pytest.mark.parametrize(
+    ("of_tasks", "says"),
+    [
+        ([44_700_000] * 2, "up to 42.6\u00a0MB of others, and of results, are read before each execution"),
+        (
+            [1_054_720, 44_700_000],
+            "as in the network, where between 1.0\u00a0MB and 42.6\u00a0MB are touched between two uses of a task’s weights, these among them",
+        ),
+    ],
+    ids=["alike", "shared"],
+)
+def test_it_says_how_tasks_differ_in_that(viewer: Client, of_tasks: list[int], says: str) -> None:
+    run = measured_run(cold_bytes=44_700_000)
+    for index, cold_bytes in enumerate(of_tasks):
+        run.tasks.filter(index=index).update(cold_bytes=cold_bytes)
+    assert f'<dt>Weights</dt><dd>cold <span class="muted">{says}' in part(viewer, run, "conditions")["html"]
+
+
 def test_of_remote_devices_it_says_what_they_dont_tell(viewer: Client) -> None:
     run = measured_run(device="rpc:lab/board")
     html = part(viewer, run, "conditions")["html"]

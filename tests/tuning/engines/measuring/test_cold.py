@@ -1,4 +1,4 @@
-"""Before each timed execution, as much is read as the network's other functions would read."""
+"""Before each timed execution, as much is read as the network touches between two uses of the function's weights."""
 
 from __future__ import annotations
 
@@ -55,6 +55,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setenv(cold.THREADS, "1")
     monkeypatch.setattr(cold, "_sweep", lambda _threads: (sweep, None))
+    monkeypatch.setattr(cold, "_largest", [])
     return found
 
 
@@ -83,6 +84,16 @@ def test_no_more_is_read_than_pushes_everything_out(read: list[int]) -> None:
     assert read[0] == cold.MOST_BYTES
 
 
+def test_tasks_are_measured_in_turn_each_as_cold_as_its_own_weights(read: list[int]) -> None:
+    """What is read is the same memory for all, once it is large enough."""
+    kept = []
+    for others in (1 << 12, 1 << 20, 1 << 16, 0):
+        evaluator(OWN + others).run_secs(Evaluator(1, 1, 0))
+        kept += cold._largest
+    assert read == [1 << 12, 256, 256, 1 << 20, 256, 256, 1 << 16, 256, 256, 256, 256]
+    assert kept[1] is kept[2] is kept[3] is not kept[0]
+
+
 def test_a_repeat_has_as_many_executions_as_its_least_time_allows(read: list[int]) -> None:
     assert len(evaluator(OWN + 64).run_secs(Evaluator(1, 2, 5))) == 2
     executions = len(read) / 3
@@ -103,11 +114,11 @@ def test_a_worker_measures_so(context: ForkServerContext, tmp_path: Path) -> Non
     from tvm.script import from_source
 
     builder = LocalBuilder(context, tmp_path / "artifacts", max_workers=1, timeout_s=60.0, suffix=".ll")
-    runner = LocalRunner(context, config=(2, 1, 100), timeout_s=30.0, threads=2, cold_bytes=1 << 20)
+    runner = LocalRunner(context, config=(2, 1, 100), timeout_s=30.0, threads=2)
     for limit_s, short in ((None, False), (1.0, False), (1e-9, True)):
         ((_, path),) = builder.build([tvm.ir.save_json(from_source(DENSE))], '{"kind": "llvm"}')
         assert isinstance(path, Path), path
-        timing = runner.run(path, "cpu", ARGUMENTS, limit_s)
+        timing = runner.run(path, "cpu", ARGUMENTS, limit_s, 1 << 20)
         assert isinstance(timing, Timing), timing
         assert (timing.short, len(timing.run_secs) > 1) == (short, short)
     runner.close()
@@ -123,6 +134,7 @@ def test_the_engine_tells_how_cold(chosen: bool, told: int, tmp_path: Path) -> N
         engine.to_the_end()
     (extracted,) = [event for event in engine.seen if isinstance(event, TasksExtracted)]
     assert extracted.cold_bytes == told
+    assert {task.cold_bytes for task in extracted.tasks} == {told or None}
     assert all(trial.error is None for trial in engine.trials)
 
 

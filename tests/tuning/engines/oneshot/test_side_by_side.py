@@ -35,7 +35,9 @@ class Bench:
         self.measured: list[str] = []
         self.shares: list[float] = []
 
-    def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None) -> Timing | Failure:
+    def run(
+        self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None, cold_bytes: int
+    ) -> Timing | Failure:
         assert limit_s is None, "each is measured at full length"
         name = path.stem.removeprefix("again-")
         path.unlink()
@@ -77,7 +79,7 @@ def test_records_are_built_and_measured_in_a_process_of_its_own() -> None:
         target=target,
         records=texts,
         seconds=0.1,
-        cold_bytes=4096,
+        cold_bytes=[4096, 0, 8192],
         options=Options(min_repeat_ms=1),
         memory_mb=16384,
         cpu_s=600,

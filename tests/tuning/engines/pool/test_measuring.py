@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -102,6 +103,27 @@ def test_a_bad_candidate_costs_only_itself_and_probes_are_measured_in_rounds(
     assert len(answers["slow"].run_secs) > 1
     probed: Probed = answers["probe"]
     assert (probed.id, probed.error, len(probed.run_secs)) == (fine.id, None, 3)
+
+
+@pytest.mark.parametrize(("own", "used"), [(4096, 4096), (0, 0), (None, 1024)])
+def test_a_candidate_is_measured_as_cold_as_its_task_or_else_as_its_run(
+    own: int | None, used: int, tmp_path: Path
+) -> None:
+    from tvm.target import Target
+
+    from tuning.engines.pool.machine import Machine as OfPool
+
+    asked: list[Any] = []
+    runner: Any = SimpleNamespace(run=lambda *how: asked.append(how))
+    machine: Any = SimpleNamespace(_start=pool_start("one", {}, cold_bytes=1024), _target=Target("llvm"))
+    candidate = Candidate("a", 0, b"", [("TENSOR", "float32", [1])], cold_bytes=own)
+    OfPool._measured(machine, runner, tmp_path / "a.ll", candidate, 1.0)
+    assert asked == [(tmp_path / "a.ll", "cpu", [("TENSOR", "float32", [1])], 1.0, used)]
+
+
+def test_its_engine_tells_of_each_candidate_how_cold_it_is(good: tuple[dict[str, Any], Candidate]) -> None:
+    _, candidate = good
+    assert candidate.cold_bytes
 
 
 def test_a_machine_that_cant_run_the_targets_code_says_so(tmp_path: Path, warm: WarmParent) -> None:

@@ -20,17 +20,24 @@ from .built import Built
 logger = logging.getLogger("tuneboard")
 
 
-def rebuild(texts: Sequence[str], builder: LocalBuilder, target: Any) -> Iterator[tuple[int, Built]]:
+def rebuild(
+    texts: Sequence[str], cold_bytes: Sequence[int], builder: LocalBuilder, target: Any
+) -> Iterator[tuple[int, Built]]:
     """As `tried`, without those that fail, which are logged."""
-    for index, outcome in tried(texts, builder, target):
+    for index, outcome in tried(texts, cold_bytes, builder, target):
         if isinstance(outcome, Failure):
             logger.warning("A record couldn't be built again: %s", outcome.text)
         else:
             yield index, outcome
 
 
-def tried(texts: Sequence[str], builder: LocalBuilder, target: Any) -> Iterator[tuple[int, Built | Failure]]:
-    """Build records, each given as JSON `[workload, record]`. Yields each one's index with what was built, or why nothing was."""
+def tried(
+    texts: Sequence[str], cold_bytes: Sequence[int], builder: LocalBuilder, target: Any
+) -> Iterator[tuple[int, Built | Failure]]:
+    """Build records, each given as JSON `[workload, record]`, and how cold it is to be measured, as in `Built`.
+
+    Yields each one's index with what was built, or why nothing was.
+    """
     candidates = {}
     for index, text in enumerate(texts):
         try:
@@ -41,10 +48,10 @@ def tried(texts: Sequence[str], builder: LocalBuilder, target: Any) -> Iterator[
     keys, mods = list(candidates), [tvm.ir.save_json(candidate.sch.mod) for candidate in candidates.values()]
     for place, outcome in builder.build(mods, str(target)):
         index = keys[place]
-        yield (
-            index,
-            outcome if isinstance(outcome, Failure) else Built(outcome, device, described(candidates[index])),
-        )
+        if isinstance(outcome, Failure):
+            yield index, outcome
+        else:
+            yield index, Built(outcome, device, described(candidates[index]), cold_bytes[index])
 
 
 def candidate_of(text: str) -> Any:

@@ -87,7 +87,7 @@ class Reference:
         began = self._clock()
         copy = built.path.with_name(f"again-{built.path.name}")
         shutil.copyfile(built.path, copy)
-        outcome = self._runner.run(copy, built.device, built.args, None)
+        outcome = self._runner.run(copy, built.device, built.args, None, built.cold_bytes)
         ended = self._clock()
         if isinstance(outcome, Timing):
             used_s = ended - began if outcome.used_s is None else outcome.used_s

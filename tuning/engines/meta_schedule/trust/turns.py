@@ -26,4 +26,4 @@ def _measured(built: Built, runner: Runner) -> Timing | Failure:
     """Measure a copy, since the runner deletes what it measured."""
     copy = replace(built, path=built.path.with_name(f"again-{built.path.name}"))
     shutil.copyfile(built.path, copy.path)
-    return runner.run(copy.path, copy.device, copy.args, None)
+    return runner.run(copy.path, copy.device, copy.args, None, copy.cold_bytes)

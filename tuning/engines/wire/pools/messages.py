@@ -43,7 +43,7 @@ class PoolStart(msgspec.Struct, tag="pool_start", frozen=True, kw_only=True):
     overlap: Literal["auto", "on", "off"] = "auto"
     """Whether to build while something is measured. Auto does so unless the CPU measures, because that would disturb it."""
     cold_bytes: int = 0
-    """As in `TasksExtracted`."""
+    """As in `TasksExtracted`: for candidates that don't tell their own."""
     scratch: str | None = None
     """As in `Start`."""
     fake: FakeDevice | None = None

@@ -23,8 +23,8 @@ class MeasureInTurn(Question, frozen=True, kw_only=True):
     """Each as in `TrialMeasured.record`. Those that stand side by side are measured right after each other."""
     seconds: float
     """For all rounds together, of which there are at least `LEAST_ROUNDS`."""
-    cold_bytes: int = 0
-    """As in `TasksExtracted`."""
+    cold_bytes: list[int] = []
+    """For each record, how many bytes an inference touches between two uses of its weights; empty or 0 if these are in the caches."""
     options: Options = Options()
     """How all of them are built and measured, whatever the options of their runs."""
 

@@ -51,7 +51,9 @@ class Bench:
             if text != "unbuildable":
                 yield index, Built(path, "cpu", [])
 
-    def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None) -> Timing | Failure:
+    def run(
+        self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None, cold_bytes: int
+    ) -> Timing | Failure:
         assert limit_s is None
         text = path.read_text()
         path.unlink()

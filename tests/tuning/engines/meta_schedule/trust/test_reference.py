@@ -29,7 +29,9 @@ class Device:
         self.outcome: Timing | Failure = Timing([1e-3])
         self.reported: list[tuple[float, int, float]] = []
 
-    def run(self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None) -> Timing | Failure:
+    def run(
+        self, path: Path, device_type: str, args_info: list[Any], limit_s: float | None, cold_bytes: int
+    ) -> Timing | Failure:
         assert (path.read_text(), device_type, args_info, limit_s) == ("built", "cpu", ["arg"], None)
         path.unlink()
         self.now += self.takes_s
