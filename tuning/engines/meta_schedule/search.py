@@ -167,7 +167,7 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
             first = self._search.trials.batch_size(self._task)
             # Most that are drawn from these are good, of the others few.
             self._first.pre_tuning(max_trials, first, tiled or design_spaces)
-        if self._defaults:
+        if self._defaults and self._search.trials.budget.progress[self._task].begins:
             self._begin_with_default()
         following = [task for task in self._search.trials.budget.chosen if task > self._task]
         if following:

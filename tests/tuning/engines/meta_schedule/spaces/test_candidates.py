@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.tuning.engines import gpu_stand_in
@@ -69,7 +70,6 @@ def test_tasks_of_a_run_begin_with_them(tmp_path: Path, rules: str) -> None:
     gpu = tmp_path / "run" / "gpu"  # Engines read nothing outside of their runs' folders.
     gpu.mkdir(parents=True)
     env = {**os.environ, **gpu_stand_in.install(gpu)}
-    env["PATH"] = f"{gpu / 'bin'}{os.pathsep}{env['PATH']}"
     gpu_stand_in.plan(gpu, "fine")
     given = options(schedule_rules=rules, first_trials=2, trials_per_batch=2, confirm=0)
     asked = start(tmp_path / "run", target=H100, network=NetworkSpec("mlp"), trials_budget=6, options=given)
@@ -80,3 +80,7 @@ def test_tasks_of_a_run_begin_with_them(tmp_path: Path, rules: str) -> None:
     assert ("2 of 2 tasks begin with TVM's default schedule." in console) == (rules == "extended")
     tiled = ["SamplePerfectTile" in str(line) for line in lines(tmp_path / "run")]
     assert tiled.count(False) == (2 if rules == "extended" else 0), "default schedules have nothing to decide"
+    resumed = msgspec.structs.replace(asked, trials_budget=7, trials_done=6)
+    with Engine(resumed, tmp_path / "resumed", COLD, env) as engine:
+        assert isinstance(engine.to_the_end(), Finished), (tmp_path / "resumed").read_text()[-3000:]
+    assert "tasks begin with TVM's default schedule" not in (tmp_path / "resumed").read_text()
