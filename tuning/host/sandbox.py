@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar, Union
@@ -74,6 +74,12 @@ def in_force() -> InForce:
 def limits() -> dict[str, Any]:
     """The limits of a `Question`, for what users wait for: models, schedules and targets."""
     return {"memory_mb": settings.INSPECT_MEMORY_MB, "cpu_s": settings.INSPECT_S}
+
+
+def compile_limits(target: Mapping[str, Any]) -> dict[str, Any]:
+    """The limits of a `Question` that builds or measures for a resolved target."""
+    memory_mb = NO_LIMIT_MB if target["kind"] == "cuda" else settings.COMPILE_MEMORY_MB
+    return {"memory_mb": memory_mb, "cpu_s": settings.COMPILE_S * (os.cpu_count() or 1)}
 
 
 def ask_once(  # noqa: PLR0913 - as `ask`

@@ -187,7 +187,7 @@ class _Job:
             integers=run.options.get("quantized", "floats") != "floats",
             batch=self._own_batch(),
             others=[OtherBatch(one["batch"], _network(one), others[one["batch"]][0]) for one in self._other_batches()],
-            **_limits(run),
+            **sandbox.compile_limits(run.target),
         )
 
     def _own_batch(self) -> int | None:
@@ -238,7 +238,7 @@ class _Job:
             batch=self._own_batch(),
             others={one["batch"]: _network(one) for one in self._other_batches()},
             quietly=False,
-            **_limits(self.run),
+            **sandbox.compile_limits(self.run.target),
         )
 
     def _answer(
@@ -294,12 +294,6 @@ def _values(built: Built) -> dict[str, Any]:
 
 def _seed() -> int:
     return secrets.randbelow(SEEDS)
-
-
-def _limits(run: Run) -> dict[str, Any]:
-    """CUDA's driver reserves far more addresses than it uses, as soon as a process asks for a GPU. Building does, for its architecture."""
-    memory_mb = sandbox.NO_LIMIT_MB if run.target["kind"] == "cuda" else settings.COMPILE_MEMORY_MB
-    return {"memory_mb": memory_mb, "cpu_s": settings.COMPILE_S * (os.cpu_count() or 1)}
 
 
 def _difference(proven: Proven) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import defaultdict
@@ -175,8 +174,7 @@ def _question(runs: Sequence[Run], entries: Sequence[Entry], texts: Sequence[str
         seconds=settings.BENCHMARK_S,
         cold_bytes=[of_places[place] for place in range(len(texts))],
         quietly=False,
-        memory_mb=sandbox.NO_LIMIT_MB if target["kind"] == "cuda" else settings.COMPILE_MEMORY_MB,
-        cpu_s=settings.COMPILE_S * (os.cpu_count() or 1),
+        **sandbox.compile_limits(target),
     )
 
 

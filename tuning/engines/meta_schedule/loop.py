@@ -60,11 +60,8 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
     chosen = search.trials.budget.chosen
     inner = strategies.create_strategy(options, search.trials.left // len(chosen))
     cost_model = strategies.create_cost_model(options, seed)
-    first, defaults = (
-        strategies.create_first_candidates(options, cost_model),
-        begins_with_defaults(options, config.target),
-    )
-    strategy = Strategy(inner, search, first, defaults=defaults)
+    first = strategies.create_first_candidates(options, cost_model)
+    strategy = Strategy(inner, search, first, defaults=begins_with_defaults(options, config.target))
     # Of all tasks, because TVM numbers their log files by their positions in this list.
     tasks, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
         extracted,

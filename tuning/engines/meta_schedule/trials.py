@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NoReturn
@@ -289,7 +290,12 @@ class Trials:
 
     def task_of(self, shash: str) -> int:
         """The task whose workload has this structural hash. Raises `KeyError`."""
-        return {str(workload.as_json()[0]): task for task, workload in enumerate(self._workloads)}[shash]
+        return {of: task for task, of in enumerate(self._hashes)}[shash]
+
+    @cached_property
+    def _hashes(self) -> list[str]:
+        """The structural hash of each task's workload, which TVM tells only with the whole workload."""
+        return [str(workload.as_json()[0]) for workload in self._workloads]
 
     def cold_bytes(self, task: int) -> int:
         """As in `Evaluation`, for the task's candidates."""
@@ -304,7 +310,7 @@ class Trials:
         """The records to confirm of each task that has any, fastest first."""
         options = self._start.options
         by_hash = best_records(Path(self._start.work_dir), options.confirm, options.repeat)
-        hashes = {task: str(self._workloads[task].as_json()[0]) for task in self.budget.chosen}
+        hashes = {task: self._hashes[task] for task in self.budget.chosen}
         return {task: by_hash[shash] for task, shash in hashes.items() if shash in by_hash}
 
     def report_adapted(self, adapted: Adapted) -> None:

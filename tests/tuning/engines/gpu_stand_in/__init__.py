@@ -5,6 +5,7 @@ TVM finds them in place of the real ones, so everything but the GPU is real. The
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,7 @@ def install(folder: Path) -> dict[str, str]:
     nvcc.chmod(0o755)
     return {
         "LD_LIBRARY_PATH": str(folder),
+        "PATH": f"{nvcc.parent}{os.pathsep}{os.environ['PATH']}",
         "STAND_IN_GPU": str(folder),
         "TVM_CUDA_COMPILE_MODE": "nvcc",
     }

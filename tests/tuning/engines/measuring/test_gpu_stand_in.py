@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from multiprocessing import forkserver
@@ -48,7 +47,6 @@ def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in gpu_stand_in.install(folder).items():
             patch.setenv(name, value)
-        patch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
         yield folder
 
 

@@ -25,7 +25,6 @@ def test_a_run_goes_on_after_errors_of_its_gpu(tmp_path: Path) -> None:
     gpu = tmp_path / "run" / "gpu"  # Engines read nothing outside of their runs' folders.
     gpu.mkdir(parents=True)
     env = {**os.environ, **gpu_stand_in.install(gpu)}
-    env["PATH"] = f"{gpu / 'bin'}{os.pathsep}{env['PATH']}"
     gpu_stand_in.plan(gpu, "fine", "illegal", "crash", "fine")
     matmul = NetworkSpec("matmul", {"n": 64, "dtype": "float16"})
     asked = start(tmp_path / "run", target=A100, network=matmul, trials_budget=4)
