@@ -28,7 +28,8 @@ class LocalBuilder:
     ) -> None:
         self._context = context
         self._folder = folder
-        self._max_workers = max_workers
+        self.workers = max_workers
+        """At most so many for each batch. Several batches may be built at once, each on a thread of its own."""
         self._timeout_s = timeout_s
         self._suffix = suffix
         self._batches = itertools.count()
@@ -41,7 +42,7 @@ class LocalBuilder:
         batch = next(self._batches)
         paths = [self._folder / f"{batch}-{index}{self._suffix}" for index in range(len(mods))]
         calls = [(workers.build, mod, target, str(path)) for mod, path in zip(mods, paths, strict=True)]
-        with Workers(self._context, max(1, min(self._max_workers, len(mods)))) as pool:
+        with Workers(self._context, max(1, min(self.workers, len(mods)))) as pool:
             for index, result in pool.results(calls, self._timeout_s):
                 yield index, _failure(result, "build", self._timeout_s) or paths[index]
 

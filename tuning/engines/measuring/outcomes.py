@@ -40,6 +40,11 @@ class Failure:
     kind: ErrorKind
     text: str
 
+    @property
+    def was_built(self) -> bool:
+        """Whether it failed only when it ran. TVM trains its cost model with such candidates, too."""
+        return self.kind not in ("build", "build_timeout")
+
 
 @dataclass(frozen=True)
 class WorkerError:

@@ -35,6 +35,8 @@ from .trust.confirming import Build, Confirming
 from .trust.rebuilding import rebuild
 from .trust.reference import Reference
 
+BATCHES_AHEAD = 2
+"""So many are in flight besides what devices measure, where they are built and measured beside the search: one is searched while another is built."""
 logger = logging.getLogger("tuneboard")
 
 
@@ -82,6 +84,7 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
     runner, background = _runner(config, search.trials)
     reference = _reference(config, search.trials, builder, runner)
     print_numbers_of_the_run(chosen)
+    most_in_flight = BATCHES_AHEAD * options.trials_per_batch + (background.threads if background else 0)
     ms.tune.tune_tasks(
         tasks=list(contexts.values()),
         task_weights=[weights[task] for task in chosen],
@@ -89,13 +92,13 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
         max_trials_global=NO_LIMIT,
         max_trials_per_task=NO_LIMIT,
         num_trials_per_iter=options.trials_per_batch,
-        builder=TrialBuilder(search, builder),
+        builder=TrialBuilder(search, builder, background),
         runner=TrialRunner(search, runner, background, reference),
         database=search.prior.database,
         cost_model=cost_model,
         # No AddToDatabase: each trial is committed when it ends. No RemoveBuildArtifact: the runner removes artifacts.
         measure_callbacks=[Learn(search, cost_model)],
-        task_scheduler=Scheduler(search.trials),
+        task_scheduler=Scheduler(search.trials, most_in_flight),
     )
     search.tell_neighbours()
     if search.trials.confirms:
@@ -125,21 +128,27 @@ def _artifact_suffix(config: TuningConfig) -> str:
 
 def _runner(config: TuningConfig, trials: Trials) -> tuple[Runner, Background | None]:
     """The runner, and the threads that it measures on; None means the search's own."""
-    options, is_cpu = config.options, measures_on_cpu(config.target)
+    options, beside = config.options, measures_beside(config.options, config.target, remote=config.remote is not None)
     evaluator = (options.number, options.repeat, options.min_repeat_ms)
     if config.remote:
         remote = RemoteRunner(
             config.context, config.remote, config=evaluator, timeout_s=options.run_timeout_s, give_up=trials.fail
         )
-        return remote, Background(MAX_DEVICES, wait=options.overlap == "off")
+        return remote, Background(MAX_DEVICES, wait=not beside)
     local = LocalRunner(
         config.context,
         config=evaluator,
         timeout_s=options.run_timeout_s,
         threads=threads_to_measure(config.target),
     )
-    overlap = options.overlap == "on" or (options.overlap == "auto" and not is_cpu)
-    return local, Background(threads=1) if overlap else None
+    return local, Background(threads=1) if beside else None
+
+
+def measures_beside(options: Options, target: Any, *, remote: bool) -> bool:
+    """Whether the search goes on while candidates are built and measured. On this machine's CPU, that would disturb the measurements."""
+    if options.overlap == "auto":
+        return remote or not measures_on_cpu(target)
+    return options.overlap == "on"
 
 
 def _reference(config: TuningConfig, trials: Trials, builder: LocalBuilder, runner: Runner) -> Reference | None:

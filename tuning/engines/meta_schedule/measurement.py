@@ -10,7 +10,8 @@ import traceback
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +21,61 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 
 from tuning.engines.measuring.arguments import described
+from tuning.engines.measuring.beside import BuildsBeside
 from tuning.engines.measuring.local import LocalBuilder
 from tuning.engines.measuring.outcomes import Failure, Runner, Timing
 from tuning.engines.wire.errors import RunRefused
 
+from .rounds.ranking import NOT_BUILT
 from .rounds.stopwatch import Stopwatch
 from .search import Batch, Search
 from .trust.built import Built
 from .trust.reference import Reference
+
+BEING_BUILT = "being built"
+"""TVM asks for a path where there is none yet."""
+
+
+@dataclass(frozen=True)
+class Background:
+    """Building and measuring on threads, while TVM searches for other tasks."""
+
+    threads: int
+    """That measure."""
+    wait: bool = False
+    """The search waits for each batch after all."""
 
 
 @derived_object
 class TrialBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
     """Builds a batch. A candidate that fails to build ends its trial."""
 
-    def __init__(self, search: Search, builder: LocalBuilder) -> None:
+    def __init__(self, search: Search, builder: LocalBuilder, background: Background | None = None) -> None:
         super().__init__()
         self._search = search
         self._builder = builder
+        self._beside = BuildsBeside(builder, builder.workers) if background and not background.wait else None
 
     def build(self, build_inputs: Any) -> list[Any]:
-        """A result for each input, after all have ended."""
+        """A result for each input. With background threads, these tell where it will be; without, all have ended."""
+        trials = self._search.trials
+        trials.report_phase("building", self._search.batch.task)
+        with trials.stopwatch.doing("build"):
+            mods = [tvm.ir.save_json(build_input.mod) for build_input in build_inputs]
+        return self._begin(mods, self._beside) if self._beside else self._build(mods)
+
+    def _begin(self, mods: list[str], beside: BuildsBeside) -> list[Any]:
         search, batch = self._search, self._search.batch
-        search.trials.report_phase("building", batch.task)
+        took = partial(search.trials.stopwatch.built_beside, batch.times)
+        with search.trials.stopwatch.doing("wait"):
+            batch.builds = dict(enumerate(beside.build(mods, str(search.target), took)))
+        batch.built = list(batch.builds)
+        return [ms.builder.BuilderResult(BEING_BUILT, None) for _ in mods]
+
+    def _build(self, mods: list[str]) -> list[Any]:
+        search, batch = self._search, self._search.batch
         outcomes: dict[int, Path | Failure] = {}
         with search.trials.stopwatch.doing("build"):
-            mods = [tvm.ir.save_json(build_input.mod) for build_input in build_inputs]
             for index, outcome in self._builder.build(mods, str(search.target)):
                 outcomes[index] = outcome
                 if isinstance(outcome, Failure):
@@ -58,15 +88,6 @@ class TrialBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
             else ms.builder.BuilderResult(str(outcome), None)
             for outcome in results
         ]
-
-
-@dataclass(frozen=True)
-class Background:
-    """Measuring on threads, while TVM searches and builds for other tasks."""
-
-    threads: int
-    wait: bool = False
-    """The search waits for each batch after all."""
 
 
 @derived_object
@@ -116,8 +137,7 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
                     _finished(self._measure_now(batch, index, self._built(one, batch, index))) for index, one in inputs
                 ]
         outcomes = [
-            self._threads.submit(self._measure_in_background, batch, index, self._built(one, batch, index))
-            for index, one in inputs
+            self._once_built(self._threads, batch, index, self._built(one, batch, index)) for index, one in inputs
         ]
         if self._wait:
             with stopwatch.doing("wait"):
@@ -127,6 +147,21 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
     def _built(self, runner_input: Any, batch: Batch, index: int) -> Built:
         arguments, cold_bytes = described(batch.candidates[index]), self._search.trials.cold_bytes(batch.task)
         return Built(Path(runner_input.artifact_path), str(runner_input.device_type), arguments, cold_bytes)
+
+    def _once_built(
+        self, threads: ThreadPoolExecutor, batch: Batch, index: int, built: Built
+    ) -> Future[Timing | Failure]:
+        """Measured on one of the threads, once it is built: what was built first is measured first."""
+        build = batch.builds.get(index)
+        if build is None:
+            return threads.submit(self._measure_in_background, batch, index, built)
+        measured: Future[Timing | Failure] = Future()
+
+        def measure() -> None:
+            measured.set_result(self._measure_in_background(batch, index, built))
+
+        build.add_done_callback(lambda _: threads.submit(measure))
+        return measured
 
     def _measure_reference(self) -> None:
         """On the thread that measures. What background threads do isn't the search's time."""
@@ -153,10 +188,10 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
         with self._search.trials.measurement():
             return self._measure(*measurement)
 
-    def _measure_in_background(self, *measurement: Any) -> Timing | Failure:
+    def _measure_in_background(self, batch: Batch, index: int, built: Built) -> Timing | Failure:
         """Measure on another thread. An error there ends the run at once, not when TVM asks for the result."""
         try:
-            outcome = self._measure(*measurement)
+            outcome = self._outcome(batch, index, built)
             self._measure_reference()  # Also now: all threads may have begun their trials together.
         except RunRefused as refused:
             self._search.trials.fail(str(refused))
@@ -165,8 +200,16 @@ class TrialRunner(ms.runner.PyRunner):  # type: ignore[misc]
             self._search.trials.fail(f"{type(error).__name__}: {error}")
         return outcome
 
+    def _outcome(self, batch: Batch, index: int, built: Built) -> Timing | Failure:
+        build = batch.builds.get(index)
+        artifact = built.path if build is None else build.result()
+        if isinstance(artifact, Failure):
+            self._search.end_trial(batch, index, artifact)
+            return artifact
+        return self._measure(batch, index, replace(built, path=artifact))
+
 
 def _finished(outcome: Timing | Failure) -> Any:
     if isinstance(outcome, Failure):
-        return LocalRunnerFuture(error_message=outcome.text)
+        return LocalRunnerFuture(error_message=outcome.text if outcome.was_built else NOT_BUILT + outcome.text)
     return LocalRunnerFuture(res=outcome.run_secs)

@@ -57,8 +57,8 @@ class Ended:
 
     @property
     def was_built(self) -> bool:
-        """TVM trains its cost model with candidates that were built, even if they failed to run."""
-        return isinstance(self.outcome, Timing) or self.outcome.kind not in ("build", "build_timeout")
+        """As in `Failure`."""
+        return isinstance(self.outcome, Timing) or self.outcome.was_built
 
     def result(self) -> Any:
         """TVM's result."""

@@ -48,21 +48,30 @@ def print_numbers_of_the_run(chosen: Sequence[int]) -> None:
 class Scheduler(ms.task_scheduler.PyTaskScheduler):  # type: ignore[misc]
     """In TVM's methods a task is its position among the chosen ones."""
 
-    def __init__(self, trials: Trials) -> None:
+    def __init__(self, trials: Trials, most_in_flight: int = 1) -> None:
+        """While `most_in_flight` candidates haven't ended, nothing is searched: it would be with a model that has learned from few of them."""
         super().__init__()
         self._trials = trials
+        self._most_in_flight = most_in_flight
+        self._running: list[int] = []
+        """Tasks with a batch that wasn't joined, in the order in which these began."""
 
     def next_task_id(self) -> int:
         """The next task, once its last batch was joined; -1 ends the run."""
         inner, chosen = self._outer(), self._trials.budget.chosen
-        for position in range(len(chosen)):
-            inner.touch_task(position)
+        for nth in range(len(chosen)):
+            inner.touch_task(nth)
         while True:
+            self._running = [one for one in self._running if inner.tasks_[one].runner_futures is not None]
+            if self._running and self._trials.in_flight >= self._most_in_flight:
+                inner.join_running_task(self._running[0])
+                continue
             task = self._trials.next_task()
-            running = [position for position in range(len(chosen)) if inner.tasks_[position].runner_futures is not None]
-            if task is not None and chosen.index(task) not in running:
-                return chosen.index(task)
-            if task is None and not running:
+            position = None if task is None else chosen.index(task)
+            if position is not None and position not in self._running:
+                self._running.append(position)
+                return position
+            if not self._running:
                 return NO_TASK
             # The results of running measurements may change which task is next, and even whether there is one.
-            inner.join_running_task(running[0] if task is None else chosen.index(task))
+            inner.join_running_task(self._running[0] if position is None else position)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tvm.ir.utils import derived_object
@@ -36,7 +38,9 @@ class Batch:
     task: int = 0
     candidates: list[Any] = field(default_factory=list)
     built: list[int] = field(default_factory=list)
-    """Indices of the candidates that were built, in the order in which TVM sends them to the runner."""
+    """Indices of the candidates that were built, or are being built, in the order in which TVM sends them to the runner."""
+    builds: dict[int, Future[Path | Failure]] = field(default_factory=dict)
+    """By index, what becomes of candidates that are built beside the search's thread."""
     times: RoundTimes = field(default_factory=lambda: RoundTimes(None, 0, 0.0))
 
 

@@ -32,10 +32,10 @@ from tuning.logs.meta_schedule import WORKLOADS, pad, record_lines, repair, work
 from .controls import ControlReader
 from .earlier.neighbours import Neighbours
 from .earlier.warm_start import PriorRecords, read_continued
-from .loop import TuningConfig, tune
+from .loop import TuningConfig, measures_beside, tune
 from .pooled import CandidatesOut
 from .search import Search
-from .trial_budget import pooled_batch
+from .trial_budget import TrialBudget, pooled_batch
 from .trials import Trials
 
 logger = logging.getLogger("tuneboard")
@@ -72,8 +72,7 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
     for index in _left_out(infos, rivals, start):
         infos[index] = msgspec.structs.replace(infos[index], chosen=False)
         del rivals[index]
-    both_ways = {**rivals, **{of: index for index, of in rivals.items()}}
-    trials = Trials(start, infos, events, controls.started_at, both_ways)
+    trials = Trials(start, infos, _budget(start, infos, rivals, target), events, controls.started_at)
     known = controls.warm_start() if start.expect_warm_start else WarmStart([])
     controls.on_stop = trials.stop
     trials.limit_time(start.time_limit_s)
@@ -149,6 +148,17 @@ def _left_out(infos: list[TaskInfo], rivals: Mapping[int, int], start: Start) ->
             ", ".join(str(of[index].index) for index in left_out),
         )
     return left_out
+
+
+def _budget(start: Start, infos: Sequence[TaskInfo], rivals: Mapping[int, int], target: Target) -> TrialBudget:
+    both_ways = {**rivals, **{of: index for index, of in rivals.items()}}
+    return TrialBudget(
+        [info.weight or infos[both_ways.get(info.index, info.index)].weight for info in infos],
+        [info.index for info in infos if info.chosen],
+        start.options,
+        ahead=start.pool is not None or measures_beside(start.options, target, remote=start.remote is not None),
+        rivals=both_ways,
+    )
 
 
 def _fork_server(start: Start) -> ForkServerContext:

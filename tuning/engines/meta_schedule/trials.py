@@ -8,7 +8,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -55,21 +55,13 @@ class Trials:
         self,
         start: Start,
         tasks: list[TaskInfo],
+        budget: TrialBudget,
         events: EventWriter,
         started_at: float,
-        rivals: Mapping[int, int] | None = None,
     ) -> None:
-        """`rivals` are as in `TrialBudget`."""
-        rivals = rivals or {}
         self.done = start.trials_done
         self.total = start.trials_budget
-        self.budget = TrialBudget(
-            [task.weight or tasks[rivals.get(task.index, task.index)].weight for task in tasks],
-            [task.index for task in tasks if task.chosen],
-            start.options,
-            ahead=start.pool is not None,
-            rivals=rivals,
-        )
+        self.budget = budget
         self._preferred: dict[int, int] = {}
         """Of tasks with a rival, which of both counts in the estimate; it is told when it changes."""
         self.changed = threading.Event()

@@ -279,7 +279,7 @@ class Round(msgspec.Struct, tag="round", frozen=True):
     again_s: float = 0.0
     """In which records were measured again, and built for that: the reference, and those that are confirmed."""
     wait_s: float = 0.0
-    """For a device, or for the machines of a pool."""
+    """For builds and devices in the background, or for the machines of a pool."""
     beside_build_s: float = 0.0
     beside_measure_s: float = 0.0
 
@@ -500,7 +500,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Literal["auto", "on", "off"],
         Meta(
             title="Search while measuring",
-            description="Search and build for other tasks while a device measures. Auto does so unless the device "
+            description="Search for other tasks while candidates are built and measured. Auto does so unless the device "
             "is this machine's CPU, because that would disturb the measurements.",
         ),
     ] = "auto"

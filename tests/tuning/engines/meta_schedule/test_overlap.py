@@ -26,7 +26,16 @@ def test_it_can_search_and_build_while_it_measures(tmp_path: Path) -> None:
     assert len(engine.trials) == 8, "candidates in flight count against the budget"
     rounds = [event for event in engine.seen if isinstance(event, Round) and event.task is not None]
     assert all(one.measure_s == 0 < one.beside_measure_s for one in rounds), "the device measures beside the search"
+    assert all(one.beside_build_s > 0 for one in rounds), "and so do the cores build"
     assert sum(one.candidates for one in rounds) == 8
+
+
+def test_it_searches_while_cores_have_nothing_to_build(tmp_path: Path) -> None:
+    few = options(overlap="on", trials_per_batch=3, first_trials=3, build_workers=4)
+    with Engine(start(tmp_path / "work", network=MLP, trials_budget=6, options=few), tmp_path / "console") as engine:
+        assert engine.to_the_end() == Finished("budget")
+    first_trial = next(at for at, event in enumerate(engine.seen) if isinstance(event, TrialMeasured))
+    assert engine.seen.index(Phase("building", 1)) < first_trial, "the second task is built with the first"
 
 
 def test_on_a_cpu_it_measures_first_and_then_searches(tmp_path: Path) -> None:

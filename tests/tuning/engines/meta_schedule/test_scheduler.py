@@ -14,12 +14,18 @@ BATCH = 4
 
 
 class Trials:
-    """The part of `trials.Trials` that the scheduler uses."""
+    """The part of `trials.Trials` that the scheduler uses. Without a device, each batch is measured when it is asked for."""
 
-    def __init__(self, total: int) -> None:
-        self.budget = TrialBudget([1, 1], [0, 1], Options(trials_per_batch=BATCH))
+    def __init__(self, total: int, tasks: int = 2, **options: Any) -> None:
+        self.budget = TrialBudget([1] * tasks, range(tasks), Options(trials_per_batch=BATCH, **options), ahead=True)
         self.left = total
         self.picked: list[int] = []
+        self.ended: list[int] = []
+        """The task of each trial."""
+
+    @property
+    def in_flight(self) -> int:
+        return self.budget.in_flight
 
     def next_task(self) -> int | None:
         task = self.budget.next_task(self.left)
@@ -27,18 +33,23 @@ class Trials:
             self.picked.append(task)
         return task
 
-    def measure(self) -> list[float] | None:
-        """The first batch of task 0 fails."""
-        task = self.picked[-1]
-        progress = self.budget.progress[task]
-        progress.in_flight += 1
-        latency = None if task == 0 and progress.trials < BATCH else 1e-3 / (progress.trials + 1)
-        self.budget.add_trial(task, latency)
+    def begin(self) -> int:
+        """Begin a trial of the task that was picked last."""
+        self.budget.progress[self.picked[-1]].in_flight += 1
         self.left -= 1
+        return self.picked[-1]
+
+    def end(self, task: int) -> list[float] | None:
+        """The first batch of task 0 fails."""
+        trials = self.budget.progress[task].trials
+        latency = None if task == 0 and trials < BATCH else 1e-3 / (trials + 1)
+        self.budget.add_trial(task, latency)
+        self.ended.append(task)
         return None if latency is None else [latency]
 
 
-def tune(trials: Trials, sizes: tuple[int, ...] = (16, 32)) -> None:
+def tune(trials: Trials, *, most_in_flight: int | None = None) -> None:
+    """Measure at once, or, if so many may be in flight, only when the scheduler waits for a batch."""
     import tvm
     from tvm import te
     from tvm.ir.utils import derived_object
@@ -50,6 +61,22 @@ def tune(trials: Trials, sizes: tuple[int, ...] = (16, 32)) -> None:
 
     intrinsics.load("llvm")  # TVM would load those of all targets, which takes 8 s of CPU.
 
+    def measured(task: int) -> Any:
+        latencies = trials.end(task)
+        return LocalRunnerFuture(res=latencies) if latencies else LocalRunnerFuture(error_message="no")
+
+    @derived_object
+    class Later(ms.runner.PyRunnerFuture):  # type: ignore[misc]
+        def __init__(self, task: int) -> None:
+            super().__init__()
+            self._task = task
+
+        def done(self) -> bool:
+            return False
+
+        def result(self) -> Any:
+            return measured(self._task).result()
+
     @derived_object
     class Builder(ms.builder.PyBuilder):  # type: ignore[misc]
         def build(self, build_inputs: Any) -> list[Any]:
@@ -58,8 +85,8 @@ def tune(trials: Trials, sizes: tuple[int, ...] = (16, 32)) -> None:
     @derived_object
     class Runner(ms.runner.PyRunner):  # type: ignore[misc]
         def run(self, runner_inputs: Any) -> list[Any]:
-            outcomes = [trials.measure() for _ in runner_inputs]
-            return [LocalRunnerFuture(res=one) if one else LocalRunnerFuture(error_message="no") for one in outcomes]
+            begun = [trials.begin() for _ in runner_inputs]
+            return [Later(task) if most_in_flight else measured(task) for task in begun]
 
     def context(size: int) -> Any:
         given = te.placeholder((size, size), name="a")
@@ -74,9 +101,11 @@ def tune(trials: Trials, sizes: tuple[int, ...] = (16, 32)) -> None:
             num_threads=1,
         )
 
-    Scheduler(trials).tune(  # type: ignore[arg-type]
-        [context(size) for size in sizes],
-        [1.0] * len(sizes),
+    tasks = len(trials.budget.chosen)
+    scheduler: Any = Scheduler(trials, most_in_flight) if most_in_flight else Scheduler(trials)  # type: ignore[arg-type]
+    scheduler.tune(
+        [context(16 << task) for task in range(tasks)],
+        [1.0] * tasks,
         NO_LIMIT,
         NO_LIMIT,
         BATCH,
@@ -94,3 +123,21 @@ def test_a_task_whose_batch_failed_is_picked_again_until_the_budget_is_spent() -
     assert trials.left == 0
     assert trials.picked == [0, 1] * 3
     assert all(progress.measured for progress in trials.budget.progress)
+
+
+def test_while_enough_is_in_flight_it_waits_for_what_began_first() -> None:
+    trials = Trials(total=6 * BATCH, tasks=3, first_trials=BATCH)
+    seen: list[tuple[int, int]] = []
+    pick = trials.next_task
+
+    def next_task() -> int | None:
+        seen.append((len(trials.ended), trials.in_flight))
+        return pick()
+
+    trials.next_task = next_task  # type: ignore[method-assign]
+    tune(trials, most_in_flight=2 * BATCH)
+    assert seen[:3] == [(0, 0), (0, BATCH), (BATCH, BATCH)], "the third batch is searched once the first has ended"
+    assert max(in_flight for _, in_flight in seen) == BATCH
+    assert trials.picked[:3] == [0, 1, 2]
+    assert trials.ended[: 2 * BATCH] == [0] * BATCH + [1] * BATCH
+    assert (trials.left, trials.in_flight, len(trials.ended)) == (0, 0, 6 * BATCH)

@@ -18,6 +18,8 @@ from tuning.engines.meta_schedule.strategies import is_trained
 
 FEWEST = 4
 """Measured candidates from which on a correlation is told."""
+NOT_BUILT = "Not built. "
+"""How TVM's result of a candidate begins that failed when it was built beside the search, where TVM's runner is the first to hear of it."""
 
 
 def learn(search: Search, cost_model: Any, context: Any, candidates: list[Any], results: list[Any]) -> None:
@@ -89,7 +91,7 @@ class Learn(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
     ) -> None:
         """Learn from the candidates that were built, as TVM does."""
         rows = zip(measure_candidates, builder_results, runner_results, strict=True)
-        built = [(candidate, result) for candidate, build, result in rows if build.error_msg is None]
+        built = [(candidate, result) for candidate, build, result in rows if _was_built(build, result)]
         context = task_scheduler.tasks_[task_id].ctx
         learn(
             self._search,
@@ -98,3 +100,7 @@ class Learn(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
             [candidate for candidate, _ in built],
             [result for _, result in built],
         )
+
+
+def _was_built(build: Any, result: Any) -> bool:
+    return build.error_msg is None and not str(result.error_msg or "").startswith(NOT_BUILT)

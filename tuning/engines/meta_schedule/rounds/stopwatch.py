@@ -36,6 +36,9 @@ class RoundTimes:
     def is_over(self) -> bool:
         return self.ended_s is not None and self.left == 0
 
+    def add_beside(self, kind: Kind, seconds: float) -> None:
+        self.beside[kind] = self.beside.get(kind, 0.0) + seconds
+
     def event(self, now: float) -> Round:
         """What is known of it now."""
         own = {f"{kind}_s": seconds for kind, seconds in self.seconds.items()}
@@ -91,10 +94,14 @@ class Stopwatch:
         """A trial of the round has ended, of which this was done beside the search's thread."""
         with self._lock:
             times.left -= 1
-            beside: dict[Kind, float] = {"build": build_s, "measure": measure_s}
-            for kind, seconds in beside.items():
-                times.beside[kind] = times.beside.get(kind, 0.0) + seconds
+            times.add_beside("build", build_s)
+            times.add_beside("measure", measure_s)
             self._send_ended()
+
+    def built_beside(self, times: RoundTimes, seconds: float) -> None:
+        """So long, the round's candidates were built beside the search's thread. Their trials haven't all ended."""
+        with self._lock:
+            times.add_beside("build", seconds)
 
     def close(self) -> list[Round]:
         """The rounds that weren't told yet, as far as they got. Nothing is counted or told any more."""

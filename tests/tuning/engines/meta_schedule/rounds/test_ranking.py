@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tuning.engines.meta_schedule.rounds.ranking import learn, rank_correlation
+from tuning.engines.meta_schedule.rounds import ranking
+from tuning.engines.meta_schedule.rounds.ranking import NOT_BUILT, Learn, learn, rank_correlation
 from tuning.engines.meta_schedule.rounds.stopwatch import Stopwatch
 
 
@@ -63,3 +64,16 @@ def test_it_judges_what_was_measured_and_extracts_features_once() -> None:
     learn(search, model, context, [1, 2, 3], results[:3])
     assert len(told) == 1, "two measured candidates have no order to speak of"
     assert model.learned[5:] == [1, 2, 3]
+
+
+@pytest.mark.tvm
+def test_it_learns_from_what_was_built_wherever_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: list[Any] = []
+    monkeypatch.setattr(ranking, "learn", lambda *given: learned.append(given[3:]))
+    builds = [SimpleNamespace(error_msg=text) for text in (None, "no such intrinsic", None, None)]
+    texts = (None, None, f"{NOT_BUILT}no such intrinsic", "the run process was killed")
+    results = [SimpleNamespace(error_msg=text) for text in texts]
+    scheduler = SimpleNamespace(tasks_=[SimpleNamespace(ctx=None)])
+    search: Any = None
+    Learn(search, None)._inst.apply(scheduler, 0, "abcd", builds, results)
+    assert learned == [(["a", "d"], [results[0], results[3]])]

@@ -64,12 +64,15 @@ def test_a_round_is_told_once_its_trials_have_ended_and_in_order(
     second = watch.begin(1, 0)
     watch.hold(second, 1)
     watch.begin(2, 0)
+    watch.built_beside(second, 0.25)
+    watch.built_beside(second, 0.5)
     watch.ended(second, measure_s=3.0)
     watch.ended(first, build_s=0.5, measure_s=1.0)
     assert [one.task for one in sent] == [None]
     watch.ended(first, measure_s=1.0)
     assert [one.task for one in sent] == [None, 0, 1]
     assert (sent[1].beside_build_s, sent[1].beside_measure_s, sent[2].beside_measure_s) == (0.5, 2.0, 3.0)
+    assert sent[2].beside_build_s == 0.75
     assert (sent[1].began_s, sent[1].ended_s, sent[1].measure_s) == (10.0, 11.0, 0.0)
 
 

@@ -93,7 +93,9 @@ def sketches(mod: Any, target: dict[str, Any], rules: Any = "extended") -> tuple
 
     from tuning.engines.meta_schedule.spaces import create_space
     from tuning.engines.meta_schedule.spaces.register_tiles import has_register_tiles
+    from tuning.engines.targets import intrinsics
 
+    intrinsics.load("llvm")
     space = create_space(Options(schedule_rules=rules), Target(target))
     context = ms.TuneContext(
         mod, target=Target(target), space_generator=space, search_strategy="replay-trace", rand_state=1

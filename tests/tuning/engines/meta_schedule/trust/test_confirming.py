@@ -166,12 +166,14 @@ def test_a_stop_meanwhile_ends_it_at_once_with_its_budget_used_up(tmp_path: Path
 def test_part_of_a_time_limit_is_kept_for_it(
     tmp_path: Path, elapsed_s: float, limit_s: float | None, changes: dict[str, Any], *, goes_on: bool
 ) -> None:
+    from tuning.engines.meta_schedule.trial_budget import TrialBudget
     from tuning.engines.meta_schedule.trials import Trials
 
     info = TaskInfo(0, "matmul", 1, 1e6, "hash", [], "")
     given = start(tmp_path, **{"elapsed_s": elapsed_s, "options": options(confirm=3)} | changes)
     with (tmp_path / "events").open("wb") as events:
-        trials = Trials(given, [info], EventWriter(events.fileno()), time.monotonic())
+        budget = TrialBudget([1], [0], given.options)
+        trials = Trials(given, [info], budget, EventWriter(events.fileno()), time.monotonic())
     trials.limit_time(limit_s)
     assert trials.next_task() == (0 if goes_on else None)
     assert goes_on or trials.finish_reason() == "time_limit"
