@@ -21,8 +21,10 @@ from tuning.host.postgresql import CARELESS, own_server
 
 DATABASES = ("sqlite", "postgresql")
 NOTHING_COLLECTED = 5
-IN_PARALLEL = ("--numprocesses=auto", "--dist=worksteal", "--durations=30")
-"""Pytest's arguments unless some are given. Most files stay on one core, since their tests share slow fixtures."""
+AT_ONCE = (os.cpu_count() or 2) * 3 // 2
+"""Tests at a time, more than there are cores: many wait for a site to start, for a page, or for time to pass."""
+IN_PARALLEL = (f"--numprocesses={AT_ONCE}", "--dist=worksteal", "--durations=30")
+"""Pytest's arguments unless some are given. Most files stay in one process, since their tests share slow fixtures."""
 EVERYDAY = "Everyday tests; `python3 manage.py test --all` runs all."
 ALL = "All tests."
 SELECTED = "Selected tests."
@@ -49,7 +51,7 @@ class Round:
 class Command(BaseCommand):
     """Runs pytest on SQLite, then on a temporary PostgreSQL server. Arguments it doesn't know are passed to pytest.
 
-    Without such arguments it runs the everyday tests, as many at a time as there are cores.
+    Without such arguments it runs the everyday tests, three at a time for every two cores.
     """
 
     help = __doc__
