@@ -19,19 +19,32 @@ from . import race, workers
 from .outcomes import Evaluation, Failure, Timing, WorkerError
 from .pools import Ended, TimedOut, Workers
 
+YIELDING = 10
+"""The niceness of what searches and builds while the machine measures. A kernel of a few µs takes as long as its launch, for which a core must be free:
+on an H200, one of 4 µs took up to 9.5 while all cores were building."""
+
 
 class LocalBuilder:
     """Builds the candidates of a batch in parallel."""
 
-    def __init__(
-        self, context: ForkServerContext, folder: Path, *, max_workers: int, timeout_s: float, suffix: str
+    def __init__(  # noqa: PLR0913 - what differs between builders
+        self,
+        context: ForkServerContext,
+        folder: Path,
+        *,
+        max_workers: int,
+        timeout_s: float,
+        suffix: str,
+        niceness: int = 0,
     ) -> None:
+        """Workers are so much nicer than others."""
         self._context = context
         self._folder = folder
         self.workers = max_workers
         """At most so many for each batch. Several batches may be built at once, each on a thread of its own."""
         self._timeout_s = timeout_s
         self._suffix = suffix
+        self._niceness = niceness
         self._batches = itertools.count()
         shutil.rmtree(folder, ignore_errors=True)  # What a killed process may have left.
         folder.mkdir(parents=True)
@@ -42,7 +55,8 @@ class LocalBuilder:
         batch = next(self._batches)
         paths = [self._folder / f"{batch}-{index}{self._suffix}" for index in range(len(mods))]
         calls = [(workers.build, mod, target, str(path)) for mod, path in zip(mods, paths, strict=True)]
-        with Workers(self._context, max(1, min(self.workers, len(mods)))) as pool:
+        workers_now = max(1, min(self.workers, len(mods)))
+        with Workers(self._context, workers_now, niceness=self._niceness) as pool:
             for index, result in pool.results(calls, self._timeout_s):
                 yield index, _failure(result, "build", self._timeout_s) or paths[index]
 

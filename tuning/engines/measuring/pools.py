@@ -55,10 +55,13 @@ class Ended:
 class Workers:
     """Worker processes forked from the context's server, with as many `threads` as measured functions may use."""
 
-    def __init__(self, context: ForkServerContext, number: int, threads: int | None = None) -> None:
+    def __init__(
+        self, context: ForkServerContext, number: int, threads: int | None = None, *, niceness: int = 0
+    ) -> None:
         self._context = context
         self._number = number
         self._threads = threads
+        self._niceness = niceness
         self._pool: ProcessPool | None = None
 
     def results(self, calls: Sequence[tuple[Any, ...]], timeout_s: float) -> Iterator[tuple[int, Any]]:
@@ -115,7 +118,10 @@ class Workers:
             self.close()
         if self._pool is None:
             self._pool = ProcessPool(
-                self._number, initializer=workers.initialize, initargs=(self._threads,), context=self._context
+                self._number,
+                initializer=workers.initialize,
+                initargs=(self._threads, self._niceness),
+                context=self._context,
             )
         return self._pool
 

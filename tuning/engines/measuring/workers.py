@@ -26,9 +26,10 @@ LOCK_S = 5.0
 """Workers hold the lock of their channel for an instant. One that is killed just then never releases it."""
 
 
-def initialize(threads: int | None) -> None:
-    """Prepare a new worker. `threads` limits those of a measured function."""
+def initialize(threads: int | None, niceness: int) -> None:
+    """Prepare a new worker, so much nicer than the fork server. `threads` limits those of a measured function."""
     die_with_fork_server()
+    os.nice(niceness)
     CONSTS.channel_lock_timeout = LOCK_S
     if threads:
         # By default TVM ignores the target's num-cores and uses half of an x86 CPU's logical cores.

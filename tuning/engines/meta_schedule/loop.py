@@ -6,6 +6,7 @@ A run with a pool of machines has a loop of its own instead: `pooled`.
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 from tvm.s_tir import meta_schedule as ms
 
 from tuning.engines.measuring.devices import MAX_DEVICES
-from tuning.engines.measuring.local import LocalBuilder, LocalRunner
+from tuning.engines.measuring.local import YIELDING, LocalBuilder, LocalRunner
 from tuning.engines.measuring.outcomes import Runner
 from tuning.engines.measuring.remote import RemoteRunner
 from tuning.engines.measuring.sessions import artifact_suffix
@@ -80,7 +81,10 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
         pooled.tune(contexts, cost_model, search, config.out, options.trials_per_batch)
         search.tell_neighbours()
         return
-    builder = _builder(config)
+    beside = measures_beside(options, config.target, remote=config.remote is not None)
+    niceness = YIELDING if beside and config.remote is None else 0
+    os.nice(niceness)  # What measures isn't forked from this process.
+    builder = _builder(config, niceness)
     runner, background = _runner(config, search.trials)
     reference = _reference(config, search.trials, builder, runner)
     print_numbers_of_the_run(chosen)
@@ -110,13 +114,14 @@ def _seed(options: Options, trials_done: int) -> int | None:
     return None if options.seed is None else (options.seed + trials_done) % 2**31
 
 
-def _builder(config: TuningConfig) -> LocalBuilder:
+def _builder(config: TuningConfig, niceness: int) -> LocalBuilder:
     return LocalBuilder(
         config.context,
         config.work_dir / ARTIFACTS,
         max_workers=config.options.build_workers or cores(),
         timeout_s=config.options.build_timeout_s,
         suffix=_artifact_suffix(config),
+        niceness=niceness,
     )
 
 

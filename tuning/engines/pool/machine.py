@@ -20,7 +20,7 @@ from tvm.target import Target
 
 from tuning.engines.confinement import confine_in
 from tuning.engines.forking import fork_server
-from tuning.engines.measuring.local import LocalBuilder, LocalRunner
+from tuning.engines.measuring.local import YIELDING, LocalBuilder, LocalRunner
 from tuning.engines.measuring.outcomes import LEAST_FREE, Failure, Timing
 from tuning.engines.targets import cuda, intrinsics
 from tuning.engines.targets.here import local_artifact_suffix, measures_on_cpu, threads_to_measure
@@ -58,6 +58,7 @@ class Machine:
         self._context = fork_server.start_fork_server(["tuning.engines.pool.preloaded"])
         self._target = _target(start)
         self._folder = Path(tempfile.gettempdir(), "artifacts")
+        self._overlaps = start.overlap == "on" or (start.overlap == "auto" and not measures_on_cpu(self._target))
         self._workers = min(MOST_BUILT, start.build_workers or cores())
         self._builder = LocalBuilder(
             self._context,
@@ -65,9 +66,9 @@ class Machine:
             max_workers=self._workers,
             timeout_s=start.build_timeout_s,
             suffix=local_artifact_suffix(self._target),
+            niceness=YIELDING if self._overlaps else 0,
         )
         self._runner = self._runner_for(start.repeat, start.run_timeout_s)
-        self._overlaps = start.overlap == "on" or (start.overlap == "auto" and not measures_on_cpu(self._target))
 
     @property
     def wants(self) -> int:

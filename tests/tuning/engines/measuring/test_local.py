@@ -59,6 +59,18 @@ def test_it_yields_each_build_when_it_ends(context: ForkServerContext, tmp_path:
         assert [index for index, _ in results] == [1, 2, 0]
 
 
+def test_builds_yield_to_what_measures(context: ForkServerContext, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workers, "build", faults.build)
+        usual, yielding = (
+            dict(builder(context, tmp_path / str(niceness), niceness=niceness).build(["nice"], "{}"))[0]
+            for niceness in (0, 7)
+        )
+    assert isinstance(usual, Path)
+    assert isinstance(yielding, Path)
+    assert int(yielding.read_text()) == min(19, int(usual.read_text()) + 7)
+
+
 def test_no_worker_outlives_its_batch(context: ForkServerContext, tmp_path: Path) -> None:
     build_faulty(context, tmp_path, "a", "stubborn", timeout_s=0.5)
     server = psutil.Process(forkserver._forkserver._forkserver_pid)  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.tuning.engines.running import Engine, latencies, options, start
@@ -20,6 +21,10 @@ def test_it_can_search_and_build_while_it_measures(tmp_path: Path) -> None:
     work_dir = tmp_path / "work"
     slow = options(overlap="on", min_repeat_ms=500, trials_per_batch=3, first_trials=3)
     with Engine(start(work_dir, network=MLP, trials_budget=8, options=slow), tmp_path / "console") as engine:
+        engine.until(TrialMeasured)
+        process, own = psutil.Process(engine.process.pid), psutil.Process().nice()
+        niceness = {one.nice() for one in (process, *process.children(recursive=True))}
+        assert niceness == {own, min(19, own + 10)}, "search and builds yield to what measures"
         assert engine.to_the_end() == Finished("budget")
     assert searched_for_the_second_task_while_the_first_was_measured(engine.seen)
     assert [trial.latency_s for trial in engine.trials] == pytest.approx(latencies(work_dir), rel=1e-12)
