@@ -15,6 +15,9 @@ from .outcomes import Failure
 class Builder(Protocol):
     """Builds several batches at once, each on a thread of its own."""
 
+    workers: int
+    """As many keep the machine busy."""
+
     def build(self, mods: Sequence[str], target: str) -> Iterator[tuple[int, Path | Failure]]:
         """As `LocalBuilder.build`."""
 
@@ -22,10 +25,8 @@ class Builder(Protocol):
 class BuildsBeside:
     """Builds each batch on a thread of its own, with workers of its own."""
 
-    def __init__(self, builder: Builder, workers: int) -> None:
-        """As many `workers` keep the machine busy."""
+    def __init__(self, builder: Builder) -> None:
         self._builder = builder
-        self._workers = workers
         self._building = 0
         """Candidates."""
         self._changed = threading.Condition()
@@ -37,7 +38,7 @@ class BuildsBeside:
         """
         builds: list[Future[Path | Failure]] = [Future() for _ in mods]
         with self._changed:
-            self._changed.wait_for(lambda: self._building < self._workers)
+            self._changed.wait_for(lambda: self._building < self._builder.workers)
             self._building += len(mods)
         threading.Thread(target=self._build, args=(mods, target, builds, took), name="build", daemon=True).start()
         return builds

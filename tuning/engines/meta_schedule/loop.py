@@ -19,7 +19,7 @@ from tuning.engines.measuring.local import YIELDING, LocalBuilder, LocalRunner
 from tuning.engines.measuring.outcomes import Runner
 from tuning.engines.measuring.remote import RemoteRunner
 from tuning.engines.measuring.sessions import artifact_suffix
-from tuning.engines.targets.here import local_artifact_suffix, measures_on_cpu, threads_to_measure
+from tuning.engines.targets.here import local_artifact_suffix, threads_to_measure
 from tuning.engines.targets.resolving import cores
 from tuning.engines.wire.protocol import ARTIFACTS, Options, Remote, longest_confirming_s
 from tuning.engines.wire.protocol import Reference as Asked
@@ -49,6 +49,8 @@ class TuningConfig:
     work_dir: Path
     target: Any
     context: ForkServerContext
+    beside: bool
+    """Whether the search goes on while candidates are built and measured."""
     remote: Remote | None = None
     out: pooled.CandidatesOut | None = None
     """Where candidates go in a run with a pool of machines."""
@@ -81,8 +83,7 @@ def tune(extracted: list[Any], search: Search, config: TuningConfig) -> None:
         pooled.tune(contexts, cost_model, search, config.out, options.trials_per_batch)
         search.tell_neighbours()
         return
-    beside = measures_beside(options, config.target, remote=config.remote is not None)
-    niceness = YIELDING if beside and config.remote is None else 0
+    niceness = YIELDING if config.beside and config.remote is None else 0
     os.nice(niceness)  # What measures isn't forked from this process.
     builder = _builder(config, niceness)
     runner, background = _runner(config, search.trials)
@@ -133,27 +134,20 @@ def _artifact_suffix(config: TuningConfig) -> str:
 
 def _runner(config: TuningConfig, trials: Trials) -> tuple[Runner, Background | None]:
     """The runner, and the threads that it measures on; None means the search's own."""
-    options, beside = config.options, measures_beside(config.options, config.target, remote=config.remote is not None)
+    options = config.options
     evaluator = (options.number, options.repeat, options.min_repeat_ms)
     if config.remote:
         remote = RemoteRunner(
             config.context, config.remote, config=evaluator, timeout_s=options.run_timeout_s, give_up=trials.fail
         )
-        return remote, Background(MAX_DEVICES, wait=not beside)
+        return remote, Background(MAX_DEVICES, wait=not config.beside)
     local = LocalRunner(
         config.context,
         config=evaluator,
         timeout_s=options.run_timeout_s,
         threads=threads_to_measure(config.target),
     )
-    return local, Background(threads=1) if beside else None
-
-
-def measures_beside(options: Options, target: Any, *, remote: bool) -> bool:
-    """Whether the search goes on while candidates are built and measured. On this machine's CPU, that would disturb the measurements."""
-    if options.overlap == "auto":
-        return remote or not measures_on_cpu(target)
-    return options.overlap == "on"
+    return local, Background(threads=1) if config.beside else None
 
 
 def _reference(config: TuningConfig, trials: Trials, builder: LocalBuilder, runner: Runner) -> Reference | None:

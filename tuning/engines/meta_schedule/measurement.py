@@ -54,7 +54,7 @@ class TrialBuilder(ms.builder.PyBuilder):  # type: ignore[misc]
         super().__init__()
         self._search = search
         self._builder = builder
-        self._beside = BuildsBeside(builder, builder.workers) if background and not background.wait else None
+        self._beside = BuildsBeside(builder) if background and not background.wait else None
 
     def build(self, build_inputs: Any) -> list[Any]:
         """A result for each input. With background threads, these tell where it will be; without, all have ended."""

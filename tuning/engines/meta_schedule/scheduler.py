@@ -48,7 +48,7 @@ def print_numbers_of_the_run(chosen: Sequence[int]) -> None:
 class Scheduler(ms.task_scheduler.PyTaskScheduler):  # type: ignore[misc]
     """In TVM's methods a task is its position among the chosen ones."""
 
-    def __init__(self, trials: Trials, most_in_flight: int = 1) -> None:
+    def __init__(self, trials: Trials, most_in_flight: int) -> None:
         """While `most_in_flight` candidates haven't ended, nothing is searched: it would be with a model that has learned from few of them."""
         super().__init__()
         self._trials = trials

@@ -20,7 +20,7 @@ from tuning.engines.measuring import roofline
 from tuning.engines.networks import extraction, reuse
 from tuning.engines.targets import cuda, intrinsics
 from tuning.engines.targets.dot_products import instruction_of
-from tuning.engines.targets.here import measures_on_cpu, threads_to_measure
+from tuning.engines.targets.here import measures_beside, measures_on_cpu, threads_to_measure
 from tuning.engines.targets.resolving import Resolved, kind_of, knows_float16, needs, resolve
 from tuning.engines.wire.errors import Refused, RunRefused
 from tuning.engines.wire.protocol import Phase, Start, TaskInfo, TasksExtracted, WarmStart
@@ -32,7 +32,7 @@ from tuning.logs.meta_schedule import WORKLOADS, pad, record_lines, repair, work
 from .controls import ControlReader
 from .earlier.neighbours import Neighbours
 from .earlier.warm_start import PriorRecords, read_continued
-from .loop import TuningConfig, measures_beside, tune
+from .loop import TuningConfig, tune
 from .pooled import CandidatesOut
 from .search import Search
 from .trial_budget import TrialBudget, pooled_batch
@@ -72,7 +72,9 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
     for index in _left_out(infos, rivals, start):
         infos[index] = msgspec.structs.replace(infos[index], chosen=False)
         del rivals[index]
-    trials = Trials(start, infos, _budget(start, infos, rivals, target), events, controls.started_at)
+    beside = measures_beside(start.options.overlap, target, remote=start.remote is not None)
+    budget = _budget(start, infos, rivals, ahead=beside or start.pool is not None)
+    trials = Trials(start, infos, budget, events, controls.started_at)
     known = controls.warm_start() if start.expect_warm_start else WarmStart([])
     controls.on_stop = trials.stop
     trials.limit_time(start.time_limit_s)
@@ -94,7 +96,7 @@ def run(start: Start, controls: ControlReader, events: EventWriter) -> NoReturn:
         tune(
             extracted,
             search,
-            TuningConfig(start.options, work_dir, target, context, start.remote, out, start.reference),
+            TuningConfig(start.options, work_dir, target, context, beside, start.remote, out, start.reference),
         )
     trials.finish(trials.finish_reason())
 
@@ -150,13 +152,13 @@ def _left_out(infos: list[TaskInfo], rivals: Mapping[int, int], start: Start) ->
     return left_out
 
 
-def _budget(start: Start, infos: Sequence[TaskInfo], rivals: Mapping[int, int], target: Target) -> TrialBudget:
+def _budget(start: Start, infos: Sequence[TaskInfo], rivals: Mapping[int, int], *, ahead: bool) -> TrialBudget:
     both_ways = {**rivals, **{of: index for index, of in rivals.items()}}
     return TrialBudget(
         [info.weight or infos[both_ways.get(info.index, info.index)].weight for info in infos],
         [info.index for info in infos if info.chosen],
         start.options,
-        ahead=start.pool is not None or measures_beside(start.options, target, remote=start.remote is not None),
+        ahead=ahead,
         rivals=both_ways,
     )
 

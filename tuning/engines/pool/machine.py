@@ -23,7 +23,7 @@ from tuning.engines.forking import fork_server
 from tuning.engines.measuring.local import YIELDING, LocalBuilder, LocalRunner
 from tuning.engines.measuring.outcomes import LEAST_FREE, Failure, Timing
 from tuning.engines.targets import cuda, intrinsics
-from tuning.engines.targets.here import local_artifact_suffix, measures_on_cpu, threads_to_measure
+from tuning.engines.targets.here import local_artifact_suffix, measures_beside, measures_on_cpu, threads_to_measure
 from tuning.engines.targets.resolving import cores, resolve
 from tuning.engines.wire.errors import RunRefused
 from tuning.engines.wire.pools.messages import PoolStart, Probe, Probed
@@ -58,7 +58,7 @@ class Machine:
         self._context = fork_server.start_fork_server(["tuning.engines.pool.preloaded"])
         self._target = _target(start)
         self._folder = Path(tempfile.gettempdir(), "artifacts")
-        self._overlaps = start.overlap == "on" or (start.overlap == "auto" and not measures_on_cpu(self._target))
+        self._overlaps = measures_beside(start.overlap, self._target)
         self._workers = min(MOST_BUILT, start.build_workers or cores())
         self._builder = LocalBuilder(
             self._context,

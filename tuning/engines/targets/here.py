@@ -12,6 +12,11 @@ def measures_on_cpu(target: Any) -> bool:
     return str(target.kind.name) == "llvm"
 
 
+def measures_beside(overlap: str, target: Any, *, remote: bool = False) -> bool:
+    """Whether more is searched and built while candidates are measured, by the option `overlap`. On this machine's CPU that would disturb them."""
+    return overlap == "on" or (overlap == "auto" and (remote or not measures_on_cpu(target)))
+
+
 def local_artifact_suffix(target: Any) -> str:
     """The format of artifacts. LLVM IR is compiled when it is loaded: no linker, less time, and the same code."""
     return ".ll" if measures_on_cpu(target) else ".so"

@@ -18,7 +18,8 @@ FAILED = Failure("build", "no such intrinsic")
 class Builder:
     """Builds a module once its name is let through. "bad" fails, and "raise" ends the whole batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
         self.begun: list[str] = []
         self._through: dict[str, threading.Event] = {}
 
@@ -38,14 +39,9 @@ class Builder:
         return self._through.setdefault(mod, threading.Event())
 
 
-@pytest.fixture
-def builder() -> Builder:
-    return Builder()
-
-
-def test_each_build_is_known_when_it_ends(builder: Builder) -> None:
-    pieces: list[float] = []
-    first, bad, last = BuildsBeside(builder, 4).build(["a", "bad", "b"], "{}", pieces.append)
+def test_each_build_is_known_when_it_ends() -> None:
+    builder, pieces = Builder(workers=4), list[float]()
+    first, bad, last = BuildsBeside(builder).build(["a", "bad", "b"], "{}", pieces.append)
     builder.let("a", "bad")
     assert (first.result(SOON_S), bad.result(SOON_S)) == (Path("a"), FAILED)
     assert not last.done()
@@ -55,16 +51,18 @@ def test_each_build_is_known_when_it_ends(builder: Builder) -> None:
     assert all(piece >= 0 for piece in pieces)
 
 
-def test_another_batch_is_begun_while_workers_have_nothing_to_do(builder: Builder) -> None:
-    beside = BuildsBeside(builder, 3)
+def test_another_batch_is_begun_while_workers_have_nothing_to_do() -> None:
+    builder = Builder(workers=3)
+    beside = BuildsBeside(builder)
     beside.build(["a", "b"], "{}", lambda _: None)
     later = beside.build(["c"], "{}", lambda _: None)
     builder.let("c")
     assert later[0].result(SOON_S) == Path("c"), "it doesn't wait for the first batch"
 
 
-def test_it_waits_while_all_workers_are_busy(builder: Builder) -> None:
-    beside = BuildsBeside(builder, 2)
+def test_it_waits_while_all_workers_are_busy() -> None:
+    builder = Builder(workers=2)
+    beside = BuildsBeside(builder)
     first = beside.build(["a", "b"], "{}", lambda _: None)
     asked = threading.Thread(target=beside.build, args=(["c"], "{}", lambda _: None))
     asked.start()
@@ -78,8 +76,9 @@ def test_it_waits_while_all_workers_are_busy(builder: Builder) -> None:
     builder.let("b")
 
 
-def test_an_error_is_that_of_all_that_werent_built_and_blocks_nothing(builder: Builder) -> None:
-    beside = BuildsBeside(builder, 1)
+def test_an_error_is_that_of_all_that_werent_built_and_blocks_nothing() -> None:
+    builder = Builder(workers=1)
+    beside = BuildsBeside(builder)
     builder.let("a", "raise", "c")
     built, *broken = beside.build(["a", "raise", "b"], "{}", lambda _: None)
     assert built.result(SOON_S) == Path("a")

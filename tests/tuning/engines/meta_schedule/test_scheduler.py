@@ -102,7 +102,7 @@ def tune(trials: Trials, *, most_in_flight: int | None = None) -> None:
         )
 
     tasks = len(trials.budget.chosen)
-    scheduler: Any = Scheduler(trials, most_in_flight) if most_in_flight else Scheduler(trials)  # type: ignore[arg-type]
+    scheduler: Any = Scheduler(trials, most_in_flight or BATCH)  # type: ignore[arg-type]
     scheduler.tune(
         [context(16 << task) for task in range(tasks)],
         [1.0] * tasks,
