@@ -183,6 +183,7 @@ class _Job:
             choose=choose,
             quietly=choose is None,
             algorithms=run.options.get("algorithms") == "fastest",
+            in_parts=run.options.get("winograd") == "in_parts",
             precision=run.precision,
             integers=run.options.get("quantized", "floats") != "floats",
             batch=self._own_batch(),

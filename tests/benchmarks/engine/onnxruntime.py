@@ -34,7 +34,11 @@ def outcome(run: Run) -> Compared:
         raise Broken(f"Run {run.pk} has measured {run.tasks_measured} of its {run.tasks_total} tasks.")
     best = (task.records.first() for task in run.tasks.counting())
     question = Compare(
-        network=spec, target=run.target, records=[record.text for record in best if record is not None], **GENEROUS
+        network=spec,
+        target=run.target,
+        records=[record.text for record in best if record is not None],
+        in_parts=run.options.get("winograd") == "in_parts",
+        **GENEROUS,
     )
     try:
         return sandbox.ask_once("tests.benchmarks.engine.onnxruntime_process", question, Compared, limits=HOUR)

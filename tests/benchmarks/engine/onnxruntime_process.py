@@ -28,6 +28,8 @@ class Compare(Question, frozen=True, kw_only=True):
     target: dict[str, Any]
     records: list[str]
     """As in `TrialMeasured.record`, the best of each task."""
+    in_parts: bool
+    """As in `Build`."""
 
 
 class Compared(msgspec.Struct, tag="compared", frozen=True):
@@ -94,7 +96,8 @@ def _tuned(question: Compare, inputs: dict[str, Any]) -> tuple[Callable[[], Any]
 
     target = Target(question.target)
     network = networks.build(question.network).mod
-    found = applied(with_algorithms(network, target, question.records), target, question.records)
+    computed = with_algorithms(network, target, question.records, in_parts=question.in_parts)
+    found = applied(computed, target, question.records)
     machine = relax.VirtualMachine(relax.build(found.mod, target), tvm.cpu(0))
     arguments = [tvm.runtime.tensor(array) for array in inputs.values()]
     return lambda: machine["main"](*arguments), len(found.tuned), len(found.tuned) + len(found.untuned)

@@ -210,7 +210,7 @@ def _extracted(start: Start, mod: Any, legalized: Any, target: Target) -> tuple[
         return extracted, {}
     from tuning.engines.networks import algorithms
 
-    found = algorithms.rivals(mod, target, extracted)
+    found = algorithms.rivals(mod, target, extracted, in_parts=start.options.in_parts)
     return [*extracted, *(rival.task for rival in found)], {
         len(extracted) + nth: rival.of for nth, rival in enumerate(found)
     }

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from tvm import IRModule, relax
 from tvm.ir import GenericConst
 from tvm.target import Target
 
-from . import winograd
+from tuning.engines.targets.registers import registers
+
 from .extraction import CALL_TIR, calls, extract, legalized, workload_hash
+from .winograd.convolutions import KERNEL, Convolution, lanes_of, weights
+from .winograd.functions import function
 
 _AXES = {"NHWC": (0, 1, 2, 3), "NCHW": (2, 3, 1, 0)}
 """By layout of the data, the axes of a kernel that are height, width, channels and filters."""
@@ -25,9 +29,9 @@ class Rival(NamedTuple):
     """The index of that one."""
 
 
-def rivals(mod: IRModule, target: Target, extracted: list[Any]) -> list[Rival]:
+def rivals(mod: IRModule, target: Target, extracted: list[Any], *, in_parts: bool) -> list[Rival]:
     """What can be tuned besides the tasks `extracted` from the network, at most one for each of them."""
-    direct, other = legalized(mod, target), _by_winograd(mod, target)
+    direct, other = legalized(mod, target), _by_winograd(mod, target, in_parts=in_parts)
     index = {str(task.task_name): nth for nth, task in enumerate(extracted)}
     own = {workload_hash(task) for task in extracted}
     of = {_name(new): index.get(_name(old)) for old, new in _pairs(direct, other)}
@@ -35,9 +39,9 @@ def rivals(mod: IRModule, target: Target, extracted: list[Any]) -> list[Rival]:
     return [Rival(task, nth) for task, nth in tasks if nth is not None]
 
 
-def chosen(mod: IRModule, target: Target, is_faster: Callable[[Any, Any], bool]) -> IRModule:
+def chosen(mod: IRModule, target: Target, is_faster: Callable[[Any, Any], bool], *, in_parts: bool) -> IRModule:
     """The network legalized, with other algorithms where `is_faster` says so, given the other's function and the direct one's."""
-    direct, other = legalized(mod, target), _by_winograd(mod, target)
+    direct, other = legalized(mod, target), _by_winograd(mod, target, in_parts=in_parts)
     found = [
         new if _name(new) != _name(old) and is_faster(other[_name(new)], direct[_name(old)]) else None
         for old, new in _pairs(direct, other)
@@ -45,23 +49,25 @@ def chosen(mod: IRModule, target: Target, is_faster: Callable[[Any, Any], bool])
     return _Replacing(direct, other, found).replaced() if any(new is not None for new in found) else direct
 
 
-def _by_winograd(mod: IRModule, target: Target) -> IRModule:
+def _by_winograd(mod: IRModule, target: Target, *, in_parts: bool) -> IRModule:
     """The network legalized, with Winograd's algorithm wherever it can be used. Its transforms are written for CPUs."""
     if str(target.kind.name) == "llvm":
-        mod = relax.transform.LegalizeOps({"relax.nn.conv2d": _legalized})(mod)
+        lanes = lanes_of(registers(target), in_parts=in_parts)
+        rewrite = partial(_legalized, lanes=lanes, in_parts=in_parts)
+        mod = relax.transform.LegalizeOps({"relax.nn.conv2d": rewrite})(mod)
     return legalized(mod, target)
 
 
-def _legalized(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    if (conv := _convolution(call)) is None:
+def _legalized(builder: relax.BlockBuilder, call: relax.Call, *, lanes: int, in_parts: bool) -> relax.Expr:
+    if (conv := _convolution(call, lanes, in_parts=in_parts)) is None:
         return call.op.get_attr("FLegalize")(builder, call)
     data, kernel = call.args
-    weights = winograd.weights(conv, kernel.value.numpy().transpose(_AXES[conv.layout]))
-    function = builder.add_func(winograd.function(conv), f"winograd_f{conv.m}_conv2d")
-    return relax.call_tir(function, [data, relax.const(weights)], call.ty)
+    transformed = weights(conv, kernel.value.numpy().transpose(_AXES[conv.layout]))
+    of_conv = builder.add_func(function(conv), f"winograd_f{conv.m}_conv2d")
+    return relax.call_tir(of_conv, [data, relax.const(transformed)], call.ty)
 
 
-def _convolution(call: relax.Call) -> winograd.Convolution | None:
+def _convolution(call: relax.Call, lanes: int, *, in_parts: bool) -> Convolution | None:
     """The convolution that the call is, if Winograd's algorithm can compute it."""
     attrs, (data, kernel) = call.attrs, call.args
     layout: Any = str(attrs.data_layout)
@@ -71,13 +77,22 @@ def _convolution(call: relax.Call) -> winograd.Convolution | None:
         return None
     extents = dict(zip(layout, map(int, data.ty.shape), strict=True))
     height, width, channels, filters = (int(kernel.value.shape[axis]) for axis in _AXES[layout])
-    fits = (height, width, channels) == (winograd.KERNEL, winograd.KERNEL, extents["C"])
+    fits = (height, width, channels) == (KERNEL, KERNEL, extents["C"])
     plain = all(int(one) == 1 for one in (*attrs.strides, *attrs.dilation, attrs.groups))
-    if not fits or not plain or channels % winograd.LANES or filters % winograd.LANES:
-        return None
     padding: Any = tuple(map(int, attrs.padding))
-    conv = winograd.Convolution(extents["N"], extents["H"], extents["W"], channels, filters, padding, layout)
-    return conv if max(padding) < winograd.KERNEL else None
+    if not fits or not plain or channels % lanes or filters % lanes or max(padding) >= KERNEL:
+        return None
+    return Convolution(
+        batch=extents["N"],
+        height=extents["H"],
+        width=extents["W"],
+        channels=channels,
+        filters=filters,
+        padding=padding,
+        layout=layout,
+        lanes=lanes,
+        in_parts=in_parts,
+    )
 
 
 def _is_static_float32(ty: Any) -> bool:

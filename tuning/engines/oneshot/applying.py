@@ -75,7 +75,9 @@ def _as_recorded(network: Any, legalized: Any, target: Any, question: Build) -> 
     if not question.algorithms:
         return legalized
     try:
-        return with_algorithms(network, target, [record.text for record in question.records])
+        return with_algorithms(
+            network, target, [record.text for record in question.records], in_parts=question.in_parts
+        )
     except Exception as error:
         raise _inapplicable(legalized, target, question.records, error) from error
 
@@ -151,7 +153,7 @@ def applied(legalized: IRModule, target: Target, records: Iterable[str]) -> Appl
     return Applied(mod, [name for name in scheduled if scheduled[name]], untuned, used)
 
 
-def with_algorithms(mod: IRModule, target: Target, records: Iterable[str]) -> IRModule:
+def with_algorithms(mod: IRModule, target: Target, records: Iterable[str], *, in_parts: bool) -> IRModule:
     """The network legalized, its convolutions computed as in the records; if there are several for one, as in the fastest."""
     from tuning.engines.networks import algorithms
 
@@ -161,7 +163,10 @@ def with_algorithms(mod: IRModule, target: Target, records: Iterable[str]) -> IR
         record = database.query_tuning_record(_normalized(function), target, "main")
         return math.inf if record is None else fmean(map(float, record.run_secs))
 
-    return algorithms.chosen(mod, target, lambda other, direct: latency_s(other) < latency_s(direct))
+    def is_faster(other: Any, direct: Any) -> bool:
+        return latency_s(other) < latency_s(direct)
+
+    return algorithms.chosen(mod, target, is_faster, in_parts=in_parts)
 
 
 def _with_packed_weights(mod: IRModule) -> IRModule:

@@ -6,6 +6,37 @@ from typing import Any, NamedTuple
 
 from .resolving import architecture, features
 
+WIDEST = 8
+"""Vectors in a row of a tile, at most."""
+BUSY = 8
+"""Sums that don't wait for each other, as many as keep two units busy that take four cycles."""
+
+
+class Tile(NamedTuple):
+    """Sums that are in registers at once."""
+
+    rows: int
+    vectors: int
+    """In each row."""
+
+    @property
+    def sums(self) -> int:
+        return self.rows * self.vectors
+
+    @property
+    def reuse(self) -> float:
+        """Multiplications for each number or vector that is read."""
+        return self.sums / (self.rows + self.vectors)
+
+    @property
+    def speed(self) -> tuple[float, float]:
+        """Orders tiles: what part of its multiplications a CPU does that reads two vectors per cycle and multiplies two; among equals, the reuse.
+
+        Of many rows of a single vector, LLVM reads the numbers too early to keep them in registers.
+        """
+        readable = BUSY / self.rows if self.vectors == 1 else 1.0
+        return min(1.0, self.sums / BUSY, self.reuse * min(1.0, readable)), self.reuse
+
 
 class Registers(NamedTuple):
     """Vector registers for float32."""
@@ -22,9 +53,21 @@ class Registers(NamedTuple):
         multiplier = 0 if self.lanes == AVX512.lanes else 1
         return max((self.number - width - multiplier) // width, 1)
 
+    def tiles(self, rows: int, vectors: int) -> list[Tile]:
+        """Those that fit and divide so many rows of so many vectors, the fastest first."""
+        fit = [
+            Tile(height, width) for width in divisors(vectors, WIDEST) for height in divisors(rows, self.rows(width))
+        ]
+        return sorted(fit, key=lambda tile: tile.speed, reverse=True)
+
 
 AVX512, AVX, SSE = Registers(16, 32), Registers(8, 16), Registers(4, 16)
 NEON = Registers(4, 32)
+
+
+def divisors(extent: int, most: int) -> list[int]:
+    """Up to `most`, in ascending order."""
+    return [one for one in range(1, min(extent, most) + 1) if extent % one == 0]
 
 
 def registers(target: Any) -> Registers | None:

@@ -111,6 +111,8 @@ class Build(Question, frozen=True, kw_only=True):
     """How to choose among records inside the network; None to build with `records`."""
     algorithms: bool = False
     """Whether some records may be of convolutions that are computed by another algorithm than the network's."""
+    in_parts: bool = False
+    """As `Options.in_parts`."""
     precision: Precision = "network"
     """What the run computed in. The untuned library computes as the network says."""
     integers: bool = False

@@ -53,6 +53,7 @@ _ENGINES = (
             "quantized": "floats",
             "schedule_rules": "tvm",
             "transfer": False,
+            "winograd": "step_by_step",
         },
     ),
     Engine(

@@ -462,6 +462,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "fewer multiplications but rounds a little more, and each layer gets what was measured to be faster. On CPUs, in float32.",
         ),
     ] = "fastest"
+    winograd: Annotated[
+        Literal["in_parts", "step_by_step"],
+        Meta(
+            title="Winograd’s algorithm",
+            description="How a convolution goes through its three steps. In parts: a few tiles of the image after the others, if that keeps what a "
+            "step leaves for the next one in a core’s caches. Step by step: always the whole image.",
+        ),
+    ] = "in_parts"
     schedule_rules: Annotated[
         Literal["extended", "tvm"],
         Meta(
@@ -593,6 +601,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Annotated[int, Meta(ge=1, le=256)] | None,
         Meta(title="Build workers", description="How many candidates are built at once. If empty, one per core."),
     ] = None
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether Winograd's algorithm may go through a convolution in parts."""
+        return self.winograd == "in_parts"
 
     @property
     def tries_algorithms(self) -> bool:

@@ -72,17 +72,20 @@ def compute(mod: Any) -> Any:
     return relax.VirtualMachine(relax.build(mod, cpu()), tvm.cpu())["main"](tvm.runtime.tensor(given)).numpy()
 
 
+@pytest.mark.parametrize("in_parts", [True, False], ids=["in parts", "step by step"])
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize(
     ("size", "padding", "m"),
     [(12, 1, 4), (12, 0, 4), (13, 2, 4), (14, [0, 1, 2, 1], 4), (4, 1, 2), (5, 1, 2), (6, 0, 2)],
     ids=["whole tiles", "no padding", "wide padding", "uneven", "few tiles", "few, cut off", "few, no padding"],
 )
-def test_winograds_algorithm_computes_a_convolution(layout: str, size: int, padding: Any, m: int) -> None:
+def test_winograds_algorithm_computes_a_convolution(
+    layout: str, size: int, padding: Any, m: int, in_parts: bool
+) -> None:
     from tuning.engines.networks import algorithms, extraction
 
     mod = conv(size, layout=layout, padding=padding)
-    by_winograd = algorithms.chosen(mod, cpu(), lambda _other, _direct: True)
+    by_winograd = algorithms.chosen(mod, cpu(), lambda _other, _direct: True, in_parts=in_parts)
     assert [str(one.name_hint) for one in by_winograd.get_global_vars() if "winograd" in str(one.name_hint)] == [
         f"winograd_f{m}_conv2d"
     ]
@@ -101,7 +104,7 @@ def test_each_layer_is_computed_as_chosen(chosen: list[int]) -> None:
         return asked[-1] in chosen
 
     mod = two_branches()
-    mixed = algorithms.chosen(mod, cpu(), is_faster)
+    mixed = algorithms.chosen(mod, cpu(), is_faster, in_parts=True)
     called = [str(call.args[0].name_hint) for call in extraction.calls(mixed["main"])]
     assert [nth for nth, name in enumerate(called) if "winograd" in name] == chosen
     expected = compute(extraction.legalized(mod, cpu()))
@@ -145,7 +148,8 @@ def test_each_task_that_has_another_algorithm_is_named() -> None:
 def rivals(mod: Any, target: Any) -> list[Any]:
     from tuning.engines.networks import algorithms, extraction
 
-    return algorithms.rivals(mod, target, extraction.extract(extraction.legalized(mod, target), target))
+    extracted = extraction.extract(extraction.legalized(mod, target), target)
+    return algorithms.rivals(mod, target, extracted, in_parts=True)
 
 
 def test_a_budget_that_is_too_small_for_both_goes_to_the_direct_one(tmp_path: Any) -> None:
@@ -158,11 +162,13 @@ def test_a_budget_that_is_too_small_for_both_goes_to_the_direct_one(tmp_path: An
     assert told in (tmp_path / "console.log").read_text()
 
 
-def test_both_are_tuned_and_the_faster_one_counts(tmp_path: Any) -> None:
+@pytest.mark.parametrize("winograd", ["in_parts", "step_by_step"])
+def test_both_are_tuned_and_the_faster_one_counts(winograd: str, tmp_path: Any) -> None:
     """Also once the run is resumed. A library is built with the records of either."""
     from tests.tuning.engines.compiling import best, build, prove, target_of
 
-    asked = start(tmp_path / "work", network=CONV, trials_budget=16, options=options(algorithms="fastest"))
+    chosen = options(algorithms="fastest", winograd=winograd)
+    asked = start(tmp_path / "work", network=CONV, trials_budget=16, options=chosen)
     with Engine(asked, tmp_path / "console.log") as engine:
         engine.to_the_end()
     (extracted,) = [event for event in engine.seen if isinstance(event, TasksExtracted)]
@@ -177,16 +183,15 @@ def test_both_are_tuned_and_the_faster_one_counts(tmp_path: Any) -> None:
     fastest = min(records.values(), key=lambda record: record.latency_s)
     told = [event for event in engine.seen if isinstance(event, Preferred)]
     assert told[-1].task == task_of[fastest.text]
-    again = start(
-        tmp_path / "work", network=CONV, trials_budget=17, trials_done=16, options=options(algorithms="fastest")
-    )
+    again = start(tmp_path / "work", network=CONV, trials_budget=17, trials_done=16, options=chosen)
     with Engine(again, tmp_path / "console.log") as resumed:
         resumed.to_the_end()
     preferred = [event for event in resumed.seen if isinstance(event, Preferred)]
     assert preferred[0] == told[-1], "a resumed process tells again what counts"
-    (winograd,) = [record for record in records.values() if task_of[record.text] == 1]
+    (by_winograd,) = [record for record in records.values() if task_of[record.text] == 1]
     folder = tmp_path / "library"
-    built = build(CONV, target_of(engine), [winograd], folder, algorithms=True)
+    in_parts = winograd == "in_parts"
+    built = build(CONV, target_of(engine), [by_winograd], folder, algorithms=True, in_parts=in_parts)
     assert ([one.function for one in built.used], built.untuned) == (["fused_winograd_f2_conv2d_add"], [])
     proven = prove(CONV, target_of(engine), folder)
     assert proven.verified

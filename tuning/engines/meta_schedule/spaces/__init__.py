@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm.s_tir import meta_schedule as ms
 
+from tuning.engines.networks.winograd import schedules as winograd
 from tuning.engines.targets.registers import registers
 from tuning.engines.wire.protocol import Options
 
@@ -18,6 +19,8 @@ INLINING = 3
 def create_space(options: Options, target: Any) -> Any:
     """TVM's space generator, with the options' rules."""
     known = registers(target)
+    if known is not None:
+        winograd.use(known, int(target.attrs["num-cores"]))
     if options.schedule_rules == "tvm" or known is None:
         return ms.space_generator.PostOrderApply()
     rules = list(ms.schedule_rule.ScheduleRule.create("llvm"))

@@ -7,6 +7,7 @@ trials until one does. Here only such tiles are offered. The search chooses amon
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -17,16 +18,16 @@ from tvm.s_tir.schedule.schedule import ScheduleError
 from tvm.tirx import IndexMap
 
 from tuning.engines.networks.tensorir import keep
-from tuning.engines.targets.registers import Registers
+from tuning.engines.targets.registers import Registers, divisors
 
 from .products import Axes, Product, product_of
 
 MARK, TILED = "meta_schedule.tiling_structure", "registers"
 """TVM's rules leave a block alone that has this annotation, whatever its value."""
-WIDEST, LONGEST_STEP = 8, 8
-"""At most so many vectors in a row of a tile, and terms of a sum that are unrolled."""
-OFFERED = 3
-"""Widths of a tile, heights for each, and steps."""
+LONGEST_STEP = 8
+"""Terms of a sum that are unrolled, at most."""
+SHAPES, OFFERED = 5, 3
+"""Shapes of a tile, and steps."""
 FEWEST_LANES = 4
 FEWEST_JOBS = 8
 """With fewer, threads would get unequal shares, or none."""
@@ -83,26 +84,21 @@ def _with_tiles(schedule: Any, block: Any, product: Product, registers: Register
 
 
 def _tiles(product: Product, registers: Registers) -> Iterator[_Tile]:
-    """For each way to lay them, the shapes that fill the registers best."""
+    """For each way to lay them, the fastest shapes."""
     for axes in product.axes():
         extent = product.extents[axes.vector]
         lanes = next((one for one in _halves(registers.lanes) if extent % one == 0), None)
         if lanes is None:
             continue
-        tiles = [
-            _Tile(axes, lanes, width, _divisors(product.extents[axes.rows], registers.rows(width))[-OFFERED:])
-            for width in _divisors(extent // lanes, WIDEST)
-        ]
-        yield from sorted(tiles, key=lambda tile: -tile.width * tile.heights[-1])[:OFFERED]
+        heights: dict[int, list[int]] = defaultdict(list)
+        for shape in registers.tiles(product.extents[axes.rows], extent // lanes)[:SHAPES]:
+            heights[shape.vectors].append(shape.rows)
+        yield from (_Tile(axes, lanes, width, sorted(rows)) for width, rows in heights.items())
 
 
 def _halves(lanes: int) -> list[int]:
     """Lanes of whole vectors, or of halves of them."""
     return [one for one in (lanes, lanes // 2) if one >= FEWEST_LANES]
-
-
-def _divisors(extent: int, most: int) -> list[int]:
-    return [one for one in range(1, min(extent, most) + 1) if extent % one == 0]
 
 
 def _tile(schedule: Any, block: Any, product: Product, tile: _Tile, *, rows_first: bool) -> bool:
@@ -148,7 +144,7 @@ def _one_of(schedule: Any, values: Sequence[int]) -> Any:
 def _split_sums(schedule: Any, product: Product, loops: Sequence[Any]) -> list[Any]:
     """The loops of the sum, of which the last one is short enough to unroll."""
     innermost = max(product.summed, key=lambda nth: (product.extents[nth] > 1, nth))
-    steps = _divisors(product.extents[innermost], LONGEST_STEP)[-OFFERED:]
+    steps = divisors(product.extents[innermost], LONGEST_STEP)[-OFFERED:]
     last, step = schedule.split(loops[innermost], [None, _one_of(schedule, steps)])
     return [*(loops[nth] for nth in product.summed if nth != innermost), last, step]
 

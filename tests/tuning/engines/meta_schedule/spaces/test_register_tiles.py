@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 from tests.tuning.engines.running import Engine, options, start
+from tests.tuning.engines.sketches import ARM, AVX2, AVX512, candidate, computed
 from tuning.engines.wire.protocol import Finished, Options
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 
-AVX512, AVX2 = {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}, {"kind": "llvm", "mcpu": "haswell", "num-cores": 2}
-ARM = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "num-cores": 2}
 Layer = Callable[[Any], Any]
 
 
@@ -104,30 +103,6 @@ def sketches(mod: Any, target: dict[str, Any], rules: Any = "extended") -> tuple
     tiled = [one for one in found if has_register_tiles(one)]
     assert len(tiled) < len(found), "TVM's own remain"
     return tiled, context
-
-
-def candidate(sketch: Any, context: Any, seed: int) -> Any:
-    """A module with the sketch's decisions drawn anew, and with weights where they were."""
-    from tvm import s_tir
-
-    schedule = s_tir.Schedule(context.mod, seed=seed, debug_mask="all")
-    sketch.trace.apply_to_schedule(schedule, remove_postproc=True)
-    *postprocs, layouts = context.space_generator.postprocs
-    assert "RewriteLayout" in str(layouts)
-    assert all(postproc.apply(schedule) for postproc in postprocs)
-    return schedule.mod
-
-
-def computed(mod: Any, target: dict[str, Any]) -> Any:
-    import tvm
-    from tvm.s_tir import meta_schedule as ms
-    from tvm.target import Target
-
-    infos = [info.as_json() for info in ms.arg_info.ArgInfo.from_entry_func(mod, remove_preproc=True)]
-    random = np.random.default_rng(2)
-    arrays = [tvm.runtime.tensor(random.standard_normal(shape, dtype="float32")) for _, _, shape in infos]
-    tvm.compile(mod, Target(target))["main"](*arrays)
-    return arrays[-1].numpy()
 
 
 NETWORKS: dict[str, Callable[[], tuple[tuple[int, ...], Layer]]] = {

@@ -1,0 +1,34 @@
+"""Targets whose CPUs have different registers, and what comes of the sketches of a design space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+AVX512, AVX2 = {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}, {"kind": "llvm", "mcpu": "haswell", "num-cores": 2}
+ARM = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "num-cores": 2}
+
+
+def candidate(sketch: Any, context: Any, seed: int, *, verified: bool = True) -> Any:
+    """A module with the sketch's decisions drawn anew, and with weights where they were. TVM verifies each step unless told not to."""
+    from tvm import s_tir
+
+    schedule = s_tir.Schedule(context.mod, seed=seed, debug_mask="all" if verified else "none")
+    sketch.trace.apply_to_schedule(schedule, remove_postproc=True)
+    *postprocs, layouts = context.space_generator.postprocs
+    assert "RewriteLayout" in str(layouts)
+    assert all(postproc.apply(schedule) for postproc in postprocs)
+    return schedule.mod
+
+
+def computed(mod: Any, target: dict[str, Any]) -> Any:
+    import tvm
+    from tvm.s_tir import meta_schedule as ms
+    from tvm.target import Target
+
+    infos = [info.as_json() for info in ms.arg_info.ArgInfo.from_entry_func(mod, remove_preproc=True)]
+    random = np.random.default_rng(2)
+    arrays = [tvm.runtime.tensor(random.standard_normal(shape, dtype="float32")) for _, _, shape in infos]
+    tvm.compile(mod, Target(target))["main"](*arrays)
+    return arrays[-1].numpy()

@@ -1,0 +1,35 @@
+"""Tiles of sums fit a CPU's registers, the fastest first."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.tvm
+
+
+@pytest.mark.parametrize(
+    ("rows", "vectors", "fastest"),
+    [
+        (196, 8, [(4, 2), (2, 4), (1, 8), (7, 1), (14, 1)]),
+        (49, 16, [(1, 8), (7, 1), (1, 4), (1, 2)]),
+        (1, 3, [(1, 3), (1, 1)]),
+        (11, 1, [(11, 1), (1, 1)]),
+    ],
+    ids=["as many as keep both units busy", "a few rows", "one row", "one vector"],
+)
+def test_those_come_first_that_keep_the_cpu_busy(rows: int, vectors: int, fastest: list[tuple[int, int]]) -> None:
+    from tuning.engines.targets.registers import AVX
+
+    assert AVX.tiles(rows, vectors)[: len(fastest)] == fastest
+
+
+@pytest.mark.parametrize("name", ["AVX512", "AVX", "SSE", "NEON"])
+def test_none_takes_more_registers_than_there_are(name: str) -> None:
+    from tuning.engines.targets import registers
+
+    known = getattr(registers, name)
+    found = known.tiles(48, 16)
+    assert {(tile.rows, tile.vectors) for tile in found if tile.rows > 1} <= {
+        (rows, vectors) for rows in range(48) for vectors in range(16) if rows * vectors + vectors <= known.number
+    }
+    assert all(48 % tile.rows == 0 and 16 % tile.vectors == 0 for tile in found)
