@@ -8,6 +8,8 @@ from .resolving import architecture, features
 
 WIDEST = 8
 """Vectors in a row of a tile, at most."""
+SLOWEST = 0.6
+"""Tiles aren't worth trying that are slower than this part of the fastest one."""
 BUSY = 8
 """Sums that don't wait for each other, as many as keep two units busy that take four cycles."""
 
@@ -54,11 +56,13 @@ class Registers(NamedTuple):
         return max((self.number - width - multiplier) // width, 1)
 
     def tiles(self, rows: int, vectors: int) -> list[Tile]:
-        """Those that fit and divide so many rows of so many vectors, the fastest first."""
+        """Those worth trying that fit and divide so many rows of so many vectors, the fastest first."""
         fit = [
             Tile(height, width) for width in divisors(vectors, WIDEST) for height in divisors(rows, self.rows(width))
         ]
-        return sorted(fit, key=lambda tile: tile.speed, reverse=True)
+        fastest, _ = max(tile.speed for tile in fit)
+        worth = (tile for tile in fit if tile.speed[0] >= SLOWEST * fastest)
+        return sorted(worth, key=lambda tile: tile.speed, reverse=True)
 
 
 AVX512, AVX, SSE = Registers(16, 32), Registers(8, 16), Registers(4, 16)

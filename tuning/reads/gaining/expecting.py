@@ -34,9 +34,15 @@ def expected(run: Run, tasks: Sequence[Task], room_s: Mapping[int, float | None]
     """The forecast, and the tasks that its `by_task` is about; None if it can't be told. `room_s` is how much each task can gain at most."""
     if not is_foreseeable(run):
         return None
-    chosen = [task for task in tasks if task.chosen]
-    found = forecast_gain(_curves(run, chosen, room_s), more(run), run.round_size)
-    return None if found is None else (chosen, found)
+    steps = _improvements(run)
+    # Whatever computes the same as another task may not have been tried.
+    measured = [task for task in tasks if task.chosen and task.pk in steps]
+    curves = [
+        Curve(task.weighted_latency_s or 0.0, task.trials, steps[task.pk], not task.plateaued, room_s.get(task.pk))
+        for task in measured
+    ]
+    found = forecast_gain(curves, more(run), run.round_size)
+    return None if found is None else (measured, found)
 
 
 def more(run: Run) -> int:
@@ -74,12 +80,10 @@ def will_be_foreseeable(run: Run) -> bool:
     return kind == KIND and run.options.get("strategy", SEARCH) == SEARCH
 
 
-def _curves(run: Run, tasks: Sequence[Task], room_s: Mapping[int, float | None]) -> list[Curve]:
+def _improvements(run: Run) -> dict[int, list[tuple[int, float]]]:
+    """By primary key of a task, its trials that were faster than all before: their positions and seconds."""
     steps: dict[int, list[tuple[int, float]]] = defaultdict(list)
     for task, nth, latency_s in run.trials.improvements().values_list("task_id", "nth", "latency_s"):
         if latency_s is not None:
             steps[task].append((nth, latency_s))
-    return [
-        Curve(task.weighted_latency_s or 0.0, task.trials, steps[task.pk], not task.plateaued, room_s.get(task.pk))
-        for task in tasks
-    ]
+    return steps

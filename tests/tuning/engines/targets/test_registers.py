@@ -10,17 +10,17 @@ pytestmark = pytest.mark.tvm
 @pytest.mark.parametrize(
     ("rows", "vectors", "fastest"),
     [
-        (196, 8, [(4, 2), (2, 4), (1, 8), (7, 1), (14, 1)]),
-        (49, 16, [(1, 8), (7, 1), (1, 4), (1, 2)]),
-        (1, 3, [(1, 3), (1, 1)]),
-        (11, 1, [(11, 1), (1, 1)]),
+        (196, 8, [(4, 2), (2, 4), (1, 8), (7, 1)]),
+        (49, 16, [(1, 8), (7, 1)]),
+        (1, 3, [(1, 3)]),
+        (11, 1, [(11, 1)]),
     ],
     ids=["as many as keep both units busy", "a few rows", "one row", "one vector"],
 )
-def test_those_come_first_that_keep_the_cpu_busy(rows: int, vectors: int, fastest: list[tuple[int, int]]) -> None:
+def test_those_are_tried_that_keep_the_cpu_busy(rows: int, vectors: int, fastest: list[tuple[int, int]]) -> None:
     from tuning.engines.targets.registers import AVX
 
-    assert AVX.tiles(rows, vectors)[: len(fastest)] == fastest
+    assert AVX.tiles(rows, vectors) == fastest
 
 
 @pytest.mark.parametrize("name", ["AVX512", "AVX", "SSE", "NEON"])

@@ -69,6 +69,17 @@ def test_gains_that_are_spread_have_no_holders() -> None:
     assert found(run).holders is None, "two of three"
 
 
+def test_other_algorithms_that_were_not_tried_or_never_worked_gain_nothing() -> None:
+    run = claimed(make_run(trials_budget=1000))
+    make_tasks(run, 4)
+    for index, weight in enumerate([1, 1, 0, 0]):
+        Task.objects.filter(run=run, index=index).update(weight=weight)
+    record_trials(run, [*LIVELY, *FLAT, (3, None)])
+    told = found(run)
+    assert told.forecast is not None
+    assert [gain.expected_s is not None for gain in told.gains] == [True, True, False, False]
+
+
 def test_a_task_on_a_plateau_gets_no_trials() -> None:
     run = tuned([*LIVELY, *FLAT])
     Task.objects.filter(run=run, index=0).update(plateaued=True)
