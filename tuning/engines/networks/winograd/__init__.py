@@ -1,0 +1,1 @@
+"""Computes 3 × 3 convolutions by Winograd's algorithm."""

@@ -97,7 +97,7 @@ class Convolution(NamedTuple):
 
 
 def lanes_of(registers: Registers | None, *, in_parts: bool) -> int:
-    """Channels that fit a vector of the CPU; of vectors shorter than AVX's, several."""
+    """Channels that fit a vector of the CPU; of vectors shorter than AVX's, several. As in earlier versions unless `in_parts`."""
     return registers.lanes if in_parts and registers and registers.lanes >= AVX.lanes else AVX512.lanes
 
 
