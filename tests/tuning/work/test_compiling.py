@@ -22,6 +22,7 @@ from tests.threads import when
 from tests.world import make_compilation, measured_run
 from tuning.actions import compilations, sweeping
 from tuning.actions.networks.chosen import stored
+from tuning.engines.wire.compiling import Build
 from tuning.host import sandbox
 from tuning.models import Compilation, Record, Run
 from tuning.notify import announce
@@ -94,6 +95,29 @@ def test_a_run_in_bfloat16_is_built_and_proven_so(compiler: Compiler) -> None:
     shown = fresh(queued)
     assert json.loads(shown.manifest.read_bytes())["precision"] == "bfloat16"
     assert shown.tolerance == {"dtype": "bfloat16", "relative": 0.1, "steps": None}
+
+
+@pytest.mark.parametrize(
+    ("options", "in_parts"),
+    [({}, False), ({"winograd": "in_parts"}, True), ({"winograd": "step_by_step"}, False)],
+    ids=str,
+)
+def test_a_run_is_built_from_the_functions_that_it_tuned(
+    options: dict[str, str], in_parts: bool, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs of earlier versions say nothing of Winograd's algorithm."""
+    asked: list[Build] = []
+
+    def build(**given: Any) -> Build:
+        asked.append(Build(**given))
+        return asked[-1]
+
+    monkeypatch.setattr(compiling, "Build", build)
+    run = measured_run(options={"algorithms": "fastest", **options})
+    run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
+    assert carried_out(compilations.compile_run(run, {}, None)) == "queued"
+    (question,) = asked
+    assert (question.algorithms, question.in_parts) == (True, in_parts)
 
 
 @pytest.fixture
