@@ -6,8 +6,26 @@ from typing import Any
 
 import numpy as np
 
+from tuning.engines.wire.protocol import Options
+
 AVX512, AVX2 = {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}, {"kind": "llvm", "mcpu": "haswell", "num-cores": 2}
 ARM = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "num-cores": 2}
+
+
+def design_space(mod: Any, target: dict[str, Any], given: Options) -> tuple[list[Any], Any]:
+    """A task's sketches, and TVM's context of it."""
+    from tvm.s_tir import meta_schedule as ms
+    from tvm.target import Target
+
+    from tuning.engines.meta_schedule.spaces import create_space
+    from tuning.engines.targets import intrinsics
+
+    intrinsics.load("llvm")
+    space = create_space(given, Target(target))
+    context = ms.TuneContext(
+        mod, target=Target(target), space_generator=space, search_strategy="replay-trace", rand_state=1
+    )
+    return list(context.generate_design_space()), context
 
 
 def candidate(sketch: Any, context: Any, seed: int, *, verified: bool = True) -> Any:

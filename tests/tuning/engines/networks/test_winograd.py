@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.tuning.engines.sketches import ARM, AVX2, AVX512, candidate, computed
+from tests.tuning.engines.sketches import ARM, AVX2, AVX512, candidate, computed, design_space
 from tuning.engines.wire.protocol import Options
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
@@ -51,19 +51,7 @@ def task(mod: Any, target: dict[str, Any], *, in_parts: bool = True) -> Any:
 
 
 def sketches(mod: Any, target: dict[str, Any]) -> tuple[list[Any], Any]:
-    """A task's, and TVM's context of it."""
-    from tvm.s_tir import meta_schedule as ms
-    from tvm.target import Target
-
-    from tuning.engines.meta_schedule.spaces import create_space
-    from tuning.engines.targets import intrinsics
-
-    intrinsics.load("llvm")
-    space = create_space(Options(), Target(target))
-    context = ms.TuneContext(
-        mod, target=Target(target), space_generator=space, search_strategy="replay-trace", rand_state=1
-    )
-    return list(context.generate_design_space()), context
+    return design_space(mod, target, Options())
 
 
 def drawn(sketch: Any, context: Any, seed: int = 1) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.tuning.engines.running import Engine, options, start
-from tests.tuning.engines.sketches import ARM, AVX2, AVX512, candidate, computed
+from tests.tuning.engines.sketches import ARM, AVX2, AVX512, candidate, computed, design_space
 from tuning.engines.wire.protocol import Finished, Options
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
@@ -87,19 +87,9 @@ def task(network: tuple[tuple[int, ...], Layer], target: dict[str, Any], dtype: 
 
 def sketches(mod: Any, target: dict[str, Any], rules: Any = "extended") -> tuple[list[Any], Any]:
     """Those with tiles in registers, and TVM's context of the task."""
-    from tvm.s_tir import meta_schedule as ms
-    from tvm.target import Target
-
-    from tuning.engines.meta_schedule.spaces import create_space
     from tuning.engines.meta_schedule.spaces.register_tiles import has_register_tiles
-    from tuning.engines.targets import intrinsics
 
-    intrinsics.load("llvm")
-    space = create_space(Options(schedule_rules=rules), Target(target))
-    context = ms.TuneContext(
-        mod, target=Target(target), space_generator=space, search_strategy="replay-trace", rand_state=1
-    )
-    found = list(context.generate_design_space())
+    found, context = design_space(mod, target, Options(schedule_rules=rules))
     tiled = [one for one in found if has_register_tiles(one)]
     assert len(tiled) < len(found), "TVM's own remain"
     return tiled, context
