@@ -40,11 +40,11 @@ def _register(block: str, rule: Callable[[Any, Any], list[Any]]) -> None:
     tvm_ffi.register_global_func(f"s_tir.meta_schedule.cpu.{block}", rule, override=True)
 
 
-def _schedule_products(schedule: Any, block: Any, registers: Registers) -> list[Any]:
+def _schedule_products(schedule: Any, block: Any, registers: Registers, most: int = OFFERED) -> list[Any]:
     """A few tiles by a few vectors of filters are summed in registers; the search chooses how many of each."""
     _, tiles, filters, _ = _extents(schedule, block)
     found = []
-    for shape in registers.tiles(tiles, filters // registers.lanes)[:OFFERED]:
+    for shape in registers.tiles(tiles, filters // registers.lanes)[:most]:
         offered = schedule.copy()
         outermost = _sum_in_registers(offered, block, shape, registers.lanes)
         _parallel(offered, offered.fuse(*outermost))
@@ -71,7 +71,7 @@ def _schedule_all(schedule: Any, output: Any, registers: Registers, cores: int) 
     for part in _parts(_Sizes(*_extents(schedule, product)), registers, cores)[:OFFERED]:
         found.append(schedule.copy())
         _schedule_parts(found[-1], (given, product, output), part, registers.lanes)
-    for offered in _schedule_products(schedule, product, registers)[: OFFERED // 2 if found else OFFERED]:
+    for offered in _schedule_products(schedule, product, registers, OFFERED // 2 if found else OFFERED):
         _parallel_tiles(offered, given)
         _schedule_output(offered, output)
         found.append(offered)
