@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from html.parser import HTMLParser
 
 import pytest
@@ -11,6 +12,8 @@ from django.test import Client
 from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_by_name
 from pytest_django.asserts import assertContains, assertNotContains
 
 from dashboard.presentation import notes
@@ -128,6 +131,21 @@ def test_code_that_takes_quadratic_time_stays_plain(monkeypatch: pytest.MonkeyPa
 def test_highlighting_has_a_limit_for_all_code_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notes, "HIGHLIGHTING_S", -1.0)
     assert "<span" not in html("```python\ndef g(): pass\n```\n\n```python\ndef h(): pass\n```")
+
+
+def test_waiting_for_a_lexer_takes_nothing_from_highlighting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A language's first lexer is imported, which a busy machine takes long for."""
+
+    def slowly(language: str) -> Lexer:
+        time.sleep(0.1)
+        started = time.thread_time()
+        while time.thread_time() - started < 0.1:
+            pass
+        return get_lexer_by_name(language)
+
+    monkeypatch.setattr(notes, "HIGHLIGHTING_S", 0.05)
+    monkeypatch.setattr(notes, "get_lexer_by_name", slowly)
+    assert '<span class="k">def</span>' in html("```python\ndef waiting(): pass\n```")
 
 
 def test_headings_are_below_those_of_the_page() -> None:
