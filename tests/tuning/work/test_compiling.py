@@ -98,14 +98,18 @@ def test_a_run_in_bfloat16_is_built_and_proven_so(compiler: Compiler) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "in_parts"),
-    [({}, False), ({"winograd": "in_parts"}, True), ({"winograd": "step_by_step"}, False)],
+    ("options", "in_parts", "by_phase"),
+    [
+        ({}, False, False),
+        ({"winograd": "in_parts", "transposed": "over_zeros"}, True, False),
+        ({"winograd": "step_by_step", "transposed": "by_phase"}, False, True),
+    ],
     ids=str,
 )
 def test_a_run_is_built_from_the_functions_that_it_tuned(
-    options: dict[str, str], in_parts: bool, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, str], in_parts: bool, by_phase: bool, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Runs of earlier versions say nothing of Winograd's algorithm."""
+    """Runs of earlier versions don't have all options."""
     asked: list[Build] = []
 
     def build(**given: Any) -> Build:
@@ -117,7 +121,7 @@ def test_a_run_is_built_from_the_functions_that_it_tuned(
     run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
     assert carried_out(compilations.compile_run(run, {}, None)) == "queued"
     (question,) = asked
-    assert (question.algorithms, question.in_parts) == (True, in_parts)
+    assert (question.algorithms, question.in_parts, question.by_phase) == (True, in_parts, by_phase)
 
 
 @pytest.fixture

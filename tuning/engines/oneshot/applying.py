@@ -17,6 +17,7 @@ from tvm.target import Target
 from tuning.engines import networks
 from tuning.engines.networks import extraction
 from tuning.engines.networks.bfloat16.rewriting import in_bfloat16
+from tuning.engines.networks.transposed.rewriting import by_phase
 from tuning.engines.targets.dot_products import instruction_of
 from tuning.engines.targets.resolving import needs
 from tuning.engines.wire.compiling import BestRecord, Build, Quantized, Used
@@ -53,6 +54,8 @@ def prepared(question: Build, target: Target) -> Prepared:
     network = networks.build(question.network)
     plain = extraction.legalized(network.mod, target)
     computed, quantized = _in_integers(network, target, question)
+    if question.by_phase:
+        computed = by_phase(computed)
     as_computed = plain if computed is network.mod else extraction.legalized(computed, target)
     return Prepared(plain, _as_recorded(computed, as_computed, target, question), quantized)
 

@@ -53,6 +53,7 @@ _ENGINES = (
             "quantized": "floats",
             "schedule_rules": "tvm",
             "transfer": False,
+            "transposed": "over_zeros",
             "winograd": "step_by_step",
         },
     ),

@@ -470,6 +470,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "step leaves for the next one in a core’s caches. Step by step: always the whole image.",
         ),
     ] = "in_parts"
+    transposed: Annotated[
+        Literal["by_phase", "over_zeros"],
+        Meta(
+            title="Transposed convolutions",
+            description="How those with a stride and constant weights are computed. By phase: each output only with the weights that apply to it. Over "
+            "zeros: as TVM does, as a convolution of the data with zeros between them, which at a stride of 2 takes four times the multiplications.",
+        ),
+    ] = "by_phase"
     schedule_rules: Annotated[
         Literal["extended", "tvm"],
         Meta(
@@ -606,6 +614,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def in_parts(self) -> bool:
         """Whether Winograd's algorithm may go through a convolution in parts."""
         return self.winograd == "in_parts"
+
+    @property
+    def by_phase(self) -> bool:
+        """Whether transposed convolutions are computed by phase, as far as they can be."""
+        return self.transposed == "by_phase"
 
     @property
     def tries_algorithms(self) -> bool:

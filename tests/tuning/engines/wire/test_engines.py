@@ -15,9 +15,16 @@ def test_runs_of_earlier_versions_do_what_they_did() -> None:
         quantized="floats",
         schedule_rules="tvm",
         transfer=False,
+        transposed="over_zeros",
         winograd="step_by_step",
     )
     now = {"algorithms": "fastest", "cold_weights": True, "quantized": "auto"}
-    now |= {"schedule_rules": "extended", "transfer": True, "neighbours": True, "winograd": "in_parts"}
+    now |= {
+        "schedule_rules": "extended",
+        "transfer": True,
+        "neighbours": True,
+        "winograd": "in_parts",
+        "transposed": "by_phase",
+    }
     assert ENGINES["meta_schedule"].options_of(now) == Options()
     assert ENGINES["auto_scheduler"].options_of({}) == ENGINES["auto_scheduler"].options()
