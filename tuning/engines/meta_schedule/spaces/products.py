@@ -31,7 +31,7 @@ class Product(NamedTuple):
     """Positions of the loops over the output, in the order of its axes."""
     summed: list[int]
     """Positions of the others."""
-    factors: tuple[_Factor, _Factor]
+    factors: tuple[Factor, Factor]
 
     def axes(self) -> Iterator[Axes]:
         """The ways to lay a tile of vectors into the output."""
@@ -43,10 +43,23 @@ class Product(NamedTuple):
                 if common and all(one.is_contiguous(common[-1]) for one in self.factors):
                     yield Axes(common[-1], rows[-1])
 
+    def scattered(self, axes: Axes) -> Factor | None:
+        """A factor whose neighbours in memory belong to different sums of a tile, so the terms of a sum are far apart; none if it can be packed before."""
+        return next(
+            (
+                one
+                for one in self.factors
+                if one.is_argument and not one.is_free and any(one.ends_in(loop) for loop in axes)
+            ),
+            None,
+        )
 
-class _Factor(NamedTuple):
+
+class Factor(NamedTuple):
     """One of the two buffers, as the block reads it."""
 
+    source: Any
+    """The buffer."""
     indices: list[Any]
     variables: list[Any]
     """Of all loops of the block."""
@@ -54,6 +67,12 @@ class _Factor(NamedTuple):
     """Positions of the spatial loops that its indices depend on."""
     is_free: bool
     """Whether it is a constant whose layout in memory schedules choose."""
+    is_argument: bool
+    """Whether it is read as the function is given it."""
+
+    def ends_in(self, loop: int) -> bool:
+        """Whether the loop goes through the last axis."""
+        return _depends(self.indices[-1], self.variables[loop])
 
     def is_contiguous(self, loop: int) -> bool:
         """Whether a vector along the loop can be read at once."""
@@ -74,11 +93,13 @@ def product_of(schedule: Any, block: Any) -> Product | None:
         return None
     free = _layout_free(schedule.mod["main"])
     factors = [
-        _Factor(
+        Factor(
+            load.source,
             list(load.indices),
             variables,
             {nth for nth in spatial if any(_depends(index, variables[nth]) for index in load.indices)},
             any(load.source.same_as(one) for one in free),
+            any(load.source.same_as(one) for one in schedule.mod["main"].params),
         )
         for load in read
     ]

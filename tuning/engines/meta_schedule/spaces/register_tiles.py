@@ -20,7 +20,7 @@ from tvm.tirx import IndexMap
 from tuning.engines.networks.tensorir import keep
 from tuning.engines.targets.registers import Registers, divisors
 
-from .products import Axes, Product, product_of
+from .products import Axes, Factor, Product, product_of
 
 MARK, TILED = "meta_schedule.tiling_structure", "registers"
 """TVM's rules leave a block alone that has this annotation, whatever its value."""
@@ -29,6 +29,8 @@ LONGEST_STEP = 8
 SHAPES, OFFERED = 5, 3
 """Shapes of a tile, and steps."""
 FEWEST_LANES = 4
+FEWEST_ROWS = 4
+"""Of a tile that is stored row by row, because its vectors don't lie along the output's last axis."""
 FEWEST_JOBS = 8
 """With fewer, threads would get unequal shares, or none."""
 
@@ -42,6 +44,11 @@ class _Tile(NamedTuple):
     """In vectors."""
     heights: list[int]
     """In rows, of which the search chooses."""
+
+    def counts(self, product: Product) -> dict[int, int]:
+        """By spatial loop, how many tiles there are along it."""
+        sizes = {self.axes.vector: self.lanes * self.width, self.axes.rows: self.heights[-1]}
+        return {nth: product.extents[nth] // sizes.get(nth, 1) for nth in product.spatial}
 
 
 @derived_object
@@ -73,14 +80,24 @@ def has_register_tiles(schedule: Any) -> bool:
     )
 
 
+class _Order(NamedTuple):
+    """The spatial loops by position, outermost first. Along a tile's two they go from one tile to the next."""
+
+    job: list[int]
+    """Those that are divided among threads."""
+    inside: list[int]
+    packed: Factor | None = None
+    """What a job copies before it reads it."""
+
+
 def _with_tiles(schedule: Any, block: Any, product: Product, registers: Registers) -> Iterator[Any]:
     for tile in _tiles(product, registers):
-        for rows_first in (False, True):
+        for order in _orders(product, tile):
             tiled = schedule.copy()
             # What is fused after the block may not be computable tile by tile, such as a transposition.
             with suppress(ScheduleError):
-                if _tile(tiled, block, product, tile, rows_first=rows_first):
-                    yield tiled
+                _tile(tiled, block, product, tile, order)
+                yield tiled
 
 
 def _tiles(product: Product, registers: Registers) -> Iterator[_Tile]:
@@ -91,9 +108,33 @@ def _tiles(product: Product, registers: Registers) -> Iterator[_Tile]:
         if lanes is None:
             continue
         heights: dict[int, list[int]] = defaultdict(list)
-        for shape in registers.tiles(product.extents[axes.rows], extent // lanes)[:SHAPES]:
+        shapes = registers.tiles(product.extents[axes.rows], extent // lanes)
+        if axes.vector != product.spatial[-1]:
+            tall = max(shape.rows for shape in shapes)
+            shapes = [shape for shape in shapes if shape.rows >= min(tall, FEWEST_ROWS)]
+        for shape in shapes[:SHAPES]:
             heights[shape.vectors].append(shape.rows)
         yield from (_Tile(axes, lanes, width, sorted(rows)) for width, rows in heights.items())
+
+
+def _orders(product: Product, tile: _Tile) -> Iterator[_Order]:
+    """A thread keeps the columns of its job in its caches while it goes through their rows, or the other way round.
+
+    If what it would keep is scattered in memory, it is packed first, and used for all that doesn't depend on more.
+    """
+    axes, counts = tile.axes, tile.counts(product)
+    others = [nth for nth in product.spatial if nth not in axes]
+    scattered = product.scattered(axes)
+    held = [nth for nth in product.spatial if scattered and nth in scattered.loops]
+    packs = scattered is not None and math.prod(counts[nth] for nth in held) >= FEWEST_JOBS
+    for first, last in (axes, axes[::-1]):
+        job = [first, *others] if first == axes.vector else [*others, first]
+        if packs and first in held:
+            yield _Order(held, [nth for nth in product.spatial if nth not in held], scattered)
+        elif math.prod(counts[nth] for nth in job) >= FEWEST_JOBS:
+            yield _Order(job, [last])
+        elif first == axes.vector:
+            yield _Order([*job, last], [])
 
 
 def _halves(lanes: int) -> list[int]:
@@ -101,32 +142,20 @@ def _halves(lanes: int) -> list[int]:
     return [one for one in (lanes, lanes // 2) if one >= FEWEST_LANES]
 
 
-def _tile(schedule: Any, block: Any, product: Product, tile: _Tile, *, rows_first: bool) -> bool:
-    """Tile the block; return whether there are enough jobs for the threads.
-
-    A thread keeps the columns of its job in its caches while it goes through their rows; if the rows come first, the other way round.
-    """
+def _tile(schedule: Any, block: Any, product: Product, tile: _Tile, order: _Order) -> None:
+    """Tile the block."""
     loops, axes = schedule.get_loops(block), tile.axes
-    others = [nth for nth in product.spatial if nth not in axes]
-    first, last = (axes.rows, axes.vector) if rows_first else (axes.vector, axes.rows)
-    counts = {axes.vector: product.extents[axes.vector] // tile.lanes // tile.width}
-    counts[axes.rows] = product.extents[axes.rows] // tile.heights[-1]
-    jobs = math.prod([counts[first], *(product.extents[nth] for nth in others)])
-    if rows_first and jobs < FEWEST_JOBS:
-        return False
-    vector, vectors, lanes = schedule.split(loops[axes.vector], [None, tile.width, tile.lanes])
-    row, rows = schedule.split(loops[axes.rows], [None, _one_of(schedule, tile.heights)])
+    outer = dict(enumerate(loops))
+    outer[axes.vector], vectors, lanes = schedule.split(loops[axes.vector], [None, tile.width, tile.lanes])
+    outer[axes.rows], rows = schedule.split(loops[axes.rows], [None, _one_of(schedule, tile.heights)])
     sums = _split_sums(schedule, product, loops)
-    outer = {axes.vector: vector, axes.rows: row}
-    between = [loops[nth] for nth in others]
-    ordered = [*between, outer[first]] if rows_first else [outer[first], *between]
-    schedule.reorder(*ordered, outer[last], *sums, rows, vectors, lanes)
-    job = schedule.fuse(*ordered) if len(ordered) > 1 else ordered[0]
-    within = outer[last]
-    if jobs < FEWEST_JOBS:
-        job = within = schedule.fuse(job, within)
-    stored = _store(schedule, block, product, tile, within)
-    _place_padding(schedule, block, job if rows_first else None)
+    jobs, inside = [outer[nth] for nth in order.job], [outer[nth] for nth in order.inside]
+    schedule.reorder(*jobs, *inside, *sums, rows, vectors, lanes)
+    job = schedule.fuse(*jobs) if len(jobs) > 1 else jobs[0]
+    stored = _store(schedule, block, product, tile, inside[-1] if inside else job)
+    _place_padding(schedule, block, job if order.inside == [axes.vector] else None)
+    if order.packed:
+        _pack(schedule, block, order.packed, tile, job)
     schedule.parallel(job)
     for loop in (sums[-1], rows, vectors, *stored[:-1]):
         schedule.unroll(loop)
@@ -134,7 +163,6 @@ def _tile(schedule: Any, block: Any, product: Product, tile: _Tile, *, rows_firs
         schedule.vectorize(loop)
     keep(schedule, job, lanes, stored[-1])
     schedule.annotate(block, MARK, TILED)
-    return True
 
 
 def _one_of(schedule: Any, values: Sequence[int]) -> Any:
@@ -182,6 +210,20 @@ def _put_last(schedule: Any, block: Any, axis: int, rank: int) -> None:
         return [*(one for nth, one in enumerate(indices) if nth != axis), indices[axis]]
 
     schedule.transform_layout(block, ("write", 0), IndexMap.from_func(moved, ndim=rank))
+
+
+def _pack(schedule: Any, block: Any, factor: Factor, tile: _Tile, job: Any) -> None:
+    """Have the job copy what it reads of the factor. Where that lies, the terms of a sum are often a power of two apart, so caches can't hold many."""
+    at = next(nth for nth, read in enumerate(schedule.get(block).reads) if read.source.same_as(factor.source))
+    copied = schedule.cache_read(block, at, "global")
+    schedule.compute_at(copied, job, preserve_unit_loops=True)
+    innermost = schedule.get_loops(copied)[-1]
+    lanes = math.gcd(int(schedule.get(innermost).extent), tile.lanes)
+    if lanes > 1:
+        _, vector = schedule.split(innermost, [None, lanes])
+        schedule.vectorize(vector)
+        keep(schedule, vector)
+    schedule.annotate(copied, MARK, TILED)
 
 
 def _place_padding(schedule: Any, block: Any, job: Any) -> None:

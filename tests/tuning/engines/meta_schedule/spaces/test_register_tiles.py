@@ -67,6 +67,13 @@ def attention(heads: int, rows: int, width: int) -> tuple[tuple[int, ...], Layer
     return (heads, rows, width), lambda x: op.matmul(x, op.permute_dims(x, (0, 2, 1)))
 
 
+def of_columns(heads: int, rows: int, width: int) -> tuple[tuple[int, ...], Layer]:
+    """Each head's columns by all columns, so neighbours in memory belong to different sums in both factors."""
+    from tvm.relax import op
+
+    return (heads, rows, width), lambda x: op.matmul(op.permute_dims(x, (0, 2, 1)), x)
+
+
 def task(network: tuple[tuple[int, ...], Layer], target: dict[str, Any], dtype: str = "float32") -> Any:
     """The network's task with the most operations, as a module of one function."""
     from tvm import relax
@@ -102,10 +109,14 @@ NETWORKS: dict[str, Callable[[], tuple[tuple[int, ...], Layer]]] = {
     "depthwise": lambda: conv((1, 10, 10, 32), 32, 3, groups=32),
     "channels first": lambda: conv((1, 6, 16, 16), 32, 3, layout="NCHW"),
     "channels first, narrow": lambda: conv((1, 16, 7, 7), 32, 3, layout="NCHW"),
+    "channels first, pointwise": lambda: conv((1, 24, 12, 16), 32, 1, layout="NCHW"),
+    "channels first, pointwise, narrow": lambda: conv((1, 24, 14, 14), 32, 1, layout="NCHW"),
+    "channels first, pointwise, strided": lambda: conv((1, 24, 15, 15), 32, 1, layout="NCHW", strides=2),
     "product": lambda: dense(12, 20, 64),
     "one row": lambda: dense(1, 40, 48),
     "transposed": lambda: turned(4, 12, 24),
     "attention": lambda: attention(2, 16, 8),
+    "of columns": lambda: of_columns(24, 64, 16),
 }
 
 
@@ -136,6 +147,38 @@ def test_sums_stay_in_the_cpus_registers(target: dict[str, Any], register: str) 
         assert all(re.search(register, operands) for operands in sums), "whole vectors"
         spilled = [operands for operands in sums if re.search(r"\bsp\b|rsp", operands)]
         assert len(spilled) <= len(sums) / 20, "LLVM may read some factors too early"
+
+
+def primitives(sketch: Any, name: str) -> list[Any]:
+    return [one for one in sketch.trace.insts if str(one.kind.name) == name]
+
+
+@pytest.mark.parametrize(
+    ("name", "some"),
+    [
+        ("channels first, pointwise", True),
+        ("channels first, pointwise, narrow", True),
+        ("of columns", True),
+        ("channels first", False),
+        ("pointwise", False),
+        ("product", False),
+        ("one row", False),
+    ],
+)
+def test_data_that_would_be_read_from_far_apart_is_packed(name: str, some: bool) -> None:
+    """In NCHW a sum over channels takes a number of each plane; what has been padded is a copy already."""
+    tiled, _ = sketches(task(NETWORKS[name](), AVX2), AVX2)
+    assert any(primitives(sketch, "CacheRead") for sketch in tiled) == some
+
+
+def test_tiles_that_are_stored_by_rows_have_several() -> None:
+    """In NCHW with vectors of filters, or each number would be stored into another plane."""
+    tiled, _ = sketches(task(NETWORKS["channels first, pointwise"](), AVX2), AVX2)
+    by_rows = [sketch for sketch in tiled if primitives(sketch, "TransformLayout")]
+    assert by_rows
+    for sketch in by_rows:
+        heights, _ = primitives(sketch, "SampleCategorical")[0].attrs
+        assert min(map(int, heights)) >= 4
 
 
 def test_they_are_offered_only_for_sums_of_products_of_whole_vectors() -> None:
