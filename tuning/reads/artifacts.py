@@ -108,7 +108,10 @@ def _other_batches(run: Run, networks: Mapping[int, Network]) -> dict[int, Run]:
 def _computes_alike(one: Run, other: Run) -> bool:
     """Whether a library can have the records of both runs."""
     decisive = [
-        (run.precision, *(run.options.get(name) for name in ("algorithms", "winograd", "transposed", "quantized")))
+        (
+            run.precision,
+            *(run.options.get(name) for name in ("algorithms", "winograd", "transposed", "data_layout", "quantized")),
+        )
         for run in (one, other)
     ]
     return decisive[0] == decisive[1]

@@ -184,6 +184,7 @@ class _Job:
             quietly=choose is None,
             algorithms=run.options.get("algorithms") == "fastest",
             in_parts=run.options.get("winograd") == "in_parts",
+            channels_last=run.options.get("data_layout") == "channels_last",
             by_phase=run.options.get("transposed") == "by_phase",
             precision=run.precision,
             integers=run.options.get("quantized", "floats") != "floats",

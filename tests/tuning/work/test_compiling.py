@@ -98,16 +98,20 @@ def test_a_run_in_bfloat16_is_built_and_proven_so(compiler: Compiler) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "in_parts", "by_phase"),
+    ("options", "expected"),
     [
-        ({}, False, False),
-        ({"winograd": "in_parts", "transposed": "over_zeros"}, True, False),
-        ({"winograd": "step_by_step", "transposed": "by_phase"}, False, True),
+        ({}, (False, False, False)),
+        ({"winograd": "in_parts", "transposed": "over_zeros", "data_layout": "as_given"}, (True, False, False)),
+        ({"winograd": "step_by_step", "transposed": "by_phase", "data_layout": "as_given"}, (False, True, False)),
+        (
+            {"winograd": "step_by_step", "transposed": "over_zeros", "data_layout": "channels_last"},
+            (False, False, True),
+        ),
     ],
     ids=str,
 )
 def test_a_run_is_built_from_the_functions_that_it_tuned(
-    options: dict[str, str], in_parts: bool, by_phase: bool, compiler: Compiler, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, str], expected: tuple[bool, ...], compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs of earlier versions don't have all options."""
     asked: list[Build] = []
@@ -121,7 +125,8 @@ def test_a_run_is_built_from_the_functions_that_it_tuned(
     run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
     assert carried_out(compilations.compile_run(run, {}, None)) == "queued"
     (question,) = asked
-    assert (question.algorithms, question.in_parts, question.by_phase) == (True, in_parts, by_phase)
+    assert question.algorithms
+    assert (question.in_parts, question.by_phase, question.channels_last) == expected
 
 
 @pytest.fixture

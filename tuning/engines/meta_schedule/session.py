@@ -18,7 +18,6 @@ from tuning.engines.events import EventWriter
 from tuning.engines.forking import fork_server
 from tuning.engines.measuring import roofline
 from tuning.engines.networks import extraction, reuse
-from tuning.engines.networks.transposed.rewriting import by_phase
 from tuning.engines.targets import cuda, intrinsics
 from tuning.engines.targets.dot_products import instruction_of
 from tuning.engines.targets.here import measures_beside, measures_on_cpu, threads_to_measure
@@ -228,7 +227,8 @@ def _built(start: Start, target: Target) -> Any:
         raise RunRefused(f"{start.network.name}: {error}", "network") from error
     if asked != "floats" and network.quantized and any(network.quantized[:2]):
         logger.info("%s", network.quantized)
-    return by_phase(network.mod) if start.options.by_phase else network.mod
+    options = start.options
+    return networks.as_tuned(network, target, channels_last=options.channels_last, by_phase=options.by_phase)
 
 
 def _in_precision(start: Start, mod: Any, resolved: Resolved) -> Any:

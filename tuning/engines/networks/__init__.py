@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tvm import IRModule, relax
+from tvm.target import Target
 
 from tuning.engines.targets.dot_products import Instruction
 from tuning.engines.wire.catalog import Conv2dOptions, ImageOptions, MatmulOptions, MlpOptions, VideoOptions, options_of
@@ -52,6 +53,14 @@ class Network:
     quantized: Report | None = None
     """What of an uploaded model is computed in integers."""
 
+    @property
+    def is_uploaded(self) -> bool:
+        return self.operators is not None
+
+    @property
+    def computes_in_integers(self) -> bool:
+        return self.quantized is not None and bool(self.quantized.integers)
+
 
 def build(spec: NetworkSpec, *, image: int | None = None, instruction: Instruction | None = None) -> Network:
     """Build a network. `image` replaces the published height and width of a built-in network's images.
@@ -73,6 +82,18 @@ def build(spec: NetworkSpec, *, image: int | None = None, instruction: Instructi
             output = layers.bb.emit_output(BODIES[spec.name](layers, *inputs))
         layers.bb.emit_func_output(output)
     return Network(layers.bb.get(), layers.weights.parameters)
+
+
+def as_tuned(network: Network, target: Target, *, channels_last: bool, by_phase: bool) -> IRModule:
+    """The network with convolutions as a run tunes them by these options; those of a quantized one have their layout already."""
+    from .transposed import rewriting
+
+    mod = network.mod
+    if channels_last and network.is_uploaded and not network.computes_in_integers and str(target.kind.name) == "llvm":
+        from .uploaded import layouts
+
+        mod = layouts.with_channels_last(mod, lambda call: by_phase and rewriting.transposed(call) is not None)
+    return rewriting.by_phase(mod) if by_phase else mod
 
 
 def to_onnx(spec: NetworkSpec, *, image: int | None = None) -> bytes:

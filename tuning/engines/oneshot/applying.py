@@ -17,7 +17,6 @@ from tvm.target import Target
 from tuning.engines import networks
 from tuning.engines.networks import extraction
 from tuning.engines.networks.bfloat16.rewriting import in_bfloat16
-from tuning.engines.networks.transposed.rewriting import by_phase
 from tuning.engines.targets.dot_products import instruction_of
 from tuning.engines.targets.resolving import needs
 from tuning.engines.wire.compiling import BestRecord, Build, Quantized, Used
@@ -54,10 +53,9 @@ def prepared(question: Build, target: Target) -> Prepared:
     network = networks.build(question.network)
     plain = extraction.legalized(network.mod, target)
     computed, quantized = _in_integers(network, target, question)
-    if question.by_phase:
-        computed = by_phase(computed)
-    as_computed = plain if computed is network.mod else extraction.legalized(computed, target)
-    return Prepared(plain, _as_recorded(computed, as_computed, target, question), quantized)
+    mod = networks.as_tuned(computed, target, channels_last=question.channels_last, by_phase=question.by_phase)
+    as_computed = plain if mod is network.mod else extraction.legalized(mod, target)
+    return Prepared(plain, _as_recorded(mod, as_computed, target, question), quantized)
 
 
 def _in_integers(network: Any, target: Any, question: Build) -> tuple[Any, Quantized | None]:
@@ -67,8 +65,8 @@ def _in_integers(network: Any, target: Any, question: Build) -> tuple[Any, Quant
     instruction = instruction_of(target) if question.integers and in_floats else None
     built = networks.build(question.network, instruction=instruction) if instruction else None
     if built is None or built.quantized is None or not built.quantized.integers:
-        return network.mod, None
-    return built.mod, Quantized(built.quantized.integers, list(built.quantized.steps))
+        return network, None
+    return built, Quantized(built.quantized.integers, list(built.quantized.steps))
 
 
 def _as_recorded(network: Any, legalized: Any, target: Any, question: Build) -> Any:

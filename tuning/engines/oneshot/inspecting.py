@@ -23,7 +23,6 @@ def inspect(question: Question, pipe: serving.Pipe) -> Inspected:
 
     from tuning.engines import networks
     from tuning.engines.networks import extraction
-    from tuning.engines.networks.transposed.rewriting import by_phase
     from tuning.engines.targets.dot_products import instruction_of
 
     pipe.step("Reading the model" if question.network.file else "Making the network")
@@ -33,7 +32,8 @@ def inspect(question: Question, pipe: serving.Pipe) -> Inspected:
         raise Refused(str(refused)) from refused
     network = networks.build(question.network, instruction=instruction_of(target))
     pipe.step("Legalizing and fusing")
-    extracted = extraction.extract(extraction.legalized(by_phase(network.mod), target), target)
+    as_tuned = networks.as_tuned(network, target, channels_last=True, by_phase=True)
+    extracted = extraction.extract(extraction.legalized(as_tuned, target), target)
     if not extracted:
         raise Refused("The network has no function to tune: everything in it can be computed without its inputs.")
     tasks = []

@@ -113,8 +113,9 @@ class Build(Question, frozen=True, kw_only=True):
     """Whether some records may be of convolutions that are computed by another algorithm than the network's."""
     in_parts: bool = False
     """As `Options.in_parts`."""
+    channels_last: bool = False
+    """As `Options.channels_last`; likewise below."""
     by_phase: bool = False
-    """As `Options.by_phase`."""
     precision: Precision = "network"
     """What the run computed in. The untuned library computes as the network says."""
     integers: bool = False

@@ -49,6 +49,7 @@ _ENGINES = (
         before={
             "algorithms": "direct",
             "cold_weights": False,
+            "data_layout": "as_given",
             "neighbours": False,
             "quantized": "floats",
             "schedule_rules": "tvm",

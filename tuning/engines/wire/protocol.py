@@ -454,6 +454,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "task gets a batch.",
         ),
     ] = None
+    data_layout: Annotated[
+        Literal["channels_last", "as_given"],
+        Meta(
+            title="Layout of an uploaded network",
+            description="Channels last: its convolutions are computed with channels last inside, whatever its file says (ONNX files have them first), "
+            "unless that would take many transpositions. Inputs and outputs stay as they are. On CPUs; built-in networks have a layout of their own.",
+        ),
+    ] = "channels_last"
     algorithms: Annotated[
         Literal["direct", "fastest"],
         Meta(
@@ -614,6 +622,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def in_parts(self) -> bool:
         """Whether Winograd's algorithm may go through a convolution in parts."""
         return self.winograd == "in_parts"
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether an uploaded network's convolutions are computed with channels last, if that is worth it."""
+        return self.data_layout == "channels_last"
 
     @property
     def by_phase(self) -> bool:

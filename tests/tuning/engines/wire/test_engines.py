@@ -11,6 +11,7 @@ def test_runs_of_earlier_versions_do_what_they_did() -> None:
         seed=1,
         algorithms="direct",
         cold_weights=False,
+        data_layout="as_given",
         neighbours=False,
         quantized="floats",
         schedule_rules="tvm",
@@ -25,6 +26,7 @@ def test_runs_of_earlier_versions_do_what_they_did() -> None:
         "neighbours": True,
         "winograd": "in_parts",
         "transposed": "by_phase",
+        "data_layout": "channels_last",
     }
     assert ENGINES["meta_schedule"].options_of(now) == Options()
     assert ENGINES["auto_scheduler"].options_of({}) == ENGINES["auto_scheduler"].options()

@@ -44,15 +44,15 @@ class Product(NamedTuple):
                     yield Axes(common[-1], rows[-1])
 
     def scattered(self, axes: Axes) -> Factor | None:
-        """A factor whose neighbours in memory belong to different sums of a tile, so the terms of a sum are far apart; none if it can be packed before."""
-        return next(
-            (
-                one
-                for one in self.factors
-                if one.is_argument and not one.is_free and any(one.ends_in(loop) for loop in axes)
-            ),
-            None,
-        )
+        """A factor that a tile can use several times, and whose neighbours in memory belong to different sums of it, so the terms of a sum are far apart.
+
+        None if it can be packed before the function is called.
+        """
+        for one in self.factors:
+            is_reused = not one.loops.issuperset(axes)
+            if is_reused and one.is_argument and not one.is_free and any(one.ends_in(loop) for loop in axes):
+                return one
+        return None
 
 
 class Factor(NamedTuple):

@@ -36,7 +36,7 @@ class _Rewriting(relax.PyExprMutator):  # type: ignore[misc]
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         """TVM's name."""
         call = super().visit_call_(call)
-        if (conv := _transposed(call)) is None:
+        if (conv := transposed(call)) is None:
             return call
         self.found += 1
         data, kernel = call.args
@@ -46,7 +46,7 @@ class _Rewriting(relax.PyExprMutator):  # type: ignore[misc]
         return relax.call_tir(self.builder_.add_func(function(conv), f"{name}_by_phase"), [data, packed], call.ty)
 
 
-def _transposed(call: relax.Call) -> Transposed | None:
+def transposed(call: relax.Call) -> Transposed | None:
     """The transposed convolution that the call is, if it can be computed by phase."""
     axes = OPERATORS.get(call.op) if isinstance(call.op, Op) else None
     if axes is None:

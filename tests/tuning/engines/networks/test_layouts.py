@@ -1,0 +1,115 @@
+"""An uploaded network's convolutions have their channels last where that takes few transpositions, and compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.tuning.engines.compiling import best, build, prove, target_of
+from tests.tuning.engines.convnets import Model, autoencoder, classifier, of_sounds, of_videos, with_an_odd_output
+from tests.tuning.engines.running import Engine, options, start
+from tuning.engines.wire.protocol import NetworkSpec, TasksExtracted
+
+pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
+CPU = {"kind": "llvm", "num-cores": 2}
+
+
+def read(model: Model, path: Path) -> Any:
+    from tuning.engines import networks
+
+    return networks.build(model.saved(path / "model.onnx"))
+
+
+def as_tuned(network: Any, target: dict[str, Any] = CPU, *, by_phase: bool = True) -> Any:
+    from tvm.target import Target
+
+    from tuning.engines import networks
+
+    return networks.as_tuned(network, Target(target), channels_last=True, by_phase=by_phase)
+
+
+def layouts(mod: Any) -> set[str]:
+    """Of all convolutions."""
+    from tvm import relax
+
+    found: list[Any] = []
+    relax.analysis.post_order_visit(mod["main"], found.append)
+    return {str(one.attrs.data_layout) for one in found if isinstance(one, relax.Call) and ".conv" in str(one.op)}
+
+
+def outputs(mod: Any) -> Any:
+    import tvm
+    from tvm import relax
+    from tvm.target import Target
+
+    from tuning.engines.networks import extraction
+
+    data = np.random.default_rng(0).standard_normal([int(one) for one in mod["main"].params[0].ty.shape])
+    library = relax.build(extraction.legalized(mod, Target(CPU)), Target(CPU))
+    return relax.VirtualMachine(library, tvm.cpu())["main"](tvm.runtime.tensor(data.astype("float32"))).numpy()
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "found"),
+    [
+        (classifier, "NCHW", {"NHWC"}),
+        (autoencoder, "NCHW", {"NHWC"}),
+        (of_sounds, "NCW", {"NWC"}),
+        (of_videos, "NCDHW", {"NDHWC"}),
+        (with_an_odd_output, "NCHW", {"NHWC", "NCHW"}),
+    ],
+)
+def test_channels_come_last(model: Callable[[], Model], given: str, found: set[str], tmp_path: Path) -> None:
+    network = read(model(), tmp_path)
+    mod = as_tuned(network)
+    assert layouts(mod) == found
+    assert layouts(network.mod) == {given}
+    expected = outputs(network.mod)
+    assert outputs(mod) == pytest.approx(expected, abs=1e-5 * float(np.abs(expected).max()))
+
+
+def test_transposed_convolutions_over_zeros_keep_their_channels_first(tmp_path: Path) -> None:
+    """TVM's functions can't do otherwise. So there would be too many transpositions."""
+    network = read(autoencoder(), tmp_path)
+    assert as_tuned(network, by_phase=False) is network.mod
+
+
+def test_few_convolutions_arent_worth_transpositions(tmp_path: Path) -> None:
+    model = Model(8, 8)
+    model.block()
+    network = read(model, tmp_path)
+    assert as_tuned(network) is network.mod
+
+
+def test_gpus_compute_as_given(tmp_path: Path) -> None:
+    network = read(classifier(), tmp_path)
+    gpu = {"kind": "cuda", "arch": "sm_80", "max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
+    assert as_tuned(network, gpu) is network.mod
+
+
+def test_built_in_networks_have_the_layout_that_was_chosen() -> None:
+    from tuning.engines import networks
+
+    network = networks.build(NetworkSpec("resnet-18", {"layout": "NCHW"}), image=32)
+    assert as_tuned(network) is network.mod
+
+
+@pytest.mark.parametrize("data_layout", ["channels_last", "as_given"])
+def test_a_library_has_the_layout_of_its_run(tmp_path: Path, data_layout: Any) -> None:
+    """Inputs and outputs stay as the file says."""
+    network = autoencoder().saved(tmp_path / "model.onnx")
+    asked = start(tmp_path / "work", network=network, trials_budget=8, options=options(data_layout=data_layout))
+    with Engine(asked, tmp_path / "console.log") as engine:
+        engine.to_the_end()
+        (extracted,) = [event for event in engine.seen if isinstance(event, TasksExtracted)]
+    is_last = data_layout == "channels_last"
+    assert ("transpose" in {task.name for task in extracted.tasks}) == is_last
+    target, folder = target_of(engine), tmp_path / "library"
+    built = build(network, target, best(engine), folder, channels_last=is_last, by_phase=True)
+    assert built.used
+    assert [one.shape for one in built.inputs] == [[2, 8, 8, 8]]
+    assert prove(network, target, folder).verified
