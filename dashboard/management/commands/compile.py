@@ -61,9 +61,10 @@ class Command(MigratedCommand):
         console = foreground.console(sys.stderr if options["json"] else sys.stdout)
         # Without `up` there may be no broker, and nobody is watching.
         logging.getLogger("tuning.notify.announce").setLevel(logging.ERROR)
+        interrupts = Interrupts()
         compilation = _queued(options)
         console.print(words.untuned(artifacts.record_coverage(compilation.run, compilation.source)), soft_wrap=True)
-        _follow(compilation, Interrupts(), console)
+        _follow(compilation, interrupts, console)
         compilation = Compilation.objects.shown().get(pk=compilation.pk)
         shown = compilation.to_dict()
         if options["json"]:

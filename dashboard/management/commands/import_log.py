@@ -59,8 +59,9 @@ class Command(MigratedCommand):
         console = foreground.console(sys.stderr if options["json"] else sys.stdout)
         # Without `up` there may be no broker, and nobody is watching.
         logging.getLogger("tuning.notify.announce").setLevel(logging.ERROR)
+        interrupts = Interrupts()
         source, files = _started(options)
-        _follow(source, files, Interrupts(), console)
+        _follow(source, files, interrupts, console)
         source.refresh_from_db()
         runs = [_shown(result["run"]) for result in source.results]
         if options["json"]:

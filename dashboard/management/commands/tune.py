@@ -51,8 +51,8 @@ class Command(MigratedCommand):
         # Without `up` there may be no broker, and nobody is watching.
         logging.getLogger("tuning.notify.announce").setLevel(logging.ERROR)
         in_front = _is_here(options["machine"])
-        run = self._launch(options, in_front=in_front)
-        status = _follow(run, Interrupts(), console, in_front=in_front)
+        run, interrupts = self._launch(options, in_front=in_front)
+        status = _follow(run, interrupts, console, in_front=in_front)
         run = Run.objects.select_related("network", "project", "created_by", "machine").get(pk=run.pk)
         shown = run.to_full_dict()
         if options["json"]:
@@ -64,7 +64,8 @@ class Command(MigratedCommand):
         if status in (Run.Status.FAILED, Run.Status.INTERRUPTED):
             raise CommandError(f"Run {run.pk} {status}: {shown['error'] or 'no reason recorded'}", returncode=1)
 
-    def _launch(self, options: dict[str, Any], *, in_front: bool) -> Run:
+    def _launch(self, options: dict[str, Any], *, in_front: bool) -> tuple[Run, Interrupts]:
+        """The run, which Ctrl-C stops as soon as it is stored: nobody would take it."""
         data = {name: options[name] for name in CHOICES}
         data |= {option["name"]: given for option, _ in _tuning_options() if (given := options[option["name"]]) != ""}
         given = {name: options[NETWORK + name] for name in _network_options() if options[NETWORK + name]}
@@ -77,7 +78,8 @@ class Command(MigratedCommand):
             if checked["first_pass"]:
                 self.stderr.write(checked["first_pass"])
             _check_broker(data["machines"], in_front=in_front)
-            return runs.launch(data, None, enqueue=not in_front)
+            interrupts = Interrupts()
+            return runs.launch(data, None, enqueue=not in_front), interrupts
         except Invalid as error:
             lines = (f"{name}: {message}" for name, message in error.fields.items())
             raise CommandError("\n".join(lines), returncode=2) from error

@@ -19,6 +19,7 @@ from tests import older_tvm
 from tests.engine_fixtures import Play
 from tests.threads import when
 from tests.world import claimed, extracted, make_machine, make_run, measured_run, trial
+from tuning.actions import runs
 from tuning.engines.wire.protocol import VERSION, Failed, Finished, Hello, Plateaued, WarmStarted
 from tuning.host import targets
 from tuning.host.machine import identity
@@ -141,6 +142,20 @@ def test_ctrl_c_stops_the_run_and_keeps_what_was_measured(play: Play) -> None:
     sender.join(60)
     run = Run.objects.get()
     assert (run.status, run.trials_done) == ("stopped", 2)
+
+
+def test_ctrl_c_leaves_no_run_that_has_just_been_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = runs.launch
+
+    def interrupted(*given: Any, **options: Any) -> Run:
+        run = launch(*given, **options)
+        os.kill(os.getpid(), signal.SIGINT)
+        return run
+
+    claimed(make_run())  # It would have to wait for the device.
+    monkeypatch.setattr(runs, "launch", interrupted)
+    call_command("tune", "mlp")
+    assert Run.objects.latest("pk").status == "stopped"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
