@@ -85,6 +85,47 @@ def test_few_convolutions_arent_worth_transpositions(tmp_path: Path) -> None:
     assert as_tuned(network) is network.mod
 
 
+def test_clipped_activations_keep_the_layout(tmp_path: Path) -> None:
+    """As MobileNet V2 has. TVM's importer makes functions of them, not operators."""
+    model = Model(8, 8)
+    for _ in range(4):
+        model.block()
+        model.node("Clip", model.const(np.float32(0)), model.const(np.float32(6)))
+    network = read(model, tmp_path)
+    mod = as_tuned(network)
+    assert layouts(mod) == {"NHWC"}
+    expected = outputs(network.mod)
+    assert expected.max() == 6
+    assert outputs(mod) == pytest.approx(expected, abs=1e-5)
+
+
+def test_what_tvm_cant_convert_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from tvm import relax
+
+    def refuse(*_: Any) -> Any:
+        raise ValueError("no such layout")
+
+    network = read(classifier(), tmp_path)
+    monkeypatch.setattr(relax.transform, "ConvertLayout", refuse)
+    assert as_tuned(network) is network.mod
+    assert "stays as it is: TVM can't convert it: ValueError: no such layout" in caplog.text
+
+
+def test_what_tvm_cant_lower_then_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from tvm import relax
+
+    network = read(classifier(), tmp_path)
+    lower = relax.transform.LegalizeOps
+    left: list[list[str] | None] = [["relax.nn.max_pool2d"], None]
+    monkeypatch.setattr(relax.transform, "LegalizeOps", lambda: lower(skip_ops=left.pop(0)))
+    assert as_tuned(network) is network.mod
+    assert "TVM has no function for relax.nn.max_pool2d." in caplog.text
+
+
 def test_gpus_compute_as_given(tmp_path: Path) -> None:
     network = read(classifier(), tmp_path)
     gpu = {"kind": "cuda", "arch": "sm_80", "max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}

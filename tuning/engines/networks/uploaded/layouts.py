@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -9,15 +10,21 @@ from tvm import IRModule, relax
 from tvm.ir import Op
 from tvm.ir.transform import Sequential
 
+from tuning.engines.networks.extraction import CALL_TIR
+from tuning.engines.wire.errors import in_one_line
+
+logger = logging.getLogger(__name__)
 WORTH = 4
 """Convolutions for each transposition of data that it takes, at least."""
-PERMUTE = Op.get("relax.permute_dims")
+PERMUTE = "relax.permute_dims"
 CONVOLUTIONS = {f"relax.nn.conv{len(axes)}d": axes for axes in ("W", "HW", "DHW")}
 TRANSPOSED = {f"{name}_transpose": axes for name, axes in CONVOLUTIONS.items()}
+BOUNDS = {"maximum": relax.op.maximum, "minimum": relax.op.minimum}
+"""By the names of the functions that TVM's importer makes of an ONNX file's Clip."""
 
 
 def with_channels_last(mod: IRModule, is_supported: Callable[[Any], bool]) -> IRModule:
-    """The network with the same inputs and outputs; the same one if that would take many transpositions.
+    """The network with the same inputs and outputs; the same one if that would take many transpositions, or TVM can't do it.
 
     `is_supported` says whether a transposed convolution can be computed so: TVM has no functions for that.
     """
@@ -35,19 +42,54 @@ def with_channels_last(mod: IRModule, is_supported: Callable[[Any], bool]) -> IR
             return {name: [f"N{axes}C", f"{axes}IO"] if is_last else [f"NC{axes}", f"IO{axes}"]}
         return {}
 
-    converted = Sequential(
-        [
-            relax.transform.ConvertLayout({}, layouts),
-            relax.transform.EliminateCommonSubexpr(),  # It transposes a value for each of its uses.
-            relax.transform.FoldConstant(),
-            relax.transform.CanonicalizeBindings(),
-            relax.transform.DeadCodeElimination(["main"]),
-        ]
-    )(mod)
-    return converted if asked >= WORTH * max(1, _permutations(converted) - _permutations(mod)) else mod
+    try:
+        converted = _converted(_with_bounds(mod), layouts)
+        unknown = set(_operators(_lowered(converted))) - set(_operators(_lowered(mod))) - TRANSPOSED.keys()
+    except Exception as error:  # noqa: BLE001  TVM raises errors of any kind
+        logger.warning("The network's layout stays as it is: TVM can't convert it: %s", in_one_line(error))
+        return mod
+    if unknown:
+        logger.warning("The network's layout stays as it is: TVM has no function for %s.", ", ".join(sorted(unknown)))
+        return mod
+    transpositions = _operators(converted).count(PERMUTE) - _operators(mod).count(PERMUTE)
+    return converted if asked >= WORTH * max(1, transpositions) else mod
 
 
-def _permutations(mod: IRModule) -> int:
+def _converted(mod: IRModule, layouts: Callable[[Any], dict[str, list[str]]]) -> IRModule:
+    steps = [
+        relax.transform.ConvertLayout({}, layouts),
+        relax.transform.EliminateCommonSubexpr(),  # It transposes a value for each of its uses.
+        relax.transform.FoldConstant(),
+        relax.transform.CanonicalizeBindings(),
+        relax.transform.DeadCodeElimination(["main"]),
+    ]
+    return Sequential(steps)(mod)
+
+
+def _lowered(mod: IRModule) -> IRModule:
+    return relax.transform.LegalizeOps()(mod)
+
+
+def _operators(mod: IRModule) -> list[str]:
     found: list[Any] = []
     relax.analysis.post_order_visit(mod["main"], found.append)
-    return sum(isinstance(one, relax.Call) and one.op == PERMUTE for one in found)
+    return [str(one.op.name) for one in found if isinstance(one, relax.Call) and isinstance(one.op, Op)]
+
+
+def _with_bounds(mod: IRModule) -> IRModule:
+    bounding = _Bounding(mod)
+    main = bounding.visit_expr(mod["main"])
+    bounding.builder_.update_func(mod.get_global_var("main"), main)
+    return bounding.builder_.get()
+
+
+@relax.expr_functor.mutator
+class _Bounding(relax.PyExprMutator):  # type: ignore[misc]
+    """Puts operators in place of functions that have any: TVM transposes data for functions, and converts operators."""
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        """TVM's name."""
+        call = super().visit_call_(call)
+        name = str(call.args[0].name_hint).rstrip("0123456789") if call.op == CALL_TIR else ""
+        has_bound = name in BOUNDS and len(call.args[1]) > 1
+        return BOUNDS[name](*call.args[1]) if has_bound else call
