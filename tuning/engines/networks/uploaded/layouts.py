@@ -10,12 +10,12 @@ from tvm import IRModule, relax
 from tvm.ir import Op
 from tvm.ir.transform import Sequential
 
-from tuning.engines.networks.extraction import CALL_TIR
 from tuning.engines.wire.errors import in_one_line
 
 logger = logging.getLogger(__name__)
 WORTH = 4
 """Convolutions for each transposition of data that it takes, at least."""
+CALL_TIR = Op.get("relax.call_tir")
 PERMUTE = "relax.permute_dims"
 CONVOLUTIONS = {f"relax.nn.conv{len(axes)}d": axes for axes in ("W", "HW", "DHW")}
 TRANSPOSED = {f"{name}_transpose": axes for name, axes in CONVOLUTIONS.items()}
