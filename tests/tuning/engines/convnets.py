@@ -1,4 +1,4 @@
-"""Makes small ONNX models of several convolutions: networks that see images, sounds or videos, or make them."""
+"""Makes small ONNX models of several convolutions, for images, sounds and videos, and computes networks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,19 @@ import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from tuning.engines.wire.protocol import ModelFile, NetworkSpec
+
+
+def outputs(mod: Any, data: Any) -> Any:
+    """What the network computes, without any schedules."""
+    import tvm
+    from tvm import relax
+    from tvm.target import Target
+
+    from tuning.engines.networks import extraction
+
+    target = Target({"kind": "llvm", "num-cores": 2})
+    library = relax.build(extraction.legalized(mod, target), target)
+    return relax.VirtualMachine(library, tvm.cpu())["main"](tvm.runtime.tensor(data)).numpy()
 
 
 class Model:

@@ -13,6 +13,7 @@ from tvm.target import Target
 from tuning.engines.targets.registers import registers
 
 from .extraction import CALL_TIR, calls, extract, legalized, workload_hash
+from .tensorir import fixed_shape
 from .winograd.convolutions import KERNEL, Convolution, lanes_of, weights
 from .winograd.functions import function
 
@@ -73,9 +74,10 @@ def _convolution(call: relax.Call, lanes: int, *, in_parts: bool) -> Convolution
     layout: Any = str(attrs.data_layout)
     if layout not in _AXES or (attrs.kernel_layout, attrs.out_layout) != (_KERNELS[layout], layout):
         return None
-    if not isinstance(kernel, GenericConst) or not _is_static_float32(data.ty) or not _is_static_float32(call.ty):
+    shape = fixed_shape(data, "float32")
+    if not isinstance(kernel, GenericConst) or shape is None or fixed_shape(call, "float32") is None:
         return None
-    extents = dict(zip(layout, map(int, data.ty.shape), strict=True))
+    extents = dict(zip(layout, shape, strict=True))
     height, width, channels, filters = (int(kernel.value.shape[axis]) for axis in _AXES[layout])
     fits = (height, width, channels) == (KERNEL, KERNEL, extents["C"])
     plain = all(int(one) == 1 for one in (*attrs.strides, *attrs.dilation, attrs.groups))
@@ -93,11 +95,6 @@ def _convolution(call: relax.Call, lanes: int, *, in_parts: bool) -> Convolution
         lanes=lanes,
         in_parts=in_parts,
     )
-
-
-def _is_static_float32(ty: Any) -> bool:
-    extents = getattr(ty.shape, "values", None)
-    return str(ty.dtype) == "float32" and extents is not None and all(hasattr(one, "value") for one in extents)
 
 
 def _pairs(direct: IRModule, other: IRModule) -> list[tuple[Any, Any]]:

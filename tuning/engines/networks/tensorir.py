@@ -1,4 +1,4 @@
-"""What functions that are written as TVMScript share, and the rules that schedule them."""
+"""What functions that are written as TVMScript share, with the rules that schedule them, and what replaces operators by them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ def loops(block: str, axes: Sequence[str], sizes: Sequence[int], body: Sequence[
     yield f'        with T.sblock("{block}"):'
     yield f'            {values} = T.axis.remap("{kinds or "S" * len(axes)}", [{names}])'
     yield from (indent(line, INSIDE) for line in body)
+
+
+def fixed_shape(tensor: Any, *dtypes: str) -> tuple[int, ...] | None:
+    """Of a tensor in one of these types; None if it is in another one, or has no fixed shape."""
+    extents = getattr(tensor.ty.shape, "values", None)
+    if str(tensor.ty.dtype) not in dtypes or extents is None or not all(hasattr(one, "value") for one in extents):
+        return None
+    return tuple(map(int, extents))
 
 
 def keep(schedule: Any, *kept: Any) -> None:

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from tests.tuning.engines.compiling import best, build, prove, target_of
+from tests.tuning.engines.convnets import Model, outputs
 from tests.tuning.engines.running import Engine, options, start
 from tests.tuning.engines.sketches import candidate, computed, design_space
-from tuning.engines.wire.protocol import ModelFile, NetworkSpec, Options, TasksExtracted
+from tuning.engines.wire.protocol import Options, TasksExtracted
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 HOST = {"kind": "llvm", "num-cores": 2}
@@ -58,17 +57,6 @@ def functions(mod: Any) -> list[Any]:
 
     target = Target(HOST)
     return [task.dispatched[0] for task in extraction.extract(extraction.legalized(mod, target), target)]
-
-
-def outputs(mod: Any, data: Any) -> Any:
-    import tvm
-    from tvm import relax
-    from tvm.target import Target
-
-    from tuning.engines.networks import extraction
-
-    library = relax.build(extraction.legalized(mod, Target(HOST)), Target(HOST))
-    return relax.VirtualMachine(library, tvm.cpu())["main"](tvm.runtime.tensor(data)).numpy()
 
 
 def data_of(mod: Any) -> Any:
@@ -180,24 +168,11 @@ def test_schedules_with_register_tiles_are_offered(layout: str, kernel: int, mon
         np.testing.assert_allclose(computed(candidate(sketch, context, nth + 1), HOST), expected, rtol=1e-3, atol=1e-3)
 
 
-def decoder(path: Path) -> NetworkSpec:
-    """An uploaded model that ends in a transposed convolution."""
-    random = np.random.default_rng(3)
-    constants = [
-        numpy_helper.from_array(random.standard_normal(shape, dtype="float32"), name)
-        for name, shape in (("k", (8, 16, 2, 2)), ("b", (16,)))
-    ]
-    shapes = {"x": (1, 8, 8, 8), "y": (1, 16, 16, 16)}
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items())
-    node = helper.make_node("ConvTranspose", ["x", "k", "b"], ["y"], kernel_shape=[2, 2], strides=[2, 2])
-    graph = helper.make_graph([node], "decoder", [x], [y], constants)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    return NetworkSpec("decoder", {}, ModelFile("onnx", str(path)))
-
-
 @pytest.mark.parametrize("transposed", ["by_phase", "over_zeros"])
 def test_a_library_computes_them_as_its_run_did(tmp_path: Path, transposed: Any) -> None:
-    network = decoder(tmp_path / "decoder.onnx")
+    model = Model(8, 8)
+    model.conv("ConvTranspose", 2, strides=[2, 2])
+    network = model.saved(tmp_path / "model.onnx")
     asked = start(tmp_path / "work", network=network, trials_budget=4, options=options(transposed=transposed))
     with Engine(asked, tmp_path / "console.log") as engine:
         engine.to_the_end()

@@ -8,6 +8,7 @@ import numpy as np
 from tvm import IRModule, relax
 from tvm.ir import GenericConst
 
+from tuning.engines.networks.tensorir import fixed_shape
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.targets import PairsOfBfloat16
 
@@ -59,7 +60,12 @@ class _Reduced:
 def _matmul(call: Any, pairs: PairsOfBfloat16) -> tuple[Product, Any] | None:
     """The product that the call is, and its kernel (channels, filters); likewise below. None if it isn't one."""
     data, weights = call.args
-    if not _is_constant(weights, 2) or (shape := _shape(data)) is None or len(shape) < 2 or _shape(call) is None:
+    if (
+        not _is_constant(weights, 2)
+        or (shape := fixed_shape(data, "float32")) is None
+        or len(shape) < 2
+        or fixed_shape(call, "float32") is None
+    ):
         return None
     # Letters that are no axes of images.
     layout = "ABEFGIJKLM"[: len(shape) - 1] + "C"
@@ -72,8 +78,8 @@ def _convolution(call: Any, pairs: PairsOfBfloat16) -> tuple[Product, Any] | Non
     attrs, axes = call.attrs, CONVOLUTIONS[str(call.op.name)]
     layout, order = str(attrs.data_layout), str(attrs.kernel_layout)
     plain = len(layout) == len(order) == len(axes) + 2 and str(attrs.out_layout) == layout and int(attrs.groups) == 1
-    shape = _shape(data)
-    if not plain or not _is_constant(weights, len(order)) or shape is None or _shape(call) is None:
+    shape = fixed_shape(data, "float32")
+    if not plain or not _is_constant(weights, len(order)) or shape is None or fixed_shape(call, "float32") is None:
         return None
     kernel = weights.value.numpy().transpose([order.index(axis) for axis in f"{axes}IO"])
     padding = [int(each) for each in attrs.padding]
@@ -88,11 +94,3 @@ def _is_constant(weights: Any, rank: int) -> bool:
         return False
     value: np.ndarray[Any, Any] = weights.value.numpy()
     return value.ndim == rank and value.dtype == "float32"
-
-
-def _shape(tensor: Any) -> tuple[int, ...] | None:
-    """Of a tensor of float32 whose shape is fixed."""
-    extents = getattr(tensor.ty.shape, "values", None)
-    if str(tensor.ty.dtype) != "float32" or extents is None or not all(hasattr(one, "value") for one in extents):
-        return None
-    return tuple(map(int, extents))

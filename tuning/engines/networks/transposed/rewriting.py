@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvm import IRModule, relax
 from tvm.ir import GenericConst, Op
+
+from tuning.engines.networks.tensorir import fixed_shape
 
 from .functions import Transposed, Window, function, weights
 
@@ -52,10 +52,11 @@ def transposed(call: relax.Call) -> Transposed | None:
     if axes is None:
         return None
     (data, kernel), attrs, layout = call.args, call.attrs, str(call.attrs.data_layout)
-    inputs, outputs = _extents(data, layout), _extents(call, layout)
+    given, made = fixed_shape(data, *FLOATS), fixed_shape(call, *FLOATS)
     is_plain = str(attrs.out_layout) == layout and int(attrs.groups) == 1 and {*map(int, attrs.dilation)} == {1}
-    if not is_plain or not isinstance(kernel, GenericConst) or inputs is None or outputs is None:
+    if not is_plain or not isinstance(kernel, GenericConst) or given is None or made is None:
         return None
+    inputs, outputs = (dict(zip(layout, shape, strict=True)) for shape in (given, made))
     weighs = dict(zip(str(attrs.kernel_layout), map(int, kernel.value.shape), strict=True))
     strides = dict(zip(axes, map(int, attrs.strides), strict=True))
     padding = dict(zip(axes, map(int, attrs.padding), strict=False))
@@ -64,11 +65,3 @@ def transposed(call: relax.Call) -> Transposed | None:
         return None
     windows = {axis: Window(inputs[axis], outputs[axis], weighs[axis], strides[axis], padding[axis]) for axis in axes}
     return Transposed(layout, inputs["N"], weighs["I"], weighs["O"], windows, str(call.ty.dtype))
-
-
-def _extents(tensor: Any, layout: str) -> dict[str, int] | None:
-    """By axis, of a tensor of floats whose shape is fixed."""
-    extents = getattr(tensor.ty.shape, "values", None)
-    if str(tensor.ty.dtype) not in FLOATS or extents is None or not all(hasattr(one, "value") for one in extents):
-        return None
-    return dict(zip(layout, map(int, extents), strict=True))

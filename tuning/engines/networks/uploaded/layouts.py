@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tvm import IRModule, relax
@@ -28,31 +28,30 @@ def with_channels_last(mod: IRModule, is_supported: Callable[[Any], bool]) -> IR
 
     `is_supported` says whether a transposed convolution can be computed so: TVM has no functions for that.
     """
-    asked = 0
 
     def layouts(call: relax.Call) -> dict[str, list[str]]:
-        nonlocal asked
         name = str(call.op.name)
         if axes := CONVOLUTIONS.get(name):
-            asked += 1
             return {name: [f"N{axes}C", f"{axes}IO"]}
         if axes := TRANSPOSED.get(name):
-            is_last = is_supported(call)
-            asked += is_last
-            return {name: [f"N{axes}C", f"{axes}IO"] if is_last else [f"NC{axes}", f"IO{axes}"]}
+            return {name: [f"N{axes}C", f"{axes}IO"] if is_supported(call) else [f"NC{axes}", f"IO{axes}"]}
         return {}
 
+    wanted = sum(name in CONVOLUTIONS or (name in TRANSPOSED and is_supported(call)) for name, call in _operators(mod))
+    if wanted < WORTH:
+        return mod
     try:
         converted = _converted(_with_bounds(mod), layouts)
-        unknown = set(_operators(_lowered(converted))) - set(_operators(_lowered(mod))) - TRANSPOSED.keys()
+        if wanted < WORTH * (_transpositions(converted) - _transpositions(mod)):
+            return mod
+        unknown = _not_lowered(converted) - _not_lowered(mod) - TRANSPOSED.keys()
     except Exception as error:  # noqa: BLE001  TVM raises errors of any kind
         logger.warning("The network's layout stays as it is: TVM can't convert it: %s", in_one_line(error))
         return mod
     if unknown:
         logger.warning("The network's layout stays as it is: TVM has no function for %s.", ", ".join(sorted(unknown)))
         return mod
-    transpositions = _operators(converted).count(PERMUTE) - _operators(mod).count(PERMUTE)
-    return converted if asked >= WORTH * max(1, transpositions) else mod
+    return converted
 
 
 def _converted(mod: IRModule, layouts: Callable[[Any], dict[str, list[str]]]) -> IRModule:
@@ -66,14 +65,20 @@ def _converted(mod: IRModule, layouts: Callable[[Any], dict[str, list[str]]]) ->
     return Sequential(steps)(mod)
 
 
-def _lowered(mod: IRModule) -> IRModule:
-    return relax.transform.LegalizeOps()(mod)
+def _transpositions(mod: IRModule) -> int:
+    return sum(name == PERMUTE for name, _ in _operators(mod))
 
 
-def _operators(mod: IRModule) -> list[str]:
+def _not_lowered(mod: IRModule) -> set[str]:
+    """Operators that TVM has no functions for, and its calls of functions."""
+    return {name for name, _ in _operators(relax.transform.LegalizeOps()(mod))}
+
+
+def _operators(mod: IRModule) -> Iterator[tuple[str, Any]]:
+    """The name of each operator that the network calls, and the call."""
     found: list[Any] = []
     relax.analysis.post_order_visit(mod["main"], found.append)
-    return [str(one.op.name) for one in found if isinstance(one, relax.Call) and isinstance(one.op, Op)]
+    return ((str(one.op.name), one) for one in found if isinstance(one, relax.Call) and isinstance(one.op, Op))
 
 
 def _with_bounds(mod: IRModule) -> IRModule:
