@@ -13,10 +13,14 @@ from tests.live import ROOT, LiveSite
 
 
 class Recording:
-    """A run of `trials` trials, recorded from `go()` on, `batch` of them every `pause_s` seconds; deleted on exit."""
+    """A run of `trials` trials, recorded from `go()` on, `batch` of them every `pause_s` seconds; deleted on exit.
 
-    def __init__(self, site: LiveSite, trials: int, batch: int, pause_s: float) -> None:
+    After `hold_after` trials, it waits for another `go()`.
+    """
+
+    def __init__(self, site: LiveSite, trials: int, batch: int, pause_s: float, hold_after: int = 0) -> None:
         command = [sys.executable, "-m", "tests.benchmarks.web.recording", str(trials), str(batch), str(pause_s)]
+        command += [f"--hold-after={hold_after}"]
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, env=site.env, cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
 
@@ -26,7 +30,7 @@ class Recording:
         return self
 
     def go(self) -> None:
-        """Starts recording."""
+        """Starts recording, or continues."""
         assert self.process.stdin
         self.process.stdin.write("go\n")
         self.process.stdin.flush()

@@ -53,12 +53,13 @@ def test_a_zoom_survives_thousands_of_trials_and_reloaded_figures(live_site: Liv
     page = signed_in
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/figures/" in request.url else None)
-    with Recording(live_site, trials=9000, batch=100, pause_s=0.1) as live:
+    with Recording(live_site, trials=9000, batch=100, pause_s=0.1, hold_after=300) as live:
         page.goto(f"{live_site.url}/runs/{live.run}/")
         live.go()
         wait_for_trial(page, 300)
         zooms = zoom_in(page)
         before = len(asked)
+        live.go()
         page.evaluate(
             "document.documentElement.dataset.theme = 'dark'; document.dispatchEvent(new Event('themechange'))"
         )
@@ -139,7 +140,7 @@ def horizontal_range(page: Page) -> list[float]:
 
 def test_new_trials_do_not_disturb_dragging_a_zoom_box(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
-    with Recording(live_site, trials=2000, batch=40, pause_s=0.1) as live:
+    with Recording(live_site, trials=2000, batch=40, pause_s=0.1, hold_after=200) as live:
         page.goto(f"{live_site.url}/runs/{live.run}/")
         live.go()
         wait_for_trial(page, 200)
@@ -150,6 +151,7 @@ def test_new_trials_do_not_disturb_dragging_a_zoom_box(live_site: LiveSite, sign
         page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + box["height"] - 20, steps=4)
         page.wait_for_timeout(300)
         before = horizontal_range(page)
+        live.go()
         page.wait_for_timeout(1000)
         assert horizontal_range(page) == before
         page.mouse.up()

@@ -111,7 +111,7 @@ async def _read(watcher: ClientConnection, trials: int, numbers: set[int], ms: l
 def recorder(site: Site, trials: int, batch: int, pause_s: float, *, spread: bool = False) -> subprocess.Popen[str]:
     """A process that records a synthetic run live: `tell` it to start and to end, and read each `line` it prints."""
     command = [sys.executable, "-m", "tests.benchmarks.web.recording", str(trials), str(batch), str(pause_s)]
-    command += ["spread"] if spread else []
+    command += ["--spread"] if spread else []
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=site.env, cwd=settings.BASE_DIR, stdin=pipe, stdout=pipe, text=True)
 
