@@ -46,6 +46,7 @@ def test_bad_options_are_refused() -> None:
         call_command("bench_import", "--lines", "1")
 
 
+@pytest.mark.rare
 def test_it_imports_into_a_database() -> None:
     out = io.StringIO()
     call_command("bench_import", "--databases", "sqlite", "--lines", "200", "--json", stdout=out)

@@ -219,6 +219,7 @@ def assert_written_by(before: dict[str, dict[str, bool]], after: dict[str, dict[
     assert [name for name, may_lack in new.items() if not may_lack] == []
 
 
+@pytest.mark.rare
 def test_everything_goes_into_one_project_where_everybody_may_do_what_they_could(filled: LiveSite) -> None:
     run_code(filled, MIXED)
     filled.manage("migrate", "--verbosity", "0")
@@ -231,6 +232,7 @@ def test_everything_goes_into_one_project_where_everybody_may_do_what_they_could
     assert roles == {"ada": "admin", "both": "operator", "grace": "operator", "look": "viewer", "none": None}
 
 
+@pytest.mark.rare
 def test_a_site_that_has_people_only_is_not_new(empty_site: LiveSite) -> None:
     empty_site.var.mkdir()
     empty_site.manage("migrate", "tuning", "0013", "--verbosity", "0")
@@ -271,6 +273,7 @@ def names_in(answer: dict[str, Any]) -> list[str]:
     return [run["name"] for run in answer["items"]]
 
 
+@pytest.mark.rare
 def test_nobody_is_signed_out(filled: LiveSite) -> None:
     key = run_code(filled, SIGN_IN).strip()
     filled.manage("migrate", "--verbosity", "0")

@@ -25,6 +25,7 @@ def role(page: Page, name: str) -> Any:
     return page.locator(f"[data-role={name}]")
 
 
+@pytest.mark.rare
 def test_autotvm_is_launched_and_watched(site: LiveSite, page: Page) -> None:
     page.context.add_cookies(site.cookies)
     page.goto(f"{site.url}/machines/")

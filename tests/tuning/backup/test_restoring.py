@@ -379,7 +379,7 @@ print(done.returncode, done.stderr)
     assert list(other.var.glob("re*-*")) == []
 
 
-@pytest.mark.one_database
+@pytest.mark.rare
 @pytest.mark.tvm
 def test_a_site_that_tunes_is_backed_up_destroyed_and_restored_and_reaches_its_budget(
     site_maker: SiteMaker, tmp_path: Path

@@ -57,6 +57,7 @@ def tune(run: Run) -> Run:
     return run
 
 
+@pytest.mark.parametrize("engine", ["auto_scheduler", pytest.param("autotvm", marks=pytest.mark.rare)])
 def test_it_survives_kills_stops_and_extensions_and_learns_from_earlier_runs(engine: str) -> None:
     run = launch(engine)
     assert (run.engine, run.interpreter) == (engine, "old")

@@ -239,6 +239,7 @@ def test_it_ends_with_its_worker_however_that_ends(database_env: dict[str, str],
     assert ended(family)
 
 
+@pytest.mark.rare
 @pytest.mark.tvm
 def test_twenty_runs_leave_no_memory_in_the_parent(warm_tvm: WarmParent, tmp_path: Path) -> None:
     memory = [memory_after_run(warm_tvm, tmp_path / str(number)) for number in range(20)]

@@ -64,22 +64,15 @@ def test_a_killed_device_neither_loses_nor_doubles_a_trial(devices: RpcDevices, 
     assert [trial.latency_s for trial in engine.trials] == pytest.approx(latencies(work_dir), rel=1e-12)
 
 
-def test_the_best_records_are_confirmed_on_the_devices(devices: RpcDevices, tmp_path: Path) -> None:
-    devices.add()
-    devices.wait_until_there_are(1)
-    given = remote_start(devices, tmp_path / "work", options=options(confirm=2))
+def test_references_and_the_best_records_are_measured_again_on_the_devices(devices: RpcDevices, tmp_path: Path) -> None:
+    devices.add(2)
+    devices.wait_until_there_are(2)
+    reference = Reference(every_s=0, most_share=1)
+    given = remote_start(devices, tmp_path / "work", trials_budget=12, options=options(confirm=2), reference=reference)
     with Engine(given, tmp_path / "console") as engine:
         assert engine.to_the_end() == Finished("budget"), engine.console.read_text()
     confirmed = {event.task for event in engine.seen if isinstance(event, Confirmed)}
     assert confirmed == {trial.task for trial in engine.trials if trial.latency_s and not trial.short}
-
-
-def test_the_reference_is_measured_again_on_the_devices(devices: RpcDevices, tmp_path: Path) -> None:
-    devices.add(2)
-    devices.wait_until_there_are(2)
-    given = remote_start(devices, tmp_path / "work", trials_budget=12, reference=Reference(every_s=0, most_share=1))
-    with Engine(given, tmp_path / "console") as engine:
-        assert engine.to_the_end() == Finished("budget"), engine.console.read_text()
     told = [event for event in engine.seen if isinstance(event, ReferenceMeasured)]
     assert len(told) > 0
     assert len({event.trial for event in told}) == 1
@@ -87,6 +80,7 @@ def test_the_reference_is_measured_again_on_the_devices(devices: RpcDevices, tmp
     assert len(engine.trials) == len(latencies(tmp_path / "work")) == 12
 
 
+@pytest.mark.rare
 def test_a_run_whose_devices_are_lost_while_it_is_confirmed_has_done_its_work(
     devices: RpcDevices, tmp_path: Path
 ) -> None:

@@ -162,7 +162,7 @@ def test_a_budget_that_is_too_small_for_both_goes_to_the_direct_one(tmp_path: An
     assert told in (tmp_path / "console.log").read_text()
 
 
-@pytest.mark.parametrize("winograd", ["in_parts", "step_by_step"])
+@pytest.mark.parametrize("winograd", ["in_parts", pytest.param("step_by_step", marks=pytest.mark.rare)])
 def test_both_are_tuned_and_the_faster_one_counts(winograd: str, tmp_path: Any) -> None:
     """Also once the run is resumed. A library is built with the records of either."""
     from tests.tuning.engines.compiling import best, build, prove, target_of

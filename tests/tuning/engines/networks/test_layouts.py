@@ -140,7 +140,7 @@ def test_built_in_networks_have_the_layout_that_was_chosen() -> None:
     assert as_tuned(network) is network.mod
 
 
-@pytest.mark.parametrize("data_layout", ["channels_last", "as_given"])
+@pytest.mark.parametrize("data_layout", ["channels_last", pytest.param("as_given", marks=pytest.mark.rare)])
 def test_a_library_has_the_layout_of_its_run(tmp_path: Path, data_layout: Any) -> None:
     """Inputs and outputs stay as the file says."""
     network = autoencoder().saved(tmp_path / "model.onnx")

@@ -168,7 +168,7 @@ def test_schedules_with_register_tiles_are_offered(layout: str, kernel: int, mon
         np.testing.assert_allclose(computed(candidate(sketch, context, nth + 1), HOST), expected, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("transposed", ["by_phase", "over_zeros"])
+@pytest.mark.parametrize("transposed", ["by_phase", pytest.param("over_zeros", marks=pytest.mark.rare)])
 def test_a_library_computes_them_as_its_run_did(tmp_path: Path, transposed: Any) -> None:
     model = Model(8, 8)
     model.conv("ConvTranspose", 2, strides=[2, 2])

@@ -69,7 +69,12 @@ def parts(sketch: Any) -> int:
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("in_parts", [True, False], ids=["in parts", "step by step"])
 @pytest.mark.parametrize(
-    ("size", "channels", "batch"), [(40, 16, 1), (10, 32, 2), (8, 32, 1)], ids=["large", "batch", "small"]
+    ("size", "channels", "batch"),
+    [
+        pytest.param(40, 16, 1, id="large"),
+        pytest.param(10, 32, 2, id="batch", marks=pytest.mark.rare),
+        pytest.param(8, 32, 1, id="small"),
+    ],
 )
 def test_every_sketch_computes_the_same(size: int, channels: int, batch: int, in_parts: bool, layout: str) -> None:
     mod = task(layer(size, channels, 48, batch=batch, layout=layout), HOST, in_parts=in_parts)

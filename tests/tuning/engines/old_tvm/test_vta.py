@@ -80,6 +80,7 @@ def test_it_tunes_packed_convolutions_and_repeats_none_when_it_is_resumed(autotv
     assert len(autotvm.lines()) == len(set(autotvm.candidates())) == 12
 
 
+@pytest.mark.rare
 def test_failed_candidates_are_trials_and_break_no_other(autotvm: Legacy, tmp_path: Path) -> None:
     faults = {"VTA_STAND_IN_FAULT": "compile,crash,hang", "VTA_STAND_IN_LOG": str(tmp_path / "calls")}
     with autotvm.run(start(autotvm, {"run_timeout_s": 2}, trials_budget=12), **PATHS, **faults) as engine:
