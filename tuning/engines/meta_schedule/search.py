@@ -23,7 +23,7 @@ from .earlier.warm_start import PriorRecords
 from .rounds.stopwatch import RoundTimes
 from .spaces.candidates import default_candidate
 from .spaces.register_tiles import has_register_tiles
-from .strategies import FirstCandidates
+from .strategies import WARMUP_TRIALS, FirstCandidates
 from .trials import Trials
 
 FROM_NEIGHBOURS_AT_FIRST, FROM_NEIGHBOURS = 0.5, 0.25
@@ -168,9 +168,8 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         tiled = [sketch for sketch in design_spaces if has_register_tiles(sketch)]
         self._search.tiled[self._task] = bool(tiled)
         if self._first:
-            first = self._search.trials.batch_size(self._task)
-            # Most that are drawn from these are good, of the others few.
-            self._first.pre_tuning(max_trials, first, tiled or design_spaces)
+            # Most that are drawn from the former are good, of the others few.
+            self._first.draw_from(tiled or design_spaces)
         if self._defaults and self._search.trials.budget.progress[self._task].begins:
             self._begin_with_default()
         following = [task for task in self._search.trials.budget.chosen if task > self._task]
@@ -195,21 +194,24 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     def post_tuning(self) -> None:
         self._inner.post_tuning()
-        if self._first:
-            self._first.post_tuning()
 
     def generate_measure_candidates(self) -> Any:
         """A batch of candidates; None if the task has none left."""
         return self._search.next_batch(self._task, self._generate)
 
     def _generate(self) -> Any:
-        """What is drawn if the task begins so and anything valid was drawn, else what is searched."""
-        drawn = self._first.draw() if self._first and self._draws(self._first) else None
+        """What is drawn, if candidates are and any new one is valid, else what is searched."""
+        drawn = None
+        if self._first and self._draws(self._first):
+            drawn = self._first.draw(self._search.trials.batch_size(self._task))
         return drawn or self._inner.generate_measure_candidates()
 
     def _draws(self, first: FirstCandidates) -> bool:
-        """Whether the batch is drawn: the task's first one, if the run has sketches whose candidates are good, or the cost model can't rank any yet."""
-        begins = self._search.trials.budget.progress[self._task].begins
+        """Whether the batch is drawn: as long as the run hasn't enough trials for the cost model to rank, and the task's first one if sketches are good."""
+        trials = self._search.trials
+        if trials.done < WARMUP_TRIALS and not first.could_be_ranked:
+            return True
+        begins = trials.budget.progress[self._task].begins
         return begins and (any(self._search.tiled.values()) or not first.could_be_ranked)
 
     def notify_runner_results(self, measure_candidates: Any, results: Any) -> None:

@@ -8,7 +8,7 @@ its code. With small batches the search would take longer than building and meas
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import tvm_ffi
@@ -44,16 +44,19 @@ def create_first_candidates(options: Options, cost_model: Any) -> FirstCandidate
 
 
 class FirstCandidates:
-    """Draws a task's first candidates.
+    """Draws candidates of a task as long as there is nothing to search with.
 
     An evolution replays and mutates dozens of candidates for each that is measured, which takes as long for one as for sixteen. Before the model can
-    rank, it would choose among them at random; after that, as many as are measured, drawn from good sketches, are as good.
+    rank, it would choose among them at random; after that, a task's first ones, drawn from good sketches, are as good.
     """
 
     def __init__(self, cost_model: Any) -> None:
         """Takes the model as it was made. TVM gives strategies a handle of it, which doesn't say whether it has learned anything."""
         self._cost_model = cost_model
         self._replay = ms.search_strategy.ReplayTrace()
+        self._sketches: Sequence[Any] = ()
+        self._drawn: set[int] = set()
+        """Structural hashes."""
 
     @property
     def could_be_ranked(self) -> bool:
@@ -64,24 +67,26 @@ class FirstCandidates:
         """Takes TVM's context of the task."""
         self._replay._initialize_with_tune_context(context)  # noqa: SLF001  TVM's name for what strategies override
 
-    def pre_tuning(self, max_trials: int, size: int, sketches: Sequence[Any]) -> None:
-        """Begin to draw from the sketches, as many candidates at a time."""
-        self._replay.pre_tuning(max_trials, size, sketches)
+    def draw_from(self, sketches: Sequence[Any]) -> None:
+        self._sketches = sketches
 
-    def post_tuning(self) -> None:
-        self._replay.post_tuning()
+    def draw(self, size: int) -> list[Any]:
+        """Up to `size` candidates that are different from each other and weren't drawn before."""
+        self._replay.pre_tuning(size, size, self._sketches)
+        try:
+            return list(self._new(self._replay.generate_measure_candidates() or ()))
+        finally:
+            self._replay.post_tuning()
 
-    def draw(self) -> list[Any]:
-        """Different candidates."""
-        return _distinct(self._replay.generate_measure_candidates() or ())
+    def _new(self, candidates: Iterable[Any]) -> Iterator[Any]:
+        for candidate in candidates:
+            if (own := hash_of(candidate)) not in self._drawn:
+                self._drawn.add(own)
+                yield candidate
 
     def clone(self) -> FirstCandidates:
         """For another task."""
         return FirstCandidates(self._cost_model)
-
-
-def _distinct(candidates: Iterable[Any]) -> list[Any]:
-    return list({hash_of(one): one for one in candidates}.values())
 
 
 def hash_of(candidate: Any) -> int:

@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 from tuning.engines.meta_schedule.search import Search, Strategy
+from tuning.engines.meta_schedule.strategies import WARMUP_TRIALS
 from tuning.engines.meta_schedule.trial_budget import TrialBudget
 from tuning.engines.wire.protocol import Options
 
 pytestmark = pytest.mark.tvm
 
 
-def search() -> Search:
-    """Of two tasks."""
-    trials: Any = SimpleNamespace(budget=TrialBudget([1, 1], [0, 1], Options()))
+def search(*, done: int = WARMUP_TRIALS) -> Search:
+    """Of two tasks, in a run with so many trials."""
+    budget = TrialBudget([1, 1], [0, 1], Options())
+    trials: Any = SimpleNamespace(budget=budget, done=done, batch_size=lambda task: budget.batch_size(task, 100))
     prior: Any = None
     return Search(trials, {}, None, prior)
 
@@ -25,7 +27,7 @@ def search() -> Search:
 def batch(begun: Search, task: int, *, ranked: bool = False, drawn: Sequence[str] = ("drawn",)) -> list[str]:
     """The task's next one as TVM asks for it, but with names in place of candidates; `ranked` says whether the cost model can rank candidates."""
     inner: Any = SimpleNamespace(generate_measure_candidates=lambda: ["searched"])
-    first: Any = SimpleNamespace(could_be_ranked=ranked, draw=lambda: list(drawn))
+    first: Any = SimpleNamespace(could_be_ranked=ranked, draw=lambda size: list(drawn)[:size])
     strategy: Any = Strategy(inner, begun, first)
     strategy._inst._task = task
     with pytest.MonkeyPatch.context() as patch:
@@ -54,6 +56,13 @@ def test_a_tasks_second_batch_is_searched() -> None:
     begun.trials.budget.add_trial(0, None)
     begun.trials.budget.progress[0].in_flight = 0
     assert batch(begun, 0) == ["searched"]
+
+
+def test_second_batches_are_drawn_too_as_long_as_there_are_too_few_trials_to_rank_by() -> None:
+    begun = search(done=WARMUP_TRIALS - 1)
+    begun.trials.budget.progress[0].in_flight = 4
+    assert batch(begun, 0) == ["drawn"]
+    assert batch(begun, 0, ranked=True) == ["searched"], "earlier runs may have taught the model"
 
 
 def test_a_task_whose_draws_are_all_invalid_is_searched() -> None:

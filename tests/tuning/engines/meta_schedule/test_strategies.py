@@ -28,8 +28,8 @@ def test_candidates_could_be_ranked_once_tvms_model_has_learned_enough(model: di
     assert first.clone().could_be_ranked is ranks, "all tasks of a run have the same model"
 
 
-def drawn(size: int, network: str = "matmul") -> list[Any]:
-    """The first candidates of a task with many, or of one with a single one."""
+def first_candidates(network: str = "matmul") -> FirstCandidates:
+    """Those of a task with many, or of one with a single one."""
     import tvm
     from tvm import te
     from tvm.s_tir import meta_schedule as ms
@@ -49,15 +49,17 @@ def drawn(size: int, network: str = "matmul") -> list[Any]:
     )
     first = FirstCandidates(SimpleNamespace())
     first.initialize(context)
-    first.pre_tuning(100, size, context.generate_design_space())
-    return first.draw()
+    first.draw_from(context.generate_design_space())
+    return first
 
 
 def test_different_ones_are_drawn_and_no_more_than_are_measured() -> None:
-    found = drawn(4)
-    assert 1 < len(found) <= 4
-    assert len({hash_of(one) for one in found}) == len(found)
+    first = first_candidates()
+    one, two = first.draw(4), first.draw(8)
+    assert 1 < len(one) <= 4 < len(two) <= 8
+    assert len({hash_of(candidate) for candidate in one + two}) == len(one) + len(two)
 
 
 def test_a_schedule_is_drawn_once() -> None:
-    assert len(drawn(4, "constant")) == 1
+    first = first_candidates("constant")
+    assert (len(first.draw(4)), len(first.draw(4))) == (1, 0)
