@@ -22,12 +22,14 @@ from .earlier.neighbours import Neighbours
 from .earlier.warm_start import PriorRecords
 from .rounds.stopwatch import RoundTimes
 from .spaces.candidates import default_candidate
-from .spaces.register_tiles import has_register_tiles
+from .spaces.marks import BY_ROWS, TILED, marks
 from .strategies import WARMUP_TRIALS, FirstCandidates
 from .trials import Trials
 
 FROM_NEIGHBOURS_AT_FIRST, FROM_NEIGHBOURS = 0.5, 0.25
 """How much of a task's first batch, and of each later one, is adapted from similar tasks, if they have found anything new."""
+OURS = {TILED: "Register tiles", BY_ROWS: "Rows that are computed at once"}
+"""What a run's console calls the kinds of our sketches."""
 logger = logging.getLogger("tuneboard")
 
 
@@ -65,8 +67,8 @@ class Search:
         """By task; complete before the first batch."""
         self.batch = Batch()
         """The batch that is being built or sent to the runner. Earlier ones may still be waiting for the device."""
-        self.tiled: dict[int, bool] = {}
-        """By task, whether its design space has register tiles."""
+        self.marked: dict[int, set[str]] = {}
+        """By task, which of our sketches its design space has."""
         self.defaults: dict[int, Any] = {}
         """By task, its default schedule as a candidate, which comes first. Once it was tried it is no longer here."""
 
@@ -165,11 +167,11 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         self._database = database
         self._search.spaces[self._task] = Space(self._context, design_spaces)
         self._inner.pre_tuning(max_trials, num_trials_per_iter, design_spaces, database, cost_model)
-        tiled = [sketch for sketch in design_spaces if has_register_tiles(sketch)]
-        self._search.tiled[self._task] = bool(tiled)
+        marked = [(sketch, marks(sketch)) for sketch in design_spaces]
+        self._search.marked[self._task] = set().union(*(kinds for _, kinds in marked))
         if self._first:
-            # Most that are drawn from the former are good, of the others few.
-            self._first.draw_from(tiled or design_spaces)
+            # Most that are drawn from ours are good, of the others few.
+            self._first.draw_from([sketch for sketch, kinds in marked if kinds] or design_spaces)
         if self._defaults and self._search.trials.budget.progress[self._task].begins:
             self._begin_with_default()
         following = [task for task in self._search.trials.budget.chosen if task > self._task]
@@ -179,8 +181,9 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         self._search.adapt_earlier()
         if defaults := len(self._search.defaults):
             logger.info("%d of %d tasks begin with TVM's default schedule.", defaults, len(self._search.spaces))
-        if offered := sum(self._search.tiled.values()):
-            logger.info("Register tiles are among the schedules of %d of %d tasks.", offered, len(self._search.tiled))
+        for kind, name in OURS.items():
+            if offered := sum(kind in kinds for kinds in self._search.marked.values()):
+                logger.info("%s are among the schedules of %d of %d tasks.", name, offered, len(self._search.marked))
 
     def _begin_with_default(self) -> None:
         """The run goes on without it if TVM can't make it."""
@@ -212,7 +215,7 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         if trials.done < WARMUP_TRIALS and not first.could_be_ranked:
             return True
         begins = trials.budget.progress[self._task].begins
-        return begins and (any(self._search.tiled.values()) or not first.could_be_ranked)
+        return begins and (any(self._search.marked.values()) or not first.could_be_ranked)
 
     def notify_runner_results(self, measure_candidates: Any, results: Any) -> None:
         if self._search.neighbours:

@@ -44,7 +44,7 @@ def test_first_candidates_are_drawn_until_the_cost_model_ranks() -> None:
 
 def test_they_always_are_if_there_are_sketches_with_register_tiles() -> None:
     tiled = search()
-    tiled.tiled = {0: True, 1: False}
+    tiled.marked = {0: {"registers"}, 1: set()}
     assert batch(tiled, 0, ranked=True) == ["drawn"]
     assert batch(tiled, 1, ranked=True) == ["drawn"], "its own are small enough to draw from, such as a pool's"
 

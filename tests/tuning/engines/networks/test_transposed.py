@@ -156,13 +156,13 @@ def test_there_are_fewer_multiplications(axes: str, kernel: int, attrs: dict[str
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_schedules_with_register_tiles_are_offered(layout: str, kernel: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors lie along the width or the filters, whichever is last."""
-    from tuning.engines.meta_schedule.spaces.register_tiles import has_register_tiles
+    from tuning.engines.meta_schedule.spaces.marks import TILED, marks
 
     monkeypatch.setitem(SIZES, "W", 16)
     (mod,) = functions(by_phase(layer(kernel=kernel, padding=kernel // 2 - 1, layout=layout, channels=32)))
     expected = computed(mod, HOST)
     found, context = design_space(mod, HOST, Options())
-    tiled = [sketch for sketch in found if has_register_tiles(sketch)]
+    tiled = [sketch for sketch in found if TILED in marks(sketch)]
     assert tiled
     for nth, sketch in enumerate(tiled):
         np.testing.assert_allclose(computed(candidate(sketch, context, nth + 1), HOST), expected, rtol=1e-3, atol=1e-3)

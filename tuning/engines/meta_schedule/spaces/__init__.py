@@ -11,6 +11,7 @@ from tuning.engines.targets.registers import registers
 from tuning.engines.wire.protocol import Options
 
 from .register_tiles import RegisterTiles
+from .rows import Rows
 
 INLINING = 3
 """TVM's rules that come first: they inline what can be, so that ours sees what will be left."""
@@ -25,7 +26,9 @@ def create_space(options: Options, target: Any) -> Any:
         return ms.space_generator.PostOrderApply()
     rules = list(ms.schedule_rule.ScheduleRule.create("llvm"))
     return ms.space_generator.PostOrderApply(
-        sch_rules=[*rules[:INLINING], RegisterTiles(known), *rules[INLINING:]], postprocs="llvm", mutator_probs="llvm"
+        sch_rules=[*rules[:INLINING], RegisterTiles(known), Rows(known), *rules[INLINING:]],
+        postprocs="llvm",
+        mutator_probs="llvm",
     )
 
 

@@ -20,10 +20,9 @@ from tvm.tirx import IndexMap
 from tuning.engines.networks.tensorir import keep
 from tuning.engines.targets.registers import Registers, divisors
 
+from .marks import TILED, mark
 from .products import Axes, Factor, Product, product_of
 
-MARK, TILED = "meta_schedule.tiling_structure", "registers"
-"""TVM's rules leave a block alone that has this annotation, whatever its value."""
 LONGEST_STEP = 8
 """Terms of a sum that are unrolled, at most."""
 SHAPES, OFFERED = 5, 3
@@ -70,14 +69,6 @@ class RegisterTiles(ms.schedule_rule.PyScheduleRule):  # type: ignore[misc]
     def clone(self) -> Any:
         """TVM's name."""
         return RegisterTiles(self._registers)
-
-
-def has_register_tiles(schedule: Any) -> bool:
-    """Whether a sketch or a candidate, as TVM's trace, has them."""
-    return any(
-        str(one.kind.name) == "Annotate" and str(one.attrs[0]) == MARK and str(one.inputs[1]) == TILED
-        for one in schedule.trace.insts
-    )
 
 
 class _Order(NamedTuple):
@@ -162,7 +153,7 @@ def _tile(schedule: Any, block: Any, product: Product, tile: _Tile, order: _Orde
     for loop in (lanes, stored[-1]):
         schedule.vectorize(loop)
     keep(schedule, job, lanes, stored[-1])
-    schedule.annotate(block, MARK, TILED)
+    mark(schedule, block, TILED)
 
 
 def _one_of(schedule: Any, values: Sequence[int]) -> Any:
@@ -223,7 +214,7 @@ def _pack(schedule: Any, block: Any, factor: Factor, tile: _Tile, job: Any) -> N
         _, vector = schedule.split(innermost, [None, lanes])
         schedule.vectorize(vector)
         keep(schedule, vector)
-    schedule.annotate(copied, MARK, TILED)
+    mark(schedule, copied, TILED)
 
 
 def _place_padding(schedule: Any, block: Any, job: Any) -> None:
@@ -232,6 +223,6 @@ def _place_padding(schedule: Any, block: Any, job: Any) -> None:
         if schedule.get(producer).init is not None:
             continue
         if job is None:
-            schedule.annotate(producer, MARK, TILED)
+            mark(schedule, producer, TILED)
         else:
             schedule.compute_at(producer, job, preserve_unit_loops=True)

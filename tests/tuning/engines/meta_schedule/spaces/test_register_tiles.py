@@ -94,10 +94,10 @@ def task(network: tuple[tuple[int, ...], Layer], target: dict[str, Any], dtype: 
 
 def sketches(mod: Any, target: dict[str, Any], rules: Any = "extended") -> tuple[list[Any], Any]:
     """Those with tiles in registers, and TVM's context of the task."""
-    from tuning.engines.meta_schedule.spaces.register_tiles import has_register_tiles
+    from tuning.engines.meta_schedule.spaces.marks import TILED, marks
 
     found, context = design_space(mod, target, Options(schedule_rules=rules))
-    tiled = [one for one in found if has_register_tiles(one)]
+    tiled = [one for one in found if TILED in marks(one)]
     assert len(tiled) < len(found), "TVM's own remain"
     return tiled, context
 
