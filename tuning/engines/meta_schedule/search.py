@@ -22,13 +22,13 @@ from .earlier.neighbours import Neighbours
 from .earlier.warm_start import PriorRecords
 from .rounds.stopwatch import RoundTimes
 from .spaces.candidates import default_candidate
-from .spaces.marks import BY_ROWS, TILED, marks
+from .spaces.marks import BY_ROWS, IN_BLOCKS, TILED, marks
 from .strategies import WARMUP_TRIALS, FirstCandidates
 from .trials import Trials
 
 FROM_NEIGHBOURS_AT_FIRST, FROM_NEIGHBOURS = 0.5, 0.25
 """How much of a task's first batch, and of each later one, is adapted from similar tasks, if they have found anything new."""
-OURS = {TILED: "Register tiles", BY_ROWS: "Rows that are computed at once"}
+OURS = {TILED: "Register tiles", BY_ROWS: "Rows that are computed at once", IN_BLOCKS: "Transpositions in blocks"}
 """What a run's console calls the kinds of our sketches."""
 logger = logging.getLogger("tuneboard")
 

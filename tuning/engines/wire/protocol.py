@@ -491,8 +491,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             title="Schedule rules",
             description="What the search chooses from. Extended: besides what TVM’s rules give, schedules that sum matrix products and convolutions "
-            "in tiles that fill the CPU’s vector registers, and that take softmax and normalizations row by row (on x86 and 64-bit ARM CPUs, in float32), "
-            "and on GPUs TVM’s default schedules, which tasks begin with.",
+            "in tiles that fill the CPU’s vector registers, that take softmax and normalizations row by row, and that transpose in blocks (on x86 and 64-bit "
+            "ARM CPUs, in float32), and on GPUs TVM’s default schedules, which tasks begin with.",
         ),
     ] = "extended"
     precision: Annotated[

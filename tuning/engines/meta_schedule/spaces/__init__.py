@@ -10,6 +10,7 @@ from tuning.engines.networks.winograd import schedules as winograd
 from tuning.engines.targets.registers import registers
 from tuning.engines.wire.protocol import Options
 
+from .blocks import Blocks
 from .register_tiles import RegisterTiles
 from .rows import Rows
 
@@ -26,7 +27,7 @@ def create_space(options: Options, target: Any) -> Any:
         return ms.space_generator.PostOrderApply()
     rules = list(ms.schedule_rule.ScheduleRule.create("llvm"))
     return ms.space_generator.PostOrderApply(
-        sch_rules=[*rules[:INLINING], RegisterTiles(known), Rows(known), *rules[INLINING:]],
+        sch_rules=[*rules[:INLINING], RegisterTiles(known), Rows(known), Blocks(known), *rules[INLINING:]],
         postprocs="llvm",
         mutator_probs="llvm",
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 MARK = "meta_schedule.tiling_structure"
 """TVM's rules leave a block alone that has this annotation, whatever its value."""
-TILED, BY_ROWS = "registers", "rows"
+TILED, BY_ROWS, IN_BLOCKS = "registers", "rows", "blocks"
 
 
 def mark(schedule: Any, block: Any, kind: str) -> None:
@@ -20,4 +20,4 @@ def marks(schedule: Any) -> set[str]:
         str(one.inputs[1])
         for one in schedule.trace.insts
         if str(one.kind.name) == "Annotate" and str(one.attrs[0]) == MARK
-    } & {TILED, BY_ROWS}
+    } & {TILED, BY_ROWS, IN_BLOCKS}

@@ -50,13 +50,11 @@ class Rows(ms.schedule_rule.PyScheduleRule):  # type: ignore[misc]
 
     def apply(self, schedule: Any, block: Any) -> list[Any]:
         """The schedule as it is, and by rows."""
-        steps = _steps(schedule, block)
-        if not steps:
-            return [schedule]
-        by_rows = schedule.copy()
         with suppress(ScheduleError, _NotByRows):
-            _by_rows(by_rows, block, steps, self._registers.lanes)
-            return [schedule, by_rows]
+            if steps := _steps(schedule, block):
+                by_rows = schedule.copy()
+                _by_rows(by_rows, block, steps, self._registers.lanes)
+                return [schedule, by_rows]
         return [schedule]
 
     def clone(self) -> Any:
