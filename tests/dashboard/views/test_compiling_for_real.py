@@ -45,6 +45,7 @@ def test_a_network_is_compiled_verified_and_downloaded(live_site: LiveSite, sign
 
     role(page, "compile").click()
     role(page, "compile-confirm").click()
+    page.wait_for_url("**/compilations/*/")  # The run's page has a status, too.
     expect(role(page, "status")).to_have_text("finished", timeout=LONG_MS)
     expect(role(page, "coverage")).to_have_text("2 of 2 functions use a tuned record")
     expect(role(page, "verdict")).to_have_attribute("data-verified", "yes")

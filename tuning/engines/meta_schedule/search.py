@@ -85,7 +85,7 @@ class Search:
         if self.neighbours:
             logger.info("%s", self.neighbours.summary)
 
-    def next_batch(self, task: int, generate: Callable[[], Any]) -> list[Any] | None:
+    def next_batch(self, task: int, generate: Callable[[int], Any]) -> list[Any] | None:
         """Candidates of the task, no more than its budget allows; None if there are none left.
 
         The best candidate of earlier runs comes first, in a batch of its own: this run needs a latency of its own. If nothing is known of the
@@ -106,7 +106,7 @@ class Search:
         self.trials.add_in_flight(task, len(self.batch.candidates))
         return self.batch.candidates
 
-    def _adapted_and(self, task: int, size: int, generate: Callable[[], Any]) -> list[Any] | None:
+    def _adapted_and(self, task: int, size: int, generate: Callable[[int], Any]) -> list[Any] | None:
         """The default schedule, what was adapted to the task, and as many more as the batch has room for; None if there are none left."""
         adapted = [self.defaults.pop(task)] if task in self.defaults else []
         adapted += self.prior.take_adapted(task, size - len(adapted))
@@ -115,7 +115,7 @@ class Search:
             adapted += self.neighbours.offer(task, self.spaces[task], most)
         if len(adapted) == size:
             return adapted
-        generated = generate()
+        generated = generate(size - len(adapted))
         return [*adapted, *(generated or ())] if adapted or generated is not None else None
 
     def _from_neighbours(self, task: int, size: int) -> int:
@@ -202,11 +202,11 @@ class Strategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         """A batch of candidates; None if the task has none left."""
         return self._search.next_batch(self._task, self._generate)
 
-    def _generate(self) -> Any:
-        """What is drawn, if candidates are and any new one is valid, else what is searched."""
+    def _generate(self, room: int) -> Any:
+        """What is drawn for the `room` that the batch has, if candidates are and any new one is valid, else what is searched: a whole batch."""
         drawn = None
         if self._first and self._draws(self._first):
-            drawn = self._first.draw(self._search.trials.batch_size(self._task))
+            drawn = self._first.draw(room)
         return drawn or self._inner.generate_measure_candidates()
 
     def _draws(self, first: FirstCandidates) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import tvm_ffi
@@ -20,6 +21,8 @@ from tuning.engines.wire.protocol import Options
 POPULATION_PER_TRIAL = 4
 MIN_POPULATION, MAX_POPULATION = 64, 256
 GENERATIONS = 2
+DRAWS = 8
+"""How often candidates are drawn for a batch, which isn't full as long as some are equal."""
 WARMUP_TRIALS = 32
 """Trials before the cost model ranks candidates. TVM draws at random for the first 100."""
 
@@ -71,10 +74,14 @@ class FirstCandidates:
         self._sketches = sketches
 
     def draw(self, size: int) -> list[Any]:
-        """Up to `size` candidates that are different from each other and weren't drawn before."""
+        """`size` candidates that are different from each other and weren't drawn before; fewer if so many aren't found."""
+        return list(islice(self._new(chain.from_iterable(self._sample(size) for _ in range(DRAWS))), size))
+
+    def _sample(self, size: int) -> Sequence[Any]:
+        """Some may be equal, above all in small samples: the first numbers that TVM's generators give are much alike."""
         self._replay.pre_tuning(size, size, self._sketches)
         try:
-            return list(self._new(self._replay.generate_measure_candidates() or ()))
+            return self._replay.generate_measure_candidates() or ()
         finally:
             self._replay.post_tuning()
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.tvm
 def search(*, done: int = WARMUP_TRIALS) -> Search:
     """Of two tasks, in a run with so many trials."""
     budget = TrialBudget([1, 1], [0, 1], Options())
-    trials: Any = SimpleNamespace(budget=budget, done=done, batch_size=lambda task: budget.batch_size(task, 100))
+    trials: Any = SimpleNamespace(budget=budget, done=done)
     prior: Any = None
     return Search(trials, {}, None, prior)
 
@@ -31,7 +31,7 @@ def batch(begun: Search, task: int, *, ranked: bool = False, drawn: Sequence[str
     strategy: Any = Strategy(inner, begun, first)
     strategy._inst._task = task
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(begun, "next_batch", lambda _task, generate: generate())
+        patch.setattr(begun, "next_batch", lambda _task, generate: generate(16))
         found: list[str] = strategy._inst.generate_measure_candidates()
     return found
 
