@@ -8,10 +8,12 @@ from .resolving import architecture, features
 
 WIDEST = 8
 """Vectors in a row of a tile, at most."""
-SLOWEST = 0.6
+SLOWEST = 0.8
 """Tiles aren't worth trying that are slower than this part of the fastest one."""
 BUSY = 8
 """Sums that don't wait for each other, as many as keep two units busy that take four cycles."""
+FARTHER = 0.5
+"""How fast vectors are read from the second cache, compared with the first."""
 
 
 class Tile(NamedTuple):
@@ -34,10 +36,12 @@ class Tile(NamedTuple):
     def speed(self) -> tuple[float, float]:
         """Orders tiles: what part of its multiplications a CPU does that reads two vectors per cycle and multiplies two; among equals, the reuse.
 
-        Of many rows of a single vector, LLVM reads the numbers too early to keep them in registers.
+        Of many rows of a single vector, LLVM reads the numbers too early to keep them in registers. A single row uses each vector once, and wide ones
+        don't stay in the first cache.
         """
         readable = BUSY / self.rows if self.vectors == 1 else 1.0
-        return min(1.0, self.sums / BUSY, self.reuse * min(1.0, readable)), self.reuse
+        near = FARTHER if self.rows == 1 else 1.0
+        return min(1.0, self.sums / BUSY, self.reuse * min(1.0, readable, near)), self.reuse
 
 
 class Registers(NamedTuple):

@@ -21,6 +21,7 @@ from tuning.engines.networks.tensorir import keep
 from tuning.engines.targets.registers import Registers, divisors
 
 from .marks import TILED, mark
+from .padding import pad, padding
 from .products import Axes, Factor, Product, product_of
 
 LONGEST_STEP = 8
@@ -63,8 +64,14 @@ class RegisterTiles(ms.schedule_rule.PyScheduleRule):  # type: ignore[misc]
 
     def apply(self, schedule: Any, block: Any) -> list[Any]:
         """The schedule as it is, and with each kind of tile."""
+        sketches = [schedule]
         product = product_of(schedule, block)
-        return [schedule, *(_with_tiles(schedule, block, product, self._registers) if product else ())]
+        if product is None:
+            return sketches
+        for axes in product.axes():
+            padded = _padded(schedule, block, product, axes, self._registers)
+            sketches += padded or _with_tiles(schedule, block, product, axes, self._registers)
+        return sketches
 
     def clone(self) -> Any:
         """TVM's name."""
@@ -80,9 +87,26 @@ class _Order(NamedTuple):
     packed: Factor | None = None
     """What a job copies before it reads it."""
 
+    def divides(self, factor: Factor, axes: Axes) -> bool:
+        """Whether jobs need different parts of the factor."""
+        if self.inside == [axes.vector]:
+            return axes.rows in factor.loops
+        return self.inside == [axes.rows] and axes.rows not in factor.loops
 
-def _with_tiles(schedule: Any, block: Any, product: Product, registers: Registers) -> Iterator[Any]:
-    for tile in _tiles(product, registers):
+
+def _padded(schedule: Any, block: Any, product: Product, axes: Axes, registers: Registers) -> list[Any]:
+    """With tiles of a padded product; none if that isn't worth it, or TVM can't pad it."""
+    extents, padded = padding(product, axes, registers), schedule.copy()
+    with suppress(ScheduleError):
+        if extents:
+            pad(padded, block, extents)
+            wider = product_of(padded, block)
+            return [*_with_tiles(padded, block, wider, axes, registers)] if wider else []
+    return []
+
+
+def _with_tiles(schedule: Any, block: Any, product: Product, axes: Axes, registers: Registers) -> Iterator[Any]:
+    for tile in _tiles(product, axes, registers):
         for order in _orders(product, tile):
             tiled = schedule.copy()
             # What is fused after the block may not be computable tile by tile, such as a transposition.
@@ -91,21 +115,20 @@ def _with_tiles(schedule: Any, block: Any, product: Product, registers: Register
                 yield tiled
 
 
-def _tiles(product: Product, registers: Registers) -> Iterator[_Tile]:
-    """For each way to lay them, the fastest shapes."""
-    for axes in product.axes():
-        extent = product.extents[axes.vector]
-        lanes = next((one for one in _halves(registers.lanes) if extent % one == 0), None)
-        if lanes is None:
-            continue
-        heights: dict[int, list[int]] = defaultdict(list)
-        shapes = registers.tiles(product.extents[axes.rows], extent // lanes)
-        if axes.vector != product.spatial[-1]:
-            tall = max(shape.rows for shape in shapes)
-            shapes = [shape for shape in shapes if shape.rows >= min(tall, FEWEST_ROWS)]
-        for shape in shapes[:SHAPES]:
-            heights[shape.vectors].append(shape.rows)
-        yield from (_Tile(axes, lanes, width, sorted(rows)) for width, rows in heights.items())
+def _tiles(product: Product, axes: Axes, registers: Registers) -> Iterator[_Tile]:
+    """The fastest shapes; none if there are no whole vectors."""
+    extent = product.extents[axes.vector]
+    lanes = next((one for one in _halves(registers.lanes) if extent % one == 0), None)
+    if lanes is None:
+        return
+    heights: dict[int, list[int]] = defaultdict(list)
+    shapes = registers.tiles(product.extents[axes.rows], extent // lanes)
+    if axes.vector != product.spatial[-1]:
+        tall = max(shape.rows for shape in shapes)
+        shapes = [shape for shape in shapes if shape.rows >= min(tall, FEWEST_ROWS)]
+    for shape in shapes[:SHAPES]:
+        heights[shape.vectors].append(shape.rows)
+    yield from (_Tile(axes, lanes, width, sorted(rows)) for width, rows in heights.items())
 
 
 def _orders(product: Product, tile: _Tile) -> Iterator[_Order]:
@@ -144,7 +167,7 @@ def _tile(schedule: Any, block: Any, product: Product, tile: _Tile, order: _Orde
     schedule.reorder(*jobs, *inside, *sums, rows, vectors, lanes)
     job = schedule.fuse(*jobs) if len(jobs) > 1 else jobs[0]
     stored = _store(schedule, block, product, tile, inside[-1] if inside else job)
-    _place_padding(schedule, block, job if order.inside == [axes.vector] else None)
+    _place_padding(schedule, block, [one.source for one in product.factors if order.divides(one, axes)], job)
     if order.packed:
         _pack(schedule, block, order.packed, tile, job)
     schedule.parallel(job)
@@ -217,12 +240,13 @@ def _pack(schedule: Any, block: Any, factor: Factor, tile: _Tile, job: Any) -> N
     mark(schedule, copied, TILED)
 
 
-def _place_padding(schedule: Any, block: Any, job: Any) -> None:
-    """Pad what a job needs in the job, or all of the input before; elsewhere TVM would draw a place for it, most of which are poor."""
+def _place_padding(schedule: Any, block: Any, divided: Sequence[Any], job: Any) -> None:
+    """Pad what a job needs of divided buffers in the job, and all of others before; elsewhere TVM would draw a place for it, most of which are poor."""
     for producer in schedule.get_producers(block):
-        if schedule.get(producer).init is not None:
+        node = schedule.get(producer)
+        if node.init is not None:
             continue
-        if job is None:
-            mark(schedule, producer, TILED)
-        else:
+        if any(one.same_as(node.writes[0].source) for one in divided):
             schedule.compute_at(producer, job, preserve_unit_loops=True)
+        else:
+            mark(schedule, producer, TILED)

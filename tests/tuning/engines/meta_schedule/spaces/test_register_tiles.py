@@ -118,6 +118,9 @@ NETWORKS: dict[str, Callable[[], tuple[tuple[int, ...], Layer]]] = {
     "transposed": lambda: turned(4, 12, 24),
     "attention": lambda: attention(2, 16, 8),
     "of columns": lambda: of_columns(24, 64, 16),
+    "product, padded": lambda: dense(37, 20, 64),
+    "transposed, padded": lambda: turned(4, 37, 24),
+    "attention, padded": lambda: attention(2, 19, 8),
 }
 
 
