@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,27 @@ def bert(layers: int = 4, hidden: int = 256, heads: int = 4, tokens: int = 128) 
     return graph.model(x)
 
 
-def vit(layers: int = 6, hidden: int = 192, heads: int = 3, image: int = 224, patch: int = 16) -> bytes:
-    """A vision transformer (Dosovitskiy et al. 2020) with half of ViT-Tiny's layers, which normalizes before each block."""
+def vit(
+    layers: int = 6,
+    hidden: int = 192,
+    heads: int = 3,
+    image: int = 224,
+    patch: int = 16,
+    *,
+    class_token: bool = False,
+) -> bytes:
+    """A vision transformer (Dosovitskiy et al. 2020) with half of ViT-Tiny's layers, which normalizes before each block.
+
+    The paper's has a class token, so its number of tokens is odd.
+    """
     graph = Graph()
-    patches = (image // patch) ** 2
+    tokens = (image // patch) ** 2
     x = graph.conv(graph.input("image", 1, 3, image, image), hidden, patch, stride=patch)
-    x = graph.transpose(graph.reshape(x, 1, hidden, patches), 0, 2, 1)
-    x = graph.add(x, graph.weight(1, patches, hidden))
+    x = graph.transpose(graph.reshape(x, 1, hidden, tokens), 0, 2, 1)
+    if class_token:
+        tokens += 1
+        x = graph.node("Concat", [graph.weight(1, 1, hidden), x], (1, tokens, hidden), axis=1)
+    x = graph.add(x, graph.weight(1, tokens, hidden))
     for _ in range(layers):
         x = graph.add(x, _attention(graph, graph.norm(x), heads))
         x = graph.add(x, _feed_forward(graph, graph.norm(x), 4 * hidden))
@@ -48,7 +63,12 @@ def unet(channels: int = 32, image: int = 128) -> bytes:
     return graph.model(graph.conv(_twice(graph, joined, channels), channels, 1))
 
 
-MODELS: dict[str, Callable[[], bytes]] = {"bert": bert, "vit": vit, "unet": unet}
+MODELS: dict[str, Callable[[], bytes]] = {
+    "bert": bert,
+    "vit": vit,
+    "vit-class-token": partial(vit, class_token=True),
+    "unet": unet,
+}
 
 
 def _attention(graph: Graph, x: Value, heads: int) -> Value:

@@ -61,6 +61,7 @@ WORKLOADS = {
         Workload("mlp", 256),
         Workload("bert", 1000),
         Workload("vit", 1000),
+        Workload("vit-class-token", 1000),
         Workload("unet", 640),
     )
 }
