@@ -143,6 +143,8 @@ def click_point(page: Page) -> int:
         }"""
     )
     page.mouse.move(*place)
+    # Plotly looks for the point under the mouse a while after it moved, and a click before that is none of a point.
+    page.wait_for_function("() => document.querySelector('[data-role=chart-scatter]')._hoverdata?.length")
     page.mouse.click(*place)
     page.wait_for_url(re.compile(r"trial=\d+"))
     return int(re.findall(r"trial=(\d+)", page.url)[0])
