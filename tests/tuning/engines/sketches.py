@@ -28,6 +28,16 @@ def design_space(mod: Any, target: dict[str, Any], given: Options) -> tuple[list
     return list(context.generate_design_space()), context
 
 
+def marked(kind: str, mod: Any, target: dict[str, Any], rules: Any = "extended") -> tuple[list[Any], Any]:
+    """The sketches of one of our rules, by what it marks them with, and TVM's context of the task."""
+    from tuning.engines.meta_schedule.spaces.marks import marks
+
+    found, context = design_space(mod, target, Options(schedule_rules=rules))
+    ours = [sketch for sketch in found if kind in marks(sketch)]
+    assert len(ours) < len(found), "TVM's own remain"
+    return ours, context
+
+
 def candidate(sketch: Any, context: Any, seed: int, *, verified: bool = True) -> Any:
     """A module with the sketch's decisions drawn anew, and with weights where they were. TVM verifies each step unless told not to."""
     from tvm import s_tir

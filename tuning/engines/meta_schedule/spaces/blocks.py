@@ -21,14 +21,12 @@ from tuning.engines.networks.tensorir import keep
 from tuning.engines.targets.registers import Registers
 
 from .marks import IN_BLOCKS, mark
-from .products import SUMS
+from .scheduling import FEWEST_JOBS, one_of, reduces
 
 VECTORS = (1, 2)
 """Extents of a block along the input's last axis, in vectors, of which the search chooses."""
 LENGTHS = (8, 16, 32)
 """Extents along the output's last axis."""
-FEWEST_JOBS = 8
-"""With fewer, threads would get unequal shares, or none."""
 
 
 class _Transposition(NamedTuple):
@@ -70,9 +68,9 @@ class Blocks(ms.schedule_rule.PyScheduleRule):  # type: ignore[misc]
 
 def _transposition(schedule: Any, block: Any) -> _Transposition | None:
     """None if the block is something else, or the function has more to do than to copy what it reads, one by one."""
-    blocks = [schedule.get(one) for one in schedule.get_child_blocks(schedule.get_sblock("root"))]
+    blocks = schedule.get_child_blocks(schedule.get_sblock("root"))
     node = schedule.get(block)
-    if not blocks[-1].same_as(node) or any(int(one.iter_type) == SUMS for each in blocks for one in each.iter_vars):
+    if not schedule.get(blocks[-1]).same_as(node) or any(reduces(schedule, one) for one in blocks):
         return None
     extents = [schedule.get(loop).extent for loop in schedule.get_loops(block)]
     variables = [one.var for one in node.iter_vars]
@@ -108,8 +106,8 @@ def _distances(accessed: Any, variables: Sequence[Any]) -> list[int]:
 def _in_blocks(schedule: Any, block: Any, found: _Transposition, widths: Sequence[int]) -> None:
     loops, extents = schedule.get_loops(block), found.extents
     others = [nth for nth in range(len(loops) - 1) if nth != found.along]
-    across, vector = schedule.split(loops[found.along], [None, _one_of(schedule, widths)])
-    down, row = schedule.split(loops[-1], [None, _one_of(schedule, _lengths(extents[-1]))])
+    across, vector = schedule.split(loops[found.along], [None, one_of(schedule, widths)])
+    down, row = schedule.split(loops[-1], [None, one_of(schedule, _lengths(extents[-1]))])
     jobs = [loops[nth] for nth in others]
     inside = [across, down]
     if math.prod(extents[nth] for nth in others) < FEWEST_JOBS:
@@ -126,7 +124,3 @@ def _in_blocks(schedule: Any, block: Any, found: _Transposition, widths: Sequenc
 def _lengths(extent: int) -> list[int]:
     """Those that divide it, if any does."""
     return [one for one in LENGTHS if extent % one == 0] or [one for one in LENGTHS if one <= extent] or [extent]
-
-
-def _one_of(schedule: Any, values: Sequence[int]) -> Any:
-    return schedule.sample_categorical(list(values), [1 / len(values)] * len(values))

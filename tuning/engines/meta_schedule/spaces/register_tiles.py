@@ -23,6 +23,7 @@ from tuning.engines.targets.registers import Registers, divisors
 from .marks import TILED, mark
 from .padding import pad, padding
 from .products import Axes, Factor, Product, product_of
+from .scheduling import FEWEST_JOBS, one_of
 
 LONGEST_STEP = 8
 """Terms of a sum that are unrolled, at most."""
@@ -31,8 +32,6 @@ SHAPES, OFFERED = 5, 3
 FEWEST_LANES = 4
 FEWEST_ROWS = 4
 """Of a tile that is stored row by row, because its vectors don't lie along the output's last axis."""
-FEWEST_JOBS = 8
-"""With fewer, threads would get unequal shares, or none."""
 
 
 class _Tile(NamedTuple):
@@ -96,12 +95,14 @@ class _Order(NamedTuple):
 
 def _padded(schedule: Any, block: Any, product: Product, axes: Axes, registers: Registers) -> list[Any]:
     """With tiles of a padded product; none if that isn't worth it, or TVM can't pad it."""
-    extents, padded = padding(product, axes, registers), schedule.copy()
+    extents = padding(product, axes, registers)
+    if not extents:
+        return []
+    padded = schedule.copy()
     with suppress(ScheduleError):
-        if extents:
-            pad(padded, block, extents)
-            wider = product_of(padded, block)
-            return [*_with_tiles(padded, block, wider, axes, registers)] if wider else []
+        pad(padded, block, extents)
+        wider = product_of(padded, block)
+        return [*_with_tiles(padded, block, wider, axes, registers)] if wider else []
     return []
 
 
@@ -161,7 +162,7 @@ def _tile(schedule: Any, block: Any, product: Product, tile: _Tile, order: _Orde
     loops, axes = schedule.get_loops(block), tile.axes
     outer = dict(enumerate(loops))
     outer[axes.vector], vectors, lanes = schedule.split(loops[axes.vector], [None, tile.width, tile.lanes])
-    outer[axes.rows], rows = schedule.split(loops[axes.rows], [None, _one_of(schedule, tile.heights)])
+    outer[axes.rows], rows = schedule.split(loops[axes.rows], [None, one_of(schedule, tile.heights)])
     sums = _split_sums(schedule, product, loops)
     jobs, inside = [outer[nth] for nth in order.job], [outer[nth] for nth in order.inside]
     schedule.reorder(*jobs, *inside, *sums, rows, vectors, lanes)
@@ -179,15 +180,11 @@ def _tile(schedule: Any, block: Any, product: Product, tile: _Tile, order: _Orde
     mark(schedule, block, TILED)
 
 
-def _one_of(schedule: Any, values: Sequence[int]) -> Any:
-    return schedule.sample_categorical(list(values), [1 / len(values)] * len(values))
-
-
 def _split_sums(schedule: Any, product: Product, loops: Sequence[Any]) -> list[Any]:
     """The loops of the sum, of which the last one is short enough to unroll."""
     innermost = max(product.summed, key=lambda nth: (product.extents[nth] > 1, nth))
     steps = divisors(product.extents[innermost], LONGEST_STEP)[-OFFERED:]
-    last, step = schedule.split(loops[innermost], [None, _one_of(schedule, steps)])
+    last, step = schedule.split(loops[innermost], [None, one_of(schedule, steps)])
     return [*(loops[nth] for nth in product.summed if nth != innermost), last, step]
 
 

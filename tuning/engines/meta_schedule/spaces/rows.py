@@ -20,7 +20,8 @@ from tuning.engines.networks.tensorir import keep
 from tuning.engines.targets.registers import Registers
 
 from .marks import BY_ROWS, mark
-from .products import SUMS, product_of
+from .products import product_of
+from .scheduling import one_of, reduces
 
 CHAINS = (1, 2, 4)
 """Vectors of partial sums that don't wait for each other."""
@@ -65,10 +66,10 @@ class Rows(ms.schedule_rule.PyScheduleRule):  # type: ignore[misc]
 def _steps(schedule: Any, last: Any) -> list[_Step]:
     """What comes before the function's last block, in order; none if anything but rows is reduced, or the block isn't the last one."""
     *before, end = schedule.get_child_blocks(schedule.get_sblock("root"))
-    if not before or not schedule.get(end).same_as(schedule.get(last)) or _reduces(schedule, last):
+    if not before or not schedule.get(end).same_as(schedule.get(last)) or reduces(schedule, last):
         return []
     rows = _extents(schedule, last)[:-1]
-    steps = [_Step(block, _reduces(schedule, block)) for block in before]
+    steps = [_Step(block, reduces(schedule, block)) for block in before]
     fit = all(_fits(schedule, step, rows) for step in steps)
     return steps if rows and fit and any(step.reduces for step in steps) else []
 
@@ -81,10 +82,6 @@ def _fits(schedule: Any, step: _Step, rows: Sequence[int]) -> bool:
     if not step.reduces:
         return True
     return len(extents) == len(rows) + 1 and product_of(schedule, step.block) is None
-
-
-def _reduces(schedule: Any, block: Any) -> bool:
-    return any(int(one.iter_type) == SUMS for one in schedule.get(block).iter_vars)
 
 
 def _extents(schedule: Any, block: Any) -> list[int]:
@@ -117,8 +114,7 @@ def _reduce(schedule: Any, block: Any, row: Any, lanes: int) -> None:
     if not widths:
         _place(schedule, block, row)
         return
-    width = schedule.sample_categorical(widths, [1 / len(widths)] * len(widths))
-    _, within = schedule.split(along, [None, width])
+    _, within = schedule.split(along, [None, one_of(schedule, widths)])
     partial = schedule.rfactor(within, len(schedule.get(block).writes[0].region))
     for one in (block, partial):
         _place(schedule, one, row)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.tuning.engines.meta_schedule.spaces.test_register_tiles import task, weights
-from tests.tuning.engines.sketches import AVX2, AVX512, candidate, computed, design_space
-from tuning.engines.wire.protocol import Options
+from tests.tuning.engines.sketches import AVX2, AVX512, candidate, computed, marked
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 
@@ -45,14 +45,8 @@ NETWORKS: dict[str, Callable[[], tuple[tuple[int, ...], Layer]]] = {
 }
 
 
-def in_blocks(mod: Any, target: dict[str, Any], rules: Any = "extended") -> tuple[list[Any], Any]:
-    """The sketches that are, and TVM's context of the task."""
-    from tuning.engines.meta_schedule.spaces.marks import IN_BLOCKS, marks
-
-    found, context = design_space(mod, target, Options(schedule_rules=rules))
-    ours = [sketch for sketch in found if IN_BLOCKS in marks(sketch)]
-    assert len(ours) < len(found), "TVM's own remain"
-    return ours, context
+in_blocks = partial(marked, "blocks")
+"""The sketches that are, and TVM's context of the task."""
 
 
 @pytest.mark.parametrize("target", [AVX2, {"kind": "llvm", "num-cores": 2}], ids=["256", "as it is"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.tuning.engines.running import Engine, options, start
-from tests.tuning.engines.sketches import ARM, AVX2, AVX512, candidate, computed, design_space
+from tests.tuning.engines.sketches import ARM, AVX2, AVX512, candidate, computed, marked
 from tuning.engines.wire.protocol import Finished, Options
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
@@ -92,14 +93,8 @@ def task(network: tuple[tuple[int, ...], Layer], target: dict[str, Any], dtype: 
     return max((one.dispatched[0] for one in tasks), key=estimate_tir_flops)
 
 
-def sketches(mod: Any, target: dict[str, Any], rules: Any = "extended") -> tuple[list[Any], Any]:
-    """Those with tiles in registers, and TVM's context of the task."""
-    from tuning.engines.meta_schedule.spaces.marks import TILED, marks
-
-    found, context = design_space(mod, target, Options(schedule_rules=rules))
-    tiled = [one for one in found if TILED in marks(one)]
-    assert len(tiled) < len(found), "TVM's own remain"
-    return tiled, context
+sketches = partial(marked, "registers")
+"""Those with tiles in registers, and TVM's context of the task."""
 
 
 NETWORKS: dict[str, Callable[[], tuple[tuple[int, ...], Layer]]] = {

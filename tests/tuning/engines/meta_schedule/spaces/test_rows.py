@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import pytest
 from tests.tuning.engines.convnets import Model
 from tests.tuning.engines.meta_schedule.spaces.test_register_tiles import dense, task, weights
 from tests.tuning.engines.running import Engine, options, start
-from tests.tuning.engines.sketches import ARM, AVX2, AVX512, candidate, computed, design_space
-from tuning.engines.wire.protocol import Finished, Options
+from tests.tuning.engines.sketches import ARM, AVX2, AVX512, candidate, computed, marked
+from tuning.engines.wire.protocol import Finished
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 
@@ -47,14 +48,8 @@ NETWORKS: dict[str, Callable[[], tuple[tuple[int, ...], Layer]]] = {
 }
 
 
-def by_rows(mod: Any, target: dict[str, Any], rules: Any = "extended") -> tuple[list[Any], Any]:
-    """The sketches that are, and TVM's context of the task."""
-    from tuning.engines.meta_schedule.spaces.marks import BY_ROWS, marks
-
-    found, context = design_space(mod, target, Options(schedule_rules=rules))
-    ours = [sketch for sketch in found if BY_ROWS in marks(sketch)]
-    assert len(ours) < len(found), "TVM's own remain"
-    return ours, context
+by_rows = partial(marked, "rows")
+"""The sketches that are, and TVM's context of the task."""
 
 
 @pytest.mark.parametrize("target", [AVX2, {"kind": "llvm", "num-cores": 2}], ids=["256", "as it is"])
