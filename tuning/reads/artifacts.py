@@ -110,7 +110,10 @@ def _computes_alike(one: Run, other: Run) -> bool:
     decisive = [
         (
             run.precision,
-            *(run.options.get(name) for name in ("algorithms", "winograd", "transposed", "data_layout", "quantized")),
+            *(
+                run.options.get(name)
+                for name in ("algorithms", "winograd", "transposed", "columns", "data_layout", "quantized")
+            ),
         )
         for run in (one, other)
     ]

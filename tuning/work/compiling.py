@@ -186,6 +186,7 @@ class _Job:
             in_parts=run.options.get("winograd") == "in_parts",
             channels_last=run.options.get("data_layout") == "channels_last",
             by_phase=run.options.get("transposed") == "by_phase",
+            whole_vectors=run.options.get("columns") == "whole_vectors" and run.precision == "network",
             precision=run.precision,
             integers=run.options.get("quantized", "floats") != "floats",
             batch=self._own_batch(),

@@ -100,13 +100,12 @@ def test_a_run_in_bfloat16_is_built_and_proven_so(compiler: Compiler) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, (False, False, False)),
-        ({"winograd": "in_parts", "transposed": "over_zeros", "data_layout": "as_given"}, (True, False, False)),
-        ({"winograd": "step_by_step", "transposed": "by_phase", "data_layout": "as_given"}, (False, True, False)),
-        (
-            {"winograd": "step_by_step", "transposed": "over_zeros", "data_layout": "channels_last"},
-            (False, False, True),
-        ),
+        ({}, (False, False, False, False)),
+        ({"winograd": "in_parts", "transposed": "over_zeros"}, (True, False, False, False)),
+        ({"winograd": "step_by_step", "transposed": "by_phase"}, (False, True, False, False)),
+        ({"transposed": "over_zeros", "data_layout": "channels_last"}, (False, False, True, False)),
+        ({"columns": "whole_vectors", "data_layout": "as_given"}, (False, False, False, True)),
+        ({"columns": "as_given"}, (False, False, False, False)),
     ],
     ids=str,
 )
@@ -126,7 +125,8 @@ def test_a_run_is_built_from_the_functions_that_it_tuned(
     assert carried_out(compilations.compile_run(run, {}, None)) == "queued"
     (question,) = asked
     assert question.algorithms
-    assert (question.in_parts, question.by_phase, question.channels_last) == expected
+    asked_for = (question.in_parts, question.by_phase, question.channels_last, question.whole_vectors)
+    assert asked_for == expected
 
 
 @pytest.fixture

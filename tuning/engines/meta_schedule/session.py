@@ -228,7 +228,13 @@ def _built(start: Start, target: Target) -> Any:
     if asked != "floats" and network.quantized and any(network.quantized[:2]):
         logger.info("%s", network.quantized)
     options = start.options
-    return networks.as_tuned(network, target, channels_last=options.channels_last, by_phase=options.by_phase)
+    return networks.as_tuned(
+        network,
+        target,
+        channels_last=options.channels_last,
+        by_phase=options.by_phase,
+        whole_vectors=options.whole_vectors,
+    )
 
 
 def _in_precision(start: Start, mod: Any, resolved: Resolved) -> Any:

@@ -84,8 +84,11 @@ def build(spec: NetworkSpec, *, image: int | None = None, instruction: Instructi
     return Network(layers.bb.get(), layers.weights.parameters)
 
 
-def as_tuned(network: Network, target: Target, *, channels_last: bool, by_phase: bool) -> IRModule:
-    """The network with convolutions as a run tunes them by these options; those of a quantized one have their layout already."""
+def as_tuned(network: Network, target: Target, *, channels_last: bool, by_phase: bool, whole_vectors: bool) -> IRModule:
+    """The network with convolutions and matrices as a run tunes them by these options; those of a quantized one have their layout already."""
+    from tuning.engines.targets.registers import registers
+
+    from .columns.rewriting import in_whole_vectors
     from .transposed import rewriting
 
     mod = network.mod
@@ -93,7 +96,10 @@ def as_tuned(network: Network, target: Target, *, channels_last: bool, by_phase:
         from .uploaded import layouts
 
         mod = layouts.with_channels_last(mod, lambda call: by_phase and rewriting.transposed(call) is not None)
-    return rewriting.by_phase(mod) if by_phase else mod
+    if by_phase:
+        mod = rewriting.by_phase(mod)
+    known = registers(target) if whole_vectors else None
+    return in_whole_vectors(mod, known) if known else mod
 
 
 def to_onnx(spec: NetworkSpec, *, image: int | None = None) -> bytes:

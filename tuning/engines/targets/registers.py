@@ -10,6 +10,8 @@ WIDEST = 8
 """Vectors in a row of a tile, at most."""
 SLOWEST = 0.8
 """Tiles aren't worth trying that are slower than this part of the fastest one."""
+MOST_VECTORS = 3
+"""How many are added to a row, at most, so that faster tiles divide it."""
 BUSY = 8
 """Sums that don't wait for each other, as many as keep two units busy that take four cycles."""
 FARTHER = 0.5
@@ -67,6 +69,17 @@ class Registers(NamedTuple):
         fastest, _ = max(tile.speed for tile in fit)
         worth = (tile for tile in fit if tile.speed[0] >= SLOWEST * fastest)
         return sorted(worth, key=lambda tile: tile.speed, reverse=True)
+
+    def speed(self, rows: int, vectors: int) -> float:
+        """What part of its multiplications a CPU does with the fastest tile that divides so many rows of so many vectors."""
+        return self.tiles(rows, vectors)[0].speed[0]
+
+    def whole(self, rows: int, columns: int, most: int) -> int | None:
+        """How many columns, from so many to `most`, take the least time in whole vectors; None if these aren't whole vectors."""
+        fewest = -(-columns // self.lanes)
+        offered = range(fewest, min(fewest + MOST_VECTORS, most // self.lanes) + 1)
+        best = min(offered, key=lambda vectors: vectors / self.speed(rows, vectors), default=None)
+        return None if best is None else best * self.lanes
 
 
 AVX512, AVX, SSE = Registers(16, 32), Registers(8, 16), Registers(4, 16)

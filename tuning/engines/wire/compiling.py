@@ -116,6 +116,7 @@ class Build(Question, frozen=True, kw_only=True):
     channels_last: bool = False
     """As `Options.channels_last`; likewise below."""
     by_phase: bool = False
+    whole_vectors: bool = False
     precision: Precision = "network"
     """What the run computed in. The untuned library computes as the network says."""
     integers: bool = False

@@ -49,6 +49,7 @@ _ENGINES = (
         before={
             "algorithms": "direct",
             "cold_weights": False,
+            "columns": "as_given",
             "data_layout": "as_given",
             "neighbours": False,
             "quantized": "floats",

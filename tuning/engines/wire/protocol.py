@@ -486,6 +486,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "zeros: as TVM does, as a convolution of the data with zeros between them, which at a stride of 2 takes four times the multiplications.",
         ),
     ] = "by_phase"
+    columns: Annotated[
+        Literal["whole_vectors", "as_given"],
+        Meta(
+            title="Columns of weights",
+            description="How many columns matrices of constant weights have. Whole vectors: a few more that are zero, where no vector divides them, as of a "
+            "classifier with 1,001 classes. As given: TVM computes such products one column at a time. On x86 and 64-bit ARM CPUs, in float32.",
+        ),
+    ] = "whole_vectors"
     schedule_rules: Annotated[
         Literal["extended", "tvm"],
         Meta(
@@ -632,6 +640,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def by_phase(self) -> bool:
         """Whether transposed convolutions are computed by phase, as far as they can be."""
         return self.transposed == "by_phase"
+
+    @property
+    def whole_vectors(self) -> bool:
+        """Whether matrices of constant weights get more columns where no vector divides them. Products in a smaller type have a layout of their own."""
+        return self.columns == "whole_vectors" and self.precision == "network"
 
     @property
     def tries_algorithms(self) -> bool:

@@ -37,7 +37,7 @@ def as_tuned(network: Any, target: dict[str, Any] = CPU, *, by_phase: bool = Tru
 
     from tuning.engines import networks
 
-    return networks.as_tuned(network, Target(target), channels_last=True, by_phase=by_phase)
+    return networks.as_tuned(network, Target(target), channels_last=True, by_phase=by_phase, whole_vectors=False)
 
 
 def layouts(mod: Any) -> set[str]:

@@ -11,6 +11,7 @@ def test_runs_of_earlier_versions_do_what_they_did() -> None:
         seed=1,
         algorithms="direct",
         cold_weights=False,
+        columns="as_given",
         data_layout="as_given",
         neighbours=False,
         quantized="floats",
@@ -26,6 +27,7 @@ def test_runs_of_earlier_versions_do_what_they_did() -> None:
         "neighbours": True,
         "winograd": "in_parts",
         "transposed": "by_phase",
+        "columns": "whole_vectors",
         "data_layout": "channels_last",
     }
     assert ENGINES["meta_schedule"].options_of(now) == Options()

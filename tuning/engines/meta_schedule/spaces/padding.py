@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tuning.engines.targets.registers import Registers
+from tuning.engines.targets.registers import MOST_VECTORS, Registers
 
 from .products import Axes, Product
 
@@ -16,7 +16,7 @@ WORTH = 1.05
 """How many times as fast tiles must be, at least, because the factors are copied."""
 FEWEST_ROWS = 16
 """With fewer, copying takes longer than tiles save."""
-MOST_ROWS, MOST_VECTORS = 7, 3
+MOST_ROWS = 7
 """How many are added, at most."""
 
 
@@ -35,7 +35,7 @@ def padding(product: Product, axes: Axes, registers: Registers) -> dict[int, int
 
     def speed(height: int, vectors: int) -> float:
         """Of what isn't padding."""
-        return registers.tiles(height, vectors)[0].speed[0] * rows * columns / (height * vectors * registers.lanes)
+        return registers.speed(height, vectors) * rows * columns / (height * vectors * registers.lanes)
 
     sizes: Iterable[tuple[int, int]] = (
         (height, vectors) for height in range(rows, rows + MOST_ROWS + 1) for vectors in range(fewest, most + 1)
