@@ -9,10 +9,13 @@ from tuning.reads.console import last_lines
 
 TAIL_LINES = 12
 NO_CANDIDATE = "No trial was measured: the engine found no candidate for any task."
+NO_TIME = "No trial was measured within the time limit. Extend the run to give it more time."
 
 
-def nothing_valid(run: Run) -> str:
-    """The reason if nobody measures any more, but no trial has a latency."""
+def nothing_valid(run: Run, why: str | None = None) -> str:
+    """The reason if nobody measures any more, but no trial has a latency. `why` it ended is the engine's reason."""
+    if not run.trials_done and why == "time_limit":
+        return NO_TIME
     if not run.trials_done:
         return NO_CANDIDATE if run.is_ours else "No trial was measured."
     said = run.errors.first()

@@ -322,7 +322,8 @@ class _Supervision:
             run.remove_artifacts()
         if isinstance(self.last, Finished) and self.last.reason != "stopped":
             none_valid = run.trials_done == run.trials_failed
-            return (Run.Status.FAILED, nothing_valid(run)) if none_valid else (Run.Status.FINISHED, None)
+            why = nothing_valid(run, self.last.reason) if none_valid else None
+            return (Run.Status.FAILED if none_valid else Run.Status.FINISHED), why
         if run.status == Run.Status.STOPPING:
             return Run.Status.STOPPED, None
         if self.stop_sent is not None and self.run.drained_at is not None:

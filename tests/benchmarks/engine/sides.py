@@ -99,7 +99,7 @@ def supervised(run: Run) -> None:
         status = supervise(run, shutdown)
     run.refresh_from_db()
     if status != Run.Status.FINISHED:
-        raise Broken(f"Run {run.pk} {status}: {run.error}. Its log is {run.console_log}.")
+        raise Broken(f"Run {run.pk} {status}: {(run.error or '').rstrip('.')}. Its log is {run.console_log}.")
 
 
 @contextmanager

@@ -85,7 +85,8 @@ def test_only_this_sites_runs_try_a_task_again() -> None:
 
 def test_why_nothing_was_valid() -> None:
     run = make_run(trials_budget=10_000)
-    assert "the engine found no candidate" in nothing_valid(run)
+    assert "the engine found no candidate" in nothing_valid(run, "budget")
+    assert nothing_valid(run, "time_limit").startswith("No trial was measured within the time limit.")
     run.origin = Run.Origin.STREAMED
     assert nothing_valid(run) == "No trial was measured."
     run.trials_done = run.trials_failed = 7296
