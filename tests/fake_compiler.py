@@ -61,9 +61,20 @@ def build(question: Build, pipe: serving.Pipe) -> None:
     used = [Used(f"function{nth}", one.run, one.trial, one.latency_s) for nth, one in enumerate(question.records)]
     tensors = [TensorInfo("x", [1, 784], "float32")]
     versions = {"apache-tvm": "0.27.0.post1"}
+    graphs = 4 if question.cuda_graphs else None
+    of_batches = batches(question, used)
     pipe.send(
         Built(
-            versions, used, ["slow"], tensors, tensors, 5, "ab" * 32, chosen(question), batches=batches(question, used)
+            versions,
+            used,
+            ["slow"],
+            tensors,
+            tensors,
+            5,
+            "ab" * 32,
+            chosen(question),
+            cuda_graphs=graphs,
+            batches=of_batches,
         )
     )
 

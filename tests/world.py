@@ -164,6 +164,15 @@ def make_extraction(network: Network, count: int = 2, **values: Any) -> Extracti
     return extraction
 
 
+def tuned_for_cuda(**values: Any) -> Run:
+    """A run that has measured trials on a GPU, and has ended."""
+    run = measured_run(device="cuda:0", **values)
+    run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
+    run.target = {"kind": "cuda", "arch": "sm_90a"}
+    run.save()
+    return run
+
+
 def make_compilation(run: Run | None = None, **values: Any) -> Compilation:
     """A finished compilation, verified and benchmarked once, without its files."""
     if run is None:

@@ -53,6 +53,14 @@ CHOICES = {
     ),
 }
 """Likewise, of where the best record is chosen."""
+GRAPHS = {
+    "on": (
+        "Launched together",
+        "The first inference captures the kernels as CUDA graphs, and all others launch these. The same outputs, sooner.",
+    ),
+    "off": ("Launched one by one", "For programs that capture the inference in a graph of their own."),
+}
+"""Likewise, of how a library for a CUDA GPU launches its kernels."""
 
 
 class BatchRow(NamedTuple):
@@ -166,6 +174,17 @@ def choice(one: CompilationDict) -> str:
     )
     faster = f"{others} of {len(functions)} functions {'is' if others == 1 else 'are'} faster with another record"
     return f"Inside the network, {faster}. {kept} {_alone_and_inside(functions)}"
+
+
+def graphs(one: CompilationDict) -> str:
+    """How a library for a CUDA GPU launches its kernels; empty for those without graphs."""
+    number = one["cuda_graphs"]
+    if number is None:
+        return ""
+    if not number:
+        return "No kernel could be captured in a CUDA graph: each reads the network’s inputs or writes its outputs."
+    captured = "one CUDA graph" if number == 1 else f"{units.count(number)} CUDA graphs"
+    return f"The first inference captures {captured}, and all others launch what it captured. Kernels that read the network’s inputs or write its outputs are launched one by one."
 
 
 def profile(one: CompilationDict) -> str:

@@ -143,6 +143,8 @@ def compile_summary(console: Console, compilation: CompilationDict) -> None:
         console.print(f"{compilations.coverage(compilation, named=True)}.", soft_wrap=True)
         if choice := compilations.choice(compilation):
             console.print(choice, soft_wrap=True)
+        if graphs := compilations.graphs(compilation):
+            console.print(graphs, soft_wrap=True)
         console.print(compilations.verdict(compilation), soft_wrap=True)
     if compilation["benchmarks"]:
         console.print(_benchmark(compilation["benchmarks"][0]))

@@ -81,6 +81,7 @@ def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
         "coverage": words.coverage(shown),
         "choice": words.choice(shown),
         "profile": words.profile(shown),
+        "graphs": words.graphs(shown),
         "verdict": words.verdict(shown),
         "estimate": words.estimate(shown),
         "batches": words.batches(shown),
@@ -133,6 +134,7 @@ def compilations_of(run: Run) -> dict[str, Any]:
             "blocked": None if possible else choices[0][3],
             "inside": words.CHOICES,
             "alone_only": artifacts.choosing_trouble(run),
+            "graphs": words.GRAPHS if artifacts.has_cuda_graphs(run) else {},
         },
     }
 

@@ -16,7 +16,7 @@ from tuning.engines.wire.compiling import CompileOptions
 from tuning.models import Compilation, Run
 from tuning.notify.announce import announce_compilation
 from tuning.queue import jobs
-from tuning.reads.artifacts import any_batch, check_published, choosing_trouble, compile_trouble
+from tuning.reads.artifacts import any_batch, check_published, choosing_trouble, compile_trouble, has_cuda_graphs
 from tuning.storage import store
 from tuning.validation import Conflict, Invalid, OptionDict, convert, options_of
 
@@ -49,6 +49,7 @@ def compile_run(
             source=options.source,
             stage=stage,
             batches=batches,
+            cuda_graphs=0 if options.cuda_graphs == "on" and has_cuda_graphs(run) else None,
             created_by=user,
             asked_by=user,
             queued_at=timezone.now(),

@@ -94,6 +94,8 @@ class Compilation(Measurement):
     """Names of the other functions."""
     chosen = models.JSONField(null=True)
     """`tuning.engines.wire.compiling.Chosen` as JSON; null if its records weren't chosen inside the network."""
+    cuda_graphs = models.PositiveIntegerField(null=True)
+    """How many the library captures; 0 before it is built. Null if each kernel is launched by itself, as on other targets."""
     inputs = models.JSONField(default=list)
     outputs = models.JSONField(default=list)
     batches = models.JSONField(default=list, db_default=[])
@@ -240,6 +242,7 @@ class Compilation(Measurement):
             "coverage": self.coverage,
             "used": self.used,
             "chosen": self.chosen,
+            "cuda_graphs": self.cuda_graphs if self.is_published else None,
             "inputs": self.inputs,
             "outputs": self.outputs,
             "batches": [self._batch(one) for one in self.batches],

@@ -491,7 +491,8 @@ class CompilationDict(TypedDict):
     `used` has, for each function that a record was applied to: `function`, and the record's `run`, `trial` and `latency_s`.
     `chosen` says what choosing inside the network led to: for each of `functions` how often an inference `calls` it, the records that
     were `tried` (`run`, `trial`, `latency_s` alone, `inside_s`) and which was `chosen` of them; the `rounds` of the comparison of the
-    `best` with the `chosen` records, in seconds; and whether the latter were `kept`.
+    `best` with the `chosen` records, in seconds; and whether the latter were `kept`. `cuda_graphs` is how many the library captures, null if
+    each kernel is launched by itself.
     The library exists once `sha256` is set. `verified`, the errors and `tolerance` come from the last proof, `measured_s` and
     both speed-ups from the last benchmark. `waits_for` is the device that a queued proof waits for. `precision` is the run's option: what it
     changes is in the errors, since the untuned library computes as the network says. `batches` is empty unless the library takes any batch: then
@@ -519,6 +520,7 @@ class CompilationDict(TypedDict):
     coverage: CoverageDict | None
     used: list[dict[str, Any]]
     chosen: dict[str, Any] | None
+    cuda_graphs: int | None
     inputs: list[dict[str, Any]]
     outputs: list[dict[str, Any]]
     batches: list[BatchDict]

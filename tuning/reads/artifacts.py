@@ -51,6 +51,11 @@ def choosing_trouble(run: Run) -> str | None:
     return None
 
 
+def has_cuda_graphs(run: Run) -> bool:
+    """Whether kernels of its libraries can be captured as CUDA graphs: older TVMs' graph executors can't."""
+    return run.is_meta_schedule and run.target["kind"] == "cuda"
+
+
 class AnyBatch(NamedTuple):
     """What a library of a run that takes any batch would have."""
 

@@ -189,6 +189,7 @@ class _Job:
             whole_vectors=run.options.get("columns") == "whole_vectors" and run.precision == "network",
             precision=run.precision,
             integers=run.options.get("quantized", "floats") != "floats",
+            cuda_graphs=compilation.cuda_graphs is not None,
             batch=self._own_batch(),
             others=[OtherBatch(one["batch"], _network(one), others[one["batch"]][0]) for one in self._other_batches()],
             **sandbox.compile_limits(run.target),
@@ -292,7 +293,7 @@ def _network(batch: dict[str, Any]) -> NetworkSpec:
 
 
 def _values(built: Built) -> dict[str, Any]:
-    names = ("used", "chosen", "inputs", "outputs", "size", "sha256")
+    names = ("used", "chosen", "cuda_graphs", "inputs", "outputs", "size", "sha256")
     return {name: msgspec.to_builtins(getattr(built, name)) for name in names}
 
 

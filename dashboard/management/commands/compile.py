@@ -26,7 +26,7 @@ from tuning.reads import artifacts
 from tuning.validation import Conflict, Invalid
 from tuning.work.compiling import carry_out
 
-_OPTION = {"source": "--best-of", "choose": "--choose", "batches": "--batches"}
+_OPTION = {"source": "--best-of", "choose": "--choose", "batches": "--batches", "cuda_graphs": "--cuda-graphs"}
 
 
 class Command(MigratedCommand):
@@ -53,6 +53,12 @@ class Command(MigratedCommand):
             default="one",
             metavar="one|all",
             help="whether the library takes the run's own batch, or any, with functions for each batch that was tuned",
+        )
+        parser.add_argument(
+            "--cuda-graphs",
+            default="on",
+            metavar="on|off",
+            help="whether kernels for a CUDA GPU are captured as graphs and launched together",
         )
         parser.add_argument("--out", type=Path, help="folder to copy the library, manifest and example programs to")
         parser.add_argument("--json", action="store_true", help="print only the compilation as JSON")
@@ -83,7 +89,7 @@ def _queued(options: dict[str, Any]) -> Compilation:
     if run is None:
         raise CommandError(f"There is no run {options['run']}.", returncode=2)
     try:
-        asked = {"source": options["best_of"], "choose": options["choose"], "batches": options["batches"]}
+        asked = {"source": options["best_of"]} | {name: options[name] for name in ("choose", "batches", "cuda_graphs")}
         return compilations.compile_run(run, asked, None, enqueue=False)
     except Invalid as error:
         wrong = (f"{_OPTION[name]}: {why}" for name, why in error.fields.items())

@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 
 from tests.compile_fixtures import Compiler
 from tests.threads import when
-from tests.world import make_run, measured_run
+from tests.world import make_run, measured_run, tuned_for_cuda
 from tuning.actions.networks.chosen import stored
 from tuning.models import Compilation, Run
 
@@ -53,6 +53,14 @@ def test_it_prints_json_and_nothing_else(run: Run, compiler: Compiler, capsys: p
     call_command("compile", str(run.pk), "--json")
     shown = json.loads(capsys.readouterr().out)
     assert (shown["status"], shown["verified"], shown["source"]) == ("finished", True, "run")
+
+
+def test_it_launches_kernels_together_or_one_by_one(compiler: Compiler, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tuned_for_cuda()
+    call_command("compile", str(run.pk))
+    assert "The first inference captures 4 CUDA graphs, and all others launch" in capsys.readouterr().out
+    call_command("compile", str(run.pk), "--cuda-graphs", "off")
+    assert "CUDA graph" not in capsys.readouterr().out
 
 
 def test_it_compiles_for_any_batch(run: Run, compiler: Compiler, capsys: pytest.CaptureFixture[str]) -> None:

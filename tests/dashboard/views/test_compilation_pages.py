@@ -10,7 +10,7 @@ from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
 from tests import older_tvm
-from tests.world import make_compilation, make_run, make_user, measured_run, publish
+from tests.world import make_compilation, make_run, make_user, measured_run, publish, tuned_for_cuda
 from tuning.actions.networks.chosen import stored
 from tuning.models import Benchmark, Compilation, Network, Run
 from tuning.queue import jobs
@@ -322,6 +322,21 @@ def test_what_has_no_record_is_not_compared_with_it(viewer: Client) -> None:
 
 def test_without_it_there_is_no_word_of_it(viewer: Client) -> None:
     assertNotContains(page(viewer, make_compilation()), "nside")
+
+
+@pytest.mark.parametrize(("number", "said"), [(4, "4 CUDA graphs,"), (1, "one CUDA graph,"), (0, "No kernel could be")])
+def test_it_says_how_kernels_are_launched(viewer: Client, number: int, said: str) -> None:
+    assertContains(page(viewer, make_compilation(cuda_graphs=number)), said)
+
+
+def test_kernels_can_be_launched_one_by_one(operator: Client, enqueued: list[int]) -> None:
+    assertNotContains(operator.get(f"/runs/{ended().pk}/"), "cuda_graphs")
+    run = tuned_for_cuda(versions={"apache-tvm": tvm()})
+    assertContains(operator.get(f"/runs/{run.pk}/"), 'name="cuda_graphs" value="off"')
+    operator.post(f"/runs/{run.pk}/compile/", {"source": "run", "cuda_graphs": "off"})
+    made = Compilation.objects.get()
+    assert made.cuda_graphs is None
+    assertNotContains(page(operator, made), "CUDA graph")
 
 
 def test_a_run_is_compiled_with_records_chosen_inside(operator: Client, enqueued: list[int]) -> None:

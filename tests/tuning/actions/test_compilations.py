@@ -12,7 +12,7 @@ import pytest
 from django.utils import timezone
 
 from tests.threads import when
-from tests.world import make_compilation, make_run, measured_run, publish
+from tests.world import make_compilation, make_run, measured_run, publish, tuned_for_cuda
 from tuning.actions import compilations, sweeping
 from tuning.actions.networks.chosen import stored
 from tuning.engines.wire.versions import PINS
@@ -74,6 +74,14 @@ def test_it_chooses_inside_the_network_only_on_cpus_here(values: dict[str, Any],
         compilations.compile_run(ended(measured_run(**values)), {"choose": "inside"}, None)
     assert why in raised.value.fields["choose"]
     assert not Compilation.objects.exists()
+
+
+def test_only_libraries_for_cuda_have_graphs(told: list[Any]) -> None:
+    on_gpu, on_cpu = tuned_for_cuda(), ended(measured_run())
+    wanted = [(on_gpu, {}), (on_gpu, {"cuda_graphs": "off"}), (on_cpu, {}), (on_cpu, {"cuda_graphs": "on"})]
+    made = [compilations.compile_run(run, given, None) for run, given in wanted]
+    assert [one.cuda_graphs for one in made] == [0, None, None, None]
+    assert made[0].to_dict()["cuda_graphs"] is None, "it isn't built yet"
 
 
 def batch(number: int, **values: Any) -> Run:

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from tests.compile_fixtures import Compiler
 from tests.threads import when
-from tests.world import make_compilation, measured_run
+from tests.world import make_compilation, measured_run, tuned_for_cuda
 from tuning.actions import compilations, sweeping
 from tuning.actions.networks.chosen import stored
 from tuning.engines.wire.compiling import Build
@@ -85,6 +85,13 @@ def test_it_chooses_inside_the_network_on_the_device(compiler: Compiler) -> None
     assert sorted(tried) == [[2], [3, 1]], "trial 4 is too slow to be the fastest anywhere"
     assert carried_out(queued) == "finished"
     assert fresh(queued).chosen == built.chosen
+
+
+def test_its_kernels_are_captured_unless_that_is_turned_off(compiler: Compiler) -> None:
+    run = tuned_for_cuda()
+    with_graphs, without = (compilations.compile_run(run, {"cuda_graphs": asked}, None) for asked in ("on", "off"))
+    assert [carried_out(with_graphs), carried_out(without)] == ["queued", "queued"]
+    assert [fresh(one).to_dict()["cuda_graphs"] for one in (with_graphs, without)] == [4, None]
 
 
 def test_a_run_in_bfloat16_is_built_and_proven_so(compiler: Compiler) -> None:

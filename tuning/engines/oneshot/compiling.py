@@ -45,6 +45,9 @@ FULL_BYTES = 1 << 20
 """A disk with fewer free bytes counts as full: TVM writes files without checking whether that worked."""
 
 
+LAUNCH_GRAPH = "vm.builtin.cuda_graph.run_or_capture"
+
+
 def compile_library(question: Build, pipe: serving.Pipe) -> Built:
     """Raises `Refused`, and whatever TVM does."""
     tell(pipe, "loading")
@@ -68,7 +71,8 @@ def compile_library(question: Build, pipe: serving.Pipe) -> Built:
         records, chosen = _chosen_inside(question, question.choose, recorded, target, pipe)
         with_records[question.batch] = tuned(recorded, target, records)
     tell(pipe, "building", 0.6)
-    tuned_executable = _built({batch: one.mod for batch, one in with_records.items()}, target)
+    mods = {batch: one.mod for batch, one in with_records.items()}
+    tuned_executable = _built(mods, target, cuda_graphs=question.cuda_graphs)
     tell(pipe, "linking", 0.0)
     _linked(tuned_executable, folder / LIBRARY)
     tell(pipe, "linking", 0.5)
@@ -89,6 +93,7 @@ def compile_library(question: Build, pipe: serving.Pipe) -> Built:
         library.stat().st_size,
         _sha256(library),
         chosen,
+        graphs_of(tuned_executable) if question.cuda_graphs else None,
         own.quantized,
         batches,
     )
@@ -142,9 +147,15 @@ def _chosen_inside(
     return choosing.chosen(build, question.records, choose.alternatives, choose.seconds, on_progress)
 
 
-def _built(mods: Mapping[int | None, Any], target: Any) -> Any:
+def graphs_of(executable: Any) -> int:
+    """How many CUDA graphs it captures and launches."""
+    return sum(line.split()[:2] == ["call", LAUNCH_GRAPH] for line in executable.as_text().splitlines())
+
+
+def _built(mods: Mapping[int | None, Any], target: Any, *, cuda_graphs: bool = False) -> Any:
     """By batch. A GPU runs only scheduled functions: those without a record get TVM's default schedule."""
     from tvm import relax
+    from tvm.ir.transform import PassContext
 
     from tuning.engines.networks import batches
 
@@ -154,7 +165,8 @@ def _built(mods: Mapping[int | None, Any], target: Any) -> Any:
 
         with target:
             mod = dlight.ApplyDefaultSchedule(*default_schedules.rules())(mod)
-    return relax.build(mod, target)
+    with PassContext(config={"relax.backend.use_cuda_graph": cuda_graphs}):
+        return relax.build(mod, target)
 
 
 def _linked(executable: Any, library: Path) -> None:
@@ -212,6 +224,7 @@ def _manifest(question: Build, built: Built, linker: str) -> bytes:
         },
         "records": said["used"],
         "chosen": said["chosen"],
+        "cuda_graphs": said["cuda_graphs"],
         "quantized": said["quantized"],
         "library": {"size": built.size, "sha256": built.sha256},
     }

@@ -63,6 +63,14 @@ class CompileOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "the model was added and tuned for. Others are padded to the next of these, or computed in pieces.",
         ),
     ] = "one"
+    cuda_graphs: Annotated[
+        Literal["on", "off"],
+        Meta(
+            title="CUDA graphs",
+            description="on: kernels for a CUDA GPU are captured as graphs by the first inference and launched together by all others, except "
+            "those that read the network's inputs or write its outputs. off: each kernel is launched by itself. Other targets have none.",
+        ),
+    ] = "on"
 
 
 class BestRecord(msgspec.Struct, frozen=True):
@@ -121,6 +129,8 @@ class Build(Question, frozen=True, kw_only=True):
     """What the run computed in. The untuned library computes as the network says."""
     integers: bool = False
     """Whether quantized operators are computed in integers as far as the target's CPU can. The untuned library always computes in floats."""
+    cuda_graphs: bool = False
+    """Whether kernels are captured as CUDA graphs, in the tuned library: the untuned one launches each by itself."""
     batch: int | None = None
     """The network's, if the library is to take any; None to build it for the network's inputs only."""
     others: list[OtherBatch] = []
@@ -254,6 +264,8 @@ class Built(msgspec.Struct, tag="built", frozen=True):
     """Of the library, as is `size`."""
     chosen: Chosen | None = None
     """If it was to be chosen inside the network."""
+    cuda_graphs: int | None = None
+    """How many the library has, if kernels were to be captured."""
     quantized: Quantized | None = None
     """If something is computed in integers."""
     batches: list[BuiltBatch] = []

@@ -22,15 +22,21 @@ done
 """The stand-in takes any code."""
 
 
+def add_compiler(folder: Path) -> Path:
+    """A compiler whose code only the stand-in can run."""
+    folder.mkdir(exist_ok=True)
+    nvcc = folder / "nvcc"
+    nvcc.write_text(NVCC)
+    nvcc.chmod(0o755)
+    return nvcc
+
+
 def install(folder: Path) -> dict[str, str]:
     """Make the stand-in in the folder. Returns the environment of a process that is to find it."""
     (folder / "versions").write_text(f"{RUNTIME} {{ global: *; }};")
     _compile(folder, RUNTIME, f"-Wl,--version-script={folder / 'versions'}")
     _compile(folder, DRIVER, "-DDRIVER", str(folder / RUNTIME))
-    nvcc = folder / "bin" / "nvcc"
-    nvcc.parent.mkdir()
-    nvcc.write_text(NVCC)
-    nvcc.chmod(0o755)
+    nvcc = add_compiler(folder / "bin")
     return {
         "LD_LIBRARY_PATH": str(folder),
         "PATH": f"{nvcc.parent}{os.pathsep}{os.environ['PATH']}",

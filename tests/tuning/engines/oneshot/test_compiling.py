@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.tuning.engines import gpu_stand_in
 from tests.tuning.engines.compiling import best, build, more, prove, target_of
 from tests.tuning.engines.running import Engine, options, start
 from tests.tuning.engines.trackers import KEY, RpcDevices
@@ -296,6 +297,28 @@ def test_functions_without_a_record_get_a_default_schedule_for_a_gpu() -> None:
     target = Target("nvidia/nvidia-a100")
     mod = extraction.legalized(networks.build(MLP).mod, target)
     assert compiling._built({None: mod}, target) is not None
+
+
+@pytest.mark.parametrize(("network", "captured"), [("mlp", 0), ("squeezenet_v1.1", 1)])
+def test_kernels_are_captured_as_cuda_graphs(
+    network: str, captured: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for those that read the network's inputs or write its outputs, which both kernels of the MLP do."""
+    from tvm.target import Target
+
+    from tuning.engines import networks
+    from tuning.engines.networks import extraction
+    from tuning.engines.oneshot import compiling
+    from tuning.engines.targets import cuda
+
+    gpu_stand_in.add_compiler(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("TVM_CUDA_COMPILE_MODE", "nvcc")
+    cuda.choose_compiler()
+    target = Target("nvidia/nvidia-a100")
+    mod = extraction.legalized(networks.build(NetworkSpec(network, {})).mod, target)
+    found = [compiling.graphs_of(compiling._built({None: mod}, target, cuda_graphs=wanted)) for wanted in (False, True)]
+    assert found == [0, captured]
 
 
 def test_only_the_three_files_are_left(made: Any) -> None:
