@@ -56,7 +56,7 @@ CHOICES = {
 GRAPHS = {
     "on": (
         "Launched together",
-        "The first inference captures the kernels as CUDA graphs, and all others launch these. The same outputs, sooner.",
+        "The first inference captures the kernels as CUDA graphs, and all others launch these: less time for the same outputs.",
     ),
     "off": ("Launched one by one", "For programs that capture the inference in a graph of their own."),
 }
