@@ -57,11 +57,12 @@ class Space:
     def adapted(self, trace: Any) -> Any | None:
         """TVM's candidate for the task, with the trace's decisions; None if no sketch has the same to decide, or they lead to no valid schedule.
 
+        A trace that decides nothing, such as that of a copy, says nothing about another workload.
         Of such sketches the one that is most like the trace's is taken: a 1 × 1 convolution's has no padding, for example. Tiles get the nearest
         sizes that divide the task's loops, categories the nearest of the task's values.
         """
         known = _outline(trace)
-        fitting = [sketch for sketch in self._sketches if sketch.choices == known.choices]
+        fitting = [sketch for sketch in self._sketches if known.choices and sketch.choices == known.choices]
         if not fitting:
             return None
         return self._candidate(max(fitting, key=known.likeness).trace, _decisions(known.trace))

@@ -75,6 +75,12 @@ def test_decisions_that_lead_to_no_valid_schedule_are_left_out() -> None:
     assert space.adapted(sketch_of(2, [4, 2]).trace) is None
 
 
+def test_a_schedule_without_decisions_is_not_adapted() -> None:
+    """A copy's is TVM's only one, and would be the first trial of a transposition, which has better ones."""
+    context = SimpleNamespace(mod=schedule_of(6).mod, space_generator=SimpleNamespace(postprocs=[]))
+    assert Space(context, [schedule_of(6)]).adapted(schedule_of(8).trace) is None
+
+
 @pytest.fixture(scope="module")
 def similar(tmp_path_factory: pytest.TempPathFactory) -> list[KnownRecord]:
     """The records of a run for matrices of half the size, fastest first."""
