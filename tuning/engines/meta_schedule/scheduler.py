@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Sequence
+from typing import Any
 
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
@@ -12,6 +14,8 @@ from tvm.s_tir import meta_schedule as ms
 from .trials import Trials
 
 NO_TASK = -1
+PAUSE_S = 0.01
+"""Between two looks at whether a trial has ended."""
 NO_LIMIT = 2**30
 """For TVM's own limits on trials, which can't grow while it tunes. Our scheduler ends the loop instead."""
 
@@ -54,24 +58,38 @@ class Scheduler(ms.task_scheduler.PyTaskScheduler):  # type: ignore[misc]
         self._trials = trials
         self._most_in_flight = most_in_flight
         self._running: list[int] = []
-        """Tasks with a batch that wasn't joined, in the order in which these began."""
+        """Tasks with a batch that wasn't joined."""
 
     def next_task_id(self) -> int:
         """The next task, once its last batch was joined; -1 ends the run."""
-        inner, chosen = self._outer(), self._trials.budget.chosen
-        for nth in range(len(chosen)):
-            inner.touch_task(nth)
+        chosen = self._trials.budget.chosen
         while True:
-            self._running = [one for one in self._running if inner.tasks_[one].runner_futures is not None]
-            if self._running and self._trials.in_flight >= self._most_in_flight:
-                inner.join_running_task(self._running[0])
-                continue
-            task = self._trials.next_task()
-            position = None if task is None else chosen.index(task)
-            if position is not None and position not in self._running:
-                self._running.append(position)
-                return position
-            if not self._running:
-                return NO_TASK
+            self._join_ended()
+            if not self._running or self._trials.in_flight < self._most_in_flight:
+                task = self._trials.next_task()
+                position = None if task is None else chosen.index(task)
+                if position is not None and position not in self._running:
+                    self._running.append(position)
+                    return position
+                if not self._running:
+                    return NO_TASK
             # The results of running measurements may change which task is next, and even whether there is one.
-            inner.join_running_task(self._running[0] if position is None else position)
+            self._wait_for_any()
+
+    def _join_ended(self) -> None:
+        """Have TVM learn from the batches that have ended."""
+        inner = self._outer()
+        for nth in self._running:
+            inner.touch_task(nth)
+        self._running = [one for one in self._running if inner.tasks_[one].runner_futures is not None]
+
+    def _wait_for_any(self) -> None:
+        """Until a trial ends, of whichever batch: that which began first may have a candidate that takes a minute to build."""
+        in_flight, batches = self._trials.in_flight, [self._outer().tasks_[one].runner_futures for one in self._running]
+        with self._trials.stopwatch.doing("wait"):
+            while self._trials.in_flight == in_flight and not any(all(map(_is_done, batch)) for batch in batches):
+                time.sleep(PAUSE_S)
+
+
+def _is_done(future: Any) -> bool:
+    return bool(future.done())

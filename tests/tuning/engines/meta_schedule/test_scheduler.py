@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from itertools import count
 from typing import Any
 
 import pytest
@@ -13,12 +15,24 @@ pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warning
 BATCH = 4
 
 
+class Stopwatch:
+    """Counts how often the scheduler waits."""
+
+    waits = 0
+
+    def doing(self, what: str) -> AbstractContextManager[None]:
+        assert what == "wait"
+        self.waits += 1
+        return nullcontext()
+
+
 class Trials:
     """The part of `trials.Trials` that the scheduler uses. Without a device, each batch is measured when it is asked for."""
 
     def __init__(self, total: int, tasks: int = 2, **options: Any) -> None:
         self.budget = TrialBudget([1] * tasks, range(tasks), Options(trials_per_batch=BATCH, **options), ahead=True)
         self.left = total
+        self.stopwatch = Stopwatch()
         self.picked: list[int] = []
         self.ended: list[int] = []
         """The task of each trial."""
@@ -48,8 +62,11 @@ class Trials:
         return None if latency is None else [latency]
 
 
-def tune(trials: Trials, *, most_in_flight: int | None = None) -> None:
-    """Measure at once, or, if so many may be in flight, only when the scheduler waits for a batch."""
+def tune(trials: Trials, *, most_in_flight: int | None = None, held_up: int | None = None) -> None:
+    """Measure at once, or, if so many may be in flight, one batch whenever the scheduler waits, in the order in which they began.
+
+    The last candidate of the batch that is `held_up` takes until all other trials have ended.
+    """
     import tvm
     from tvm import te
     from tvm.ir.utils import derived_object
@@ -59,6 +76,7 @@ def tune(trials: Trials, *, most_in_flight: int | None = None) -> None:
     from tuning.engines.meta_schedule.scheduler import NO_LIMIT, Scheduler
     from tuning.engines.targets import intrinsics
 
+    batches = count()
     intrinsics.load("llvm")  # TVM would load those of all targets, which takes 8 s of CPU.
 
     def measured(task: int) -> Any:
@@ -67,15 +85,22 @@ def tune(trials: Trials, *, most_in_flight: int | None = None) -> None:
 
     @derived_object
     class Later(ms.runner.PyRunnerFuture):  # type: ignore[misc]
-        def __init__(self, task: int) -> None:
+        def __init__(self, task: int, batch: int, *, is_slow: bool) -> None:
             super().__init__()
             self._task = task
+            self._batch = batch
+            self._is_slow = is_slow
+            self._measured: Any = None
 
         def done(self) -> bool:
-            return False
+            others = trials.left or trials.in_flight > 1
+            if self._measured is None and self._batch < trials.stopwatch.waits and not (self._is_slow and others):
+                self._measured = measured(self._task)
+            return self._measured is not None
 
         def result(self) -> Any:
-            return measured(self._task).result()
+            assert self._measured is not None, "the scheduler waits for a batch that hasn't ended"
+            return self._measured.result()
 
     @derived_object
     class Builder(ms.builder.PyBuilder):  # type: ignore[misc]
@@ -86,7 +111,11 @@ def tune(trials: Trials, *, most_in_flight: int | None = None) -> None:
     class Runner(ms.runner.PyRunner):  # type: ignore[misc]
         def run(self, runner_inputs: Any) -> list[Any]:
             begun = [trials.begin() for _ in runner_inputs]
-            return [Later(task) if most_in_flight else measured(task) for task in begun]
+            batch, last = next(batches), len(begun) - 1
+            return [
+                Later(task, batch, is_slow=(batch, nth) == (held_up, last)) if most_in_flight else measured(task)
+                for nth, task in enumerate(begun)
+            ]
 
     def context(size: int) -> Any:
         given = te.placeholder((size, size), name="a")
@@ -125,7 +154,7 @@ def test_a_task_whose_batch_failed_is_picked_again_until_the_budget_is_spent() -
     assert all(progress.measured for progress in trials.budget.progress)
 
 
-def test_while_enough_is_in_flight_it_waits_for_what_began_first() -> None:
+def test_while_enough_is_in_flight_nothing_is_searched() -> None:
     trials = Trials(total=6 * BATCH, tasks=3, first_trials=BATCH)
     seen: list[tuple[int, int]] = []
     pick = trials.next_task
@@ -140,4 +169,12 @@ def test_while_enough_is_in_flight_it_waits_for_what_began_first() -> None:
     assert max(in_flight for _, in_flight in seen) == BATCH
     assert trials.picked[:3] == [0, 1, 2]
     assert trials.ended[: 2 * BATCH] == [0] * BATCH + [1] * BATCH
+    assert (trials.left, trials.in_flight, len(trials.ended)) == (0, 0, 6 * BATCH)
+
+
+def test_one_slow_candidate_doesnt_hold_up_other_tasks() -> None:
+    trials = Trials(total=6 * BATCH, tasks=3, first_trials=BATCH)
+    tune(trials, most_in_flight=2 * BATCH, held_up=0)
+    assert trials.ended[-1] == 0, "it ends last"
+    assert trials.picked[:3] == [0, 1, 2]
     assert (trials.left, trials.in_flight, len(trials.ended)) == (0, 0, 6 * BATCH)
