@@ -62,22 +62,16 @@ class Trials:
         return None if latency is None else [latency]
 
 
-def tune(trials: Trials, *, most_in_flight: int | None = None, held_up: int | None = None) -> None:
-    """Measure at once, or, if so many may be in flight, one batch whenever the scheduler waits, in the order in which they began.
+def device(trials: Trials, *, later: bool, held_up: int | None) -> Any:
+    """TVM's runner. It measures at once, or, if `later`, one batch whenever the scheduler waits, in the order in which they began.
 
     The last candidate of the batch that is `held_up` takes until all other trials have ended.
     """
-    import tvm
-    from tvm import te
     from tvm.ir.utils import derived_object
     from tvm.s_tir import meta_schedule as ms
     from tvm.s_tir.meta_schedule.runner.local_runner import LocalRunnerFuture
 
-    from tuning.engines.meta_schedule.scheduler import NO_LIMIT, Scheduler
-    from tuning.engines.targets import intrinsics
-
     batches = count()
-    intrinsics.load("llvm")  # TVM would load those of all targets, which takes 8 s of CPU.
 
     def measured(task: int) -> Any:
         latencies = trials.end(task)
@@ -103,19 +97,34 @@ def tune(trials: Trials, *, most_in_flight: int | None = None, held_up: int | No
             return self._measured.result()
 
     @derived_object
-    class Builder(ms.builder.PyBuilder):  # type: ignore[misc]
-        def build(self, build_inputs: Any) -> list[Any]:
-            return [ms.builder.BuilderResult("", None) for _ in build_inputs]
-
-    @derived_object
     class Runner(ms.runner.PyRunner):  # type: ignore[misc]
         def run(self, runner_inputs: Any) -> list[Any]:
             begun = [trials.begin() for _ in runner_inputs]
             batch, last = next(batches), len(begun) - 1
             return [
-                Later(task, batch, is_slow=(batch, nth) == (held_up, last)) if most_in_flight else measured(task)
+                Later(task, batch, is_slow=(batch, nth) == (held_up, last)) if later else measured(task)
                 for nth, task in enumerate(begun)
             ]
+
+    return Runner()
+
+
+def tune(trials: Trials, *, most_in_flight: int | None = None, held_up: int | None = None) -> None:
+    """Batches are measured later if some may be in flight, and otherwise at once."""
+    import tvm
+    from tvm import te
+    from tvm.ir.utils import derived_object
+    from tvm.s_tir import meta_schedule as ms
+
+    from tuning.engines.meta_schedule.scheduler import NO_LIMIT, Scheduler
+    from tuning.engines.targets import intrinsics
+
+    intrinsics.load("llvm")  # TVM would load those of all targets, which takes 8 s of CPU.
+
+    @derived_object
+    class Builder(ms.builder.PyBuilder):  # type: ignore[misc]
+        def build(self, build_inputs: Any) -> list[Any]:
+            return [ms.builder.BuilderResult("", None) for _ in build_inputs]
 
     def context(size: int) -> Any:
         given = te.placeholder((size, size), name="a")
@@ -139,7 +148,7 @@ def tune(trials: Trials, *, most_in_flight: int | None = None, held_up: int | No
         NO_LIMIT,
         BATCH,
         Builder(),
-        Runner(),
+        device(trials, later=most_in_flight is not None, held_up=held_up),
         [],
         ms.database.MemoryDatabase(),
         ms.cost_model.RandomModel(),
