@@ -227,14 +227,7 @@ def _built(start: Start, target: Target) -> Any:
         raise RunRefused(f"{start.network.name}: {error}", "network") from error
     if asked != "floats" and network.quantized and any(network.quantized[:2]):
         logger.info("%s", network.quantized)
-    options = start.options
-    return networks.as_tuned(
-        network,
-        target,
-        channels_last=options.channels_last,
-        by_phase=options.by_phase,
-        whole_vectors=options.whole_vectors,
-    )
+    return networks.as_tuned(network, target, start.options)
 
 
 def _in_precision(start: Start, mod: Any, resolved: Resolved) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tvm import IRModule, relax
 from tvm.target import Target
@@ -84,21 +84,39 @@ def build(spec: NetworkSpec, *, image: int | None = None, instruction: Instructi
     return Network(layers.bb.get(), layers.weights.parameters)
 
 
-def as_tuned(network: Network, target: Target, *, channels_last: bool, by_phase: bool, whole_vectors: bool) -> IRModule:
-    """The network with convolutions and matrices as a run tunes them by these options; those of a quantized one have their layout already."""
+class Choices(Protocol):
+    """What `wire.protocol.Options` and `wire.compiling.Build` say of how a network is computed."""
+
+    @property
+    def channels_last(self) -> bool: ...
+
+    @property
+    def by_phase(self) -> bool: ...
+
+    @property
+    def whole_vectors(self) -> bool: ...
+
+
+def as_tuned(network: Network, target: Target, choices: Choices) -> IRModule:
+    """The network with convolutions and matrices as a run tunes them by these choices; those of a quantized one have their layout already."""
     from tuning.engines.targets.registers import registers
 
     from .columns.rewriting import in_whole_vectors
     from .transposed import rewriting
 
     mod = network.mod
-    if channels_last and network.is_uploaded and not network.computes_in_integers and str(target.kind.name) == "llvm":
+    if (
+        choices.channels_last
+        and network.is_uploaded
+        and not network.computes_in_integers
+        and str(target.kind.name) == "llvm"
+    ):
         from .uploaded import layouts
 
-        mod = layouts.with_channels_last(mod, lambda call: by_phase and rewriting.transposed(call) is not None)
-    if by_phase:
+        mod = layouts.with_channels_last(mod, lambda call: choices.by_phase and rewriting.transposed(call) is not None)
+    if choices.by_phase:
         mod = rewriting.by_phase(mod)
-    known = registers(target) if whole_vectors else None
+    known = registers(target) if choices.whole_vectors else None
     return in_whole_vectors(mod, known) if known else mod
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from textwrap import indent
 from typing import Any
+
+from tvm import IRModule, relax
 
 INSIDE = " " * 12
 """The indentation of a block's body."""
@@ -36,3 +38,30 @@ def keep(schedule: Any, *kept: Any) -> None:
     """Have TVM leave the loops as they are: it would vectorize or parallelize them again unless they are annotated."""
     for loop in kept:
         schedule.annotate(loop, "pragma_unroll_explicit", 1)
+
+
+def with_calls_replaced(mod: IRModule, replacement: Callable[[relax.Call, relax.BlockBuilder], Any]) -> IRModule:
+    """The network with what replaces each call, unless that is None; the same one if nothing is replaced. Functions are added to the builder."""
+    replacing = _Replacing(mod, replacement)
+    main = replacing.visit_expr(mod["main"])
+    if not replacing.replaced:
+        return mod
+    replacing.builder_.update_func(mod.get_global_var("main"), main)
+    return replacing.builder_.get()
+
+
+@relax.expr_functor.mutator
+class _Replacing(relax.PyExprMutator):  # type: ignore[misc]
+    def __init__(self, mod: IRModule, replacement: Callable[[relax.Call, relax.BlockBuilder], Any]) -> None:
+        super().__init__(mod)
+        self._replacement = replacement
+        self.replaced = 0
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        """TVM's name."""
+        call = super().visit_call_(call)
+        replacement = self._replacement(call, self.builder_)
+        if replacement is None:
+            return call
+        self.replaced += 1
+        return replacement

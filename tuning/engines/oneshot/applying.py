@@ -53,13 +53,7 @@ def prepared(question: Build, target: Target) -> Prepared:
     network = networks.build(question.network)
     plain = extraction.legalized(network.mod, target)
     computed, quantized = _in_integers(network, target, question)
-    mod = networks.as_tuned(
-        computed,
-        target,
-        channels_last=question.channels_last,
-        by_phase=question.by_phase,
-        whole_vectors=question.whole_vectors,
-    )
+    mod = networks.as_tuned(computed, target, question)
     as_computed = plain if mod is network.mod else extraction.legalized(mod, target)
     return Prepared(plain, _as_recorded(mod, as_computed, target, question), quantized)
 

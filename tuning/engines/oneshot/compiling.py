@@ -43,8 +43,6 @@ from .serving import tell
 
 FULL_BYTES = 1 << 20
 """A disk with fewer free bytes counts as full: TVM writes files without checking whether that worked."""
-
-
 LAUNCH_GRAPH = "vm.builtin.cuda_graph.run_or_capture"
 
 

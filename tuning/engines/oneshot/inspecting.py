@@ -32,14 +32,7 @@ def inspect(question: Question, pipe: serving.Pipe) -> Inspected:
         raise Refused(str(refused)) from refused
     network = networks.build(question.network, instruction=instruction_of(target))
     pipe.step("Legalizing and fusing")
-    default = Options()
-    as_tuned = networks.as_tuned(
-        network,
-        target,
-        channels_last=default.channels_last,
-        by_phase=default.by_phase,
-        whole_vectors=default.whole_vectors,
-    )
+    as_tuned = networks.as_tuned(network, target, Options())
     extracted = extraction.extract(extraction.legalized(as_tuned, target), target)
     if not extracted:
         raise Refused("The network has no function to tune: everything in it can be computed without its inputs.")

@@ -11,8 +11,8 @@ import pytest
 from tests.tuning.engines.compiling import best, build, prove, target_of
 from tests.tuning.engines.convnets import Model, outputs
 from tests.tuning.engines.running import Engine, options, start
-from tests.tuning.engines.sketches import AVX2, AVX512, candidate, computed, design_space
-from tuning.engines.wire.protocol import Options, TasksExtracted
+from tests.tuning.engines.sketches import AVX2, AVX512, tiles_compute_the_same
+from tuning.engines.wire.protocol import TasksExtracted
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 HOST = {"kind": "llvm", "num-cores": 2}
@@ -113,15 +113,8 @@ def test_matrices_that_arent_constant_are_left_to_tvm() -> None:
 
 
 def test_schedules_with_register_tiles_are_offered() -> None:
-    from tuning.engines.meta_schedule.spaces.marks import TILED, marks
-
     (mod,) = functions(in_whole_vectors(layer(16, 24, columns=101)))
-    expected = computed(mod, HOST)
-    found, context = design_space(mod, HOST, Options())
-    tiled = [sketch for sketch in found if TILED in marks(sketch)]
-    assert tiled
-    for nth, sketch in enumerate(tiled):
-        np.testing.assert_allclose(computed(candidate(sketch, context, nth + 1), HOST), expected, rtol=1e-3, atol=1e-3)
+    tiles_compute_the_same(mod, HOST)
 
 
 @pytest.mark.parametrize("columns", ["whole_vectors", pytest.param("as_given", marks=pytest.mark.rare)])

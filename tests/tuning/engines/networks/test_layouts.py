@@ -20,7 +20,7 @@ from tests.tuning.engines.convnets import (
     with_an_odd_output,
 )
 from tests.tuning.engines.running import Engine, options, start
-from tuning.engines.wire.protocol import NetworkSpec, TasksExtracted
+from tuning.engines.wire.protocol import NetworkSpec, Options, TasksExtracted
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 CPU = {"kind": "llvm", "num-cores": 2}
@@ -37,7 +37,9 @@ def as_tuned(network: Any, target: dict[str, Any] = CPU, *, by_phase: bool = Tru
 
     from tuning.engines import networks
 
-    return networks.as_tuned(network, Target(target), channels_last=True, by_phase=by_phase, whole_vectors=False)
+    choices = Options(transposed="by_phase" if by_phase else "over_zeros", columns="as_given")
+    assert choices.channels_last
+    return networks.as_tuned(network, Target(target), choices)
 
 
 def layouts(mod: Any) -> set[str]:

@@ -11,8 +11,8 @@ import pytest
 from tests.tuning.engines.compiling import best, build, prove, target_of
 from tests.tuning.engines.convnets import Model, outputs
 from tests.tuning.engines.running import Engine, options, start
-from tests.tuning.engines.sketches import candidate, computed, design_space
-from tuning.engines.wire.protocol import Options, TasksExtracted
+from tests.tuning.engines.sketches import tiles_compute_the_same
+from tuning.engines.wire.protocol import TasksExtracted
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 HOST = {"kind": "llvm", "num-cores": 2}
@@ -156,16 +156,9 @@ def test_there_are_fewer_multiplications(axes: str, kernel: int, attrs: dict[str
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_schedules_with_register_tiles_are_offered(layout: str, kernel: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors lie along the width or the filters, whichever is last."""
-    from tuning.engines.meta_schedule.spaces.marks import TILED, marks
-
     monkeypatch.setitem(SIZES, "W", 16)
     (mod,) = functions(by_phase(layer(kernel=kernel, padding=kernel // 2 - 1, layout=layout, channels=32)))
-    expected = computed(mod, HOST)
-    found, context = design_space(mod, HOST, Options())
-    tiled = [sketch for sketch in found if TILED in marks(sketch)]
-    assert tiled
-    for nth, sketch in enumerate(tiled):
-        np.testing.assert_allclose(computed(candidate(sketch, context, nth + 1), HOST), expected, rtol=1e-3, atol=1e-3)
+    tiles_compute_the_same(mod, HOST)
 
 
 @pytest.mark.parametrize("transposed", ["by_phase", pytest.param("over_zeros", marks=pytest.mark.rare)])

@@ -9,7 +9,7 @@ import numpy as np
 from tvm import IRModule, relax
 from tvm.ir import GenericConst
 
-from tuning.engines.networks.tensorir import fixed_shape
+from tuning.engines.networks.tensorir import fixed_shape, with_calls_replaced
 from tuning.engines.targets.registers import Registers
 
 from .functions import Widened, function
@@ -20,31 +20,16 @@ MOST = 1.125
 
 def in_whole_vectors(mod: IRModule, registers: Registers) -> IRModule:
     """The network with functions in place of products with such matrices in float32; the same one if it has none."""
-    rewriting = _Rewriting(mod, registers)
-    main = rewriting.visit_expr(mod["main"])
-    if not rewriting.found:
-        return mod
-    rewriting.builder_.update_func(mod.get_global_var("main"), main)
-    return rewriting.builder_.get()
 
-
-@relax.expr_functor.mutator
-class _Rewriting(relax.PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: IRModule, registers: Registers) -> None:
-        super().__init__(mod)
-        self._registers = registers
-        self.found = 0
-
-    def visit_call_(self, call: relax.Call) -> relax.Expr:
-        """TVM's name."""
-        call = super().visit_call_(call)
-        if (product := widened(call, self._registers)) is None:
-            return call
-        self.found += 1
+    def replacement(call: relax.Call, builder: relax.BlockBuilder) -> relax.Expr | None:
+        if (product := widened(call, registers)) is None:
+            return None
         data, matrix = call.args
         weights = np.pad(matrix.value.numpy(), [(0, 0), (0, product.whole - product.columns)])
-        made = self.builder_.add_func(function(product), "matmul_in_vectors")
+        made = builder.add_func(function(product), "matmul_in_vectors")
         return relax.call_tir(made, [data, relax.const(weights, "float32")], call.ty)
+
+    return with_calls_replaced(mod, replacement)
 
 
 def widened(call: relax.Call, registers: Registers) -> Widened | None:

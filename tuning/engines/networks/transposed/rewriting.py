@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm import IRModule, relax
 from tvm.ir import GenericConst, Op
 
-from tuning.engines.networks.tensorir import fixed_shape
+from tuning.engines.networks.tensorir import fixed_shape, with_calls_replaced
 
 from .functions import Transposed, Window, function, weights
 
@@ -19,31 +19,17 @@ def by_phase(mod: IRModule) -> IRModule:
 
     Left as they are: those with groups or dilation, or whose output isn't a multiple of the stride.
     """
-    rewriting = _Rewriting(mod)
-    main = rewriting.visit_expr(mod["main"])
-    if not rewriting.found:
-        return mod
-    rewriting.builder_.update_func(mod.get_global_var("main"), main)
-    return rewriting.builder_.get()
+    return with_calls_replaced(mod, _replacement)
 
 
-@relax.expr_functor.mutator
-class _Rewriting(relax.PyExprMutator):  # type: ignore[misc]
-    def __init__(self, mod: IRModule) -> None:
-        super().__init__(mod)
-        self.found = 0
-
-    def visit_call_(self, call: relax.Call) -> relax.Expr:
-        """TVM's name."""
-        call = super().visit_call_(call)
-        if (conv := transposed(call)) is None:
-            return call
-        self.found += 1
-        data, kernel = call.args
-        axes = [str(call.attrs.kernel_layout).index(axis) for axis in ("I", "O", *conv.windows)]
-        packed = relax.const(weights(conv, kernel.value.numpy().transpose(axes)), conv.dtype)
-        name = str(call.op.name).rpartition(".")[2]
-        return relax.call_tir(self.builder_.add_func(function(conv), f"{name}_by_phase"), [data, packed], call.ty)
+def _replacement(call: relax.Call, builder: relax.BlockBuilder) -> relax.Expr | None:
+    if (conv := transposed(call)) is None:
+        return None
+    data, kernel = call.args
+    axes = [str(call.attrs.kernel_layout).index(axis) for axis in ("I", "O", *conv.windows)]
+    packed = relax.const(weights(conv, kernel.value.numpy().transpose(axes)), conv.dtype)
+    name = str(call.op.name).rpartition(".")[2]
+    return relax.call_tir(builder.add_func(function(conv), f"{name}_by_phase"), [data, packed], call.ty)
 
 
 def transposed(call: relax.Call) -> Transposed | None:
