@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,13 @@ def artifact_suffix(target: Any) -> str:
 
 def measure(server: Server, measurement: Measurement) -> Timing | WorkerError | Broken | Unreachable:
     """Measure in a session with the device. Runs in a worker."""
+    return in_session(server, measurement, _measured)
+
+
+def in_session(
+    server: Server, measurement: Measurement, work: Callable[[Any, Measurement], Timing]
+) -> Timing | WorkerError | Broken | Unreachable:
+    """What the work gives; else whether there is no session, or its end, or an error of the candidate."""
     from tvm import rpc
 
     try:
@@ -68,7 +76,7 @@ def measure(server: Server, measurement: Measurement) -> Timing | WorkerError | 
     except Exception as error:  # noqa: BLE001  TVM's exceptions can't be pickled
         return Unreachable(_text(error))
     try:
-        return _measured(session, measurement)
+        return work(session, measurement)
     except Exception as error:  # noqa: BLE001
         return WorkerError(_text(error)) if _alive(session) else Broken(_text(error))
 
