@@ -38,6 +38,7 @@ from dashboard.views.runs import (
     verdict,
 )
 
+from .accounts import ONE_TIME_LOGIN
 from .api import api
 from .hosting import HEALTH
 from .http import numbers  # noqa: F401 - registers `number`
@@ -151,7 +152,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("oidc/start/", single_sign_on.start, name="oidc_start"),
     path("oidc/callback/", single_sign_on.callback, name="oidc_callback"),
     path("sign-out/", session.sign_out, name="sign_out"),
-    path("login/", session.one_time_login, name="one_time_login"),
+    path(ONE_TIME_LOGIN[1:], session.one_time_login, name="one_time_login"),
     path(HEALTH[1:], health.health, name="health"),
     path("api/v1/", RedirectView.as_view(pattern_name="api:openapi-view")),
     path("api/v1/", api.urls),

@@ -228,6 +228,7 @@ ALLOWED: dict[str, set[str]] = {
     "dashboard.views": {"dashboard.forms", "dashboard.metrics", "tuning.host", *PAGE_SIDE},
     "dashboard.views.runs": {"dashboard.forms", "dashboard.views", "tuning.streams", *PAGE_SIDE},
     "dashboard.urls": {
+        "dashboard.accounts",
         "dashboard.api",
         "dashboard.hosting",
         "dashboard.http",

@@ -1,4 +1,4 @@
-"""Base of commands that migrate the database first, so they work in a fresh checkout."""
+"""Bases of Tuneboard's commands; most migrate the database first, so they work in a fresh checkout."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.core.checks import Tags
 from django.core.management import BaseCommand, CommandError, call_command
 
 from tuning import audit
@@ -17,7 +18,17 @@ from tuning.host.reachable import database_trouble, one_line
 Say = Callable[[str], object]
 
 
-class MigratedCommand(BaseCommand):
+CHECKS = (Tags.caches, Tags.compatibility, Tags.files, Tags.models, Tags.security, Tags.staticfiles, Tags.templates)
+"""Django's checks, but for those that load the code of all pages, which takes longer than most commands."""
+
+
+class QuickCommand(BaseCommand):
+    """Checks what a command needs before it begins."""
+
+    requires_system_checks = CHECKS
+
+
+class MigratedCommand(QuickCommand):
     """Migrates first, and writes nothing but its result to stdout. What it does is recorded as done by who runs it."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from django.core.management import BaseCommand, CommandError
+from django.core.management import CommandError
 
 from dashboard.management.archiving import recorded, working
 from tuning.backup.making import Made, back_up
 from tuning.host.reachable import database_trouble
+from tuning.management.migrated import QuickCommand
 from tuning.wording import duration
 
 
-class Command(BaseCommand):
+class Command(QuickCommand):
     """Doesn't migrate: the backup has the database as it is."""
 
     help = "Write a backup of the database, the runs' files, uploaded models and built libraries. The site may go on tuning."

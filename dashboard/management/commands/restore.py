@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 from django.conf import settings
-from django.core.management import BaseCommand, CommandError
+from django.core.management import CommandError
 from django.db import connection
 
 from dashboard.hosting import SiteLock, Unavailable
@@ -17,9 +17,10 @@ from dashboard.management.archiving import recorded, working
 from tuning.backup import restoring
 from tuning.backup.manifest import Manifest
 from tuning.host.reachable import database_trouble
+from tuning.management.migrated import QuickCommand
 
 
-class Command(BaseCommand):
+class Command(QuickCommand):
     """Exit status 1 if the backup is damaged, doesn't fit, or there is a site already. Then nothing has changed."""
 
     help = "Restore a backup into an empty database and an empty TUNEBOARD_VAR. The site must not be running."

@@ -31,7 +31,7 @@ from tuning.actions.sweeper import Sweeper
 from tuning.host import valkey
 from tuning.host.processes import Child, stop
 from tuning.host.reachable import broker_trouble, database_trouble, wait_for
-from tuning.management.migrated import migrate
+from tuning.management.migrated import CHECKS, migrate
 from tuning.models import Run
 from tuning.storage import checking
 from tuning.validation import Invalid
@@ -47,7 +47,7 @@ class Command(BaseCommand):
 
     help = __doc__
     requires_system_checks = ()
-    """They run in a process that ends, since they load the code of all pages."""
+    """They run in a process that ends: what they load would stay in memory."""
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -112,7 +112,7 @@ class Command(BaseCommand):
         wait_for(broker_trouble, self._say)
 
     def _make_ready(self) -> None:
-        self.check()
+        self.check(tags=CHECKS)
         migrate(self._say, backup=self._back_up)
         try:
             register_in_time(self._say)

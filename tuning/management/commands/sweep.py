@@ -6,14 +6,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from tuning.actions.sweeper import Sweeper
 from tuning.host.reachable import database_trouble, wait_for
-from tuning.management.migrated import refuse_newer
+from tuning.management.migrated import QuickCommand, refuse_newer
 
 
-class Command(BaseCommand):
+class Command(QuickCommand):
     """Marks runs whose worker died as interrupted, and queues again what the broker lost, until it is stopped."""
 
     help = __doc__
