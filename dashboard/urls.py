@@ -98,6 +98,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("networks/<number:pk>/", networks.network_page, name="network_page"),
     path("networks/<number:pk>/extract/", networks.network_extract, name="network_extract"),
     path("networks/<number:pk>/check/", networks.network_check, name="network_check"),
+    path("networks/<number:pk>/float/", networks.network_float_model, name="network_float_model"),
     path("networks/<number:pk>/delete/", networks.network_delete, name="network_delete"),
     path("regressions/", regressions.regression_list, name="regression_list"),
     path("regressions/new/", regressions.regression_new, name="regression_new"),

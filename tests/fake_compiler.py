@@ -21,6 +21,7 @@ from tuning.engines.wire.compiling import (
     LIBRARY,
     MANIFEST,
     UNTUNED,
+    Accuracy,
     Build,
     Built,
     BuiltBatch,
@@ -112,7 +113,8 @@ def prove(question: Prove, pipe: serving.Pipe) -> None:
     tolerance = Tolerance("float32", 1e-4) if question.precision == "network" else Tolerance(question.precision, 1e-1)
     numbers = sorted([*question.others, question.batch]) if question.batch else []
     of_batch = [ProvenBatch(batch, error, error, scaled(rounds, batch), without) for batch in numbers]  # type: ignore[arg-type]
-    pipe.send(Proven(right, error, error, tolerance, rounds, None, without, profile, of_batch))  # type: ignore[arg-type]
+    accuracy = Accuracy(8, 0.02, 0.07, 8, 7) if question.float_model else None
+    pipe.send(Proven(right, error, error, tolerance, rounds, None, without, profile, of_batch, accuracy))  # type: ignore[arg-type]
 
 
 def scaled(rounds: dict[str, list[float]], batch: int) -> dict[str, list[float]]:

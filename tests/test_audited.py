@@ -85,6 +85,12 @@ def uploaded() -> int:
     return int(make_network(f"net-{Network.objects.count()}").pk)
 
 
+def quantized() -> int:
+    floats = Network.objects.get(pk=uploaded())
+    name = f"int8-{floats.pk}"
+    return int(make_network(name, operators={"DequantizeLinear": 1}, float_model=floats).pk)
+
+
 def given_up() -> int:
     made = Delivery.objects.create(url="http://127.0.0.1:9/secret", kind="test", message={"path": "/"}, status="failed")
     return int(made.pk)
@@ -178,6 +184,7 @@ def template() -> int:
 
 API: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "POST /api/v1/networks": (lambda: 0, model, "network.upload"),
+    "PATCH /api/v1/networks/1": (quantized, {"float_model": None}, "network.float_model"),
     "DELETE /api/v1/networks/1": (uploaded, {}, "network.delete"),
     "POST /api/v1/imports": (lambda: 0, log, "import.start"),
     "POST /api/v1/imports/1/cancel": (queued_import, {}, "import.cancel"),
@@ -255,6 +262,7 @@ PAGES: dict[str, tuple[Callable[[], Any], Body | Callable[[], Body], str]] = {
     "/comparisons/1/cancel/": (beside, {}, "side_by_side.cancel"),
     "/networks/builtin/x/": (lambda: "mlp", {"target": "this"}, "network.extract"),
     "/networks/1/extract/": (uploaded, {"target": "this"}, "network.extract"),
+    "/networks/1/float/": (quantized, {"float_model": ""}, "network.float_model"),
     "/networks/1/delete/": (uploaded, {}, "network.delete"),
     "/regressions/new/": (lambda: 0, new_check, "check.create"),
     "/regressions/1/edit/": (

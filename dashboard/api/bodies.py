@@ -104,6 +104,11 @@ PRIORITY = _plain(["priority"], {"priority": "low"}, priority={"type": "string",
 EXTRACTION = _described(
     NetworkChoice, example={"network": "resnet-18", "network_options": {"batch": 4}, "target": "this"}
 )
+NETWORK = _plain(
+    ["float_model"],
+    {"float_model": 3},
+    float_model={"type": ["integer", "null"], "description": "The id of a network of the same project, or null."},
+)
 SIDE_BY_SIDE = _described(Beside, example={"runs": [1, 2, 3]})
 COMPILATION = _described(CompileOptions, example={"source": "run", "choose": "alone"})
 EDIT = _described(Edit, example={"revision": 1, "notes": "Slower than **run 7**: the layout?"})

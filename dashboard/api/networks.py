@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from dashboard.accounts import DELETE_NETWORK, UPLOAD
 from dashboard.http.access import find, person
 from tuning.actions import launching, projects
-from tuning.actions.networks import extracting, uploading
+from tuning.actions.networks import extracting, float_models, uploading
 from tuning.models import Extraction, ExtractionDict, Network, NetworkDetail
 from tuning.reads import network_list
 from tuning.reads.network_list import EngineDict, NetworkDict, OperatorsDict
@@ -86,6 +86,22 @@ def upload_network(
 def get_network(request: HttpRequest, network_id: int) -> NetworkDetail:
     """An uploaded model, or a built-in network that has been used."""
     return find(request, Network.objects.select_related("project", "uploaded_by"), pk=network_id).to_dict()
+
+
+@router.patch(
+    "networks/{number:network_id}",
+    response={200: NetworkDetail, **ERRORS},
+    auth=needs(UPLOAD),
+    openapi_extra=bodies.NETWORK,
+)
+def change_network(request: HttpRequest, network_id: int) -> NetworkDetail:
+    """Say which network a quantized one was made from, or that none is known: its libraries are compared with that one."""
+    network = find(request, Network.objects.select_related("project", "uploaded_by"), UPLOAD, pk=network_id)
+    body = bodies.fields(request, "float_model")
+    if "float_model" not in body:
+        raise Invalid({"float_model": "Give the id of a network, or null."})
+    float_models.choose(network, body["float_model"])
+    return network.to_dict()
 
 
 @router.delete("networks/{number:network_id}", response={204: None, **ERRORS}, auth=needs(DELETE_NETWORK))

@@ -290,7 +290,9 @@ def tracker_figure(tracker: TrackerDict) -> FigureDict:
 
 def benchmark_figure(benchmarks: Sequence[BenchmarkDict]) -> FigureDict:
     """Medians and ranges of repeated benchmarks over time; `benchmarks` newest first."""
-    sides = (("tuned", "Tuned"), ("untuned", "Untuned"), ("onnxruntime", "ONNX Runtime"))
+    sides = [("tuned", "Tuned"), ("untuned", "Untuned"), ("onnxruntime", "ONNX Runtime")]
+    if any(one["float_model"] for one in benchmarks):
+        sides.append(("float_model", "Float model in ONNX Runtime"))
     data = [
         _medians(name, [(one["at"], one[side]) for one in reversed(benchmarks)], index)  # type: ignore[literal-required]
         for index, (side, name) in enumerate(sides)

@@ -151,6 +151,23 @@ def verdict(one: CompilationDict) -> str:
     return f"Verified: outputs match {_untuned(one)}. They differ by {size}"
 
 
+def accuracy(one: CompilationDict) -> str:
+    """How far a quantized model's library is from the float model, by the latest benchmark; empty if there was none."""
+    found = one["benchmarks"][0]["accuracy"] if one["benchmarks"] else None
+    if found is None:
+        return ""
+    if found["without"]:
+        return f"Not compared with the float model {found['name']}: {found['without']}"
+    if found["rms_error"] is None or found["max_error"] is None:
+        return f"An output of the library or of the float model {found['name']} isn’t finite."
+    rows, same = found["rows"], found["same_largest"]
+    classes = f" In {same} of {rows} rows the largest value is in the same column." if rows else ""
+    return (
+        f"Outputs differ from those of the float model {found['name']} by {units.percent(found['rms_error'])} (root mean square), and by at most "
+        f"{units.percent(found['max_error'])} of the largest, over {found['samples']} random inputs.{classes}"
+    )
+
+
 def _untuned(one: CompilationDict) -> str:
     """Whose outputs those of the library are compared with."""
     return "the untuned library's" if one["precision"] == "network" else "those of the untuned library in float32"
@@ -228,7 +245,10 @@ def headline(one: CompilationDict) -> str:
         ("the untuned library", one["speedup"], None),
         (onnxruntime(latest), one["speedup_over_onnxruntime"], latest["without_onnxruntime"]),
     )
-    return f"{units.latency(one['measured_s'])}: {', '.join(_beside(*rival) for rival in rivals)}."
+    told = [_beside(*rival) for rival in rivals]
+    if latest["speedup_over_float_model"] is not None:
+        told.append(_beside("the float model in ONNX Runtime", latest["speedup_over_float_model"], None))
+    return f"{units.latency(one['measured_s'])}: {', '.join(told)}."
 
 
 def onnxruntime(benchmark: BenchmarkDict) -> str:
@@ -294,7 +314,12 @@ def _weighing(task: UntunedDict) -> str:
 
 def sides(benchmark: BenchmarkDict) -> Iterator[tuple[str, LatencyDict]]:
     """The measured sides with their names."""
-    named = (("tuned", "Tuned"), ("untuned", "Untuned"), ("onnxruntime", onnxruntime(benchmark)))
+    named = (
+        ("tuned", "Tuned"),
+        ("untuned", "Untuned"),
+        ("onnxruntime", onnxruntime(benchmark)),
+        ("float_model", "Float model"),
+    )
     for side, name in named:
         if latency := benchmark[side]:  # type: ignore[literal-required]
             yield name, latency

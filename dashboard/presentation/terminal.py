@@ -141,11 +141,9 @@ def compile_summary(console: Console, compilation: CompilationDict) -> None:
     """Print coverage, verdict and the latest benchmark."""
     if compilation["coverage"]:
         console.print(f"{compilations.coverage(compilation, named=True)}.", soft_wrap=True)
-        if choice := compilations.choice(compilation):
-            console.print(choice, soft_wrap=True)
-        if graphs := compilations.graphs(compilation):
-            console.print(graphs, soft_wrap=True)
-        console.print(compilations.verdict(compilation), soft_wrap=True)
+        for words in (compilations.choice, compilations.graphs, compilations.verdict, compilations.accuracy):
+            if said := words(compilation):
+                console.print(said, soft_wrap=True)
     if compilation["benchmarks"]:
         console.print(_benchmark(compilation["benchmarks"][0]))
         if batches := compilations.batches(compilation):

@@ -83,6 +83,7 @@ def compilation_page(request: HttpRequest, pk: int) -> HttpResponse:
         "profile": words.profile(shown),
         "graphs": words.graphs(shown),
         "verdict": words.verdict(shown),
+        "accuracy": words.accuracy(shown),
         "estimate": words.estimate(shown),
         "batches": words.batches(shown),
         "own_batch": next((one["batch"] for one in shown["batches"] if one["run"] == compilation.run_id), None),
@@ -173,6 +174,7 @@ def _sides(benchmark: BenchmarkDict) -> list[dict[str, Any]]:
         ("tuned", "Tuned", benchmark["tuned"]),
         ("untuned", "Untuned", benchmark["untuned"]),
         ("onnxruntime", "ONNX Runtime", benchmark["onnxruntime"]),
+        *([("float_model", "Float model", benchmark["float_model"])] if benchmark["float_model"] else []),
     )
     tuned_s = benchmark["tuned"]["median_s"] if benchmark["tuned"] else None
     return [

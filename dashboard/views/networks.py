@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from itertools import groupby
 from operator import itemgetter
@@ -21,7 +22,7 @@ from dashboard.forms import ExtractForm, values_of_network
 from dashboard.http.access import find, person
 from dashboard.views.checking.pages import checks_of
 from tuning.actions import projects
-from tuning.actions.networks import extracting, uploading
+from tuning.actions.networks import extracting, float_models, uploading
 from tuning.actions.networks.extracting import ExtractionCheckDict
 from tuning.models import Extraction, Network, Project, Run
 from tuning.reads.network_list import NetworkDict, Untold, builtin_networks, known_operators, operators
@@ -121,6 +122,22 @@ def network_extract(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_POST
+@permission_required(UPLOAD, raise_exception=True)
+def network_float_model(request: HttpRequest, pk: int) -> HttpResponse:
+    """Stores which network a quantized one was made from; none if that is empty."""
+    network, given = _network(request, pk, UPLOAD), request.POST.get("float_model", "")
+    try:
+        float_models.choose(network, int(given) if re.fullmatch(r"[0-9]{1,18}", given) else given or None)
+    except Invalid as invalid:
+        messages.error(request, " ".join(invalid.fields.values()))
+    else:
+        chosen = network.float_model
+        told = f"are compared with {chosen.name}" if chosen else "aren’t compared with a float model"
+        messages.success(request, f"Libraries of {network.name} {told} when they are benchmarked.")
+    return redirect("network_page", pk=pk)
+
+
+@require_POST
 @permission_required(DELETE_NETWORK, raise_exception=True)
 def network_delete(request: HttpRequest, pk: int) -> HttpResponse:
     """Deletes an uploaded model that no run uses."""
@@ -157,6 +174,7 @@ def _page(request: HttpRequest, network: Network, form: ExtractForm | None = Non
         "operators": sorted(network.operators.items(), key=lambda item: (-item[1], item[0])),
         "operator_count": sum(network.operators.values()) or None,
         "runs": Run.objects.seen_by(person(request)).filter(network=network).select_related("created_by")[:RUNS],
+        "float_models": float_models.candidates(network) if network.is_quantized else [],
         "batches": [one for one in network.every_batch() if one["id"] != network.pk],
         "checks": checks_of(network, request),
         "may": On(request.user, network),

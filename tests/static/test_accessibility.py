@@ -224,6 +224,7 @@ NO_PAGES = {
     "import_cancel": "an action",
     "network_extract": "an action",
     "network_delete": "an action",
+    "network_float_model": "an action",
     "extraction_panel": "part of network_page",
     "regression_figures": "JSON for charts",
     "regression_set": "an action",

@@ -270,7 +270,10 @@ MEASURING = (Compilation.Stage.CHOOSE, Compilation.Stage.PROVE)
 
 
 class Benchmark(models.Model):
-    """The tuned library, the untuned one and, where installed, ONNX Runtime, measured in turn, round by round."""
+    """The tuned library, the untuned one and, where installed, ONNX Runtime, measured in turn, round by round.
+
+    Of a quantized model, also the model that it was made from, in ONNX Runtime.
+    """
 
     compilation = models.ForeignKey(Compilation, on_delete=models.CASCADE, related_name="benchmarks")
     at = models.DateTimeField(default=timezone.now)
@@ -285,6 +288,9 @@ class Benchmark(models.Model):
     """As `ProfileDict`; null if it isn't recorded."""
     batches = models.JSONField(default=list, db_default=[])
     """`tuning.engines.wire.compiling.ProvenBatch` as JSON, for each batch of a library that takes any. `rounds` are those of the run's own."""
+
+    accuracy = models.JSONField(null=True)
+    """As `AccuracyDict`; null if there was no float model to compare with."""
 
     class Meta:
         ordering = ("-at", "-pk")
@@ -313,10 +319,13 @@ class Benchmark(models.Model):
             "tuned": self.latency("tuned"),
             "untuned": self.latency("untuned"),
             "onnxruntime": self.latency("onnxruntime"),
+            "float_model": self.latency("float_model"),
             "onnxruntime_version": self.onnxruntime,
             "without_onnxruntime": self.without_onnxruntime,
             "speedup": self.speedup_over("untuned"),
             "speedup_over_onnxruntime": self.speedup_over("onnxruntime"),
+            "speedup_over_float_model": self.speedup_over("float_model"),
+            "accuracy": self.accuracy,
             "profile": self.profile,
             "batches": [
                 {

@@ -21,6 +21,8 @@ from .project import Project, seen_by
 from .shapes import NetworkBatchDict, NetworkDetail, SourceDict, UploadedDict, iso, username
 
 SUFFIX = {"onnx": ".onnx", "irmodule": ".json"}
+DEQUANTIZE = "DequantizeLinear"
+"""The operator that every quantized ONNX file has."""
 
 
 def fingerprint(*parts: Any) -> str:
@@ -102,6 +104,8 @@ class Network(models.Model):
     parameters = models.PositiveBigIntegerField(null=True)
     operators = models.JSONField(default=dict)
     """Number of occurrences by operator."""
+    float_model = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="quantized")
+    """The model that a quantized one was made from, as far as its users said so."""
     flop = models.FloatField(null=True)
     """Floating-point operations of one inference; null until the network was inspected."""
     uploaded_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
@@ -144,6 +148,11 @@ class Network(models.Model):
     def can_tune(self) -> bool:
         """Whether it can be built here. Of others only the name is known."""
         return self.kind != self.Kind.NAMED
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether it is an ONNX file in the QDQ format."""
+        return self.kind == self.Kind.ONNX and DEQUANTIZE in self.operators
 
     @property
     def file(self) -> Path:
@@ -214,6 +223,7 @@ class Network(models.Model):
             "inputs": self.inputs,
             "parameters": self.parameters,
             "operators": self.operators,
+            "float_model": self.float_model_id,
             "flop": self.flop,
             "uploaded_by": username(self.uploaded_by),
             "uploaded_at": iso(self.uploaded_at),

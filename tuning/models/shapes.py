@@ -324,6 +324,8 @@ class NetworkDetail(TypedDict):
     inputs: list[dict[str, Any]]
     parameters: int | None
     operators: dict[str, int]
+    float_model: int | None
+    """The network that a quantized one was made from."""
     flop: float | None
     uploaded_by: str | None
     uploaded_at: str | None
@@ -429,12 +431,30 @@ class BatchBenchmarkDict(TypedDict):
     max_rel_error: float | None
 
 
+class AccuracyDict(TypedDict):
+    """How far a quantized model's library is from the float model, a network of that `name`, over so many `samples` of random inputs.
+
+    `rms_error` is the root mean square of the differences, divided by that of the float model's outputs; `max_error` the largest difference,
+    divided by the float model's largest absolute value: both of the output where they are worst, null where one isn't finite. Of so many `rows`
+    of the first output, if that is a matrix, `same_largest` have their largest value in the same column. `without` says why nothing was compared.
+    """
+
+    network: int
+    name: str
+    samples: int
+    rms_error: float | None
+    max_error: float | None
+    rows: int
+    same_largest: int
+    without: str | None
+
+
 class BenchmarkDict(TypedDict):
     """One benchmark; `without_onnxruntime` says why ONNX Runtime wasn't measured.
 
     Of a library that takes any batch, its figures are those of the run's own, and `batches` has those of each.
     `speedup` is the untuned library's median divided by that of the tuned one, and `speedup_over_onnxruntime` that of ONNX Runtime, which
-    is below 1 if ONNX Runtime is faster.
+    is below 1 if ONNX Runtime is faster. `float_model` is that of a quantized model, in ONNX Runtime.
     """
 
     id: int
@@ -444,10 +464,14 @@ class BenchmarkDict(TypedDict):
     tuned: LatencyDict | None
     untuned: LatencyDict | None
     onnxruntime: LatencyDict | None
+    float_model: LatencyDict | None
     onnxruntime_version: str | None
     without_onnxruntime: str | None
     speedup: float | None
     speedup_over_onnxruntime: float | None
+    speedup_over_float_model: float | None
+    accuracy: AccuracyDict | None
+    """Null if there was no float model to compare with."""
     profile: ProfileDict | None
     """Null if it isn't recorded: on GPUs and remote devices, by older TVMs, and by earlier versions."""
     batches: list[BatchBenchmarkDict]

@@ -144,9 +144,17 @@ class _Job:
                 without_onnxruntime=proven.without_onnxruntime,
                 profile=msgspec.to_builtins(proven.profile),
                 batches=msgspec.to_builtins(proven.batches),
+                accuracy=self._accuracy(proven),
             )
             if not self.compilation.finish(Status.RUNNING, to=Status.FINISHED, **verdict):
                 raise sandbox.Abandoned
+
+    def _accuracy(self, proven: Proven) -> dict[str, Any] | None:
+        """With the float model, as it is called now."""
+        compared_with = self.run.tuned_network.float_model
+        if proven.accuracy is None or compared_with is None:
+            return None
+        return {"network": compared_with.pk, "name": compared_with.name, **msgspec.to_builtins(proven.accuracy)}
 
     def abandon(self) -> None:
         """End or requeue the compilation: it was cancelled, taken away, or the worker is shutting down."""
@@ -232,6 +240,7 @@ class _Job:
         )
 
     def _prove_question(self) -> Prove:
+        floats = self.run.tuned_network.float_model if self.run.is_meta_schedule else None
         return Prove(
             network=self.run.tuned_network.spec(),
             target=self.run.target,
@@ -242,6 +251,7 @@ class _Job:
             precision=self.run.precision,
             batch=self._own_batch(),
             others={one["batch"]: _network(one) for one in self._other_batches()},
+            float_model=floats.spec() if floats else None,
             quietly=False,
             **sandbox.compile_limits(self.run.target),
         )

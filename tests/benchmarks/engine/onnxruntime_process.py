@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from tuning.engines.oneshot import reference, serving
+from tuning.engines.oneshot import serving
+from tuning.engines.oneshot.comparing import reference
 from tuning.engines.targets import intrinsics
 from tuning.engines.wire.protocol import NetworkSpec
 from tuning.engines.wire.question import Question
@@ -72,8 +73,8 @@ def _compared(question: Compare, threads: int) -> Compared:
     random = np.random.default_rng(0)
     inputs = {name: random.standard_normal(shape, dtype=np.float32) for name, shape in shape_of.items()}
     tuned, scheduled, functions = _tuned(question, inputs)
-    run_reference = reference.onnxruntime(question.network, inputs, threads)
-    expected, given = run_reference(), tuned().numpy()
+    run_reference = reference.onnxruntime(question.network, threads)(inputs)
+    (expected,), given = run_reference(), tuned().numpy()
     rounds = [(_seconds(tuned), _seconds(run_reference)) for _ in range(ROUNDS)]
     return Compared(
         [ours for ours, _ in rounds],

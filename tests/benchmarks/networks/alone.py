@@ -57,9 +57,9 @@ def _library(question: Alone) -> Callable[[], Any]:
 
 
 def _onnxruntime(question: Alone, threads: int) -> Callable[[], Any]:
-    from tuning.engines.oneshot.reference import onnxruntime
+    from tuning.engines.oneshot.comparing.reference import onnxruntime
 
-    return onnxruntime(question.network, given(question.inputs), threads)
+    return onnxruntime(question.network, threads)(given(question.inputs))
 
 
 if __name__ == "__main__":

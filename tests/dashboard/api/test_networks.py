@@ -71,6 +71,26 @@ def test_it_stores_a_model_once(operator: Client) -> None:
     assert (listed["name"], listed["id"], listed["family"]) == ("mine", shown["id"], "Uploaded")
 
 
+def test_a_quantized_network_gets_the_model_that_it_was_made_from(operator: Client) -> None:
+    quantized, floats = make_network("int8", operators={"DequantizeLinear": 1}), make_network("floats")
+    path = f"/api/v1/networks/{quantized.pk}"
+
+    def change(body: Any) -> Any:
+        return operator.patch(path, body, content_type="application/json")
+
+    assert change({"float_model": floats.pk}).json()["float_model"] == floats.pk
+    assert operator.get(path).json()["float_model"] == floats.pk
+    answer = change({"float_model": quantized.pk})
+    assert (answer.status_code, list(answer.json()["error"]["fields"])) == (422, ["float_model"])
+    for body in ({}, {"floats": 1}):
+        assert change(body).status_code == 422, body
+    assert operator.get(path).json()["float_model"] == floats.pk, "what was wrong changed nothing"
+    assert change({"float_model": None}).json()["float_model"] is None
+    assert (
+        client_of("viewer").patch(path, {"float_model": floats.pk}, content_type="application/json").status_code == 403
+    )
+
+
 @pytest.mark.parametrize(
     ("data", "fields", "wrong"),
     [

@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from tests import models
+from tests.tuning.engines.quantized import Qdq, in_floats
 from tuning.models import Network
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.tvm]
@@ -39,6 +40,23 @@ def test_several_values_of_a_dimension_make_a_network_each(tmp_path: Path) -> No
     said = add(tmp_path / "net.onnx", "--dim", "rows=1,8", "--name", "mine")
     assert "Added mine-rows1 and mine-rows8. To tune it: manage.py tune mine-rows1" in said
     assert [one.inputs[0]["shape"] for one in Network.objects.order_by("name")] == [[1, 16], [8, 16]]
+
+
+def test_a_quantized_model_names_the_one_that_it_was_made_from(tmp_path: Path) -> None:
+    model = Qdq((4, 16))
+    model.gemm(10)
+    in_floats(model.saved(tmp_path / "int8.onnx", (4, 16)), tmp_path / "floats.onnx")
+    with pytest.raises(CommandError, match="--float-model: The project default has no network floats"):
+        add(tmp_path / "int8.onnx", "--float-model", "floats")
+    assert not Network.objects.exists()
+    add(tmp_path / "floats.onnx")
+    shown = json.loads(add(tmp_path / "int8.onnx", "--float-model", "floats", "--json"))
+    assert shown["float_model"] == Network.objects.get(name="floats").pk
+    with pytest.raises(CommandError, match="--float-model: net isn't quantized"):
+        add(tmp_path / "net.onnx", "--dim", "rows=4", "--float-model", "int8")
+    with pytest.raises(CommandError, match="--float-model: It has one shape of each input"):
+        add(tmp_path / "net.onnx", "--dim", "rows=4,8", "--float-model", "floats")
+    assert Network.objects.count() == 2, "nothing is stored of what was wrong"
 
 
 @pytest.mark.parametrize(

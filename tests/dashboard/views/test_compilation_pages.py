@@ -512,3 +512,26 @@ def test_the_number_of_queries_is_constant(viewer: Client, django_assert_max_num
     publish(compilation)
     with django_assert_max_num_queries(9):
         page(viewer, compilation)
+
+
+def test_a_library_of_a_quantized_model_is_shown_beside_the_float_model(viewer: Client) -> None:
+    compilation = make_compilation(ended())
+    found = {"network": 3, "name": "floats", "samples": 8, "rms_error": 0.021, "max_error": 0.074, "rows": 8}
+    found |= {"same_largest": 7, "without": None}
+    rounds = {"tuned": [8e-3, 9e-3, 10e-3], "untuned": [80e-3] * 3, "float_model": [18e-3] * 3}
+    compilation.benchmarks.update(accuracy=found, rounds=rounds)
+    shown = page(viewer, compilation)
+    assertContains(shown, "Outputs differ from those of the float model floats by 2.1\u00a0% (root mean square)")
+    assertContains(shown, "at most 7.4\u00a0% of the largest, over 8 random inputs. In 7 of 8 rows")
+    assertContains(shown, "2.00× as fast as the float model in ONNX Runtime")
+    assertContains(
+        shown, '<tr data-side="float_model"><td>Float model <small class="muted">in ONNX Runtime</small></td>'
+    )
+    compilation.benchmarks.update(accuracy=found | {"without": "ONNX Runtime isn't installed."})
+    assertContains(
+        page(viewer, compilation), "Not compared with the float model floats: ONNX Runtime isn&#x27;t installed."
+    )
+    compilation.benchmarks.update(accuracy=found | {"rms_error": None, "max_error": None})
+    assertContains(page(viewer, compilation), "isn’t finite")
+    compilation.benchmarks.update(accuracy=None)
+    assertNotContains(page(viewer, compilation), 'data-role="float-model"')

@@ -82,6 +82,25 @@ class TestTheList:
         assert (told["kind"], told["sha256"], told["source"]) == ("onnx", network.sha256, source)
         assert client.get(f"/api/v1/networks/{make_network('plain').pk}").json()["source"] is None
 
+    def test_a_quantized_network_has_a_float_model_if_that_is_chosen(self) -> None:
+        network = make_network("int8", operators={"DequantizeLinear": 4, "Gemm": 2})
+        path = f"/networks/{network.pk}/"
+        operator, viewer = client_of("operator"), client_of("viewer")
+        assertContains(operator.get(path), "Upload it to this project, with the same inputs")
+        floats = make_network("floats")
+        assertContains(operator.get(path), 'data-role="float-form"')
+        assertContains(viewer.get(path), "Not recorded.")
+        assertNotContains(viewer.get(path), 'data-role="float-form"')
+        answer = operator.post(f"{path}float/", {"float_model": floats.pk}, follow=True)
+        assertContains(answer, "Libraries of int8 are compared with floats")
+        assertContains(answer, f'href="/networks/{floats.pk}/" data-role="float-model"')
+        assertContains(
+            operator.post(f"{path}float/", {"float_model": network.pk}, follow=True), "Must be another network"
+        )
+        assertContains(operator.post(f"{path}float/", {"float_model": ""}, follow=True), "aren’t compared")
+        assertNotContains(operator.get(f"/networks/{floats.pk}/"), 'id="float-model"')
+        assert viewer.post(f"{path}float/", {"float_model": floats.pk}).status_code == 403
+
     def test_only_operators_upload(self) -> None:
         assertNotContains(client_of("viewer").get("/networks/"), 'type="file"')
         assertContains(client_of("operator").get("/networks/"), 'type="file"')

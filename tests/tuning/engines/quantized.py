@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+import onnx
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from tuning.engines.wire.protocol import ModelFile, NetworkSpec
 
@@ -99,3 +100,38 @@ class Qdq:
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         path.write_bytes(model.SerializeToString())
         return NetworkSpec("quantized", {}, ModelFile("onnx", str(path)))
+
+
+def in_floats(quantized: NetworkSpec, path: Path) -> NetworkSpec:
+    """The model without its rounding, as it was before a quantizer had it: weights are constant floats."""
+    assert quantized.file
+    model = onnx.load(quantized.file.path)
+    made_by = {name: node for node in model.graph.node for name in node.output}
+    known = {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
+    renamed: dict[str, str] = {}
+    nodes, weights = [], []
+    for node in model.graph.node:
+        if node.op_type == "DequantizeLinear":
+            source = node.input[0]
+            if source in known:
+                weights.append(numpy_helper.from_array(_dequantized(node, known), node.output[0]))
+            else:
+                given = made_by[source].input[0]
+                renamed[node.output[0]] = renamed.get(given, given)
+        elif node.op_type != "QuantizeLinear":
+            node.input[:] = [renamed.get(name, name) for name in node.input]
+            nodes.append(node)
+    ends = [helper.make_tensor_value_info(renamed[one.name], TensorProto.FLOAT, None) for one in model.graph.output]
+    graph = helper.make_graph(nodes, "floats", list(model.graph.input), ends, weights)
+    made: ModelProto = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+    path.write_bytes(made.SerializeToString())
+    return NetworkSpec("floats", {}, ModelFile("onnx", str(path)))
+
+
+def _dequantized(node: Any, known: dict[str, Any]) -> Any:
+    integers, scale, zero = (known[name].astype("float64") for name in node.input)
+    axis = {one.name: one.i for one in node.attribute}.get("axis", 1)
+    if scale.ndim and scale.size > 1:
+        shape = [-1 if nth == axis % integers.ndim else 1 for nth in range(integers.ndim)]
+        scale, zero = scale.reshape(shape), zero.reshape(shape)
+    return ((integers - zero) * scale).astype("float32")

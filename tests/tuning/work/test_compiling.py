@@ -19,8 +19,9 @@ from django.utils import timezone
 
 from tests.compile_fixtures import Compiler
 from tests.threads import when
-from tests.world import make_compilation, measured_run, tuned_for_cuda
+from tests.world import make_compilation, make_network, measured_run, tuned_for_cuda
 from tuning.actions import compilations, sweeping
+from tuning.actions.networks import float_models
 from tuning.actions.networks.chosen import stored
 from tuning.engines.wire.compiling import Build
 from tuning.host import sandbox
@@ -102,6 +103,23 @@ def test_a_run_in_bfloat16_is_built_and_proven_so(compiler: Compiler) -> None:
     shown = fresh(queued)
     assert json.loads(shown.manifest.read_bytes())["precision"] == "bfloat16"
     assert shown.tolerance == {"dtype": "bfloat16", "relative": 0.1, "steps": None}
+
+
+def test_a_quantized_model_is_compared_with_the_one_that_it_was_made_from(compiler: Compiler) -> None:
+    floats = make_network("floats")
+    network = make_network("int8", operators={"DequantizeLinear": 1}, float_model=floats)
+    run = measured_run(network=network)
+    run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
+    queued = compilations.compile_run(run, {}, None)
+    assert [carried_out(queued), carried_out(queued)] == ["queued", "finished"]
+    found = fresh(queued).to_dict()["benchmarks"][0]["accuracy"]
+    assert found is not None
+    assert (found["network"], found["name"], found["rms_error"], found["without"]) == (floats.pk, "floats", 0.02, None)
+    float_models.choose(network, None)
+    compilations.benchmark(fresh(queued), None)
+    assert carried_out(queued) == "finished"
+    latest, before = fresh(queued).to_dict()["benchmarks"]
+    assert (latest["accuracy"], before["accuracy"]) == (None, found)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tuning.engines.wire.compiling import (
     LIBRARY,
     MANIFEST,
     UNTUNED,
+    Accuracy,
     Profile,
     Prove,
     Proven,
@@ -35,7 +36,8 @@ from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import NetworkSpec
 
 from . import serving
-from .judging import Given, Judge, cases_of
+from .comparing import accuracy, reference
+from .comparing.judging import Given, Judge, cases_of
 from .profiling import Timed, profiled
 from .serving import tell
 
@@ -54,6 +56,7 @@ def prove(question: Prove, pipe: serving.Pipe) -> Proven:
         if manifest.get("cuda_graphs"):
             _capture(tuned, [given for _, given in cases.values()])
         verdicts = judge.verdicts({batch: given for batch, (_, given) in cases.items()})
+        found = _accuracy(tuned, question, cases[question.batch][1])
         tell(pipe, "benchmarking", 0.0)
         measured = {}
         for nth, (batch, (network, given)) in enumerate(cases.items()):
@@ -79,6 +82,7 @@ def prove(question: Prove, pipe: serving.Pipe) -> Proven:
         own.without,
         profile,
         sorted(batches, key=lambda one: one.batch),
+        found,
     )
 
 
@@ -86,6 +90,10 @@ def _capture(tuned: _Library, cases: list[Given]) -> None:
     """Have CUDA graphs captured, with other inputs than those that outputs are compared for: they are launched from the second inference on."""
     for given in cases:
         tuned.on({name: np.zeros_like(array) for name, array in given.items()}).outputs()
+
+
+def _accuracy(tuned: _Library, question: Prove, like: Given) -> Accuracy | None:
+    return accuracy.of(tuned, question.float_model, question, like) if question.float_model else None
 
 
 def _told(pipe: serving.Pipe, nth: int, of: int, share: float) -> None:
@@ -111,6 +119,10 @@ def _measured(
     onnx, version, without = _onnxruntime(question, network, tuned.given)
     if onnx is not None:
         sides["onnxruntime"] = onnx
+    if question.float_model and network == question.network:
+        onnx, _, _ = _onnxruntime(question, question.float_model, tuned.given)
+        if onnx is not None:
+            sides["float_model"] = onnx
     seconds = question.benchmark_s / (1 + len(question.others))
     return _Measured(benchmarked(sides, seconds, on_progress), version, without)
 
@@ -201,20 +213,15 @@ def _place(question: Prove) -> Iterator[_Here | _There]:
 
 def _onnxruntime(question: Prove, network: NetworkSpec, given: Given) -> tuple[Measure | None, str | None, str | None]:
     """How to measure it, and its version; or why it isn't measured."""
-    from . import reference
-
     if question.remote is not None:
         return None, None, "The device is remote, while ONNX Runtime is on this machine."
     if question.target["kind"] != "llvm":
         return None, None, "ONNX Runtime is measured on CPUs only."
     try:
-        run = reference.onnxruntime(network, given, threads.cores_of(question.target))
+        run = reference.onnxruntime(network, threads.cores_of(question.target))(given)
         run()
     except reference.Unavailable as why:
         return None, None, str(why)
-    except Exception as error:  # noqa: BLE001  that says nothing about the library
-        reason = str(error).strip().partition("\n")[0][:300]  # It puts its message first.
-        return None, None, f"ONNX Runtime can't run it: {reason or 'no reason given'}"
 
     def measure(number: int) -> float:
         began = time.perf_counter()

@@ -21,8 +21,8 @@ from .protocol import NetworkSpec, Precision, Remote, TensorInfo
 from .question import Question, Reach
 
 PhaseName = Literal["loading", "building", "choosing", "linking", "verifying", "benchmarking"]
-Side = Literal["tuned", "untuned", "onnxruntime"]
-"""What a benchmark measures in turn."""
+Side = Literal["tuned", "untuned", "onnxruntime", "float_model"]
+"""What a benchmark measures in turn. ONNX Runtime also runs the last one: the model that a quantized one was made from."""
 LIBRARY, UNTUNED, MANIFEST = "library.so", "untuned.so", "manifest.json"
 """File names in the folder of a compilation. The untuned library is there for comparison, the others for download."""
 
@@ -176,10 +176,13 @@ class Prove(Question, frozen=True, kw_only=True):
     """As in `Build`."""
     others: dict[int, NetworkSpec] = {}
     """The networks for other batches, by batch."""
+    float_model: NetworkSpec | None = None
+    """An ONNX file that takes the same inputs in the same order and gives as many outputs, to compare with."""
 
     def reach(self) -> Reach:
-        others = (path for network in self.others.values() for path in network.paths())
-        return Reach((self.folder, *self.network.paths(), *others), network=self.remote is not None)
+        others = [*self.others.values(), *([self.float_model] if self.float_model else [])]
+        paths = (path for network in others for path in network.paths())
+        return Reach((self.folder, *self.network.paths(), *paths), network=self.remote is not None)
 
 
 class Phase(msgspec.Struct, tag="phase", frozen=True):
@@ -301,6 +304,23 @@ class Profile(msgspec.Struct, frozen=True):
     machine_calls: int
 
 
+class Accuracy(msgspec.Struct, frozen=True):
+    """How far the tuned library's outputs are from those of the float model, which ONNX Runtime runs, over some random inputs."""
+
+    samples: int
+    """How many inferences were compared."""
+    rms_error: float | None
+    """Root mean square of the differences, divided by that of the float model's outputs; of the worst output. None if one isn't finite."""
+    max_error: float | None
+    """The largest difference, divided by the largest absolute value of the float model's output; likewise."""
+    rows: int
+    """Rows of the first output, if that is a matrix of at least two columns, as scores by class are; else 0."""
+    same_largest: int
+    """In how many of them the largest value is in the same column."""
+    without: str | None = None
+    """Why nothing was compared; then all else is 0 or None."""
+
+
 class ProvenBatch(msgspec.Struct, frozen=True):
     """One batch of a library that takes any; as in `Proven`."""
 
@@ -332,6 +352,8 @@ class Proven(msgspec.Struct, tag="proven", frozen=True):
     """None on GPUs and remote devices, and by older TVMs."""
     batches: list[ProvenBatch] = []
     """If the library takes any batch: each that it has functions for, the smallest first."""
+    accuracy: Accuracy | None = None
+    """If there was a float model to compare with, for the run's own batch."""
 
 
 def zig() -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.tuning.engines.compiling import best, build, prove, target_of
-from tests.tuning.engines.quantized import Qdq
+from tests.tuning.engines.quantized import Qdq, in_floats
 from tests.tuning.engines.running import Engine, options, start
 from tuning.engines.wire.compiling import MANIFEST, Quantized
 from tuning.engines.wire.protocol import NetworkSpec, TasksExtracted
@@ -78,8 +78,14 @@ def test_a_library_computes_in_floats_if_that_was_asked(tmp_path: Path) -> None:
     assert "quantized" not in (tmp_path / "console.log").read_text()
     built = build(network, target_of(engine), best(engine), tmp_path / "library")
     assert built.quantized is None
-    proven = prove(network, target_of(engine), tmp_path / "library")
+    floats = in_floats(network, tmp_path / "floats.onnx")
+    proven = prove(network, target_of(engine), tmp_path / "library", float_model=floats)
     assert (proven.verified, proven.tolerance.steps) == (True, None)
+    assert proven.accuracy is not None
+    assert proven.accuracy.rms_error is not None
+    assert 1e-3 < proven.accuracy.rms_error < 0.2, "what rounding to 8 bits does"
+    assert (proven.accuracy.samples, proven.accuracy.rows) == (8, 8)
+    assert len(proven.rounds["float_model"]) == len(proven.rounds["onnxruntime"])
 
 
 def test_a_cpu_without_the_instructions_computes_in_floats(tmp_path: Path) -> None:

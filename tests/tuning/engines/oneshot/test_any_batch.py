@@ -11,7 +11,7 @@ import pytest
 
 from tests.tuning.engines.compiling import best, build, prove, target_of
 from tests.tuning.engines.running import Engine, start
-from tuning.engines.oneshot.judging import Judge
+from tuning.engines.oneshot.comparing.judging import Judge
 from tuning.engines.wire.compiling import LIBRARY, MANIFEST, OtherBatch, Prove, Proven
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import NetworkSpec
