@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from tests import models
+from tests.tuning.engines.quantized import Qdq
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import ModelFile, NetworkSpec
 
@@ -64,6 +65,14 @@ def test_it_counts_operators_and_parameters(read: Read) -> None:
     module = read(models.relax_json(), "irmodule")
     assert module.parameters == models.CONVNET_PARAMETERS + 16, "a module doesn't distinguish statistics from weights"
     assert module.operators["nn.conv2d"] == module.operators["nn.batch_norm"] == 1
+
+
+def test_a_quantized_model_has_the_parameters_that_it_was_made_from(read: Read, tmp_path: Path) -> None:
+    model = Qdq((4, 16))
+    model.gemm(10)
+    quantized = model.saved(tmp_path / "int8.onnx", (4, 16)).file
+    assert quantized
+    assert read(Path(quantized.path).read_bytes()).parameters == 16 * 10 + 10
 
 
 def test_batch_norms_and_constants_are_folded(read: Read) -> None:

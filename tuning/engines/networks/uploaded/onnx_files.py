@@ -160,6 +160,10 @@ def _checkers_verdict(model: ModelProto) -> str:
 
 
 def _parameters(graph: GraphProto, used: list[NodeProto]) -> int:
+    """Of a quantized model those of the model that it was made from: its integers, without scales and zero points."""
     statistics = {name for node in used if node.op_type == "BatchNormalization" for name in node.input[STATISTICS]}
-    tensors = [tensor for tensor in graph.initializer if tensor.name not in statistics]
-    return sum(prod(tensor.dims) for tensor in tensors if tensor.data_type in FLOATS)
+    quantizing = [node for node in used if node.op_type in ("QuantizeLinear", "DequantizeLinear")]
+    beside = statistics | {name for node in quantizing for name in node.input[1:]}
+    integers = {node.input[0] for node in quantizing}
+    tensors = [tensor for tensor in graph.initializer if tensor.name not in beside]
+    return sum(prod(tensor.dims) for tensor in tensors if tensor.data_type in FLOATS or tensor.name in integers)
