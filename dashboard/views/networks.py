@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from itertools import groupby
 from operator import itemgetter
@@ -26,7 +25,7 @@ from tuning.actions.networks import extracting, float_models, uploading
 from tuning.actions.networks.extracting import ExtractionCheckDict
 from tuning.models import Extraction, Network, Project, Run
 from tuning.reads.network_list import NetworkDict, Untold, builtin_networks, known_operators, operators
-from tuning.validation import Busy, Conflict, Invalid
+from tuning.validation import Busy, Conflict, Invalid, natural
 
 RUNS = 10
 
@@ -127,7 +126,7 @@ def network_float_model(request: HttpRequest, pk: int) -> HttpResponse:
     """Stores which network a quantized one was made from; none if that is empty."""
     network, given = _network(request, pk, UPLOAD), request.POST.get("float_model", "")
     try:
-        float_models.choose(network, int(given) if re.fullmatch(r"[0-9]{1,18}", given) else given or None)
+        float_models.choose(network, natural(given) or given or None)
     except Invalid as invalid:
         messages.error(request, " ".join(invalid.fields.values()))
     else:

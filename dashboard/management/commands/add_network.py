@@ -10,11 +10,10 @@ from typing import Any
 
 from django.core.files import File
 from django.core.management import CommandError
-from django.db import transaction
 
 from dashboard.accounts import UPLOAD
 from tuning.actions import projects
-from tuning.actions.networks import float_models, uploading
+from tuning.actions.networks import uploading
 from tuning.management.migrated import MigratedCommand
 from tuning.models import Network, Project
 from tuning.validation import Invalid
@@ -56,10 +55,9 @@ class Command(MigratedCommand):
         try:
             owner = projects.chosen(project, None, UPLOAD)
             floats = _float_model(owner, float_model, dims)
-            with file.open("rb") as opened, transaction.atomic():
-                network, new = uploading.upload(File(opened, file.name), owner, None, name=name, dims=dims)
-                if floats:
-                    float_models.choose(network, floats.pk)
+            with file.open("rb") as opened:
+                given = File(opened, file.name)
+                network, new = uploading.upload(given, owner, None, name=name, dims=dims, float_model=floats)
         except OSError as error:
             raise CommandError(f"{file}: {error.strerror}", returncode=2) from error
         except Invalid as error:

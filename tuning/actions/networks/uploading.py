@@ -29,6 +29,7 @@ from tuning.storage.local import old_here
 from tuning.validation import Conflict, Invalid, wrong_dims
 from tuning.work import inspection
 
+from . import float_models
 from .naming import Format, dims_of_each, format_of, names_of_each, shown
 
 READ_BYTES = 1 << 20
@@ -40,19 +41,20 @@ HAS_CHECKS = "It has regression checks: delete these first."
 HAS_RUNS = "It has runs, and can't be deleted while they exist. Deleted runs count until they are removed for good."
 
 
-def upload(
+def upload(  # noqa: PLR0913 - what a user says of a model
     file: File[bytes],
     project: Project,
     user: User | None,
     *,
     name: str = "",
     dims: Mapping[str, Any] | None = None,
+    float_model: Network | None = None,
 ) -> tuple[Network, bool]:
     """Check a model and keep it for a project; returns the network and whether it is new.
 
     One of the dimensions may have several values, as a list or in a text: each makes a network, and the first one's is returned. In a project, the
     same file with the same dimensions is the same network, even under another name. Raises `Invalid` that names the fields at fault
-    (`file`, `name`, `dims.N`); then nothing is kept.
+    (`file`, `name`, `dims.N`, `float_model`); then nothing is kept.
     """
     file_name, values = file.name or "", dims_of_each(dims or {})
     names = names_of_each(name, file_name, values, project)
@@ -61,6 +63,8 @@ def upload(
         digests = [fingerprint(kind, sha256, one) for one in values]
         known = {one.fingerprint: one for one in project.networks.filter(fingerprint__in=digests)}
         if all(digest in known for digest in digests):
+            if float_model:
+                float_models.choose(known[digests[0]], float_model.pk)
             return known[digests[0]], False
         with _readable(kind, path, sha256, values) as model:
             made = {
@@ -81,7 +85,7 @@ def upload(
                 for digest, own_name, one in zip(digests, names, values, strict=True)
                 if digest not in known
             }
-            return _kept(list(made.values()), model.path, (known | made)[digests[0]])
+            return _kept(list(made.values()), model.path, (known | made)[digests[0]], float_model)
 
 
 class _Model(NamedTuple):
@@ -172,7 +176,7 @@ def _inspected(file: ModelFile) -> Inspected:
         raise Invalid(wrong_dims(file.dims, refused.dims)) from refused
 
 
-def _kept(networks: Sequence[Network], path: Path, first: Network) -> tuple[Network, bool]:
+def _kept(networks: Sequence[Network], path: Path, first: Network, float_model: Network | None) -> tuple[Network, bool]:
     """Store rows and their file, all or nothing: a crash in between leaves a file that `tidy` removes."""
     prepared = store().prepare(path)
     try:
@@ -182,6 +186,8 @@ def _kept(networks: Sequence[Network], path: Path, first: Network) -> tuple[Netw
                 about = {"file": network.file_name, "bytes": uploaded["size"], "sha256": uploaded["sha256"]}
                 with audit.act("network.upload", network, **about):
                     network.save(force_insert=True)
+                if float_model:
+                    float_models.choose(network, float_model.pk)
             prepared.add(networks[0].file)
             path.replace(networks[0].file)
     except IntegrityError as error:

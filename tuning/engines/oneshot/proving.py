@@ -219,7 +219,8 @@ def _onnxruntime(question: Prove, network: NetworkSpec, given: Given) -> tuple[M
         return None, None, "ONNX Runtime is measured on CPUs only."
     try:
         run = reference.onnxruntime(network, threads.cores_of(question.target))(given)
-        run()
+        with reference.in_words():
+            run()
     except reference.Unavailable as why:
         return None, None, str(why)
 

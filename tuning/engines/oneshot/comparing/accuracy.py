@@ -28,7 +28,8 @@ def of(tuned: Library, float_model: NetworkSpec, question: Prove, like: Given) -
     ]
     try:
         floats = reference.onnxruntime(float_model, threads.cores_of(question.target))
-        wanted = [floats(given)() for given in drawings]
+        with reference.in_words():
+            wanted = [floats(given)() for given in drawings]
         found = [tuned.on(given).outputs() for given in drawings]
         _check(found[0], wanted[0])
     except reference.Unavailable as why:

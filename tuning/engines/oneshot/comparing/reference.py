@@ -11,7 +11,7 @@ from tuning.engines.wire.protocol import NetworkSpec
 from .judging import Given
 
 Inference = Callable[[], list[Any]]
-"""Runs one inference and returns the outputs, in the network's own layout. Raises `Unavailable`."""
+"""Runs one inference and returns the outputs, in the network's own layout. It is measured, so it does nothing else: `in_words` is for its errors."""
 
 
 class Unavailable(Exception):
@@ -26,20 +26,20 @@ def version() -> str:
 
 
 def onnxruntime(network: NetworkSpec, threads: int) -> Callable[[Given], Inference]:
-    """The network, opened once, for any inputs of its shapes. Raises `Unavailable`, as does what it returns."""
+    """The network, opened once, for any inputs of its shapes. Raises `Unavailable`, as what it returns does for other inputs."""
     try:
         import onnxruntime as runtime
     except ImportError:
         raise Unavailable("ONNX Runtime isn't installed.") from None
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    with _in_words():
+    with in_words():
         return (_uploaded if network.file is not None else _builtin)(runtime, network, options)
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
-    """What ONNX Runtime raises says nothing about the library."""
+def in_words() -> Iterator[None]:
+    """Raises `Unavailable` for whatever ONNX Runtime raises, which says nothing about the library."""
     try:
         yield
     except Unavailable:
@@ -63,12 +63,7 @@ def _uploaded(runtime: Any, network: NetworkSpec, options: Any) -> Callable[[Giv
         if len(names) != len(inputs):
             raise Unavailable(f"ONNX Runtime takes {len(names)} inputs, and the network {len(inputs)}.")
         given = dict(zip(names, inputs.values(), strict=True))
-
-        def run() -> list[Any]:
-            with _in_words():
-                return list(session.run(None, given))
-
-        return run
+        return lambda: session.run(None, given)
 
     return on
 
@@ -90,8 +85,7 @@ def _builtin(runtime: Any, network: NetworkSpec, options: Any) -> Callable[[Give
         }
 
         def run() -> list[Any]:
-            with _in_words():
-                (output,) = session.run(None, given)
+            (output,) = session.run(None, given)
             # Networks such as conv2d output an image, whose channels go back to where the network has them.
             return [np.moveaxis(output, 1, -1) if output.ndim > 3 and not first else output]
 
