@@ -130,6 +130,7 @@ ALLOWED: dict[str, set[str]] = {
     "tuning.engines.networks.tensorir": set(),
     "tuning.engines.networks.uploaded": {
         "tuning.engines.networks.quantized",
+        "tuning.engines.networks.tensorir",
         "tuning.engines.targets",
         "tuning.engines.wire",
     },

@@ -129,8 +129,8 @@ def test_the_models_run_and_are_the_same_each_time(name: str) -> None:
     assert model == MODELS[name]()
     session = runtime.InferenceSession(model, providers=["CPUExecutionProvider"])
     (given,), random = session.get_inputs(), numpy.random.default_rng(0)
-    (found,) = session.run(None, {given.name: random.standard_normal(given.shape, dtype="float32")})
-    assert 0.1 < numpy.abs(found).max() < 100
+    for found in session.run(None, {given.name: random.standard_normal(given.shape, dtype="float32")}):
+        assert 0.1 < numpy.abs(found).max() < 100
 
 
 @pytest.mark.django_db

@@ -117,7 +117,16 @@ def _computes_alike(one: Run, other: Run) -> bool:
             run.precision,
             *(
                 run.options.get(name)
-                for name in ("algorithms", "winograd", "transposed", "columns", "data_layout", "quantized")
+                for name in (
+                    "algorithms",
+                    "winograd",
+                    "transposed",
+                    "columns",
+                    "filters",
+                    "data_layout",
+                    "activations",
+                    "quantized",
+                )
             ),
         )
         for run in (one, other)

@@ -1,4 +1,4 @@
-"""Networks of today as ONNX files, with weights drawn from a fixed seed: a BERT encoder, a small ViT and a block of a U-Net."""
+"""Networks of today as ONNX files, with weights drawn from a fixed seed: a BERT encoder, a small ViT, a block of a U-Net, and YOLOv3-tiny."""
 
 from __future__ import annotations
 
@@ -57,10 +57,27 @@ def unet(channels: int = 32, image: int = 128) -> bytes:
     """One level of a U-Net (Ronneberger et al. 2015): down, the bottom, up again, and joined with what it skipped."""
     graph = Graph()
     skipped = _twice(graph, graph.input("image", 1, channels, image, image), channels)
-    low = graph.node("MaxPool", [skipped], (1, channels, image // 2, image // 2), kernel_shape=[2, 2], strides=[2, 2])
-    raised = graph.up(_twice(graph, low, 2 * channels), channels)
+    raised = graph.up(_twice(graph, graph.pool(skipped), 2 * channels), channels)
     joined = graph.node("Concat", [skipped, raised], (1, 2 * channels, image, image), axis=1)
     return graph.model(graph.conv(_twice(graph, joined, channels), channels, 1))
+
+
+def yolo(image: int = 416, classes: int = 80) -> bytes:
+    """YOLOv3-tiny (Redmon and Farhadi 2018). With 80 classes its two outputs have 255 channels, which no vector divides."""
+    graph, boxes = Graph(), 3
+    x = graph.input("image", 1, 3, image, image)
+    for filters in (16, 32, 64, 128):
+        x = graph.pool(_leaky(graph, x, filters, 3))
+    finer = _leaky(graph, x, 256, 3)
+    x = _leaky(graph, graph.pool(finer), 512, 3)
+    x = _leaky(graph, graph.pool(x, stride=1), 1024, 3)
+    coarse = _leaky(graph, x, 256, 1)
+    of_coarse = graph.conv(_leaky(graph, coarse, 512, 3), boxes * (5 + classes), 1)
+    raised = graph.resized(_leaky(graph, coarse, 128, 1))
+    _, _, height, width = finer.shape
+    joined = graph.node("Concat", [raised, finer], (1, 128 + 256, height, width), axis=1)
+    of_fine = graph.conv(_leaky(graph, joined, 256, 3), boxes * (5 + classes), 1)
+    return graph.model(of_coarse, of_fine)
 
 
 MODELS: dict[str, Callable[[], bytes]] = {
@@ -68,6 +85,7 @@ MODELS: dict[str, Callable[[], bytes]] = {
     "vit": vit,
     "vit-class-token": partial(vit, class_token=True),
     "unet": unet,
+    "yolov3-tiny": yolo,
 }
 
 
@@ -95,6 +113,12 @@ def _gelu(graph: Graph, x: Value) -> Value:
     error = graph.node("Erf", [graph.node("Div", [x, graph.constant(2**0.5)], x.shape)], x.shape)
     more = graph.node("Mul", [x, graph.node("Add", [error, graph.constant(1.0)], x.shape)], x.shape)
     return graph.node("Mul", [more, graph.constant(0.5)], x.shape)
+
+
+def _leaky(graph: Graph, x: Value, filters: int, size: int) -> Value:
+    """A convolution that keeps the image's size, with its batch norm folded, and a leaky ReLU."""
+    convolved = graph.conv(x, filters, size, padding=size // 2)
+    return graph.node("LeakyRelu", [convolved], convolved.shape, alpha=0.1)
 
 
 def _twice(graph: Graph, x: Value, channels: int) -> Value:
@@ -166,6 +190,19 @@ class Graph:
         shape = (1, n_out, *((place + 2 * padding - size) // stride + 1 for place in places))
         return self.node("Conv", given, shape, kernel_shape=[size] * 2, strides=[stride] * 2, pads=[padding] * 4)
 
+    def pool(self, x: Value, stride: int = 2) -> Value:
+        """The maxima of 2 × 2; with a stride of 1 the image keeps its size."""
+        shape = (*x.shape[:2], *(place // stride for place in x.shape[2:]))
+        pads = [0, 0, 2 - stride, 2 - stride]
+        return self.node("MaxPool", [x], shape, kernel_shape=[2, 2], strides=[stride] * 2, pads=pads)
+
+    def resized(self, x: Value) -> Value:
+        """Twice the height and width, by repeating what is nearest."""
+        shape = (*x.shape[:2], *(2 * place for place in x.shape[2:]))
+        none, scales = Value("", ()), self._constant(np.array([1, 1, 2, 2], "float32"))
+        how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        return self.node("Resize", [x, none, scales], shape, **how)
+
     def up(self, x: Value, n_out: int) -> Value:
         """Twice the height and width, by a transposed convolution."""
         _, n_in, height, width = x.shape
@@ -173,13 +210,13 @@ class Graph:
         shape = (1, n_out, 2 * height, 2 * width)
         return self.node("ConvTranspose", [x, kernel], shape, kernel_shape=[2, 2], strides=[2, 2])
 
-    def model(self, output: Value) -> bytes:
+    def model(self, *outputs: Value) -> bytes:
         """The serialized model."""
-        inputs, outputs = ([_info(one) for one in values] for values in (self._inputs, [output]))
-        graph = helper.make_graph(self._nodes, "main", inputs, outputs, self._constants)
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
-        onnx.checker.check_model(made, full_check=True)
-        return bytes(made.SerializeToString())
+        inputs, made = ([_info(one) for one in values] for values in (self._inputs, outputs))
+        graph = helper.make_graph(self._nodes, "main", inputs, made, self._constants)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+        onnx.checker.check_model(model, full_check=True)
+        return bytes(model.SerializeToString())
 
     def _constant(self, values: NDArray[Any]) -> Value:
         made = Value(f"constant{len(self._constants)}", values.shape)

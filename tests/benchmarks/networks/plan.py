@@ -63,6 +63,7 @@ WORKLOADS = {
         Workload("vit", 1000),
         Workload("vit-class-token", 1000),
         Workload("unet", 640),
+        Workload("yolov3-tiny", 900),
     )
 }
 WHOLE, TENTH = 1.0, 0.1

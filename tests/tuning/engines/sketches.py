@@ -62,11 +62,11 @@ def computed(mod: Any, target: dict[str, Any]) -> Any:
     return arrays[-1].numpy()
 
 
-def tiles_compute_the_same(mod: Any, target: dict[str, Any]) -> None:
+def tiles_compute_the_same(mod: Any, target: dict[str, Any], *, verified: bool = True) -> None:
     """There are sketches with register tiles, and a candidate of each computes what the function does."""
     expected = computed(mod, target)
     tiled, context = marked("registers", mod, target)
     assert tiled
     for nth, sketch in enumerate(tiled):
-        found = computed(candidate(sketch, context, nth + 1), target)
+        found = computed(candidate(sketch, context, nth + 1, verified=verified), target)
         np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)

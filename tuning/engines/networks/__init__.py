@@ -88,6 +88,9 @@ class Choices(Protocol):
     """What `wire.protocol.Options` and `wire.compiling.Build` say of how a network is computed."""
 
     @property
+    def as_extrema(self) -> bool: ...
+
+    @property
     def channels_last(self) -> bool: ...
 
     @property
@@ -96,28 +99,36 @@ class Choices(Protocol):
     @property
     def whole_vectors(self) -> bool: ...
 
+    @property
+    def whole_filters(self) -> bool: ...
+
 
 def as_tuned(network: Network, target: Target, choices: Choices) -> IRModule:
     """The network with convolutions and matrices as a run tunes them by these choices; those of a quantized one have their layout already."""
     from tuning.engines.targets.registers import registers
 
-    from .columns.rewriting import in_whole_vectors
-    from .transposed import rewriting
+    from .columns import rewriting as columns
+    from .filters import rewriting as filters
+    from .transposed import rewriting as transposed
 
     mod = network.mod
-    if (
-        choices.channels_last
-        and network.is_uploaded
-        and not network.computes_in_integers
-        and str(target.kind.name) == "llvm"
-    ):
+    may_change = network.is_uploaded and not network.computes_in_integers and str(target.kind.name) == "llvm"
+    if may_change and choices.as_extrema:
+        from .uploaded import activations
+
+        mod = activations.as_extrema(mod)
+    if may_change and choices.channels_last:
         from .uploaded import layouts
 
-        mod = layouts.with_channels_last(mod, lambda call: choices.by_phase and rewriting.transposed(call) is not None)
+        mod = layouts.with_channels_last(mod, lambda call: choices.by_phase and transposed.transposed(call) is not None)
     if choices.by_phase:
-        mod = rewriting.by_phase(mod)
-    known = registers(target) if choices.whole_vectors else None
-    return in_whole_vectors(mod, known) if known else mod
+        mod = transposed.by_phase(mod)
+    known = registers(target)
+    if known and choices.whole_vectors:
+        mod = columns.in_whole_vectors(mod, known)
+    if known and choices.whole_filters:
+        mod = filters.in_whole_vectors(mod, known)
+    return mod
 
 
 def to_onnx(spec: NetworkSpec, *, image: int | None = None) -> bytes:

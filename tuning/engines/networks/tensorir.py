@@ -40,6 +40,14 @@ def keep(schedule: Any, *kept: Any) -> None:
         schedule.annotate(loop, "pragma_unroll_explicit", 1)
 
 
+def last_after(schedule: Any, block: Any) -> Any:
+    """The function's last block, with all between the two inlined into it. Several may read the same, as in x · sigmoid(x)."""
+    while between := [one for one in schedule.get_consumers(block) if schedule.get_consumers(one)]:
+        schedule.compute_inline(between[0])
+    (last,) = schedule.get_consumers(block)
+    return last
+
+
 def with_calls_replaced(mod: IRModule, replacement: Callable[[relax.Call, relax.BlockBuilder], Any]) -> IRModule:
     """The network with what replaces each call, unless that is None; the same one if nothing is replaced. Functions are added to the builder."""
     replacing = _Replacing(mod, replacement)

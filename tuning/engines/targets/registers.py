@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from .resolving import architecture, features
@@ -16,6 +17,8 @@ BUSY = 8
 """Sums that don't wait for each other, as many as keep two units busy that take four cycles."""
 FARTHER = 0.5
 """How fast vectors are read from the second cache, compared with the first."""
+FEWEST_LANES = 4
+"""Of vectors that are worth it."""
 
 
 class Tile(NamedTuple):
@@ -53,6 +56,15 @@ class Registers(NamedTuple):
     """Numbers in each."""
     number: int
 
+    @property
+    def widths(self) -> list[int]:
+        """Lanes of whole vectors, and of halves of them."""
+        return [one for one in (self.lanes, self.lanes // 2) if one >= FEWEST_LANES]
+
+    def width(self, columns: int) -> int | None:
+        """Lanes of the widest vectors that divide so many columns; None if there are none."""
+        return next((one for one in self.widths if columns % one == 0), None)
+
     def rows(self, width: int) -> int:
         """How many rows of so many vectors of sums fit, beside the vectors that a row is multiplied by and the number that multiplies them.
 
@@ -73,6 +85,17 @@ class Registers(NamedTuple):
     def speed(self, rows: int, vectors: int) -> float:
         """What part of its multiplications a CPU does with the fastest tile that divides so many rows of so many vectors."""
         return self.tiles(rows, vectors)[0].speed[0]
+
+    def time(self, rows: int, columns: int) -> float:
+        """What the multiplications of so many rows of columns take for each row, in those of whole vectors; infinite if no vectors divide the columns.
+
+        Two halves of AVX-512's vectors take as long as a whole one, as on a Zen 4, which has units of 256 bits.
+        """
+        lanes = self.width(columns)
+        if lanes is None:
+            return math.inf
+        share = lanes / self.lanes if self.lanes == AVX512.lanes else 1.0
+        return share * columns / lanes / self.speed(rows, columns // lanes)
 
     def whole(self, rows: int, columns: int, most: int) -> int | None:
         """How many columns, from so many to `most`, take the least time in whole vectors; None if these aren't whole vectors."""

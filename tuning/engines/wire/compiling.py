@@ -121,10 +121,12 @@ class Build(Question, frozen=True, kw_only=True):
     """Whether some records may be of convolutions that are computed by another algorithm than the network's."""
     in_parts: bool = False
     """As `Options.in_parts`."""
+    as_extrema: bool = False
+    """As `Options.as_extrema`; likewise below."""
     channels_last: bool = False
-    """As `Options.channels_last`; likewise below."""
     by_phase: bool = False
     whole_vectors: bool = False
+    whole_filters: bool = False
     precision: Precision = "network"
     """What the run computed in. The untuned library computes as the network says."""
     integers: bool = False

@@ -47,10 +47,12 @@ _ENGINES = (
         BUILTIN,
         legacy=False,
         before={
+            "activations": "as_given",
             "algorithms": "direct",
             "cold_weights": False,
             "columns": "as_given",
             "data_layout": "as_given",
+            "filters": "as_given",
             "neighbours": False,
             "quantized": "floats",
             "schedule_rules": "tvm",

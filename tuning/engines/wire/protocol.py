@@ -462,6 +462,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "unless that would take many transpositions. Inputs and outputs stay as they are. On CPUs; built-in networks have a layout of their own.",
         ),
     ] = "channels_last"
+    activations: Annotated[
+        Literal["extrema", "as_given"],
+        Meta(
+            title="Activations of an uploaded network",
+            description="How leaky ReLUs and those with bounds are computed, such as HardSwish. Extrema: by maxima and minima, which need no transposition, so that "
+            "YOLO or MobileNetV3 can have channels last inside. As given: by TVM’s own operators, for which it transposes data. On CPUs.",
+        ),
+    ] = "extrema"
     algorithms: Annotated[
         Literal["direct", "fastest"],
         Meta(
@@ -492,6 +500,15 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             title="Columns of weights",
             description="How many columns matrices of constant weights have. Whole vectors: a few more that are zero, where no vector divides them, as of a "
             "classifier with 1,001 classes. As given: TVM computes such products one column at a time. On x86 and 64-bit ARM CPUs, in float32.",
+        ),
+    ] = "whole_vectors"
+    filters: Annotated[
+        Literal["whole_vectors", "as_given"],
+        Meta(
+            title="Filters of convolutions",
+            description="How many filters convolutions with channels last and constant weights have. Whole vectors: a few more that are zero, where vectors "
+            "don’t divide them, as 24, 40 and 72 of MobileNetV3 with AVX-512’s vectors of 16. As given: such convolutions are computed in half vectors, or one "
+            "number at a time. On x86 and 64-bit ARM CPUs, in float32.",
         ),
     ] = "whole_vectors"
     schedule_rules: Annotated[
@@ -637,6 +654,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.data_layout == "channels_last"
 
     @property
+    def as_extrema(self) -> bool:
+        """Whether an uploaded network's leaky ReLUs and bounds are computed as maxima and minima."""
+        return self.activations == "extrema"
+
+    @property
     def by_phase(self) -> bool:
         """Whether transposed convolutions are computed by phase, as far as they can be."""
         return self.transposed == "by_phase"
@@ -645,6 +667,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def whole_vectors(self) -> bool:
         """Whether matrices of constant weights get more columns where no vector divides them. Products in a smaller type have a layout of their own."""
         return self.columns == "whole_vectors" and self.precision == "network"
+
+    @property
+    def whole_filters(self) -> bool:
+        """As `whole_vectors`, of convolutions with channels last."""
+        return self.filters == "whole_vectors" and self.precision == "network"
 
     @property
     def tries_algorithms(self) -> bool:

@@ -32,12 +32,17 @@ def read(model: Model, path: Path) -> Any:
     return networks.build(model.saved(path / "model.onnx"))
 
 
-def as_tuned(network: Any, target: dict[str, Any] = CPU, *, by_phase: bool = True) -> Any:
+def as_tuned(network: Any, target: dict[str, Any] = CPU, *, by_phase: bool = True, as_extrema: bool = True) -> Any:
     from tvm.target import Target
 
     from tuning.engines import networks
 
-    choices = Options(transposed="by_phase" if by_phase else "over_zeros", columns="as_given")
+    choices = Options(
+        transposed="by_phase" if by_phase else "over_zeros",
+        activations="extrema" if as_extrema else "as_given",
+        columns="as_given",
+        filters="as_given",
+    )
     assert choices.channels_last
     return networks.as_tuned(network, Target(target), choices)
 
@@ -102,6 +107,40 @@ def test_clipped_activations_keep_the_layout(tmp_path: Path) -> None:
     assert computed(mod) == pytest.approx(expected, abs=1e-5)
 
 
+def activated(kind: str, **attributes: Any) -> Model:
+    """With an operator for which TVM transposes data."""
+    model = Model(8, 8)
+    for _ in range(4):
+        model.block()
+        model.node(kind, **attributes)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [
+        ("LeakyRelu", {"alpha": 0.1}),
+        ("LeakyRelu", {"alpha": 0.0}),
+        ("LeakyRelu", {"alpha": 1.0}),
+        ("HardSwish", {}),
+        ("HardSigmoid", {}),
+    ],
+    ids=str,
+)
+def test_activations_as_extrema_keep_the_layout(kind: str, attributes: dict[str, float], tmp_path: Path) -> None:
+    network = read(activated(kind, **attributes), tmp_path)
+    mod = as_tuned(network)
+    assert layouts(mod) == {"NHWC"}
+    assert computed(mod) == pytest.approx(computed(network.mod), abs=1e-5)
+    assert as_tuned(network, as_extrema=False) is network.mod
+
+
+@pytest.mark.parametrize("slope", [-0.1, 1.5])
+def test_leaky_relus_that_arent_maxima_stay_as_they_are(slope: float, tmp_path: Path) -> None:
+    network = read(activated("LeakyRelu", alpha=slope), tmp_path)
+    assert as_tuned(network) is network.mod
+
+
 def test_what_tvm_cant_convert_stays_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -140,6 +179,19 @@ def test_built_in_networks_have_the_layout_that_was_chosen() -> None:
 
     network = networks.build(NetworkSpec("resnet-18", {"layout": "NCHW"}), image=32)
     assert as_tuned(network) is network.mod
+
+
+def test_a_library_computes_activations_as_its_run_did(tmp_path: Path) -> None:
+    network = activated("HardSwish").saved(tmp_path / "model.onnx")
+    asked = start(tmp_path / "work", network=network, trials_budget=8, options=options(activations="extrema"))
+    with Engine(asked, tmp_path / "console.log") as engine:
+        engine.to_the_end()
+        (extracted,) = [event for event in engine.seen if isinstance(event, TasksExtracted)]
+    assert any("minimum" in task.name for task in extracted.tasks)
+    target, folder = target_of(engine), tmp_path / "library"
+    built = build(network, target, best(engine), folder, channels_last=True, as_extrema=True)
+    assert built.untuned == []
+    assert prove(network, target, folder).verified
 
 
 @pytest.mark.parametrize("data_layout", ["channels_last", pytest.param("as_given", marks=pytest.mark.rare)])

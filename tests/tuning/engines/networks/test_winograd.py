@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,17 @@ from tuning.engines.wire.protocol import Options
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 HOST = {"kind": "llvm", "num-cores": 2}
+ACTIVATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "relu": lambda x, op: op.nn.relu(x),
+    "swish": lambda x, op: op.multiply(x, op.sigmoid(x)),
+    "maximum": lambda x, op: op.maximum(x, op.add(x, x)),
+}
 
 
-def layer(size: int, channels: int, filters: int, *, batch: int = 1, layout: str = "NHWC") -> Any:
-    """A network of one convolution with padding, a bias and a ReLU."""
+def layer(
+    size: int, channels: int, filters: int, *, batch: int = 1, layout: str = "NHWC", activation: str = "relu"
+) -> Any:
+    """A network of one convolution with padding, a bias and an activation."""
     from tvm import relax
     from tvm.relax import op
 
@@ -34,7 +42,7 @@ def layer(size: int, channels: int, filters: int, *, batch: int = 1, layout: str
             weights, added = (relax.const(random.standard_normal(shape, dtype="float32")) for shape in (kernel, bias))
             order = "HWIO" if last else "OIHW"
             y = block.emit(op.nn.conv2d(x, weights, padding=1, data_layout=layout, kernel_layout=order))
-            output = block.emit_output(op.nn.relu(block.emit(op.add(y, added))))
+            output = block.emit_output(ACTIVATIONS[activation](block.emit(op.add(y, added)), op))
         block.emit_func_output(output)
     return block.get()
 
@@ -81,6 +89,16 @@ def test_every_sketch_computes_the_same(size: int, channels: int, batch: int, in
     expected = computed(mod, HOST)
     found, context = sketches(mod, HOST)
     assert found
+    for nth, sketch in enumerate(found):
+        np.testing.assert_allclose(computed(drawn(sketch, context, nth + 1), HOST), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("activation", ["swish", "maximum"])
+def test_an_activation_may_read_a_value_twice(activation: str) -> None:
+    mod = task(layer(40, 16, 16, activation=activation), HOST)
+    expected = computed(mod, HOST)
+    found, context = sketches(mod, HOST)
+    assert {parts(sketch) > 0 for sketch in found} == {True, False}
     for nth, sketch in enumerate(found):
         np.testing.assert_allclose(computed(drawn(sketch, context, nth + 1), HOST), expected, rtol=1e-3, atol=1e-3)
 

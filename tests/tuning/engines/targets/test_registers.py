@@ -33,3 +33,29 @@ def test_none_takes_more_registers_than_there_are(name: str) -> None:
         (rows, vectors) for rows in range(48) for vectors in range(16) if rows * vectors + vectors <= known.number
     }
     assert all(48 % tile.rows == 0 and 16 % tile.vectors == 0 for tile in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "time"),
+    [
+        ("AVX", 64, 8),
+        ("AVX", 100, 25),
+        ("AVX", 101, float("inf")),
+        ("AVX512", 64, 4),
+        ("AVX512", 72, 4.5),
+        ("NEON", 2, float("inf")),
+    ],
+    ids=[
+        "whole vectors",
+        "halves",
+        "no vectors",
+        "wide vectors",
+        "their halves, twice as fast",
+        "halves of two numbers",
+    ],
+)
+def test_columns_take_as_long_as_the_vectors_that_divide_them(name: str, columns: int, time: float) -> None:
+    """With tiles that keep the CPU busy."""
+    from tuning.engines.targets import registers
+
+    assert getattr(registers, name).time(28, columns) == pytest.approx(time)

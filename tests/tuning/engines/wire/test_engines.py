@@ -9,10 +9,12 @@ from tuning.engines.wire.protocol import Options
 def test_runs_of_earlier_versions_do_what_they_did() -> None:
     assert ENGINES["meta_schedule"].options_of({"seed": 1}) == Options(
         seed=1,
+        activations="as_given",
         algorithms="direct",
         cold_weights=False,
         columns="as_given",
         data_layout="as_given",
+        filters="as_given",
         neighbours=False,
         quantized="floats",
         schedule_rules="tvm",
@@ -28,6 +30,8 @@ def test_runs_of_earlier_versions_do_what_they_did() -> None:
         "winograd": "in_parts",
         "transposed": "by_phase",
         "columns": "whole_vectors",
+        "filters": "whole_vectors",
+        "activations": "extrema",
         "data_layout": "channels_last",
     }
     assert ENGINES["meta_schedule"].options_of(now) == Options()

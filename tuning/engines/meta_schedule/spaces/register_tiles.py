@@ -18,7 +18,7 @@ from tvm.s_tir.schedule.schedule import ScheduleError
 from tvm.tirx import IndexMap
 
 from tuning.engines.networks.tensorir import keep
-from tuning.engines.targets.registers import Registers, divisors
+from tuning.engines.targets.registers import FEWEST_LANES, Registers, divisors
 
 from .marks import TILED, mark
 from .padding import pad, padding
@@ -29,7 +29,6 @@ LONGEST_STEP = 8
 """Terms of a sum that are unrolled, at most."""
 SHAPES, OFFERED = 5, 3
 """Shapes of a tile, and steps."""
-FEWEST_LANES = 4
 FEWEST_ROWS = 4
 """Of a tile that is stored row by row, because its vectors don't lie along the output's last axis."""
 
@@ -119,7 +118,7 @@ def _with_tiles(schedule: Any, block: Any, product: Product, axes: Axes, registe
 def _tiles(product: Product, axes: Axes, registers: Registers) -> Iterator[_Tile]:
     """The fastest shapes; none if there are no whole vectors."""
     extent = product.extents[axes.vector]
-    lanes = next((one for one in _halves(registers.lanes) if extent % one == 0), None)
+    lanes = registers.width(extent)
     if lanes is None:
         return
     heights: dict[int, list[int]] = defaultdict(list)
@@ -150,11 +149,6 @@ def _orders(product: Product, tile: _Tile) -> Iterator[_Order]:
             yield _Order(job, [last])
         elif first == axes.vector:
             yield _Order([*job, last], [])
-
-
-def _halves(lanes: int) -> list[int]:
-    """Lanes of whole vectors, or of halves of them."""
-    return [one for one in (lanes, lanes // 2) if one >= FEWEST_LANES]
 
 
 def _tile(schedule: Any, block: Any, product: Product, tile: _Tile, order: _Order) -> None:
@@ -203,9 +197,16 @@ def _store(schedule: Any, block: Any, product: Product, tile: _Tile, within: Any
     loops = schedule.get_loops(result)[above:]
     if len(loops) != len(product.spatial):
         along = -1
-    loops[along], lanes = schedule.split(loops[along], [None, tile.lanes])
+    extent = int(schedule.get(result).iter_vars[along].dom.extent)
+    loops[along], lanes = schedule.split(loops[along], [None, _lanes_to_store(extent, tile.lanes)])
     schedule.reorder(*loops, lanes)
     return [*loops, lanes]
+
+
+def _lanes_to_store(extent: int, lanes: int) -> int:
+    """Those of the sums, or a part of them that divides the output: TVM stores numbers one by one where it must ask for each whether it is inside."""
+    common = math.gcd(extent, lanes)
+    return common if common >= FEWEST_LANES else lanes
 
 
 def _same(schedule: Any, one: Any, other: Any) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import tvm_ffi
 from tvm.script import from_source
 
-from tuning.engines.networks.tensorir import extents, keep, loops
+from tuning.engines.networks.tensorir import extents, keep, last_after, loops
 from tuning.engines.wire.targets import BFLOAT16, PairsOfBfloat16
 
 MOST_ROWS, MOST_VECTORS, MOST_SUMS = 16, 4, 16
@@ -221,7 +221,7 @@ def _schedule_following(schedule: Any, block: Any, loop: Any, pairs: PairsOfBflo
     if _size(schedule.get(block)) > _size(schedule.get(output)):
         result, in_vectors = schedule.cache_write(block, 0, "local"), True
     else:
-        result = _last(schedule, block)
+        result = last_after(schedule, block)
         schedule.set_scope(block, 0, "local")
     schedule.reverse_compute_at(result, loop, preserve_unit_loops=True)
     if in_vectors:
@@ -238,14 +238,6 @@ def _ends_in_filters(output: Any) -> bool:
 def _size(block: Any) -> int:
     """How many elements the block computes."""
     return math.prod(int(axis.dom.extent) for axis in block.iter_vars if int(axis.iter_type) == SPATIAL)
-
-
-def _last(schedule: Any, block: Any) -> Any:
-    """The block that what follows is inlined into."""
-    while inner := [one for one in schedule.get_consumers(block) if schedule.get_consumers(one)]:
-        schedule.compute_inline(inner[0])
-    (last,) = schedule.get_consumers(block)
-    return last
 
 
 tvm_ffi.register_global_func(f"s_tir.meta_schedule.cpu.{INPUT_BLOCK}", _schedule_input, override=True)

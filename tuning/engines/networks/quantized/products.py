@@ -16,7 +16,7 @@ import numpy as np
 import tvm_ffi
 from tvm.script import from_source
 
-from tuning.engines.networks.tensorir import extents, keep, loops
+from tuning.engines.networks.tensorir import extents, keep, last_after, loops
 from tuning.engines.targets.dot_products import FOUR, INSTRUCTIONS, Instruction
 
 MOST_ROWS, MOST_VECTORS, MOST_FOURS = 16, 4, 4
@@ -187,7 +187,7 @@ def _schedule_copy(schedule: Any, block: Any) -> list[Any]:
 
 def _schedule_product(schedule: Any, block: Any, instruction: Instruction) -> list[Any]:
     """Some rows by some vectors are summed in registers, then what is fused after the product is computed of them."""
-    last = _last_after(schedule, block)
+    last = last_after(schedule, block)
     loops = schedule.get_loops(block)
     spatial = sum(int(one.iter_type) == 0 for one in schedule.get(block).iter_vars)
     *leading, row, vector, lane = loops[:spatial]
@@ -213,13 +213,6 @@ def _schedule_product(schedule: Any, block: Any, instruction: Instruction) -> li
     schedule.set_scope(zeroed, 0, "local")  # Only now: the intrinsic is described with sums in memory.
     keep(schedule, outermost, vectors, zero_lanes, lanes_stored)
     return [schedule]
-
-
-def _last_after(schedule: Any, block: Any) -> Any:
-    """The last block after the product, with those between the two inlined into it."""
-    while len(following := schedule.get_consumers(block)) > 1 or schedule.get_consumers(following[0]):
-        schedule.compute_inline(next(one for one in following if schedule.get_consumers(one)))
-    return following[0]
 
 
 tvm_ffi.register_global_func(f"s_tir.meta_schedule.cpu.{COPY_BLOCK}", _schedule_copy, override=True)

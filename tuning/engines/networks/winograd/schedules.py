@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import tvm_ffi
 
-from tuning.engines.networks.tensorir import keep
+from tuning.engines.networks.tensorir import keep, last_after
 from tuning.engines.targets.registers import AVX512, Registers, Tile, divisors
 
 from .functions import IN_PARTS, INPUT_BLOCK, OUTPUT_BLOCK, PRODUCT_BLOCK
@@ -149,10 +149,7 @@ def _sum_in_registers(schedule: Any, block: Any, shape: Tile, lanes: int) -> tup
 
 def _compute_outputs_at(schedule: Any, block: Any, loop: Any) -> None:
     """Compute at this loop what follows the block."""
-    (last,) = schedule.get_consumers(block)
-    while following := schedule.get_consumers(last):
-        schedule.compute_inline(last)
-        (last,) = following
+    last = last_after(schedule, block)
     schedule.reverse_compute_at(last, loop, preserve_unit_loops=True)
     *outer, _ = _loops_of(schedule, last)
     for one in outer:

@@ -1,0 +1,100 @@
+"""Convolutions whose weights have more filters than their output has channels, as TensorIR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tvm import tirx
+from tvm.script import from_source
+
+from tuning.engines.networks.tensorir import extents, loops
+
+
+class Window(NamedTuple):
+    """What a convolution does along an axis of its images."""
+
+    inputs: int
+    outputs: int
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+    """How many zeros precede the data."""
+    after: int
+
+
+class Widened(NamedTuple):
+    """A convolution of one group with channels last, in float32."""
+
+    batch: int
+    channels: int
+    filters: int
+    whole: int
+    """How many filters the weights have, whole vectors."""
+    windows: dict[str, Window]
+    """By axis of the images."""
+
+
+def function(conv: Widened) -> tirx.PrimFunc:
+    """The convolution of data (batch, …, channels) with weights (…, channels, whole), without what is added. Elementwise functions may be fused after it."""
+    return from_source("\n".join(_source(conv)))
+
+
+def _source(conv: Widened) -> Iterator[str]:
+    windows = conv.windows
+    images = [one.outputs for one in windows.values()]
+    weights = [*(one.kernel for one in windows.values()), conv.channels, conv.whole]
+    yield "# from tvm.script import tirx as T"
+    yield "@T.prim_func(private=True, s_tir=True)"
+    yield (
+        f"def conv(x: {_buffer(conv.batch, *(one.inputs for one in windows.values()), conv.channels)}, "
+        f"weights: {_buffer(*weights)}, y: {_buffer(conv.batch, *images, conv.filters)}):"
+    )
+    # As a function whose outputs elementwise ones may be fused with: TVM can't tell from the blocks.
+    yield '    T.func_attr({"tirx.noalias": True, "op_pattern": 4})'
+    data = "x"
+    if any(one.before or one.after for one in windows.values()):
+        data = "padded"
+        yield from _padding(conv)
+    spatial = ["n", *windows, "f"]
+    at = ", ".join(f"v{axis}" for axis in spatial)
+    yield f'    sums = T.sblock_alloc_buffer(({extents(conv.batch, *images, conv.whole)}), "float32")'
+    yield from _sums(conv, data, spatial, at)
+    body = [f"T.reads(sums[{at}])", f"T.writes(y[{at}])", f"y[{at}] = sums[{at}]"]
+    yield from loops("conv", spatial, [conv.batch, *images, conv.filters], body)
+
+
+def _sums(conv: Widened, data: str, spatial: list[str], at: str) -> Iterator[str]:
+    windows = conv.windows
+    taps = [f"k{axis}" for axis in windows]
+    places = ", ".join(f"v{axis} * {one.stride} + vk{axis} * {one.dilation}" for axis, one in windows.items())
+    factor, weight = f"{data}[vn, {places}, vc]", f"weights[{', '.join(f'v{tap}' for tap in taps)}, vc, vf]"
+    body = [
+        f"T.reads({factor}, {weight})",
+        f"T.writes(sums[{at}])",
+        "with T.init():",
+        f"    sums[{at}] = T.float32(0)",
+        f"sums[{at}] = sums[{at}] + {factor} * {weight}",
+    ]
+    sizes = [conv.batch, *(one.outputs for one in windows.values()), conv.whole]
+    reduced = [*(one.kernel for one in windows.values()), conv.channels]
+    yield from loops("sum", [*spatial, *taps, "c"], [*sizes, *reduced], body, "S" * len(sizes) + "R" * len(reduced))
+
+
+def _padding(conv: Widened) -> Iterator[str]:
+    windows = conv.windows
+    sizes = [conv.batch, *(one.before + one.inputs + one.after for one in windows.values()), conv.channels]
+    places = {axis: f"v{axis} - {one.before}" for axis, one in windows.items()}
+    inside = " and ".join(f"0 <= {places[axis]} and {places[axis]} < {one.inputs}" for axis, one in windows.items())
+    x, padded = (
+        f"x[vn, {', '.join(places.values())}, vc]",
+        f"padded[vn, {', '.join(f'v{axis}' for axis in windows)}, vc]",
+    )
+    yield f'    padded = T.sblock_alloc_buffer(({extents(*sizes)}), "float32")'
+    body = [f"T.reads({x})", f"T.writes({padded})", f"{padded} = T.if_then_else({inside}, {x}, T.float32(0))"]
+    yield from loops("pad", ["n", *windows, "c"], sizes, body)
+
+
+def _buffer(*shape: int) -> str:
+    return f'T.Buffer(({extents(*shape)}), "float32")'
