@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from textwrap import indent
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm import IRModule, relax
 
@@ -24,6 +24,26 @@ def loops(block: str, axes: Sequence[str], sizes: Sequence[int], body: Sequence[
     yield f'        with T.sblock("{block}"):'
     yield f'            {values} = T.axis.remap("{kinds or "S" * len(axes)}", [{names}])'
     yield from (indent(line, INSIDE) for line in body)
+
+
+class Edges(NamedTuple):
+    """How many zeros are put before and after the data along an axis."""
+
+    before: int
+    inputs: int
+    after: int
+
+
+def padding(axes: Mapping[str, int | Edges], dtype: str) -> Iterator[str]:
+    """Blocks that copy `x`, of these axes, to `padded`. Axes without edges have a size only."""
+    edges = {axis: one for axis, one in axes.items() if isinstance(one, Edges)}
+    sizes = [sum(one) if isinstance(one, Edges) else one for one in axes.values()]
+    at = {axis: f"v{axis} - {edges[axis].before}" if axis in edges else f"v{axis}" for axis in axes}
+    inside = " and ".join(f"0 <= {at[axis]} and {at[axis]} < {one.inputs}" for axis, one in edges.items())
+    x, padded = f"x[{', '.join(at.values())}]", f"padded[{', '.join(f'v{axis}' for axis in axes)}]"
+    yield f'    padded = T.sblock_alloc_buffer(({extents(*sizes)}), "{dtype}")'
+    body = [f"T.reads({x})", f"T.writes({padded})", f"{padded} = T.if_then_else({inside}, {x}, T.{dtype}(0))"]
+    yield from loops("pad", list(axes), sizes, body)
 
 
 def fixed_shape(tensor: Any, *dtypes: str) -> tuple[int, ...] | None:

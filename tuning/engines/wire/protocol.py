@@ -506,9 +506,9 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Literal["whole_vectors", "as_given"],
         Meta(
             title="Filters of convolutions",
-            description="How many filters convolutions with channels last and constant weights have. Whole vectors: a few more that are zero, where vectors "
-            "don’t divide them, as 24, 40 and 72 of MobileNetV3 with AVX-512’s vectors of 16. As given: such convolutions are computed in half vectors, or one "
-            "number at a time. On x86 and 64-bit ARM CPUs, in float32.",
+            description="How many filters convolutions with channels last and constant weights have. Whole vectors: a few more that are zero, where no vectors "
+            "divide them, as of YOLO’s outputs with 255 channels, or only slower ones do. As given: TVM computes most such convolutions one number at a time. "
+            "On x86 and 64-bit ARM CPUs, in float32.",
         ),
     ] = "whole_vectors"
     schedule_rules: Annotated[

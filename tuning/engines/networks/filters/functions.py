@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tvm import tirx
 from tvm.script import from_source
 
-from tuning.engines.networks.tensorir import extents, loops
+from tuning.engines.networks.tensorir import Edges, extents, loops, padding
 
 
 class Window(NamedTuple):
@@ -56,7 +56,8 @@ def _source(conv: Widened) -> Iterator[str]:
     data = "x"
     if any(one.before or one.after for one in windows.values()):
         data = "padded"
-        yield from _padding(conv)
+        edges = {axis: Edges(one.before, one.inputs, one.after) for axis, one in windows.items()}
+        yield from padding({"n": conv.batch, **edges, "c": conv.channels}, "float32")
     spatial = ["n", *windows, "f"]
     at = ", ".join(f"v{axis}" for axis in spatial)
     yield f'    sums = T.sblock_alloc_buffer(({extents(conv.batch, *images, conv.whole)}), "float32")'
@@ -80,20 +81,6 @@ def _sums(conv: Widened, data: str, spatial: list[str], at: str) -> Iterator[str
     sizes = [conv.batch, *(one.outputs for one in windows.values()), conv.whole]
     reduced = [*(one.kernel for one in windows.values()), conv.channels]
     yield from loops("sum", [*spatial, *taps, "c"], [*sizes, *reduced], body, "S" * len(sizes) + "R" * len(reduced))
-
-
-def _padding(conv: Widened) -> Iterator[str]:
-    windows = conv.windows
-    sizes = [conv.batch, *(one.before + one.inputs + one.after for one in windows.values()), conv.channels]
-    places = {axis: f"v{axis} - {one.before}" for axis, one in windows.items()}
-    inside = " and ".join(f"0 <= {places[axis]} and {places[axis]} < {one.inputs}" for axis, one in windows.items())
-    x, padded = (
-        f"x[vn, {', '.join(places.values())}, vc]",
-        f"padded[vn, {', '.join(f'v{axis}' for axis in windows)}, vc]",
-    )
-    yield f'    padded = T.sblock_alloc_buffer(({extents(*sizes)}), "float32")'
-    body = [f"T.reads({x})", f"T.writes({padded})", f"{padded} = T.if_then_else({inside}, {x}, T.float32(0))"]
-    yield from loops("pad", ["n", *windows, "c"], sizes, body)
 
 
 def _buffer(*shape: int) -> str:

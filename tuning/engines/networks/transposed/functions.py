@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tvm.script import from_source
 
-from tuning.engines.networks.tensorir import extents, loops
+from tuning.engines.networks.tensorir import Edges, extents, loops, padding
 
 
 class Window(NamedTuple):
@@ -105,7 +105,9 @@ def _source(conv: Transposed) -> Iterator[str]:
     data = "x"
     if any(one.before or one.after for one in windows.values()):
         data = "padded"
-        yield from _padding(conv)
+        edges = {axis: Edges(one.before, one.inputs, one.after) for axis, one in windows.items()}
+        sizes: dict[str, int | Edges] = {"N": conv.batch, "C": conv.channels, **edges}
+        yield from padding({axis.lower(): sizes[axis] for axis in conv.layout}, conv.dtype)
     sums = _sums(conv)
     indices = ", ".join(f"v{axis}" for axis in sums)
     yield f'    sums = T.sblock_alloc_buffer(({extents(*sums.values())}), "{conv.dtype}")'
@@ -149,15 +151,3 @@ def _place(axis: str, window: Window) -> str:
     shift = f" + (vp{axis} + {window.padding}) // {window.stride}" if window.padding else ""
     tap = f" - vt{axis}" if window.taps > 1 else ""
     return f"v{axis}{shift}{tap} + {window.before}" if window.before else f"v{axis}{shift}{tap}"
-
-
-def _padding(conv: Transposed) -> Iterator[str]:
-    windows = conv.windows
-    images = {axis: one.before + one.inputs + one.after for axis, one in windows.items()}
-    sizes = conv.shape(conv.channels, images)
-    at = {axis: f"v{axis.lower()} - {one.before}" for axis, one in windows.items()}
-    inside = " and ".join(f"0 <= {at[axis]} and {at[axis]} < {one.inputs}" for axis, one in windows.items())
-    x, padded = f"x[{conv.at('vn', 'vc', at)}]", f"padded[{', '.join(f'v{axis.lower()}' for axis in conv.layout)}]"
-    yield f'    padded = T.sblock_alloc_buffer(({extents(*sizes)}), "{conv.dtype}")'
-    body = [f"T.reads({x})", f"T.writes({padded})", f"{padded} = T.if_then_else({inside}, {x}, T.{conv.dtype}(0))"]
-    yield from loops("pad", [axis.lower() for axis in conv.layout], sizes, body)
