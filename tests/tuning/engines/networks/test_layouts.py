@@ -141,6 +141,21 @@ def test_leaky_relus_that_arent_maxima_stay_as_they_are(slope: float, tmp_path: 
     assert as_tuned(network) is network.mod
 
 
+def test_bounds_of_integers_stay_as_they_are() -> None:
+    from tvm import relax
+
+    from tuning.engines.networks.uploaded import activations
+
+    block = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4,), "int64"))
+    with block.function("main", [x]):
+        with block.dataflow():
+            output = block.emit_output(relax.op.clip(x, 0, float("inf")))
+        block.emit_func_output(output)
+    mod = block.get()
+    assert activations.as_extrema(mod) is mod
+
+
 def test_what_tvm_cant_convert_stays_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -13,7 +13,7 @@ LEAKY_RELU, CLIP = "relax.nn.leakyrelu", "relax.clip"
 
 
 def as_extrema(mod: IRModule) -> IRModule:
-    """The network with max(x, α · x) in place of leaky ReLUs, where α is between 0 and 1, and max(min(x, high), low) in place of bounds.
+    """The network with max(x, α · x) in place of leaky ReLUs, where α is between 0 and 1, and max(min(x, high), low) in place of bounds, of floats.
 
     The same one if it has none.
     """
@@ -22,6 +22,8 @@ def as_extrema(mod: IRModule) -> IRModule:
 
 def _replacement(call: relax.Call, builder: relax.BlockBuilder) -> relax.Expr | None:
     name = str(getattr(call.op, "name", ""))
+    if name not in (LEAKY_RELU, CLIP) or not str(call.args[0].ty.dtype).startswith("float"):
+        return None
     if name == LEAKY_RELU and 0 <= float(call.attrs.alpha) <= 1:
         (x,) = call.args
         return relax.op.maximum(x, builder.emit(relax.op.multiply(x, _like(x, call.attrs.alpha))))
