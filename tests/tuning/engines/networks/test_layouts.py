@@ -20,7 +20,7 @@ from tests.tuning.engines.convnets import (
     with_an_odd_output,
 )
 from tests.tuning.engines.running import Engine, options, start
-from tuning.engines.wire.protocol import NetworkSpec, Options, TasksExtracted
+from tuning.engines.wire.protocol import ModelFile, NetworkSpec, Options, TasksExtracted
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 CPU = {"kind": "llvm", "num-cores": 2}
@@ -107,6 +107,21 @@ def test_clipped_activations_keep_the_layout(tmp_path: Path) -> None:
     assert computed(mod) == pytest.approx(expected, abs=1e-5)
 
 
+def test_clipped_activations_of_earlier_opsets_keep_the_layout(tmp_path: Path) -> None:
+    """As files of MobileNet V2 have. The bounds are written into the functions that TVM's importer makes."""
+    from tuning.engines import networks
+
+    model = activated("Clip", min=-0.5, max=0.5).made()
+    model.opset_import[0].version = 9
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    network = networks.build(NetworkSpec("model", {}, ModelFile("onnx", str(tmp_path / "model.onnx"))))
+    mod = as_tuned(network)
+    assert layouts(mod) == {"NHWC"}
+    expected = computed(network.mod)
+    assert (expected.min(), expected.max()) == (-0.5, 0.5)
+    assert computed(mod) == pytest.approx(expected, abs=1e-5)
+
+
 def activated(kind: str, **attributes: Any) -> Model:
     """With an operator for which TVM transposes data."""
     model = Model(8, 8)
@@ -151,6 +166,28 @@ def test_bounds_of_integers_stay_as_they_are() -> None:
     with block.function("main", [x]):
         with block.dataflow():
             output = block.emit_output(relax.op.clip(x, 0, float("inf")))
+        block.emit_func_output(output)
+    mod = block.get()
+    assert activations.as_extrema(mod) is mod
+
+
+def test_functions_of_a_module_that_are_only_named_so_stay_as_they_are() -> None:
+    from tvm import relax
+    from tvm.script import from_source
+
+    from tuning.engines.networks.uploaded import activations
+
+    function = from_source("""# from tvm.script import tirx as T
+@T.prim_func(private=True)
+def maximum(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32")):
+    for i in range(4):
+        b[i] = T.max(a[3 - i], T.float32(0))
+""")
+    block = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4,), "float32"))
+    with block.function("main", [x]):
+        with block.dataflow():
+            output = block.emit_output(relax.call_tir(block.add_func(function, "maximum"), [x], x.ty))
         block.emit_func_output(output)
     mod = block.get()
     assert activations.as_extrema(mod) is mod
