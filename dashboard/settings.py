@@ -335,7 +335,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "dashboard.http.middleware.Private",
-    "django.contrib.sessions.middleware.SessionMiddleware",
+    "dashboard.http.middleware.Sessions",
     "django.middleware.common.CommonMiddleware",
     "dashboard.http.middleware.BodyLimit",
     "dashboard.metrics.web.RouteName",

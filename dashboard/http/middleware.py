@@ -1,4 +1,4 @@
-"""Middleware of every request: body limits, sign-in, the API's error shape, and compression."""
+"""Middleware of every request: sessions, body limits, sign-in, the API's error shape, and compression."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib.auth import get_user
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -52,6 +53,21 @@ def body_limit(method: str, path: str) -> int:
 
 def is_upload(method: str, path: str) -> bool:
     return method == "POST" and path in UPLOADS
+
+
+class Sessions(SessionMiddleware):
+    """Django's, except that an unknown session's cookie isn't deleted: the answer to another tab may have replaced it meanwhile.
+
+    With a new password a session gets a new cookie. What was asked with the old one may be answered later, and would delete the new one.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        """Signing out deletes the cookie: that modifies the session."""
+        session = request.session
+        if settings.SESSION_COOKIE_NAME in request.COOKIES and session.is_empty() and not session.modified:
+            patch_vary_headers(response, ("Cookie",))
+            return response
+        return super().process_response(request, response)
 
 
 class ApiErrors(MiddlewareMixin):
