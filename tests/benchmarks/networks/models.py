@@ -212,8 +212,8 @@ class Graph:
 
     def model(self, *outputs: Value) -> bytes:
         """The serialized model."""
-        inputs, made = ([_info(one) for one in values] for values in (self._inputs, outputs))
-        graph = helper.make_graph(self._nodes, "main", inputs, made, self._constants)
+        given, made = ([_info(one) for one in values] for values in (self._inputs, outputs))
+        graph = helper.make_graph(self._nodes, "main", given, made, self._constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
         onnx.checker.check_model(model, full_check=True)
         return bytes(model.SerializeToString())

@@ -24,6 +24,27 @@ def outputs(mod: Any, data: Any) -> Any:
     return relax.VirtualMachine(library, tvm.cpu())["main"](tvm.runtime.tensor(data)).numpy()
 
 
+def functions(mod: Any, target: dict[str, Any]) -> list[Any]:
+    """The network's tasks, each as a module of one function."""
+    from tvm.target import Target
+
+    from tuning.engines.networks import extraction
+
+    tasks = extraction.extract(extraction.legalized(mod, Target(target)), Target(target))
+    return [task.dispatched[0] for task in tasks]
+
+
+def in_whole_vectors(rewriting: Any, mod: Any, target: dict[str, Any]) -> Any:
+    """The network as `rewriting` of columns or filters has it for the target's CPU."""
+    from tvm.target import Target
+
+    from tuning.engines.targets.registers import registers
+
+    known = registers(Target(target))
+    assert known
+    return rewriting.in_whole_vectors(mod, known)
+
+
 class Model:
     """A model that grows by one operator at a time, of 8 channels."""
 

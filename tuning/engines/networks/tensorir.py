@@ -26,6 +26,18 @@ def loops(block: str, axes: Sequence[str], sizes: Sequence[int], body: Sequence[
     yield from (indent(line, INSIDE) for line in body)
 
 
+def sum_of_products(total: str, factors: tuple[str, str], dtype: str) -> list[str]:
+    """The body of a block that sums products, of elements written as in TVMScript."""
+    data, weight = factors
+    return [
+        f"T.reads({data}, {weight})",
+        f"T.writes({total})",
+        "with T.init():",
+        f"    {total} = T.{dtype}(0)",
+        f"{total} = {total} + {data} * {weight}",
+    ]
+
+
 class Edges(NamedTuple):
     """How many zeros are put before and after the data along an axis."""
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tuning.engines import convnets
 from tests.tuning.engines.compiling import best, build, prove, target_of
 from tests.tuning.engines.convnets import Model, outputs
 from tests.tuning.engines.running import Engine, options, start
@@ -36,24 +37,14 @@ def layer(*shape: int, columns: int, dtype: str = "float32") -> Any:
 
 
 def in_whole_vectors(mod: Any, target: dict[str, Any] = HOST) -> Any:
-    from tvm.target import Target
-
     from tuning.engines.networks.columns import rewriting
-    from tuning.engines.targets.registers import registers
 
-    known = registers(Target(target))
-    assert known
-    return rewriting.in_whole_vectors(mod, known)
+    return convnets.in_whole_vectors(rewriting, mod, target)
 
 
 def functions(mod: Any, target: dict[str, Any] = HOST) -> list[Any]:
     """The network's tasks, each as a module of one function."""
-    from tvm.target import Target
-
-    from tuning.engines.networks import extraction
-
-    tasks = extraction.extract(extraction.legalized(mod, Target(target)), Target(target))
-    return [task.dispatched[0] for task in tasks]
+    return convnets.functions(mod, target)
 
 
 def weights_of(mod: Any) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tuning.engines import convnets
 from tests.tuning.engines.compiling import best, build, prove, target_of
 from tests.tuning.engines.convnets import Model, outputs
 from tests.tuning.engines.running import Engine, options, start
@@ -55,24 +56,15 @@ def layer(
 
 
 def in_whole_vectors(mod: Any, target: dict[str, Any] = HOST) -> Any:
-    from tvm.target import Target
-
     from tuning.engines.networks.filters import rewriting
-    from tuning.engines.targets.registers import registers
 
-    known = registers(Target(target))
-    assert known
-    return rewriting.in_whole_vectors(mod, known)
+    return convnets.in_whole_vectors(rewriting, mod, target)
 
 
 def function(mod: Any, target: dict[str, Any] = HOST) -> Any:
     """The network's only task, as a module of one function."""
-    from tvm.target import Target
-
-    from tuning.engines.networks import extraction
-
-    (task,) = extraction.extract(extraction.legalized(mod, Target(target)), Target(target))
-    return task.dispatched[0]
+    (made,) = convnets.functions(mod, target)
+    return made
 
 
 def filters_of(mod: Any) -> int:

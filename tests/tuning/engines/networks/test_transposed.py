@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.tuning.engines import convnets
 from tests.tuning.engines.compiling import best, build, prove, target_of
 from tests.tuning.engines.convnets import Model, outputs
 from tests.tuning.engines.running import Engine, options, start
@@ -51,12 +52,7 @@ def by_phase(mod: Any) -> Any:
 
 def functions(mod: Any) -> list[Any]:
     """The network's tasks, each as a module of one function."""
-    from tvm.target import Target
-
-    from tuning.engines.networks import extraction
-
-    target = Target(HOST)
-    return [task.dispatched[0] for task in extraction.extract(extraction.legalized(mod, target), target)]
+    return convnets.functions(mod, HOST)
 
 
 def data_of(mod: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tvm.script import from_source
 
-from tuning.engines.networks.tensorir import extents, loops
+from tuning.engines.networks.tensorir import extents, loops, sum_of_products
 
 
 class Widened(NamedTuple):
@@ -42,13 +42,7 @@ def _source(product: Widened) -> Iterator[str]:
     # As a function whose outputs elementwise ones may be fused with: TVM can't tell from the blocks.
     yield '    T.func_attr({"tirx.noalias": True, "op_pattern": 4})'
     yield f'    sums = T.sblock_alloc_buffer(({extents(*spatial.values())}), "float32")'
-    body = [
-        f"T.reads({data}, {weight})",
-        f"T.writes(sums[{at}])",
-        "with T.init():",
-        f"    sums[{at}] = T.float32(0)",
-        f"sums[{at}] = sums[{at}] + {data} * {weight}",
-    ]
+    body = sum_of_products(f"sums[{at}]", (data, weight), "float32")
     yield from loops("sum", [*spatial, "k"], [*spatial.values(), product.inputs], body, "S" * len(spatial) + "R")
     body = [f"T.reads(sums[{at}])", f"T.writes(y[{at}])", f"y[{at}] = sums[{at}]"]
     yield from loops("matmul", list(spatial), [*product.outer, product.rows, product.columns], body)

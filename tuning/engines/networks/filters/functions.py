@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tvm import tirx
 from tvm.script import from_source
 
-from tuning.engines.networks.tensorir import Edges, extents, loops, padding
+from tuning.engines.networks.tensorir import Edges, extents, loops, padding, sum_of_products
 
 
 class Window(NamedTuple):
@@ -71,13 +71,7 @@ def _sums(conv: Widened, data: str, spatial: list[str], at: str) -> Iterator[str
     taps = [f"k{axis}" for axis in windows]
     places = ", ".join(f"v{axis} * {one.stride} + vk{axis} * {one.dilation}" for axis, one in windows.items())
     factor, weight = f"{data}[vn, {places}, vc]", f"weights[{', '.join(f'v{tap}' for tap in taps)}, vc, vf]"
-    body = [
-        f"T.reads({factor}, {weight})",
-        f"T.writes(sums[{at}])",
-        "with T.init():",
-        f"    sums[{at}] = T.float32(0)",
-        f"sums[{at}] = sums[{at}] + {factor} * {weight}",
-    ]
+    body = sum_of_products(f"sums[{at}]", (factor, weight), "float32")
     sizes = [conv.batch, *(one.outputs for one in windows.values()), conv.whole]
     reduced = [*(one.kernel for one in windows.values()), conv.channels]
     yield from loops("sum", [*spatial, *taps, "c"], [*sizes, *reduced], body, "S" * len(sizes) + "R" * len(reduced))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tvm.script import from_source
 
-from tuning.engines.networks.tensorir import Edges, extents, loops, padding
+from tuning.engines.networks.tensorir import Edges, extents, loops, padding, sum_of_products
 
 
 class Window(NamedTuple):
@@ -134,13 +134,7 @@ def _product(conv: Transposed, data: str, sums: dict[str, int], indices: str) ->
     taps = {f"t{axis.lower()}": one.taps for axis, one in conv.windows.items()}
     factor = f"{data}[{conv.at('vn', 'vc', {axis: _place(axis.lower(), one) for axis, one in conv.windows.items()})}]"
     weight = f"weights[{', '.join([*(f'vp{axis}' for axis in letters), *(f'v{axis}' for axis in taps)])}, vc, vf]"
-    body = [
-        f"T.reads({factor}, {weight})",
-        f"T.writes(sums[{indices}])",
-        "with T.init():",
-        f"    sums[{indices}] = T.{conv.dtype}(0)",
-        f"sums[{indices}] = sums[{indices}] + {factor} * {weight}",
-    ]
+    body = sum_of_products(f"sums[{indices}]", (factor, weight), conv.dtype)
     sizes = [*sums.values(), *taps.values(), conv.channels]
     kinds = "S" * len(sums) + "R" * (len(taps) + 1)
     yield from loops("sum", [*sums, *taps, "c"], sizes, body, kinds)
