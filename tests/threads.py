@@ -11,12 +11,11 @@ from django.db import connection
 
 
 def when(condition: Callable[[], bool], action: Callable[[], Any]) -> threading.Thread:
-    """Runs the action in a thread as soon as the condition holds."""
+    """Runs the action in a thread as soon as the condition holds, if it does before a test would be ended."""
 
     def watch() -> None:
         try:
-            while not condition():
-                time.sleep(0.02)
+            until(condition, within_s=300)
             action()
         finally:
             connection.close()  # PostgreSQL doesn't drop a database that has connections

@@ -6,7 +6,7 @@ that an earlier process of the run has sent (`Start.trials_done`). A line with `
 {"do": "raw", "text": "…"} sends the text as an event, {"do": "wait"} for Stop or the end of stdin,
 {"do": "extended"}, {"do": "warm_start"} and {"do": "held"} wait for Extend, WarmStart and Hold and print them,
 {"do": "record", "text": "…"} writes a line to the run's record file, unless an earlier process has written it,
-{"do": "pool"} has the run's pool measure a candidate for each trial of the budget,
+{"do": "pool"} has the run's pool measure a candidate for each trial of the budget (or "until" a file exists),
 {"do": "ignore"} ignores controls, and {"do": "tell"} describes the process.
 """
 
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for line in Path(os.environ["TVM_FAKE_ENGINE_SCRIPT"]).read_text().splitlines():
         step = json.loads(line)
         if step.get("do") == "pool":
-            measure_by_pool(start, events)
+            measure_by_pool(start, events, enough=Path(step["until"]) if "until" in step else None)
         elif step.get("type") == "trial" and skip:
             skip -= 1
         elif step.get("do") == "record":
@@ -96,12 +96,17 @@ def act(step: dict[str, Any], events: Any) -> None:
     actions[step["do"]]()
 
 
-def measure_by_pool(start: Start, events: Any) -> None:
-    """As a real engine does, but candidates are numbers. It prints the answers that it didn't wait for."""
+def measure_by_pool(start: Start, events: Any, enough: Path | None = None) -> None:
+    """As a real engine does, but candidates are numbers. It prints the answers that it didn't wait for, and in the end their number.
+
+    Once the file `enough` exists, it hands out nothing more, whatever is left of the budget.
+    """
     assert start.pool
     left, slots = start.trials_budget - start.trials_done, start.pool.slots
     made, out = 0, set[str]()
     while left:
+        if enough and enough.exists():
+            left = len(out)
         while len(out) < min(left, 1.5 * slots):
             made += 1
             out.add(f"{os.getpid()}-{made}")
@@ -120,6 +125,7 @@ def measure_by_pool(start: Start, events: Any) -> None:
             sys.exit(0)
         else:
             os.write(1, f"not waited for: {control}\n".encode())
+    os.write(1, f"measured: {made}\n".encode())
 
 
 def _trial(measured: Measured) -> TrialMeasured:

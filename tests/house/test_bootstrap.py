@@ -103,6 +103,7 @@ def test_it_creates_an_environment_once_and_continues_in_it(project: Project) ->
     assert project.call("up") == (0, "runs up\n", "")
 
 
+@pytest.mark.rare
 def test_it_adds_the_test_requirements_for_the_test_command(installed: Project) -> None:
     project = installed
     assert project.call("up") == (0, "runs up\n", "")
@@ -131,6 +132,7 @@ def test_it_completes_an_install_that_failed(project: Project) -> None:
     assert project.call("up")[:2] == (0, "runs up\n")
 
 
+@pytest.mark.rare
 def test_it_recreates_a_broken_environment(installed: Project) -> None:
     project = installed
     (project.root / ".venv/bin/python").unlink()
@@ -147,6 +149,7 @@ def test_two_calls_at_once_install_once(project: Project) -> None:
     assert sorted("Installing the packages" in err for (_, err), _ in ended) == [False, True]
 
 
+@pytest.mark.rare
 def test_it_says_that_the_network_is_missing(project: Project) -> None:
     nobody = "http://127.0.0.1:9/simple"
     status, out, err = project.call("up", PIP_NO_INDEX="", PIP_INDEX_URL=nobody, PIP_RETRIES="0", PIP_FIND_LINKS="")

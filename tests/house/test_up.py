@@ -231,7 +231,12 @@ def unready(tmp_path: Path) -> Iterator[LiveSite]:
     ("variable", "url", "line"),
     [
         ("DATABASE_URL", "postgres://me:secret@127.0.0.1:9/tuneboard", "The database tuneboard at 127.0.0.1:9 can't"),
-        ("REDIS_URL", "redis://:secret@127.0.0.1:9/0", "The broker redis://127.0.0.1:9/0 can't"),
+        pytest.param(
+            "REDIS_URL",
+            "redis://:secret@127.0.0.1:9/0",
+            "The broker redis://127.0.0.1:9/0 can't",
+            marks=pytest.mark.rare,
+        ),
     ],
 )
 def test_it_says_in_one_line_what_it_waits_for(unready: LiveSite, variable: str, url: str, line: str) -> None:

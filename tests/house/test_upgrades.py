@@ -78,18 +78,21 @@ def test_up_backs_up_and_upgrades_and_says_so(earlier: LiveSite, site_maker: Sit
     assert backups(earlier) == [path], "there was nothing left to upgrade"
 
 
+@pytest.mark.rare
 @pytest.mark.one_database
 def test_a_new_database_needs_no_backup(empty_site: LiveSite) -> None:
     assert empty_site.manage("create_token", "ann")
     assert backups(empty_site) == []
 
 
+@pytest.mark.rare
 @pytest.mark.one_database
 def test_other_commands_back_up_too_and_print_only_their_result(earlier: LiveSite) -> None:
     assert earlier.manage("create_token", "grace").startswith("tb_")
     assert len(backups(earlier)) == 1
 
 
+@pytest.mark.rare
 @pytest.mark.one_database
 def test_the_last_few_backups_are_kept(earlier: LiveSite) -> None:
     folder = earlier.var / "backups"

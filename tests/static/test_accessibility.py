@@ -483,6 +483,7 @@ def test_a_chart_has_a_description(site: LiveSite, world: dict[str, int], admin:
     expect(words).to_contain_text("Latency against Time since the start")
 
 
+@pytest.mark.rare
 def test_a_phone_shows_many_trials_at_once(site: LiveSite, world: dict[str, int], admin: Page) -> None:
     visit(admin, site, f"/runs/{world['synthetic']}/trials/")
     admin.set_viewport_size(PHONE)

@@ -71,6 +71,7 @@ def test_selected_runs_are_compared_while_they_run(live_site: LiveSite, signed_i
     expect(page.locator("#x-trials")).to_be_focused()
 
 
+@pytest.mark.rare
 def test_each_view_has_an_address(live_site: LiveSite, signed_in: Page) -> None:
     page, token = signed_in, live_site.token()
     keys = [launch(live_site, token, trials=8, seed=seed) for seed in (1, 2)]

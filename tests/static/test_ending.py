@@ -53,6 +53,7 @@ def watching(live_site: LiveSite, page: Page, request: pytest.FixtureRequest) ->
     live_site.manage("shell", "-v", "0", "--no-imports", "-c", end)
 
 
+@pytest.mark.rare
 def test_it_says_that_the_account_was_deactivated(live_site: LiveSite, watching: tuple[Page, str]) -> None:
     page, name = watching
     other = page.context.new_page()

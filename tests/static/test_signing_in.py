@@ -72,6 +72,7 @@ def test_whom_the_provider_gives_no_role_is_told_so(site_with_provider: Site, pa
     expect(page.locator('[data-role="reason"]')).to_contain_text("gives you a role here")
 
 
+@pytest.mark.rare
 def test_without_passwords_the_first_admin_still_signs_in_by_url(site_with_provider: Site, page: Page) -> None:
     site, _ = site_with_provider
     page.goto(site.login_url())

@@ -85,6 +85,7 @@ def test_title_and_icon_follow_a_run_to_its_end(live_site: LiveSite, watched: tu
     expect(page).to_have_title("Failed · Task 0 of watched · Tuneboard", timeout=LONG_MS)
 
 
+@pytest.mark.rare
 def test_trials_missed_by_a_hidden_tab_are_drawn_thinned_when_it_is_shown(
     live_site: LiveSite, watched: tuple[Page, str]
 ) -> None:

@@ -49,6 +49,7 @@ def zoom_in(page: Page) -> dict[str, list[Any]]:
     return zooms
 
 
+@pytest.mark.rare
 def test_a_zoom_survives_thousands_of_trials_and_reloaded_figures(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     asked: list[str] = []
@@ -78,6 +79,7 @@ def test_a_zoom_survives_thousands_of_trials_and_reloaded_figures(live_site: Liv
         assert ranges(page, "latency") == [None, None]
 
 
+@pytest.mark.rare
 def test_a_zoom_survives_a_lost_connection_and_a_hidden_tab(live_site: LiveSite, signed_in: Page) -> None:
     site, page = live_site, signed_in
     with Recording(site, trials=3000, batch=20, pause_s=0.1) as live:

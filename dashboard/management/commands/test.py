@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +40,8 @@ class Round:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    broken: list[str] = field(default_factory=list)
+    """Each test that failed, with the first line of why."""
     left_out: Counter[str] = field(default_factory=Counter)
     """How many tests of these files or functions only `--all` runs."""
 
@@ -74,6 +76,9 @@ class Command(BaseCommand):
         for each in rounds:
             self.stdout.write(f"{each.database}: {each.seconds:.0f} s")
         self.stdout.write("\n".join(str(each) for each in rounds))
+        for each in rounds:
+            for test in each.broken:
+                self.stdout.write(f"{each.database}: failed: {test}")
         self.stdout.write(EVERYDAY if everyday else SELECTED if given else ALL)
         sys.exit(_status(rounds))
 
@@ -109,4 +114,12 @@ def _counted(done: Round, report: Path) -> Round:
         )
         done.failed, done.skipped = failures + errors, skipped
         done.passed = tests - done.failed - done.skipped
+        done.broken = [told for case in suite.iter("testcase") for told in _failures(case)]
     return done
+
+
+def _failures(case: ET.Element) -> Iterator[str]:
+    """The name of the test, and what it or its fixtures failed with."""
+    for failure in (*case.findall("failure"), *case.findall("error")):
+        message = failure.get("message", "").partition("\n")[0]
+        yield f"{case.get('classname')}::{case.get('name')}: {message}"

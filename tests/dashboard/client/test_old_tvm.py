@@ -45,6 +45,7 @@ def runs_of(site: LiveSite) -> dict[str, list[Any]]:
     return found
 
 
+@pytest.mark.rare
 def test_all_trials_are_there_once(
     script: subprocess.Popen[str], new_site: LiveSite, legacy_python: str, tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def test_it_prints_a_token_and_nothing_else() -> None:
     assert owner.username == "robot"
 
 
+@pytest.mark.rare
 @pytest.mark.one_database
 def test_it_works_on_a_machine_that_was_never_migrated(tmp_path: Path, project_root: Path) -> None:
     """Several concurrent calls each issue a token, with nothing else on stdout."""

@@ -27,6 +27,7 @@ def scraped(site: LiveSite) -> dict[str, float]:
     return found
 
 
+@pytest.mark.rare
 def test_it_follows_a_run_and_its_watcher(new_site: LiveSite) -> None:
     site = new_site
     site.start()

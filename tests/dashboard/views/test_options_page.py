@@ -11,6 +11,7 @@ from tests.static.test_watching import LONG_MS, launch, role, wait_for_status
 pytestmark = [pytest.mark.browser, pytest.mark.tvm]
 
 
+@pytest.mark.rare
 def test_a_target_can_be_chosen_and_is_warned_about(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     page.goto(f"{live_site.url}/runs/new/")
@@ -30,6 +31,7 @@ def test_a_target_can_be_chosen_and_is_warned_about(live_site: LiveSite, signed_
     expect(role(page, "target-label")).to_contain_text("Tunes for", timeout=LONG_MS)
 
 
+@pytest.mark.rare
 def test_a_finished_run_is_extended_from_its_page(live_site: LiveSite, signed_in: Page) -> None:
     page = signed_in
     launch(page, live_site, **{"Trials": "2", "Trials per batch": "2", "Seed": "1"})

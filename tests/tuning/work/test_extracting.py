@@ -197,6 +197,7 @@ def test_a_built_in_network_is_inspected_too() -> None:
     assert [task.weight for task in made.tasks.all()] == [1, 1]
 
 
+@pytest.mark.rare
 @pytest.mark.tvm
 def test_it_doesnt_need_the_targets_device() -> None:
     network = stored("mlp", {"batch": 1, "dtype": "float32"}, None)

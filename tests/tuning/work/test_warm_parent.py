@@ -266,7 +266,7 @@ def memory_after_run(warm: WarmParent, work_dir: Path) -> int:
 
 
 @pytest.mark.tvm
-@pytest.mark.parametrize("whom", ["engine", "parent"])
+@pytest.mark.parametrize("whom", [pytest.param("engine", marks=pytest.mark.rare), "parent"])
 def test_a_kill_in_mid_run_leaves_no_process_and_loses_no_trial(warm_tvm: WarmParent, whom: str) -> None:
     small = {"network": "matmul", "network_options": {"n": 64}, "trials": 8, "trials_per_batch": 4, "seed": 1}
     run = runs.launch(small | {"strategy": "replay-trace", "min_repeat_ms": 200}, None, enqueue=False)

@@ -99,6 +99,7 @@ def test_zooming_in_shows_more_and_a_double_click_shows_all(explored: Page) -> N
     assert numbers(page) == whole
 
 
+@pytest.mark.rare
 def test_zooming_latencies_keeps_failed_trials_at_the_edge(explored: Page) -> None:
     page = explored
     with refined(page):
@@ -116,6 +117,7 @@ def test_zooming_latencies_keeps_failed_trials_at_the_edge(explored: Page) -> No
     assert axis(page, "yaxis")["autorange"] is True
 
 
+@pytest.mark.rare
 def test_tasks_hidden_in_the_legend_are_not_requested(explored: Page) -> None:
     page = explored
     with refined(page), page.expect_request(re.compile("/scatter")) as asked:
@@ -197,6 +199,7 @@ def rows(page: Page) -> list[int]:
     return [int(number) for number in found]
 
 
+@pytest.mark.rare
 def test_filters_and_a_jump_select_the_rows(explored: Page) -> None:
     page = explored
     page.get_by_label("Task", exact=True).select_option("2")

@@ -88,6 +88,7 @@ def test_before_and_after_are_stacked_on_a_phone(live_site: LiveSite, signed_in:
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
 
 
+@pytest.mark.rare
 def test_it_says_why_a_record_cannot_be_shown_and_offers_a_retry(
     live_site: LiveSite, signed_in: Page, task: str
 ) -> None:

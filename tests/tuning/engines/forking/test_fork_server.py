@@ -62,6 +62,7 @@ def test_it_isnt_forked_if_multiprocessing_differs(change: str) -> None:
     assert log.count(LOGGED) == 1
 
 
+@pytest.mark.rare
 @pytest.mark.tvm
 def test_an_engine_tunes_even_if_multiprocessing_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sitecustomize.py").write_text(

@@ -64,6 +64,7 @@ def test_a_killed_device_neither_loses_nor_doubles_a_trial(devices: RpcDevices, 
     assert [trial.latency_s for trial in engine.trials] == pytest.approx(latencies(work_dir), rel=1e-12)
 
 
+@pytest.mark.rare
 def test_references_and_the_best_records_are_measured_again_on_the_devices(devices: RpcDevices, tmp_path: Path) -> None:
     devices.add(2)
     devices.wait_until_there_are(2)
@@ -138,6 +139,7 @@ def built(path: Path, target: dict[str, Any]) -> Path:
     return path
 
 
+@pytest.mark.rare
 def test_a_device_links_an_artifact_of_objects(context: ForkServerContext, devices: RpcDevices, tmp_path: Path) -> None:
     devices.add()
     devices.wait_until_there_are(1)
@@ -168,6 +170,7 @@ def test_only_the_candidate_at_fault_fails(
     devices.wait_until_there_are(1)
 
 
+@pytest.mark.rare
 def test_a_candidate_that_crashes_two_servers_fails(
     context: ForkServerContext, devices: RpcDevices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

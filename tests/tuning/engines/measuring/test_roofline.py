@@ -19,6 +19,7 @@ def test_working_sets_begin_in_the_first_cache_and_leave_memory_free() -> None:
     assert roofline.working_sets(threads=2, free=0) == [2 * roofline.LEAST]
 
 
+@pytest.mark.rare
 @pytest.mark.tvm
 def test_an_engine_measures_it_once_before_its_first_trial(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("roofline")

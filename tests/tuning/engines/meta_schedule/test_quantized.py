@@ -71,6 +71,7 @@ def test_a_library_computes_in_integers_what_was_tuned_so(tmp_path: Path) -> Non
     assert proven.max_abs_error < 0.101
 
 
+@pytest.mark.rare
 def test_a_library_computes_in_floats_if_that_was_asked(tmp_path: Path) -> None:
     network = small(tmp_path)
     engine, names = tuned(tmp_path, network, 8, quantized="floats")

@@ -80,7 +80,9 @@ def test_it_leaves_tvms_logs_but_no_artifacts(tuned: Engine) -> None:
     assert not (work_dir / "artifacts").exists()
 
 
-@pytest.mark.parametrize("changes", [{"task_scheduler": "round-robin"}, {"cost_model": "random"}])
+@pytest.mark.parametrize(
+    "changes", [{"task_scheduler": "round-robin"}, pytest.param({"cost_model": "random"}, marks=pytest.mark.rare)]
+)
 def test_it_spends_exactly_its_budget(changes: dict[str, str], tmp_path: Path) -> None:
     given = start(tmp_path / "work", network=NetworkSpec("mlp"), options=options(**changes), trials_budget=7)
     with Engine(given, tmp_path / "console") as engine:

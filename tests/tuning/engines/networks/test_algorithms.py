@@ -93,7 +93,9 @@ def test_winograds_algorithm_computes_a_convolution(
     assert compute(by_winograd) == pytest.approx(expected, abs=1e-5 * float(np.abs(expected).max()))
 
 
-@pytest.mark.parametrize("chosen", [[], [0], [1], [2], [0, 2], [0, 1, 2]], ids=str)
+@pytest.mark.parametrize(
+    "chosen", [[], [0, 2], *(pytest.param(one, marks=pytest.mark.rare) for one in ([0], [1], [2], [0, 1, 2]))], ids=str
+)
 def test_each_layer_is_computed_as_chosen(chosen: list[int]) -> None:
     from tuning.engines.networks import algorithms, extraction
 

@@ -108,7 +108,8 @@ def test_schedules_with_register_tiles_are_offered() -> None:
     tiles_compute_the_same(mod, HOST)
 
 
-@pytest.mark.parametrize("columns", ["whole_vectors", pytest.param("as_given", marks=pytest.mark.rare)])
+@pytest.mark.rare
+@pytest.mark.parametrize("columns", ["whole_vectors", "as_given"])
 def test_a_library_computes_them_as_its_run_did(tmp_path: Path, columns: Any) -> None:
     model = Model(2, 2)
     model.node("Flatten")

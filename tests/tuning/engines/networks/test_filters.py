@@ -163,7 +163,8 @@ def test_what_is_kept_of_a_tile_is_stored_in_vectors() -> None:
         assert "store float" not in code
 
 
-@pytest.mark.parametrize("filters", ["whole_vectors", pytest.param("as_given", marks=pytest.mark.rare)])
+@pytest.mark.rare
+@pytest.mark.parametrize("filters", ["whole_vectors", "as_given"])
 def test_a_library_computes_them_as_its_run_did(tmp_path: Path, filters: Any) -> None:
     model = Model(12, 12)
     for _ in range(4):

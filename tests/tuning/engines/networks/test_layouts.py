@@ -65,9 +65,9 @@ def computed(mod: Any) -> Any:
     ("model", "given", "found"),
     [
         (classifier, "NCHW", {"NHWC"}),
-        (autoencoder, "NCHW", {"NHWC"}),
-        (of_sounds, "NCW", {"NWC"}),
-        (of_videos, "NCDHW", {"NDHWC"}),
+        pytest.param(autoencoder, "NCHW", {"NHWC"}, marks=pytest.mark.rare),
+        pytest.param(of_sounds, "NCW", {"NWC"}, marks=pytest.mark.rare),
+        pytest.param(of_videos, "NCDHW", {"NDHWC"}, marks=pytest.mark.rare),
         (with_an_odd_output, "NCHW", {"NHWC", "NCHW"}),
     ],
 )
@@ -80,6 +80,7 @@ def test_channels_come_last(model: Callable[[], Model], given: str, found: set[s
     assert computed(mod) == pytest.approx(expected, abs=1e-5 * float(np.abs(expected).max()))
 
 
+@pytest.mark.rare
 def test_transposed_convolutions_over_zeros_keep_their_channels_first(tmp_path: Path) -> None:
     """TVM's functions can't do otherwise. So there would be too many transpositions."""
     network = read(autoencoder(), tmp_path)
@@ -135,10 +136,10 @@ def activated(kind: str, **attributes: Any) -> Model:
     ("kind", "attributes"),
     [
         ("LeakyRelu", {"alpha": 0.1}),
-        ("LeakyRelu", {"alpha": 0.0}),
-        ("LeakyRelu", {"alpha": 1.0}),
+        pytest.param("LeakyRelu", {"alpha": 0.0}, marks=pytest.mark.rare),
+        pytest.param("LeakyRelu", {"alpha": 1.0}, marks=pytest.mark.rare),
         ("HardSwish", {}),
-        ("HardSigmoid", {}),
+        pytest.param("HardSigmoid", {}, marks=pytest.mark.rare),
     ],
     ids=str,
 )
@@ -233,6 +234,7 @@ def test_built_in_networks_have_the_layout_that_was_chosen() -> None:
     assert as_tuned(network) is network.mod
 
 
+@pytest.mark.rare
 def test_a_library_computes_activations_as_its_run_did(tmp_path: Path) -> None:
     network = activated("HardSwish").saved(tmp_path / "model.onnx")
     asked = start(tmp_path / "work", network=network, trials_budget=8, options=options(activations="extrema"))

@@ -135,16 +135,16 @@ def test_a_deeper_video_network_has_torchvisions_layers(depth: int, blocks: tupl
 
 LAST, FIRST = {"layout": "NHWC"}, {"layout": "NCHW"}
 NUMERIC: list[tuple[str, dict[str, Any]]] = [
-    ("resnet-50", FIRST),
-    ("mobilenet", FIRST),
     ("squeezenet_v1.1", LAST | {"batch": 2}),
-    ("squeezenet_v1.1", FIRST),
     ("mlp", {"batch": 3}),
     ("matmul", {"n": 96}),
 ]
 LARGE: list[tuple[str, dict[str, Any]]] = [
+    ("resnet-50", FIRST),
     ("resnet-50", LAST),
+    ("mobilenet", FIRST),
     ("mobilenet", LAST),
+    ("squeezenet_v1.1", FIRST),
     ("inception_v3", LAST),
     ("inception_v3", FIRST),
     ("resnet3d-18", {"layout": "NCDHW"}),  # The same blocks as resnet-18 and resnet-34.

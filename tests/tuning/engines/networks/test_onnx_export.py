@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warning
         ("resnet-18", 32),
         ("mobilenet", 32),
         ("squeezenet_v1.1", 32),
-        ("inception_v3", 75),
-        ("resnet3d-18", 8),
+        pytest.param("inception_v3", 75, marks=pytest.mark.rare),
+        pytest.param("resnet3d-18", 8, marks=pytest.mark.rare),
     ],
 )
 def test_it_computes_what_the_network_does(name: str, image: int | None) -> None:

@@ -73,7 +73,8 @@ def check(network: NetworkSpec, shape: tuple[int, ...], integers: dict[str, int]
 
 
 @pytest.mark.parametrize(
-    ("data", "weights", "by_channel"), [("uint8", "int8", True), ("int8", "uint8", True), ("int8", "int8", False)]
+    ("data", "weights", "by_channel"),
+    [("uint8", "int8", True), pytest.param("int8", "uint8", True, marks=pytest.mark.rare), ("int8", "int8", False)],
 )
 def test_products_of_matrices(tmp_path: Path, data: str, weights: str, *, by_channel: bool) -> None:
     """Neither inputs nor outputs are multiples of what an instruction takes, and 13 rows have no divisor."""
@@ -96,9 +97,9 @@ def test_layers_with_a_bias(tmp_path: Path, *, transposed: bool) -> None:
 @pytest.mark.parametrize(
     ("data", "kernel", "attributes"),
     [
-        ("int8", 1, {"strides": [2, 2]}),
+        pytest.param("int8", 1, {"strides": [2, 2]}, marks=pytest.mark.rare),
         ("uint8", 3, {"pads": [0, 1, 2, 1], "strides": [2, 1]}),
-        ("int8", 3, {"dilations": [2, 2], "pads": [1, 1, 1, 1]}),
+        pytest.param("int8", 3, {"dilations": [2, 2], "pads": [1, 1, 1, 1]}, marks=pytest.mark.rare),
     ],
     ids=str,
 )

@@ -41,6 +41,7 @@ def test_a_warm_start_measures_the_best_known_record_again(legacy: Legacy) -> No
     assert "Ignored a record" in legacy.console()
 
 
+@pytest.mark.rare
 def test_a_task_without_improvement_stops_early(autotvm: Legacy) -> None:
     options = {"tuner": "gridsearch", "early_stopping": 2, "number": 1, "min_repeat_ms": 0}
     with autotvm.run(autotvm.start(options, trials_budget=200)) as engine:
@@ -49,6 +50,7 @@ def test_a_task_without_improvement_stops_early(autotvm: Legacy) -> None:
     assert len(engine.trials) < 200
 
 
+@pytest.mark.rare
 def test_the_console_says_why_nothing_was_transferred(autotvm: Legacy) -> None:
     """Tasks 2 and 4 have one template, task 1 has another."""
     options = {**LEARNING["autotvm"], "tasks": [1, 2, 4], "transfer": True}

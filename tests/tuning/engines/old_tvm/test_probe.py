@@ -33,6 +33,7 @@ def test_it_tells_what_an_old_tvm_can_do(legacy_python: str) -> None:
     assert probed.cpu["kind"] == "llvm"
 
 
+@pytest.mark.rare
 @pytest.mark.tvm
 @pytest.mark.parametrize(
     ("code", "reason"),

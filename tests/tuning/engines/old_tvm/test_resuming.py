@@ -41,12 +41,13 @@ def test_no_trial_is_lost_or_doubled_by_kill_9(legacy: Legacy) -> None:
     assert len(set(legacy.candidates())) == 6, "a resumed run doesn't try a candidate again"
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(
     ("tuner", "budget", "reason"),
     [
-        pytest.param("ga", 12, "budget", marks=pytest.mark.rare),
+        ("ga", 12, "budget"),
         ("gridsearch", 100, "exhausted"),
-        pytest.param("xgb", 20, "budget", marks=pytest.mark.rare),
+        ("xgb", 20, "budget"),
     ],
 )
 def test_no_tuner_tries_a_candidate_twice(tuner: str, budget: int, reason: Any, autotvm: Legacy) -> None:

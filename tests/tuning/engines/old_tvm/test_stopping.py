@@ -43,9 +43,8 @@ def test_it_finishes_the_running_measurement_when_stopped(legacy: Legacy) -> Non
     assert len(legacy.lines()) == len(engine.trials)
 
 
-@pytest.mark.parametrize(
-    "end", ["kill -9", *(pytest.param(rare, marks=pytest.mark.rare) for rare in ("stdin closed", "events closed"))]
-)
+@pytest.mark.rare
+@pytest.mark.parametrize("end", ["kill -9", "stdin closed", "events closed"])
 def test_it_leaves_no_process_behind(end: str, autotvm: Legacy) -> None:
     with autotvm.run(autotvm.start({"min_repeat_ms": 1000}, trials_budget=3)) as engine:
         engine.until(TrialMeasured)

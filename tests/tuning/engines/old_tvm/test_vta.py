@@ -47,6 +47,7 @@ def test_an_interpreter_without_vta_says_so(legacy_python: str) -> None:
     assert found.no_vta == "vta: ModuleNotFoundError: No module named 'vta'"
 
 
+@pytest.mark.rare
 def test_the_probe_describes_a_build(legacy_python: str, tmp_path: Path) -> None:
     simulator = probe(legacy_python, **PATHS).vta
     assert simulator
@@ -94,6 +95,7 @@ def test_failed_candidates_are_trials_and_break_no_other(autotvm: Legacy, tmp_pa
         assert (trial.latency_s is None) == (kind is not None)
 
 
+@pytest.mark.rare
 def test_what_cant_be_packed_is_the_networks_fault(autotvm: Legacy) -> None:
     with autotvm.run(start(autotvm, {"vta_start": "nn.max_pool2d"}), **PATHS) as engine:
         failed = engine.to_the_end()
@@ -102,12 +104,13 @@ def test_what_cant_be_packed_is_the_networks_fault(autotvm: Legacy) -> None:
     assert "resnet-8 can't be packed for VTA" in failed.error
 
 
+@pytest.mark.rare
 @pytest.mark.parametrize(
     ("options", "programs"),
     [
         ({"vta_bitstream": "other.bit"}, ["reconfig_runtime", "program_fpga BIT"]),
-        pytest.param({}, ["reconfig_runtime", "program_fpga None"], marks=pytest.mark.rare),
-        pytest.param({"vta_program": False}, [], marks=pytest.mark.rare),
+        ({}, ["reconfig_runtime", "program_fpga None"]),
+        ({"vta_program": False}, []),
     ],
 )
 def test_boards_are_programmed_before_each_session(

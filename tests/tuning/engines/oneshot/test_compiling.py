@@ -118,6 +118,7 @@ def test_products_are_built_in_the_precision_they_were_tuned_in(in_bfloat16: Any
     assert json.loads((made.folder / MANIFEST).read_bytes())["precision"] == "network"
 
 
+@pytest.mark.rare
 def test_bfloat16_is_compared_with_the_network_in_float32(in_bfloat16: Any) -> None:
     found = prove(MLP, in_bfloat16.target, in_bfloat16.folder, precision="bfloat16")
     assert (found.verified, found.tolerance.dtype) == (True, "bfloat16")
@@ -233,6 +234,7 @@ def test_its_memory_is_limited(tuned: Engine, tmp_path: Path, monkeypatch: pytes
         build(MLP, target_of(tuned), best(tuned), tmp_path / "small")
 
 
+@pytest.mark.rare
 def test_it_is_proven_on_a_device_of_a_tracker(made: Any, tmp_path: Path) -> None:
     with RpcDevices(tmp_path) as devices:
         devices.add()

@@ -87,6 +87,7 @@ def test_it_puts_decisions_into_words(records: list[str]) -> None:
     assert any(one.decision >= 0 for one in places)
 
 
+@pytest.mark.rare
 def test_tiles_in_registers_are_told_with_their_loops(tmp_path: Path) -> None:
     shown = [
         show(text) for text in recorded(tmp_path, schedule_rules="extended") if '"registers' in text.replace("\\", "")

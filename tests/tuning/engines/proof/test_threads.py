@@ -44,6 +44,7 @@ def places(*, asked: bool) -> list[list[int]]:
     return found
 
 
+@pytest.mark.rare
 @pytest.mark.tvm
 def test_they_are_not_bound_to_cores_as_they_would_be_by_default() -> None:
     if len(everywhere := sorted(os.sched_getaffinity(0))) < 2:

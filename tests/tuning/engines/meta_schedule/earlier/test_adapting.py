@@ -111,6 +111,7 @@ def before_postprocessing(instructions: list[list[str]]) -> list[str]:
     return kinds[: kinds.index("EnterPostproc")]
 
 
+@pytest.mark.rare
 def test_it_begins_with_their_schedules_and_goes_on_with_its_own(similar: list[KnownRecord], tmp_path: Path) -> None:
     engine = tuned(tmp_path, WarmStart([], similar[:2]), trials_budget=4)
     assert adapted(engine) == [Adapted([0], [7])]

@@ -89,7 +89,7 @@ def test_a_task_without_operations_has_neighbours_too() -> None:
     assert offered(neighbours, 0) == ["known"]
 
 
-@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("learns", [True, pytest.param(False, marks=pytest.mark.rare)])
 def test_a_run_tries_the_best_schedule_of_one_layer_for_the_next(learns: bool, tmp_path: Path) -> None:
     network = NetworkSpec("mlp", {"batch": 64})
     given = start(

@@ -26,6 +26,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     return engine
 
 
+@pytest.mark.rare
 def test_rounds_divide_the_time_without_gaps(engine: Engine) -> None:
     rounds = [event for event in engine.seen if isinstance(event, Round)]
     assert [(one.task, one.done, one.candidates) for one in rounds] == [
