@@ -41,7 +41,7 @@ from dashboard.views.runs import (
 from .accounts import ONE_TIME_LOGIN
 from .api import api
 from .hosting import HEALTH
-from .http import numbers  # noqa: F401 - registers `number`
+from .http import parameters  # noqa: F401 - registers `number` and `name`
 
 handler500 = "dashboard.views.errors.server_error"
 
@@ -90,8 +90,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<number:pk>/tasks/<number:index>/code/<number:trial>/<slug:kind>/", tasks.task_code, name="task_code"),
     path("runs/<number:pk>/tasks/<number:index>/decisions/", tasks.task_decisions, name="task_decisions"),
     path("networks/", networks.network_list, name="network_list"),
-    path("networks/builtin/<str:name>/", networks.builtin_page, name="builtin_page"),
-    path("networks/builtin/<str:name>/check/", networks.builtin_check, name="builtin_check"),
+    path("networks/builtin/<name:name>/", networks.builtin_page, name="builtin_page"),
+    path("networks/builtin/<name:name>/check/", networks.builtin_check, name="builtin_check"),
     path("networks/operators/", networks.network_operators, name="network_operators"),
     path("networks/script/", scripts.own_script, name="own_script"),
     path("networks/script/watch/", scripts.watch_start, name="watch_start"),
@@ -115,10 +115,10 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("library/<slug:shash>/", library.workload_page, name="workload_page"),
     path("machines/", machines.machine_page, name="machine_page"),
     path("machines/trackers/figures/", machines.tracker_figures, name="tracker_figures"),
-    path("machines/<str:name>/drain/", machines.machine_drain, name="machine_drain"),
-    path("machines/<str:name>/resume/", machines.machine_resume, name="machine_resume"),
-    path("machines/<str:name>/measure/", machines.machine_measure, name="machine_measure"),
-    path("machines/<str:name>/forget/", machines.machine_forget, name="machine_forget"),
+    path("machines/<name:name>/drain/", machines.machine_drain, name="machine_drain"),
+    path("machines/<name:name>/resume/", machines.machine_resume, name="machine_resume"),
+    path("machines/<name:name>/measure/", machines.machine_measure, name="machine_measure"),
+    path("machines/<name:name>/forget/", machines.machine_forget, name="machine_forget"),
     path("devices/", require_safe(RedirectView.as_view(pattern_name="machine_page"))),
     path("admin/audit/", audit.audit_page, name="audit_page"),
     path("admin/audit/entries.csv", audit.audit_csv, name="audit_csv"),

@@ -35,31 +35,31 @@ def list_machines(request: HttpRequest) -> MachineList:
     return {"items": machines(person(request))["machines"], "queues": queues()}
 
 
-@router.get("machines/{str:name}", response={200: MachineDict, **ERRORS})
+@router.get("machines/{name:name}", response={200: MachineDict, **ERRORS})
 def get_machine(request: HttpRequest, name: str) -> MachineDict:
     """One machine."""
     return _shown(request, get_object_or_404(Machine, name=name))
 
 
-@router.post("machines/{str:name}/drain", response={200: MachineDict, **ERRORS}, auth=needs(MANAGE_MACHINES))
+@router.post("machines/{name:name}/drain", response={200: MachineDict, **ERRORS}, auth=needs(MANAGE_MACHINES))
 def drain_machine(request: HttpRequest, name: str) -> MachineDict:
     """Let the machine finish the trial in hand and take no more. 409 if it is being drained."""
     return _shown(request, steering.drain(get_object_or_404(Machine, name=name)))
 
 
-@router.post("machines/{str:name}/resume", response={200: MachineDict, **ERRORS}, auth=needs(MANAGE_MACHINES))
+@router.post("machines/{name:name}/resume", response={200: MachineDict, **ERRORS}, auth=needs(MANAGE_MACHINES))
 def resume_machine(request: HttpRequest, name: str) -> MachineDict:
     """Let a drained machine take work again. 409 if it isn't being drained."""
     return _shown(request, steering.resume(get_object_or_404(Machine, name=name)))
 
 
-@router.post("machines/{str:name}/measure", response={200: MachineDict, **ERRORS}, auth=needs(MANAGE_MACHINES))
+@router.post("machines/{name:name}/measure", response={200: MachineDict, **ERRORS}, auth=needs(MANAGE_MACHINES))
 def measure_machine(request: HttpRequest, name: str) -> MachineDict:
     """Have the machine's rooflines measured again, each by the next run for its target. 409 if it has none, or if that is asked for already."""
     return _shown(request, steering.measure_again(get_object_or_404(Machine, name=name)))
 
 
-@router.post("machines/{str:name}/forget", response={204: None, **ERRORS}, auth=needs(MANAGE_MACHINES))
+@router.post("machines/{name:name}/forget", response={204: None, **ERRORS}, auth=needs(MANAGE_MACHINES))
 def forget_machine(request: HttpRequest, name: str) -> Status[None]:  # noqa: ARG001
     """Remove a lost or drained machine from the site; its runs stay. 409 if it is at work, or if a run waits for it alone."""
     steering.forget(get_object_or_404(Machine, name=name))

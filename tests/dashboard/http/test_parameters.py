@@ -1,4 +1,4 @@
-"""No route finds anything under a number that nothing has, or fails because the number is too long."""
+"""No route finds anything under a number that nothing has, or fails because a number is too long or a name can't be stored."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ PARAMETER = re.compile(r"<(?:(\w+):)?(\w+)>")
 SOCKETS = [f"/{one.pattern}" for one in sockets]
 OPERATIONS = every_operation()
 NUMBERED = sorted({route for route in routes(get_resolver()) if "<number:" in route})
+NAMED = sorted({route for route in routes(get_resolver()) if "<name:" in route})
 LEADING_ELSEWHERE = {
     "GET /admin/people/<number:pk>/link/": 302,
     "GET /runs/new/templates/<number:pk>/delete/": 302,
@@ -45,9 +46,9 @@ def methods(route: str) -> list[str]:
     return [method for known, method in OPERATIONS if known == path] or ["GET", "POST"]
 
 
-def test_every_number_in_an_address_is_of_the_one_kind() -> None:
+def test_every_parameter_of_an_address_is_of_a_kind_that_cant_fail() -> None:
     kinds = {kind for route in (*routes(get_resolver()), *SOCKETS) for kind, _ in PARAMETER.findall(route)}
-    assert kinds == {"number", "slug", "str"}
+    assert kinds == {"number", "slug", "name"}
     assert all("<number:" in route for route in SOCKETS if route != "/")
 
 
@@ -64,3 +65,11 @@ def test_no_route_finds_anything_under_it(client: Client, number: str) -> None:
             wrong = {f"{method} {route}": status for method, status in found.items() if status != 404}
             assert found, route
             assert wrong.items() <= LEADING_ELSEWHERE.items(), path[:80]
+
+
+@pytest.mark.parametrize("route", NAMED)
+@pytest.mark.django_db
+def test_no_name_has_a_nul(client: Client, route: str) -> None:
+    client.force_login(make_user("admin"))
+    path = PARAMETER.sub("lab%00", route)
+    assert {client.generic(method, path, "{}", "application/json").status_code for method in methods(route)} == {404}
