@@ -11,7 +11,7 @@ from django.db import connection
 
 
 def when(condition: Callable[[], bool], action: Callable[[], Any]) -> threading.Thread:
-    """Runs the action in a thread as soon as the condition holds, if it does before a test would be ended."""
+    """Runs the action in a thread as soon as the condition holds; gives up after five minutes."""
 
     def watch() -> None:
         try:

@@ -1,4 +1,4 @@
-"""Parameters in addresses: `<number:pk>` and `<name:name>` in routes of pages and sockets, `{number:run_id}` in those of the API."""
+"""Kinds of parameters in addresses: `<number:pk>` and `<name:name>` in routes of pages and sockets, `{number:run_id}` in those of the API."""
 
 from __future__ import annotations
 

@@ -71,5 +71,5 @@ def test_no_route_finds_anything_under_it(client: Client, number: str) -> None:
 @pytest.mark.django_db
 def test_no_name_has_a_nul(client: Client, route: str) -> None:
     client.force_login(make_user("admin"))
-    path = PARAMETER.sub("lab%00", route)
+    path = filled(route, ["lab%00"])
     assert {client.generic(method, path, "{}", "application/json").status_code for method in methods(route)} == {404}

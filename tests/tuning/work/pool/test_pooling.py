@@ -21,7 +21,7 @@ from django.db import connection
 from django.utils import timezone
 
 from tests.engine_fixtures import Play
-from tests.threads import until, when
+from tests.threads import when
 from tests.world import extracted, make_machine, make_run
 from tuning.actions import runs
 from tuning.actions.machines import steering
@@ -35,9 +35,13 @@ from tuning.work.supervisor import supervise
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HELLO = Hello(version=VERSION, engine="fake", pid=1, versions={})
-BY_POOL = (HELLO, extracted(1), {"do": "pool"}, Finished("budget"))
 PLENTY = 5000
 """Trials of a run that ends once everything has happened that it waits for."""
+
+
+def by_pool(**options: str) -> tuple[Any, ...]:
+    """An engine that has its trials measured by the pool."""
+    return (HELLO, extracted(1), {"do": "pool"} | options, Finished("budget"))
 
 
 @pytest.fixture
@@ -81,8 +85,7 @@ def play_until(play: Play, tmp_path: Path) -> Callable[[Callable[[], bool]], Non
 
     def play_until(condition: Callable[[], bool]) -> None:
         enough = tmp_path / "enough"
-        enough.unlink(missing_ok=True)
-        play(HELLO, extracted(1), {"do": "pool", "until": str(enough)}, Finished("budget"))
+        play(*by_pool(until=str(enough)))
         when(condition, enough.touch)
 
     return play_until
@@ -99,17 +102,14 @@ def when_measuring(run: Run, name: str, trials: int, act: Callable[[psutil.Proce
     """Do something to the member's process once it has measured so much; the process is in the list then."""
     done: list[psutil.Process] = []
 
-    def wait() -> None:
-        try:
-            measuring = run.pool_members.filter(machine__name=name, trials__gte=trials)
-            until(measuring.exists, within_s=300)
-            member = measuring[0]
-            done.append(next(one for one in processes() if one.cmdline()[-1] == str(member.pk)))
-            act(done[0])
-        finally:
-            connection.close()
+    measuring = run.pool_members.filter(machine__name=name, trials__gte=trials)
 
-    threading.Thread(target=wait, daemon=True).start()
+    def act_on_it() -> None:
+        key = str(measuring.get().pk)
+        done.append(next(one for one in processes() if one.cmdline()[-1] == key))
+        act(done[0])
+
+    when(measuring.exists, act_on_it)
     return done
 
 
@@ -164,7 +164,7 @@ def test_a_machine_that_is_left_alone_measures_by_itself_and_says_who_is_waited_
     make_machine("lab-2", heartbeat_at=timezone.now() - timedelta(hours=1))
     make_machine("lab-3", draining_at=timezone.now())
     make_machine("big", cores=64)
-    play(*BY_POOL)
+    play(*by_pool())
     run = tuned(make_run(synthetic=True, machines_wanted=3, trials_budget=20), here)
     assert (run.status, run.trials_done) == ("finished", 20), run.error
     said = "Pool: 2 more machines are waited for: lab-2 is lost, lab-3 is drained"
@@ -204,11 +204,12 @@ def test_a_stopped_run_stops_its_members_and_a_resumed_one_makes_a_new_pool(
     here: Machine, workers: list[threading.Thread], play: Play
 ) -> None:
     make_machine("lab-2")
-    play(*BY_POOL)
+    play(*by_pool())
     run = make_run(synthetic=True, machines_wanted=2, trials_budget=PLENTY)
     when_measuring(run, "lab-2", 20, lambda _: runs.stop(run))
     stopped = tuned(run, here)
     assert stopped.status == "stopped"
+    assert stopped.trials_done < PLENTY
     budget = stopped.trials_done + 50
     Run.objects.filter(pk=run.pk).update(trials_budget=budget)
     assert run.requeue("stopped")
