@@ -58,7 +58,7 @@ def build(question: Build, pipe: serving.Pipe) -> None:
     misbehave(pipe)
     (folder / LIBRARY).write_bytes(b"wrong" if os.environ.get("TVM_FAKE_COMPILER") == "wrong" else b"whole")
     (folder / UNTUNED).write_bytes(b"untuned")
-    (folder / MANIFEST).write_bytes(msgspec.json.encode({**question.about, "precision": question.precision}))
+    (folder / MANIFEST).write_bytes(msgspec.json.encode({**question.about, "precision": question.rewrites.precision}))
     used = [Used(f"function{nth}", one.run, one.trial, one.latency_s) for nth, one in enumerate(question.records)]
     tensors = [TensorInfo("x", [1, 784], "float32")]
     versions = {"apache-tvm": "0.27.0.post1"}

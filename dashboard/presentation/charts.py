@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from typing_extensions import TypedDict
 
+from dashboard.presentation.compilations import SIDES
 from dashboard.presentation.units import recent_speed
 from tuning.models import BenchmarkDict, LatencyDict, Run, Task
 from tuning.reads.curves import CurvesDict
@@ -290,12 +291,10 @@ def tracker_figure(tracker: TrackerDict) -> FigureDict:
 
 def benchmark_figure(benchmarks: Sequence[BenchmarkDict]) -> FigureDict:
     """Medians and ranges of repeated benchmarks over time; `benchmarks` newest first."""
-    sides = [("tuned", "Tuned"), ("untuned", "Untuned"), ("onnxruntime", "ONNX Runtime")]
-    if any(one["float_model"] for one in benchmarks):
-        sides.append(("float_model", "Float model in ONNX Runtime"))
     data = [
         _medians(name, [(one["at"], one[side]) for one in reversed(benchmarks)], index)  # type: ignore[literal-required]
-        for index, (side, name) in enumerate(sides)
+        for index, (side, name) in enumerate(SIDES.items())
+        if any(one[side] for one in benchmarks)  # type: ignore[literal-required]
     ]
     layout = layout_of("Benchmarks", "Latency", log=True, kind="s")
     return {"data": data, "layout": {**layout, "xaxis": {"title": {"text": "Time"}, "type": "date"}}}

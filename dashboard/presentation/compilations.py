@@ -32,6 +32,8 @@ DOING = {
 STEPS = (("build", "Build"), ("prove", "Verify and benchmark"))
 LARGE_SPREAD = 0.1
 """Above this share of the median, the standard deviation of a benchmark's rounds is worth a warning."""
+SIDES = {"tuned": "Tuned", "untuned": "Untuned", "onnxruntime": "ONNX Runtime", "float_model": "Float model"}
+"""What a benchmark measures in turn. It has no float model unless the network is quantized."""
 SAME = units.times(1.0)
 NAMED = 8
 """Most tasks that are named."""
@@ -253,7 +255,7 @@ def headline(one: CompilationDict) -> str:
 
 def onnxruntime(benchmark: BenchmarkDict) -> str:
     """Its name with its version, if that is known."""
-    return f"ONNX Runtime {benchmark['onnxruntime_version'] or ''}".strip()
+    return f"{SIDES['onnxruntime']} {benchmark['onnxruntime_version'] or ''}".strip()
 
 
 def _beside(rival: str, factor: float | None, why: str | None) -> str:
@@ -314,12 +316,6 @@ def _weighing(task: UntunedDict) -> str:
 
 def sides(benchmark: BenchmarkDict) -> Iterator[tuple[str, LatencyDict]]:
     """The measured sides with their names."""
-    named = (
-        ("tuned", "Tuned"),
-        ("untuned", "Untuned"),
-        ("onnxruntime", onnxruntime(benchmark)),
-        ("float_model", "Float model"),
-    )
-    for side, name in named:
+    for side, name in (SIDES | {"onnxruntime": onnxruntime(benchmark)}).items():
         if latency := benchmark[side]:  # type: ignore[literal-required]
             yield name, latency

@@ -170,13 +170,8 @@ def _latest(benchmarks: list[BenchmarkDict]) -> dict[str, Any]:
 
 def _sides(benchmark: BenchmarkDict) -> list[dict[str, Any]]:
     """The rows of the benchmark's table; `factor` is the time relative to the tuned library's."""
-    rows = (
-        ("tuned", "Tuned", benchmark["tuned"]),
-        ("untuned", "Untuned", benchmark["untuned"]),
-        ("onnxruntime", "ONNX Runtime", benchmark["onnxruntime"]),
-        *([("float_model", "Float model", benchmark["float_model"])] if benchmark["float_model"] else []),
-    )
     tuned_s = benchmark["tuned"]["median_s"] if benchmark["tuned"] else None
+    rows = ((key, title, benchmark[key]) for key, title in words.SIDES.items())  # type: ignore[literal-required]
     return [
         {
             "key": key,
@@ -185,6 +180,7 @@ def _sides(benchmark: BenchmarkDict) -> list[dict[str, Any]]:
             "factor": latency["median_s"] / tuned_s if latency and tuned_s else None,
         }
         for key, title, latency in rows
+        if latency or key != "float_model"
     ]
 
 

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from typing_extensions import TypedDict
 
 from tuning.engines.wire.engines import Engine, EngineOptions
-from tuning.engines.wire.protocol import FIRST_SHARE, FIRST_TRIALS, Options
+from tuning.engines.wire.options.meta_schedule import FIRST_SHARE, FIRST_TRIALS, Options
 from tuning.host.machine import identity
 from tuning.models import Extraction, Machine, Network, Project, Run
 from tuning.validation import Invalid
@@ -112,7 +112,7 @@ def _first_pass(options: EngineOptions, trials: int, known: KnownTasks) -> str:
         return (
             f"Each task gets {each} trials before scheduling begins{share}. How many tasks there are isn't known yet."
         )
-    known_rivals = known.rivals if options.tries_algorithms else 0
+    known_rivals = known.rivals if options.rewrites.algorithms else 0
     if known_rivals and options.tasks:  # Of which tasks they are isn't known.
         known_rivals = None
     if (number == 1 and not known_rivals) or trials < number:
@@ -158,7 +158,7 @@ def _tasks_of(network: Network | None, engine: Engine, project: Project, target:
     for run in known.order_by("-pk")[:20]:
         if run.target == target:
             tried = engine.options_of(run.options)
-            has_tried = isinstance(tried, Options) and tried.tries_algorithms
+            has_tried = isinstance(tried, Options) and tried.rewrites.algorithms
             rivals = run.tasks_spare if has_tried else _rivals(run.tasks)
             return KnownTasks(run.tasks_total, f"as in run {run.pk}", rivals)
     if engine.legacy:

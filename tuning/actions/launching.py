@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tuning.engines.wire.catalog import BUILTIN
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE, Engine, EngineOptions
-from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.options.meta_schedule import Options
 from tuning.engines.wire.targets import pairs_of_bfloat16
 from tuning.host import devices, interpreters, targets
 from tuning.host.older import legacy_tvm, vta

@@ -1,6 +1,6 @@
 """The database tables, and the typed shapes in which API and socket show their rows."""
 
-from tuning.engines.wire.protocol import KEEP_BEST
+from tuning.engines.wire.options import KEEP_BEST
 from tuning.storage.tables import Chunk, LooseObject, StoredFile
 
 from .audit import LONGEST_NAME, AppendOnly, AuditEntry, AuditEntryDict, AuditQuerySet

@@ -246,7 +246,7 @@ class Compilation(Measurement):
             "inputs": self.inputs,
             "outputs": self.outputs,
             "batches": [self._batch(one) for one in self.batches],
-            "precision": self.run.precision,
+            "precision": self.run.rewrites.precision,
             "size": self.size,
             "sha256": self.sha256,
             "verified": self.verified,

@@ -20,7 +20,9 @@ from django.utils import timezone
 
 from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
 from tuning.engines.wire.legacy import RECORDS
-from tuning.engines.wire.protocol import ARTIFACTS, Options, Precision
+from tuning.engines.wire.options.meta_schedule import Options
+from tuning.engines.wire.options.rewrites import Rewrites
+from tuning.engines.wire.protocol import ARTIFACTS
 from tuning.forecast import ROUNDS, Forecast, forecast
 from tuning.logs import meta_schedule
 from tuning.wording import simulator
@@ -455,10 +457,9 @@ class Run(Leased):
         return self.engine == META_SCHEDULE
 
     @property
-    def precision(self) -> Precision:
-        """What its products are computed in. Runs that were launched before there was a choice do as their networks say."""
-        precision: Precision = self.options.get("precision", "network")
-        return precision
+    def rewrites(self) -> Rewrites:
+        """How its network is computed."""
+        return Rewrites.of(self.options)
 
     @property
     def simulator(self) -> str | None:

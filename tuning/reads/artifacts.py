@@ -102,36 +102,12 @@ def _other_batches(run: Run, networks: Mapping[int, Network]) -> dict[int, Run]:
             synthetic=False,
             target_fingerprint=run.target_fingerprint,
         )
-        able = [one for one in runs if _computes_alike(one, run) and compile_trouble(one) is None]
+        able = [one for one in runs if one.rewrites == run.rewrites and compile_trouble(one) is None]
         if able:
             found[batch] = min(
                 able, key=lambda one: (one.estimated_latency_s is None, one.estimated_latency_s, -one.pk)
             )
     return found
-
-
-def _computes_alike(one: Run, other: Run) -> bool:
-    """Whether a library can have the records of both runs."""
-    decisive = [
-        (
-            run.precision,
-            *(
-                run.options.get(name)
-                for name in (
-                    "algorithms",
-                    "winograd",
-                    "transposed",
-                    "columns",
-                    "filters",
-                    "data_layout",
-                    "activations",
-                    "quantized",
-                )
-            ),
-        )
-        for run in (one, other)
-    ]
-    return decisive[0] == decisive[1]
 
 
 def compiler_of(run: Run, versions: Mapping[str, str] | None = None, *, wait: bool = True) -> compilers.Compiler | None:

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from tuning.engines.wire.engines import ENGINES
-from tuning.engines.wire.legacy import RELAY, LegacyOptions, LegacyStart, relay_spec
-from tuning.engines.wire.protocol import Options, Reference, Start
+from tuning.engines.wire.legacy import RELAY, LegacyStart, relay_spec
+from tuning.engines.wire.options.legacy import LegacyOptions
+from tuning.engines.wire.options.meta_schedule import Options
+from tuning.engines.wire.protocol import Reference, Start
 from tuning.host import devices, interpreters
 from tuning.models import Run
 

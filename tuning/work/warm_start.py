@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from tuning.engines.wire.engines import ENGINES
-from tuning.engines.wire.protocol import AnyTaskInfo, KnownRecord, Options, WarmStart
+from tuning.engines.wire.options.meta_schedule import Options
+from tuning.engines.wire.protocol import AnyTaskInfo, KnownRecord, WarmStart
 from tuning.logs.meta_schedule import CONTINUED, WORKLOADS
 from tuning.models import Run
 from tuning.reads.gaining.similar import similar_workloads

@@ -37,7 +37,7 @@ def outcome(run: Run) -> Compared:
         network=spec,
         target=run.target,
         records=[record.text for record in best if record is not None],
-        in_parts=run.options.get("winograd") == "in_parts",
+        in_parts=run.rewrites.in_parts,
         **GENEROUS,
     )
     try:

@@ -20,17 +20,8 @@ from typing import Protocol
 import msgspec
 
 from tests.tuning.engines.running import Engine, start
-from tuning.engines.wire.protocol import (
-    Candidate,
-    Finished,
-    Measured,
-    NetworkSpec,
-    Options,
-    Phase,
-    Pool,
-    TasksExtracted,
-    encode,
-)
+from tuning.engines.wire.options.meta_schedule import Options
+from tuning.engines.wire.protocol import Candidate, Finished, Measured, NetworkSpec, Phase, Pool, TasksExtracted, encode
 
 from .timeline import Estimate, Timeline, estimates
 from .timeline import Measured as Trial

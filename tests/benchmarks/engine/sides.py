@@ -24,16 +24,8 @@ from tests.benchmarks.engine.remeasure import Remeasure, Remeasured
 from tuning.actions import runs
 from tuning.engines.targets.resolving import cores
 from tuning.engines.wire.errors import Refused
-from tuning.engines.wire.protocol import (
-    Event,
-    NetworkSpec,
-    Options,
-    Start,
-    TasksExtracted,
-    TrialMeasured,
-    decode_event,
-    encode,
-)
+from tuning.engines.wire.options.meta_schedule import Options
+from tuning.engines.wire.protocol import Event, NetworkSpec, Start, TasksExtracted, TrialMeasured, decode_event, encode
 from tuning.host import sandbox
 from tuning.logs import meta_schedule
 from tuning.models import Run

@@ -21,7 +21,8 @@ from tuning.engines.events import EventWriter
 from tuning.engines.meta_schedule.controls import ControlReader
 from tuning.engines.networks import extraction
 from tuning.engines.targets.resolving import cores, resolve
-from tuning.engines.wire.protocol import Finished, Options, Start, TasksExtracted, TrialMeasured
+from tuning.engines.wire.options.meta_schedule import Options
+from tuning.engines.wire.protocol import Finished, Start, TasksExtracted, TrialMeasured
 from tuning.logs import meta_schedule
 
 

@@ -34,17 +34,9 @@ from scipy.stats import t
 from tests.benchmarks.engine.plan import WORKLOADS
 from tests.tuning.engines.pooling import Machine, pool_start
 from tests.tuning.engines.running import Engine, start
+from tuning.engines.wire.options.meta_schedule import Options
 from tuning.engines.wire.pools.messages import Probe, Probed, Ready
-from tuning.engines.wire.protocol import (
-    Candidate,
-    Finished,
-    Measured,
-    NetworkSpec,
-    Options,
-    Pool,
-    TasksExtracted,
-    encode,
-)
+from tuning.engines.wire.protocol import Candidate, Finished, Measured, NetworkSpec, Pool, TasksExtracted, encode
 
 BATCH = 16
 ROUNDS = 7

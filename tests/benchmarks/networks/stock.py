@@ -8,7 +8,8 @@ import msgspec
 
 from tests.benchmarks.engine.sides import CONSOLE, GENEROUS, HOUR, Broken, stock_events
 from tuning.engines.wire.errors import Refused
-from tuning.engines.wire.protocol import Finished, Options, Start, TrialMeasured
+from tuning.engines.wire.options.meta_schedule import Options
+from tuning.engines.wire.protocol import Finished, Start, TrialMeasured
 from tuning.host import sandbox
 from tuning.models import Compilation, Run
 

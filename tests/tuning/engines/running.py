@@ -21,7 +21,8 @@ import psutil
 from typing_extensions import Self
 
 from tuning.engines.wire import protocol
-from tuning.engines.wire.protocol import Event, NetworkSpec, Options, Start, TrialMeasured
+from tuning.engines.wire.options.meta_schedule import Options
+from tuning.engines.wire.protocol import Event, NetworkSpec, Start, TrialMeasured
 from tuning.work.warm_parent import ForkedEngine, WarmParent
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.options.meta_schedule import Options
 
 AVX512, AVX2 = {"kind": "llvm", "mcpu": "znver4", "num-cores": 2}, {"kind": "llvm", "mcpu": "haswell", "num-cores": 2}
 ARM = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "num-cores": 2}

@@ -24,6 +24,7 @@ from tuning.actions import compilations, sweeping
 from tuning.actions.networks import float_models
 from tuning.actions.networks.chosen import stored
 from tuning.engines.wire.compiling import Build
+from tuning.engines.wire.options.rewrites import Rewrites
 from tuning.host import sandbox
 from tuning.models import Compilation, Record, Run
 from tuning.notify import announce
@@ -122,23 +123,7 @@ def test_a_quantized_model_is_compared_with_the_one_that_it_was_made_from(compil
     assert (latest["accuracy"], before["accuracy"]) == (None, found)
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, set()),
-        ({"winograd": "in_parts", "transposed": "over_zeros"}, {"in_parts"}),
-        ({"winograd": "step_by_step", "transposed": "by_phase"}, {"by_phase"}),
-        ({"transposed": "over_zeros", "data_layout": "channels_last"}, {"channels_last"}),
-        ({"activations": "extrema", "data_layout": "as_given"}, {"as_extrema"}),
-        ({"columns": "whole_vectors", "filters": "as_given"}, {"whole_vectors"}),
-        ({"columns": "as_given", "filters": "whole_vectors"}, {"whole_filters"}),
-    ],
-    ids=str,
-)
-def test_a_run_is_built_from_the_functions_that_it_tuned(
-    options: dict[str, str], expected: set[str], compiler: Compiler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Runs of earlier versions don't have all options."""
+def test_a_run_is_built_from_the_functions_that_it_tuned(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Build] = []
 
     def build(**given: Any) -> Build:
@@ -146,13 +131,11 @@ def test_a_run_is_built_from_the_functions_that_it_tuned(
         return asked[-1]
 
     monkeypatch.setattr(compiling, "Build", build)
-    run = measured_run(options={"algorithms": "fastest", **options})
+    run = measured_run(options={"algorithms": "fastest", "transposed": "by_phase"})
     run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
     assert carried_out(compilations.compile_run(run, {}, None)) == "queued"
     (question,) = asked
-    assert question.algorithms
-    choices = ("in_parts", "as_extrema", "channels_last", "by_phase", "whole_vectors", "whole_filters")
-    assert {name for name in choices if getattr(question, name)} == expected
+    assert question.rewrites == Rewrites(algorithms=True, by_phase=True)
 
 
 @pytest.fixture

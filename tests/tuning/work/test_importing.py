@@ -15,7 +15,7 @@ from django.utils import timezone
 from tests.world import make_network
 from tuning.actions import sweeping
 from tuning.actions.incoming import imports
-from tuning.engines.wire.protocol import KEEP_BEST
+from tuning.engines.wire.options import KEEP_BEST
 from tuning.models import BadLine, Import, Record, Run, Tally
 from tuning.models.lifecycle import LEASE
 from tuning.reads import downloads

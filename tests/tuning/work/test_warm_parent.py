@@ -26,8 +26,9 @@ from tests.threads import when
 from tests.tuning.engines.pooling import pool_start
 from tests.world import claimed, extracted, make_run, trial
 from tuning.actions import runs
+from tuning.engines.wire.options.meta_schedule import Options
 from tuning.engines.wire.pools.messages import FakeDevice, Ready
-from tuning.engines.wire.protocol import VERSION, Finished, Hello, NetworkSpec, Options, Start
+from tuning.engines.wire.protocol import VERSION, Finished, Hello, NetworkSpec, Start
 from tuning.models import Run
 from tuning.work import engine_process
 from tuning.work.pool import measuring

@@ -21,7 +21,8 @@ from tuning.engines.measuring.remote import RemoteRunner
 from tuning.engines.measuring.sessions import artifact_suffix
 from tuning.engines.targets.here import local_artifact_suffix, threads_to_measure
 from tuning.engines.targets.resolving import cores
-from tuning.engines.wire.protocol import ARTIFACTS, Options, Remote, longest_confirming_s
+from tuning.engines.wire.options.meta_schedule import Options, longest_confirming_s
+from tuning.engines.wire.protocol import ARTIFACTS, Remote
 from tuning.engines.wire.protocol import Reference as Asked
 from tuning.logs.meta_schedule import record_of
 

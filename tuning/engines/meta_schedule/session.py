@@ -206,11 +206,11 @@ def _extracted(start: Start, mod: Any, legalized: Any, target: Target) -> tuple[
     extracted = extraction.extract(legalized, target)
     if not extracted:
         raise RunRefused(f"{start.network.name} has no functions to tune.", "network")
-    if not start.options.tries_algorithms or str(target.kind.name) != "llvm":
+    if not start.options.rewrites.algorithms or str(target.kind.name) != "llvm":
         return extracted, {}
     from tuning.engines.networks import algorithms
 
-    found = algorithms.rivals(mod, target, extracted, in_parts=start.options.in_parts)
+    found = algorithms.rivals(mod, target, extracted, in_parts=start.options.rewrites.in_parts)
     return [*extracted, *(rival.task for rival in found)], {
         len(extracted) + nth: rival.of for nth, rival in enumerate(found)
     }
@@ -227,7 +227,7 @@ def _built(start: Start, target: Target) -> Any:
         raise RunRefused(f"{start.network.name}: {error}", "network") from error
     if asked != "floats" and network.quantized and any(network.quantized[:2]):
         logger.info("%s", network.quantized)
-    return networks.as_tuned(network, target, start.options)
+    return networks.as_tuned(network, target, start.options.rewrites)
 
 
 def _in_precision(start: Start, mod: Any, resolved: Resolved) -> Any:

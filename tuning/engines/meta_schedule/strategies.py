@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm.s_tir import meta_schedule as ms
 
 from tuning.engines.targets.resolving import cores
-from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.options.meta_schedule import Options
 
 POPULATION_PER_TRIAL = 4
 MIN_POPULATION, MAX_POPULATION = 64, 256

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuning.engines.wire.protocol import FIRST_TRIALS, Options
+from tuning.engines.wire.options.meta_schedule import FIRST_TRIALS, Options
 
 from .plateau import Plateau
 

@@ -20,10 +20,9 @@ from tvm.s_tir import meta_schedule as ms
 
 from tuning.engines.events import EventWriter
 from tuning.engines.measuring.outcomes import LEAST_FREE, Failure, Timing
+from tuning.engines.wire.options.meta_schedule import CONFIRM_LEAST_S, CONFIRM_SHARE
 from tuning.engines.wire.protocol import (
     ARTIFACTS,
-    CONFIRM_LEAST_S,
-    CONFIRM_SHARE,
     Adapted,
     Confirmed,
     Extend,

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tvm import IRModule, relax
 from tvm.target import Target
 
 from tuning.engines.targets.dot_products import Instruction
 from tuning.engines.wire.catalog import Conv2dOptions, ImageOptions, MatmulOptions, MlpOptions, VideoOptions, options_of
+from tuning.engines.wire.options.rewrites import Rewrites
 from tuning.engines.wire.protocol import NetworkSpec
 
 from . import inception, mobilenet, resnet, small, squeezenet
@@ -84,27 +85,8 @@ def build(spec: NetworkSpec, *, image: int | None = None, instruction: Instructi
     return Network(layers.bb.get(), layers.weights.parameters)
 
 
-class Choices(Protocol):
-    """What `wire.protocol.Options` and `wire.compiling.Build` say of how a network is computed."""
-
-    @property
-    def as_extrema(self) -> bool: ...
-
-    @property
-    def channels_last(self) -> bool: ...
-
-    @property
-    def by_phase(self) -> bool: ...
-
-    @property
-    def whole_vectors(self) -> bool: ...
-
-    @property
-    def whole_filters(self) -> bool: ...
-
-
-def as_tuned(network: Network, target: Target, choices: Choices) -> IRModule:
-    """The network with convolutions and matrices as a run tunes them by these choices; those of a quantized one have their layout already."""
+def as_tuned(network: Network, target: Target, rewrites: Rewrites) -> IRModule:
+    """The network with convolutions and matrices as a run tunes them with these rewrites; those of a quantized one have their layout already."""
     from tuning.engines.targets.registers import registers
 
     from .columns import rewriting as columns
@@ -113,20 +95,22 @@ def as_tuned(network: Network, target: Target, choices: Choices) -> IRModule:
 
     mod = network.mod
     may_change = network.is_uploaded and not network.computes_in_integers and str(target.kind.name) == "llvm"
-    if may_change and choices.as_extrema:
+    if may_change and rewrites.as_extrema:
         from .uploaded import activations
 
         mod = activations.as_extrema(mod)
-    if may_change and choices.channels_last:
+    if may_change and rewrites.channels_last:
         from .uploaded import layouts
 
-        mod = layouts.with_channels_last(mod, lambda call: choices.by_phase and transposed.transposed(call) is not None)
-    if choices.by_phase:
+        mod = layouts.with_channels_last(
+            mod, lambda call: rewrites.by_phase and transposed.transposed(call) is not None
+        )
+    if rewrites.by_phase:
         mod = transposed.by_phase(mod)
     known = registers(target)
-    if known and choices.whole_vectors:
+    if known and rewrites.whole_columns:
         mod = columns.in_whole_vectors(mod, known)
-    if known and choices.whole_filters:
+    if known and rewrites.whole_filters:
         mod = filters.in_whole_vectors(mod, known)
     return mod
 

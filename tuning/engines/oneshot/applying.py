@@ -53,7 +53,7 @@ def prepared(question: Build, target: Target) -> Prepared:
     network = networks.build(question.network)
     plain = extraction.legalized(network.mod, target)
     computed, quantized = _in_integers(network, target, question)
-    mod = networks.as_tuned(computed, target, question)
+    mod = networks.as_tuned(computed, target, question.rewrites)
     as_computed = plain if mod is network.mod else extraction.legalized(mod, target)
     return Prepared(plain, _as_recorded(mod, as_computed, target, question), quantized)
 
@@ -62,7 +62,7 @@ def _in_integers(network: Any, target: Any, question: Build) -> tuple[Any, Quant
     """The network as it was tuned: what is quantized in it is computed in integers, if that was asked and the CPU can."""
     # The model is read again only if anything in it is quantized.
     in_floats = network.quantized and network.quantized.floats
-    instruction = instruction_of(target) if question.integers and in_floats else None
+    instruction = instruction_of(target) if question.rewrites.integers and in_floats else None
     built = networks.build(question.network, instruction=instruction) if instruction else None
     if built is None or built.quantized is None or not built.quantized.integers:
         return network, None
@@ -71,14 +71,13 @@ def _in_integers(network: Any, target: Any, question: Build) -> tuple[Any, Quant
 
 def _as_recorded(network: Any, legalized: Any, target: Any, question: Build) -> Any:
     """The network legalized, with the algorithms and in the precision that were tuned."""
-    if question.precision != "network":
+    if question.rewrites.precision != "network":
         return _reduced(network, target)
-    if not question.algorithms:
+    if not question.rewrites.algorithms:
         return legalized
     try:
-        return with_algorithms(
-            network, target, [record.text for record in question.records], in_parts=question.in_parts
-        )
+        records = [record.text for record in question.records]
+        return with_algorithms(network, target, records, in_parts=question.rewrites.in_parts)
     except Exception as error:
         raise _inapplicable(legalized, target, question.records, error) from error
 

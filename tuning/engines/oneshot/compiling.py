@@ -198,7 +198,7 @@ def _manifest(question: Build, built: Built, linker: str) -> bytes:
         **question.about,
         "network": _network(question),
         "target": question.target,
-        "precision": question.precision,
+        "precision": question.rewrites.precision,
         "versions": built.versions,
         "linker": linker,
         "entry": MAIN,

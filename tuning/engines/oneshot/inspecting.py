@@ -7,7 +7,8 @@ from typing import Any
 
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected, Question
-from tuning.engines.wire.protocol import Options, TensorInfo
+from tuning.engines.wire.options.meta_schedule import Options
+from tuning.engines.wire.protocol import TensorInfo
 from tuning.engines.wire.target_fields import TargetRefused, checked
 
 from . import serving
@@ -32,7 +33,7 @@ def inspect(question: Question, pipe: serving.Pipe) -> Inspected:
         raise Refused(str(refused)) from refused
     network = networks.build(question.network, instruction=instruction_of(target))
     pipe.step("Legalizing and fusing")
-    as_tuned = networks.as_tuned(network, target, Options())
+    as_tuned = networks.as_tuned(network, target, Options().rewrites)
     extracted = extraction.extract(extraction.legalized(as_tuned, target), target)
     if not extracted:
         raise Refused("The network has no function to tune: everything in it can be computed without its inputs.")

@@ -17,7 +17,8 @@ import msgspec
 from msgspec import Meta
 
 from .legacy import LegacyEngine, RelaySpec
-from .protocol import NetworkSpec, Precision, Remote, TensorInfo
+from .options.rewrites import Precision, Rewrites
+from .protocol import NetworkSpec, Remote, TensorInfo
 from .question import Question, Reach
 
 PhaseName = Literal["loading", "building", "choosing", "linking", "verifying", "benchmarking"]
@@ -117,20 +118,8 @@ class Build(Question, frozen=True, kw_only=True):
     """More content for the manifest."""
     choose: Choose | None = None
     """How to choose among records inside the network; None to build with `records`."""
-    algorithms: bool = False
-    """Whether some records may be of convolutions that are computed by another algorithm than the network's."""
-    in_parts: bool = False
-    """As `Options.in_parts`."""
-    as_extrema: bool = False
-    """As `Options.as_extrema`; likewise below."""
-    channels_last: bool = False
-    by_phase: bool = False
-    whole_vectors: bool = False
-    whole_filters: bool = False
-    precision: Precision = "network"
-    """What the run computed in. The untuned library computes as the network says."""
-    integers: bool = False
-    """Whether quantized operators are computed in integers as far as the target's CPU can. The untuned library always computes in floats."""
+    rewrites: Rewrites = Rewrites()
+    """How the network was tuned. The untuned library computes it as its file says, and what is quantized in floats."""
     cuda_graphs: bool = False
     """Whether kernels are captured as CUDA graphs, in the tuned library: the untuned one launches each by itself."""
     batch: int | None = None
@@ -173,7 +162,7 @@ class Prove(Question, frozen=True, kw_only=True):
     """Seconds for all rounds together."""
     remote: Remote | None = None
     precision: Precision = "network"
-    """As in `Build`: it decides how far outputs may be apart."""
+    """As in `Rewrites`: it decides how far outputs may be apart."""
     batch: int | None = None
     """As in `Build`."""
     others: dict[int, NetworkSpec] = {}

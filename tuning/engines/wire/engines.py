@@ -9,8 +9,9 @@ from typing import Any, Union
 import msgspec
 
 from .catalog import BUILTIN, BuiltinNetwork
-from .legacy import RELAY, AutoSchedulerOptions, AutoTvmOptions, RelayNetwork
-from .protocol import Options
+from .legacy import RELAY, RelayNetwork
+from .options.legacy import AutoSchedulerOptions, AutoTvmOptions
+from .options.meta_schedule import Options
 
 EngineOptions = Union[Options, AutoSchedulerOptions, AutoTvmOptions]
 

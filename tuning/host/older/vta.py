@@ -7,7 +7,8 @@ from typing import Any
 
 from tuning.engines.wire import target_fields
 from tuning.engines.wire.engines import Engine
-from tuning.engines.wire.legacy import AutoTvmOptions, Probed, Vta
+from tuning.engines.wire.legacy import Probed, Vta
+from tuning.engines.wire.options.legacy import AutoTvmOptions
 from tuning.host.targets import TargetDict
 from tuning.validation import Invalid
 from tuning.wording import target_label

@@ -21,18 +21,9 @@ from kombu.exceptions import OperationalError as BrokerError
 from redis.exceptions import RedisError
 from typing_extensions import Self
 
+from tuning.engines.wire.options.meta_schedule import Options
 from tuning.engines.wire.pools.messages import FakeDevice, PoolStart
-from tuning.engines.wire.protocol import (
-    Candidate,
-    Control,
-    Event,
-    Measured,
-    Options,
-    Phase,
-    Pool,
-    Slots,
-    TasksExtracted,
-)
+from tuning.engines.wire.protocol import Candidate, Control, Event, Measured, Phase, Pool, Slots, TasksExtracted
 from tuning.host.reachable import DATABASE_OUTAGE
 from tuning.models import Machine, PoolMember, Run
 from tuning.models.fleet import MachineQuerySet

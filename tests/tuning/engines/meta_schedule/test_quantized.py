@@ -13,6 +13,7 @@ from tests.tuning.engines.compiling import best, build, prove, target_of
 from tests.tuning.engines.quantized import Qdq, in_floats
 from tests.tuning.engines.running import Engine, options, start
 from tuning.engines.wire.compiling import MANIFEST, Quantized
+from tuning.engines.wire.options.rewrites import Rewrites
 from tuning.engines.wire.protocol import NetworkSpec, TasksExtracted
 
 pytestmark = pytest.mark.tvm
@@ -59,7 +60,7 @@ def test_a_library_computes_in_integers_what_was_tuned_so(tmp_path: Path) -> Non
     told = "2 of 2 quantized operators are computed in integers (1 conv2d, 1 matmul)."
     assert told in (tmp_path / "console.log").read_text()
     assert all(trial.latency_s for trial in engine.trials), [trial.error for trial in engine.trials]
-    built = build(network, target_of(engine), best(engine), tmp_path / "library", integers=True)
+    built = build(network, target_of(engine), best(engine), tmp_path / "library", rewrites=Rewrites(integers=True))
     assert built.untuned == []
     assert built.quantized == Quantized({"conv2d": 1, "matmul": 1}, [float(np.float32(0.05))])
     written = msgspec.json.decode((tmp_path / "library" / MANIFEST).read_bytes())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tuning.engines.meta_schedule.trial_budget import TrialBudget
-from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.options.meta_schedule import Options
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 BATCH = 4

@@ -11,7 +11,7 @@ import pytest
 from tuning.engines.meta_schedule.search import Search, Strategy
 from tuning.engines.meta_schedule.strategies import WARMUP_TRIALS
 from tuning.engines.meta_schedule.trial_budget import TrialBudget
-from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.options.meta_schedule import Options
 
 pytestmark = pytest.mark.tvm
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tuning.engines.meta_schedule.trial_budget import TrialBudget, pooled_batch
-from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.options.meta_schedule import Options
 
 Measure = Callable[[int, int], "float | None"]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.tuning.engines.running import Engine, options, start
+from tuning.engines.wire.options.rewrites import Rewrites
 from tuning.engines.wire.protocol import NetworkSpec, Preferred, TasksExtracted
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
@@ -193,7 +194,7 @@ def test_both_are_tuned_and_the_faster_one_counts(winograd: str, tmp_path: Any) 
     (by_winograd,) = [record for record in records.values() if task_of[record.text] == 1]
     folder = tmp_path / "library"
     in_parts = winograd == "in_parts"
-    built = build(CONV, target_of(engine), [by_winograd], folder, algorithms=True, in_parts=in_parts)
+    built = build(CONV, target_of(engine), [by_winograd], folder, rewrites=Rewrites(algorithms=True, in_parts=in_parts))
     assert ([one.function for one in built.used], built.untuned) == (["fused_winograd_f2_conv2d_add"], [])
     proven = prove(CONV, target_of(engine), folder)
     assert proven.verified

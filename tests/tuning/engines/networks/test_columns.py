@@ -13,6 +13,7 @@ from tests.tuning.engines.compiling import best, build, prove, target_of
 from tests.tuning.engines.convnets import Model, outputs
 from tests.tuning.engines.running import Engine, options, start
 from tests.tuning.engines.sketches import AVX2, AVX512, tiles_compute_the_same
+from tuning.engines.wire.options.rewrites import Rewrites
 from tuning.engines.wire.protocol import TasksExtracted
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
@@ -122,6 +123,6 @@ def test_a_library_computes_them_as_its_run_did(tmp_path: Path, columns: Any) ->
     is_whole = columns == "whole_vectors"
     assert ["in_vectors" in task.name for task in extracted.tasks][-1] == is_whole
     target, folder = target_of(engine), tmp_path / "library"
-    built = build(network, target, best(engine), folder, whole_vectors=is_whole)
+    built = build(network, target, best(engine), folder, rewrites=Rewrites(whole_columns=is_whole))
     assert built.untuned == []
     assert prove(network, target, folder).verified

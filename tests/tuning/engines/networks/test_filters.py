@@ -13,6 +13,7 @@ from tests.tuning.engines.compiling import best, build, prove, target_of
 from tests.tuning.engines.convnets import Model, outputs
 from tests.tuning.engines.running import Engine, options, start
 from tests.tuning.engines.sketches import AVX2, AVX512, candidate, marked, tiles_compute_the_same
+from tuning.engines.wire.options.rewrites import Rewrites
 from tuning.engines.wire.protocol import TasksExtracted
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
@@ -179,6 +180,6 @@ def test_a_library_computes_them_as_its_run_did(tmp_path: Path, filters: Any) ->
     is_whole = filters == "whole_vectors"
     assert any("in_vectors" in task.name for task in extracted.tasks) == is_whole
     target, folder = target_of(engine), tmp_path / "library"
-    built = build(network, target, best(engine), folder, channels_last=True, whole_filters=is_whole)
+    built = build(network, target, best(engine), folder, rewrites=Rewrites(channels_last=True, whole_filters=is_whole))
     assert built.untuned == []
     assert prove(network, target, folder).verified

@@ -20,7 +20,8 @@ from tests.tuning.engines.convnets import (
     with_an_odd_output,
 )
 from tests.tuning.engines.running import Engine, options, start
-from tuning.engines.wire.protocol import ModelFile, NetworkSpec, Options, TasksExtracted
+from tuning.engines.wire.options.rewrites import Rewrites
+from tuning.engines.wire.protocol import ModelFile, NetworkSpec, TasksExtracted
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 CPU = {"kind": "llvm", "num-cores": 2}
@@ -37,14 +38,8 @@ def as_tuned(network: Any, target: dict[str, Any] = CPU, *, by_phase: bool = Tru
 
     from tuning.engines import networks
 
-    choices = Options(
-        transposed="by_phase" if by_phase else "over_zeros",
-        activations="extrema" if as_extrema else "as_given",
-        columns="as_given",
-        filters="as_given",
-    )
-    assert choices.channels_last
-    return networks.as_tuned(network, Target(target), choices)
+    rewrites = Rewrites(channels_last=True, by_phase=by_phase, as_extrema=as_extrema)
+    return networks.as_tuned(network, Target(target), rewrites)
 
 
 def layouts(mod: Any) -> set[str]:
@@ -243,7 +238,7 @@ def test_a_library_computes_activations_as_its_run_did(tmp_path: Path) -> None:
         (extracted,) = [event for event in engine.seen if isinstance(event, TasksExtracted)]
     assert any("minimum" in task.name for task in extracted.tasks)
     target, folder = target_of(engine), tmp_path / "library"
-    built = build(network, target, best(engine), folder, channels_last=True, as_extrema=True)
+    built = build(network, target, best(engine), folder, rewrites=Rewrites(channels_last=True, as_extrema=True))
     assert built.untuned == []
     assert prove(network, target, folder).verified
 
@@ -259,7 +254,7 @@ def test_a_library_has_the_layout_of_its_run(tmp_path: Path, data_layout: Any) -
     is_last = data_layout == "channels_last"
     assert ("transpose" in {task.name for task in extracted.tasks}) == is_last
     target, folder = target_of(engine), tmp_path / "library"
-    built = build(network, target, best(engine), folder, channels_last=is_last, by_phase=True)
+    built = build(network, target, best(engine), folder, rewrites=Rewrites(channels_last=is_last, by_phase=True))
     assert built.used
     assert [one.shape for one in built.inputs] == [[2, 8, 8, 8]]
     assert prove(network, target, folder).verified

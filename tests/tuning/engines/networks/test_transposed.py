@@ -13,6 +13,7 @@ from tests.tuning.engines.compiling import best, build, prove, target_of
 from tests.tuning.engines.convnets import Model, outputs
 from tests.tuning.engines.running import Engine, options, start
 from tests.tuning.engines.sketches import tiles_compute_the_same
+from tuning.engines.wire.options.rewrites import Rewrites
 from tuning.engines.wire.protocol import TasksExtracted
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
@@ -169,6 +170,6 @@ def test_a_library_computes_them_as_its_run_did(tmp_path: Path, transposed: Any)
     is_by_phase = transposed == "by_phase"
     assert [("by_phase" in task.name) for task in extracted.tasks] == [is_by_phase]
     target, folder = target_of(engine), tmp_path / "library"
-    built = build(network, target, best(engine), folder, by_phase=is_by_phase)
+    built = build(network, target, best(engine), folder, rewrites=Rewrites(by_phase=is_by_phase))
     assert (len(built.used), built.untuned) == (1, [])
     assert prove(network, target, folder).verified

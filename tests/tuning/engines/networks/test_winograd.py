@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.tuning.engines.sketches import ARM, AVX2, AVX512, candidate, computed, design_space
-from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.options.meta_schedule import Options
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 HOST = {"kind": "llvm", "num-cores": 2}

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.tuning.engines.running import Engine
-from tuning.engines.wire.legacy import OPTIONS, RECORDS, LegacyEngine, LegacyStart, relay_spec
+from tuning.engines.wire.legacy import RECORDS, LegacyEngine, LegacyStart, relay_spec
+from tuning.engines.wire.options.legacy import OPTIONS
 from tuning.engines.wire.protocol import NetworkSpec
 
 FAST: dict[str, dict[str, Any]] = {

@@ -24,6 +24,7 @@ from tuning.engines.oneshot import linking
 from tuning.engines.proof.rounds import LEAST_ROUNDS
 from tuning.engines.wire.compiling import LIBRARY, MANIFEST, UNTUNED, BestRecord, Built, Choose, Proven
 from tuning.engines.wire.errors import Refused
+from tuning.engines.wire.options.rewrites import Rewrites
 from tuning.engines.wire.protocol import NetworkSpec, Remote
 from tuning.engines.wire.targets import pairs_of_bfloat16
 
@@ -105,7 +106,8 @@ def in_bfloat16(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     asked = start(folder / "work", network=MLP, trials_budget=8, options=options(precision="bfloat16"))
     with Engine(asked, folder / "console.log") as engine:
         engine.to_the_end()
-    built = build(MLP, target, best(engine), folder / "library", precision="bfloat16", algorithms=True)
+    rewrites = Rewrites(precision="bfloat16", algorithms=True)
+    built = build(MLP, target, best(engine), folder / "library", rewrites=rewrites)
     return SimpleNamespace(built=built, folder=folder / "library", target=target, engine=engine)
 
 

@@ -12,7 +12,7 @@ from tests.tuning.engines.oneshot.test_generating import record
 from tuning.engines.measuring.outcomes import Failure, Timing
 from tuning.engines.meta_schedule.trust.built import Built
 from tuning.engines.oneshot.side_by_side import in_rounds
-from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.options.meta_schedule import Options
 from tuning.engines.wire.side_by_side.messages import (
     LEAST_ROUNDS,
     MOST_ROUNDS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuning.engines.wire.engines import ENGINES
-from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.options.meta_schedule import Options
 
 
 def test_runs_of_earlier_versions_do_what_they_did() -> None:

@@ -1,30 +1,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import msgspec
 import pytest
 
-from tuning.engines.wire.legacy import (
-    HARDWARE,
-    OPTIONS,
-    RELAY,
-    AutoSchedulerOptions,
-    AutoTvmOptions,
-    LegacyStart,
-    relay_spec,
-)
+from tuning.engines.wire.legacy import RELAY, LegacyStart, relay_spec
+from tuning.engines.wire.options.legacy import AutoTvmOptions
 from tuning.engines.wire.protocol import NetworkSpec, encode
-
-
-@pytest.mark.parametrize("engine", OPTIONS)
-def test_every_option_has_a_default_and_help(engine: str) -> None:
-    OPTIONS[engine]()
-    (schema,) = msgspec.json.schema(OPTIONS[engine])["$defs"].values()
-    for option, described in schema["properties"].items():
-        assert described.get("title"), option
-        assert described.get("description"), option
 
 
 @pytest.mark.parametrize("name", RELAY)
@@ -60,30 +43,6 @@ def test_a_layout_that_the_network_would_misread_is_refused(name: str) -> None:
 
 def test_three_dimensional_resnets_are_not_the_two_dimensional_ones() -> None:
     assert relay_spec(NetworkSpec("resnet3d-18")).module == "resnet_3d"
-
-
-@pytest.mark.parametrize(
-    ("options", "fields"),
-    [
-        (
-            AutoSchedulerOptions(sample_init_min_population=64, evolutionary_search_population=32),
-            ["sample_init_min_population"],
-        ),
-        (AutoSchedulerOptions(), []),
-        (AutoTvmOptions(tuner="ga", transfer=True), ["transfer"]),
-        (AutoTvmOptions(transfer=True), ["transfer"]),
-        (AutoTvmOptions(transfer=True, feature_type="knob"), []),
-        (AutoTvmOptions(ga_elites=200), ["ga_elites"]),
-    ],
-)
-def test_options_that_contradict_each_other_are_named(options: Any, fields: list[str]) -> None:
-    assert list(options.contradictions()) == fields
-
-
-def test_only_the_hardware_parameters_that_were_given_are_passed_on() -> None:
-    assert AutoSchedulerOptions().hardware() == {}
-    assert AutoSchedulerOptions(num_cores=4, warp_size=32).hardware() == {"num_cores": 4, "warp_size": 32}
-    assert set(HARDWARE) < set(AutoSchedulerOptions.__struct_fields__)
 
 
 def test_a_start_is_one_line_of_plain_json() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 import pytest
@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuning.engines.wire import protocol
+from tuning.engines.wire.options.meta_schedule import Options
 from tuning.engines.wire.protocol import (
     AnyTaskInfo,
     Begun,
@@ -23,7 +24,6 @@ from tuning.engines.wire.protocol import (
     KnownRecord,
     Measured,
     NetworkSpec,
-    Options,
     Phase,
     PhaseName,
     Plateaued,
@@ -155,25 +155,3 @@ def test_a_part_of_an_event_is_no_event(event: Event, share: float) -> None:
 def test_anything_else_raises_one_kind_of_error(line: bytes, decode: Callable[[bytes], object]) -> None:
     with pytest.raises(msgspec.MsgspecError):
         decode(line)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"trials_per_batch": 0},
-        {"trials_per_batch": 1025},
-        {"seed": -1},
-        {"build_timeout_s": 0},
-        {"strategy": "guess"},
-        {"nummer": 3},
-    ],
-)
-def test_options_out_of_bounds_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.convert(options, Options)
-
-
-def test_every_option_has_a_title_and_help() -> None:
-    for name, schema in msgspec.json.schema(Options)["$defs"]["Options"]["properties"].items():
-        assert schema.get("title"), name
-        assert schema.get("description"), name

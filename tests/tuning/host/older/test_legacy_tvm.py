@@ -9,7 +9,7 @@ import pytest
 
 from tests.older_tvm import FOUND
 from tuning.engines.wire.engines import ENGINES
-from tuning.engines.wire.legacy import AutoSchedulerOptions, AutoTvmOptions
+from tuning.engines.wire.options.legacy import AutoSchedulerOptions, AutoTvmOptions
 from tuning.host import interpreters
 from tuning.host.interpreters import Asked
 from tuning.host.older import legacy_tvm

@@ -9,7 +9,8 @@ import pytest
 
 from tests.older_tvm import FOUND
 from tuning.engines.wire.engines import ENGINES
-from tuning.engines.wire.legacy import AutoSchedulerOptions, AutoTvmOptions, Probed, Vta
+from tuning.engines.wire.legacy import Probed, Vta
+from tuning.engines.wire.options.legacy import AutoSchedulerOptions, AutoTvmOptions
 from tuning.host.older import legacy_tvm, vta
 from tuning.validation import Invalid
 

@@ -8,7 +8,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from tuning.engines.networks.winograd import schedules as winograd
 from tuning.engines.targets.registers import registers
-from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.options.meta_schedule import Options
 
 from .blocks import Blocks
 from .register_tiles import RegisterTiles

@@ -11,7 +11,8 @@ from itertools import islice
 from statistics import fmean, median
 
 from tuning.engines.measuring.outcomes import Runner, Timing
-from tuning.engines.wire.protocol import CONFIRM_ROUNDS, Confirmed
+from tuning.engines.wire.options.meta_schedule import CONFIRM_ROUNDS
+from tuning.engines.wire.protocol import Confirmed
 from tuning.logs.meta_schedule import BestRecord
 
 from .built import Built

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from tuning.engines.wire.protocol import Options
+from tuning.engines.wire.options.meta_schedule import Options
 from tuning.engines.wire.question import Question
 
 LEAST_ROUNDS, MOST_ROUNDS = 5, 15

@@ -13,7 +13,8 @@ import pytest
 
 from tests.tuning.engines.running import Engine, options, start
 from tests.tuning.engines.sketches import ARM, AVX2, AVX512, candidate, computed, marked
-from tuning.engines.wire.protocol import Finished, Options
+from tuning.engines.wire.options.meta_schedule import Options
+from tuning.engines.wire.protocol import Finished
 
 pytestmark = [pytest.mark.tvm, pytest.mark.filterwarnings("default")]  # Warnings are TVM's own.
 

@@ -15,7 +15,8 @@ from tuning.engines.events import EventWriter
 from tuning.engines.measuring.outcomes import Failure, Timing
 from tuning.engines.meta_schedule.trust.built import Built
 from tuning.engines.meta_schedule.trust.confirming import Confirming
-from tuning.engines.wire.protocol import CONFIRM_ROUNDS as ROUNDS
+from tuning.engines.wire.options.meta_schedule import CONFIRM_ROUNDS as ROUNDS
+from tuning.engines.wire.options.meta_schedule import longest_confirming_s
 from tuning.engines.wire.protocol import (
     Confirmed,
     Finished,
@@ -26,7 +27,6 @@ from tuning.engines.wire.protocol import (
     Round,
     TaskInfo,
     TrialMeasured,
-    longest_confirming_s,
 )
 from tuning.engines.wire.tracker import Address
 from tuning.logs.meta_schedule import BestRecord

@@ -1,0 +1,43 @@
+"""Options of auto_scheduler and AutoTVM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tuning.engines.wire.options.legacy import HARDWARE, OPTIONS, AutoSchedulerOptions, AutoTvmOptions
+
+
+@pytest.mark.parametrize("engine", OPTIONS)
+def test_every_option_has_a_default_and_help(engine: str) -> None:
+    OPTIONS[engine]()
+    (schema,) = msgspec.json.schema(OPTIONS[engine])["$defs"].values()
+    for option, described in schema["properties"].items():
+        assert described.get("title"), option
+        assert described.get("description"), option
+
+
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        (
+            AutoSchedulerOptions(sample_init_min_population=64, evolutionary_search_population=32),
+            ["sample_init_min_population"],
+        ),
+        (AutoSchedulerOptions(), []),
+        (AutoTvmOptions(tuner="ga", transfer=True), ["transfer"]),
+        (AutoTvmOptions(transfer=True), ["transfer"]),
+        (AutoTvmOptions(transfer=True, feature_type="knob"), []),
+        (AutoTvmOptions(ga_elites=200), ["ga_elites"]),
+    ],
+)
+def test_options_that_contradict_each_other_are_named(options: Any, fields: list[str]) -> None:
+    assert list(options.contradictions()) == fields
+
+
+def test_only_the_hardware_parameters_that_were_given_are_passed_on() -> None:
+    assert AutoSchedulerOptions().hardware() == {}
+    assert AutoSchedulerOptions(num_cores=4, warp_size=32).hardware() == {"num_cores": 4, "warp_size": 32}
+    assert set(HARDWARE) < set(AutoSchedulerOptions.__struct_fields__)
