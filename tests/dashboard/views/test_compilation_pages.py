@@ -495,6 +495,21 @@ def test_repeated_benchmarks_have_a_history_and_a_chart(viewer: Client) -> None:
     assert figure["data"][1]["error_y"]["arrayminus"] == pytest.approx([10e-3, 1e-3])
 
 
+@pytest.mark.parametrize(
+    ("more", "names"),
+    [({}, ["Tuned", "Untuned"]), ({"float_model": [18e-3]}, ["Tuned", "Untuned", "Float model"])],
+    ids=["two sides", "a quantized model"],
+)
+def test_the_chart_has_the_sides_that_were_measured(
+    viewer: Client, more: dict[str, list[float]], names: list[str]
+) -> None:
+    compilation = make_compilation()
+    publish(compilation)
+    compilation.benchmarks.update(rounds={"tuned": [7e-3], "untuned": [70e-3]} | more)
+    figure = viewer.get(f"/compilations/{compilation.pk}/figures/").json()["history"]
+    assert [trace["name"] for trace in figure["data"]] == names
+
+
 def test_unknown_compilations_are_not_found(operator: Client) -> None:
     assert operator.get("/compilations/9/").status_code == 404
     assert operator.post("/runs/9/compile/").status_code == 404
