@@ -15,6 +15,8 @@ from tests.benchmarks.engine.order import Order, told
 from tests.benchmarks.engine.sides import Best, Broken, Tuned
 from tests.benchmarks.engine.timeline import Comparison, Estimate, Measured, Timeline, estimates
 from tests.world import measured_run
+from tuning.engines.wire.options.meta_schedule import Options
+from tuning.engines.wire.protocol import NetworkSpec, Start, TrialMeasured
 from tuning.models import Run
 
 
@@ -179,6 +181,28 @@ def test_a_run_that_continues_gets_more_trials_in_the_time_it_is_given() -> None
     assert tuned.run.trials_done > len(tuned.timeline.trials) == 2
     assert best[0][: len(tuned.best[0])] == tuned.best[0]
     assert tuned.run.time_limit_s == until_s
+
+
+@pytest.mark.tvm
+@pytest.mark.rare
+def test_trials_of_stock_tvms_first_pass_ended_one_task_after_the_other(tmp_path: Path) -> None:
+    """TVM reports them together, once the pass is over."""
+    asked = Start(
+        run_id=0,
+        network=NetworkSpec("mlp"),
+        target="this",
+        options=Options(trials_per_batch=2, seed=1, build_timeout_s=300.0),
+        trials_budget=4,
+        trials_done=0,
+        elapsed_s=0.0,
+        work_dir=str(tmp_path / "work"),
+    )
+    events = list(sides.stock_events(asked, tmp_path))
+    trials = [event for event in events if isinstance(event, TrialMeasured)]
+    assert [trial.task for trial in trials] == [0, 0, 1, 1]
+    ended = [trial.at_s for trial in trials if trial.at_s is not None]
+    assert len(set(ended)) == 4
+    assert ended == sorted(ended)
 
 
 @pytest.mark.tvm

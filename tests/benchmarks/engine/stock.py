@@ -76,13 +76,15 @@ class TimedRunner(ms.runner.PyRunner):  # type: ignore[misc]
         super().__init__()
         self._inner = inner
         self._began = began
-        self.ended: list[float] = []
-        """When each measurement of the batch ended, in seconds since the process got its `Start`."""
+        self._ended: dict[str, float] = {}
 
     def run(self, runner_inputs: Any) -> list[Any]:
         """Returns a future for each input."""
-        self.ended = []
         return [self._timed(given) for given in runner_inputs]
+
+    def ended(self, artifact: str) -> float:
+        """When the measurement of what was built there ended, in seconds since the process got its `Start`."""
+        return self._ended.pop(artifact)
 
     def now(self) -> float:
         """Seconds since the process got its `Start`."""
@@ -90,13 +92,13 @@ class TimedRunner(ms.runner.PyRunner):  # type: ignore[misc]
 
     def _timed(self, given: Any) -> Any:
         (future,) = self._inner.run([given])
-        self.ended.append(self.now())
+        self._ended[str(given.artifact_path)] = self.now()
         return future
 
 
 @derived_object
 class Reporter(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
-    """Sends the trials of a batch as events when TVM reports it."""
+    """Sends the trials of a batch as events when TVM reports it: those of its first pass over the tasks once that is over, so after other batches."""
 
     def __init__(self, index: dict[str, int], runner: TimedRunner, events: EventWriter, work_dir: Path) -> None:
         super().__init__()
@@ -116,10 +118,9 @@ class Reporter(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
     ) -> None:
         """Sends an event for each candidate; TVM has already written their records."""
         task = self._index[str(task_scheduler.tasks_[task_id].ctx.task_name)]
-        moments = iter(self._runner.ended)
         texts = meta_schedule.last_records(self._work_dir, len(measure_candidates))
         for built, measured, text in zip(builder_results, runner_results, texts, strict=True):
-            at_s = next(moments) if built.error_msg is None else self._runner.now()
+            at_s = self._runner.now() if built.error_msg else self._runner.ended(str(built.artifact_path))
             self._events.send(self._event(task, measured, text, at_s))
 
     def _event(self, task: int, measured: Any, text: str, at_s: float) -> TrialMeasured:

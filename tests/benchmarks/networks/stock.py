@@ -24,7 +24,7 @@ class Stock(msgspec.Struct, frozen=True):
     trials: int
     """Those that ended in time."""
     tuned_for_s: float
-    """Until its last batch ended: it measures nothing before it has searched a whole one."""
+    """Until it reported a trial that ended later, or all of them. It reports nothing of its first pass over the tasks before that is over."""
     measured: InTurnWithStock | None
     """None if no trial was valid."""
 
