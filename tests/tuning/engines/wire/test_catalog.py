@@ -26,12 +26,8 @@ def test_networks_are_grouped_by_family() -> None:
 
 
 @pytest.mark.parametrize("name", BUILTIN)
-def test_every_option_has_a_default_and_help(name: str) -> None:
+def test_every_option_has_a_default(name: str) -> None:
     options_of(name, {})
-    (schema,) = msgspec.json.schema(BUILTIN[name].options)["$defs"].values()
-    for option, described in schema["properties"].items():
-        assert described.get("title"), option
-        assert described.get("description"), option
 
 
 @pytest.mark.parametrize(

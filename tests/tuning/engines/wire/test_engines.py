@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from tuning.engines.wire.engines import ENGINES
 from tuning.engines.wire.options.meta_schedule import Options
+
+STRUCTS = {engine.name: engine.options for engine in ENGINES.values()} | {
+    f"{engine.name}: {name}": network.options
+    for engine in ENGINES.values()
+    for name, network in engine.networks.items()
+}
+"""Options of engines, and of the networks that each builds."""
+
+
+@pytest.mark.parametrize("struct", STRUCTS.values(), ids=STRUCTS)
+def test_every_option_has_a_default_a_title_and_help(struct: type[msgspec.Struct]) -> None:
+    struct()
+    (schema,) = msgspec.json.schema(struct)["$defs"].values()
+    for option, described in schema["properties"].items():
+        assert described.get("title"), option
+        assert described.get("description"), option
 
 
 def test_runs_of_earlier_versions_do_what_they_did() -> None:

@@ -11,12 +11,8 @@ from tuning.engines.wire.protocol import NetworkSpec, encode
 
 
 @pytest.mark.parametrize("name", RELAY)
-def test_every_network_has_defaults_and_help(name: str) -> None:
+def test_every_network_has_defaults(name: str) -> None:
     assert relay_spec(NetworkSpec(name)).batch == 1
-    (schema,) = msgspec.json.schema(RELAY[name].options)["$defs"].values()
-    for option, described in schema["properties"].items():
-        assert described.get("title"), option
-        assert described.get("description"), option
 
 
 @pytest.mark.parametrize(
