@@ -20,7 +20,7 @@ pages = get_asgi_application()
 # Django warns that WhiteNoise's files are read at once, which is fine: large downloads stream (dashboard.http.downloads).
 warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
 
-from dashboard.http import parameters  # noqa: E402, F401 - registers `number`
+from dashboard.http import parameters  # noqa: E402, F401 - registers `number` and `name`
 from dashboard.http.gate import BodyGate, SocketGate, behind_proxies  # noqa: E402
 from dashboard.metrics.web import MeasuredRequests, MeasuredSockets  # noqa: E402
 

@@ -217,17 +217,17 @@ def _extracted(start: Start, mod: Any, legalized: Any, target: Target) -> tuple[
 
 
 def _built(start: Start, target: Target) -> Any:
-    asked = start.options.quantized
-    instruction = None if asked == "floats" else instruction_of(target)
-    if asked == "integers" and instruction is None:
+    rewrites = start.options.rewrites
+    instruction = instruction_of(target) if rewrites.integers else None
+    if start.options.quantized == "integers" and instruction is None:
         raise RunRefused(_without_instruction(target), "quantized")
     try:
         network = networks.build(start.network, instruction=instruction)
     except Refused as error:
         raise RunRefused(f"{start.network.name}: {error}", "network") from error
-    if asked != "floats" and network.quantized and any(network.quantized[:2]):
+    if rewrites.integers and network.quantized and any(network.quantized[:2]):
         logger.info("%s", network.quantized)
-    return networks.as_tuned(network, target, start.options.rewrites)
+    return networks.as_tuned(network, target, rewrites)
 
 
 def _in_precision(start: Start, mod: Any, resolved: Resolved) -> Any:

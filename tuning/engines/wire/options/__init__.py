@@ -10,3 +10,28 @@ KEEP_BEST = 8
 """Records of each task that the database keeps; the run's whole record log stays in its work directory."""
 
 TaskIndex = Annotated[int, Meta(ge=0, le=100_000)]
+Seed = Annotated[
+    Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
+    Meta(title="Seed", description="If empty, a seed is drawn at launch and stored, so the run can be repeated."),
+]
+Tasks = Annotated[
+    Annotated[list[TaskIndex], Meta(min_length=1)] | None,
+    Meta(
+        title="Tasks",
+        description="Indices of the tasks to tune, counted from 0, such as 0, 3, 5. The estimated latency then covers "
+        "only these. If empty, all tasks are tuned.",
+    ),
+]
+MinRepeat = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=60_000,
+        title="Minimum time of a repeat (ms)",
+        description="Short functions are executed more often, until one repeat takes at least this long.",
+    ),
+]
+BuildWorkers = Annotated[
+    Annotated[int, Meta(ge=1, le=256)] | None,
+    Meta(title="Build workers", description="How many candidates are built at once. If empty, one per core."),
+]

@@ -7,20 +7,8 @@ from typing import Annotated, Any, Literal, Union
 import msgspec
 from msgspec import Meta
 
-from . import TaskIndex
+from . import BuildWorkers, MinRepeat, Seed, Tasks
 
-Seed = Annotated[
-    Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
-    Meta(title="Seed", description="If empty, a seed is drawn at launch and stored, so the run can be repeated."),
-]
-Tasks = Annotated[
-    Annotated[list[TaskIndex], Meta(min_length=1)] | None,
-    Meta(
-        title="Tasks",
-        description="Indices of the tasks to tune, counted from 0, such as 0, 3, 5. The estimated latency then covers "
-        "only these. If empty, all tasks are tuned.",
-    ),
-]
 WarmStarting = Annotated[
     bool,
     Meta(
@@ -53,15 +41,6 @@ Repeat = Annotated[
         description="Repeats of a trial, one cost each. Its latency is their mean.",
     ),
 ]
-MinRepeat = Annotated[
-    int,
-    Meta(
-        ge=0,
-        le=60_000,
-        title="Minimum time of a repeat (ms)",
-        description="Short functions are executed more often, until one repeat takes at least this long.",
-    ),
-]
 BuildTimeout = Annotated[
     int, Meta(ge=1, le=3600, title="Build timeout (s)", description="A candidate that takes longer than this fails.")
 ]
@@ -73,10 +52,6 @@ RunTimeout = Annotated[
         title="Run timeout (s)",
         description="A candidate that takes longer than this to measure fails.",
     ),
-]
-BuildWorkers = Annotated[
-    Annotated[int, Meta(ge=1, le=256)] | None,
-    Meta(title="Build workers", description="How many candidates are built at once. If empty, one per core."),
 ]
 
 

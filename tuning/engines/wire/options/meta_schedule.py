@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from . import KEEP_BEST, TaskIndex
+from . import KEEP_BEST, BuildWorkers, MinRepeat, Seed, Tasks
 from .rewrites import Precision, Rewrites
 
 FIRST_TRIALS, FIRST_SHARE = 4, 0.15
@@ -42,22 +42,12 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="How many candidates are searched, built and measured at a time (num_trials_per_iter).",
         ),
     ] = 16
-    seed: Annotated[
-        Annotated[int, Meta(ge=0, le=2**31 - 1)] | None,
-        Meta(title="Seed", description="If empty, a seed is drawn at launch and stored, so the run can be repeated."),
-    ] = None
+    seed: Seed = None
     max_trials_per_task: Annotated[
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
         Meta(title="Maximum trials per task", description="If empty, only the run's budget limits them."),
     ] = None
-    tasks: Annotated[
-        Annotated[list[TaskIndex], Meta(min_length=1)] | None,
-        Meta(
-            title="Tasks",
-            description="Indices of the tasks to tune, counted from 0, such as 0, 3, 5. The estimated latency then covers "
-            "only these. If empty, all tasks are tuned.",
-        ),
-    ] = None
+    tasks: Tasks = None
     warm_start: Annotated[
         bool,
         Meta(
@@ -244,15 +234,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="Repeats of a trial, each averaging that number of executions. Its latency is their mean.",
         ),
     ] = 1
-    min_repeat_ms: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=60_000,
-            title="Minimum time of a repeat (ms)",
-            description="Short functions are executed more often, until one repeat takes at least this long.",
-        ),
-    ] = 100
+    min_repeat_ms: MinRepeat = 100
     race_margin: Annotated[
         float,
         Meta(
@@ -289,10 +271,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             description="A candidate that takes longer than this to measure fails.",
         ),
     ] = 30.0
-    build_workers: Annotated[
-        Annotated[int, Meta(ge=1, le=256)] | None,
-        Meta(title="Build workers", description="How many candidates are built at once. If empty, one per core."),
-    ] = None
+    build_workers: BuildWorkers = None
 
     @property
     def rewrites(self) -> Rewrites:
