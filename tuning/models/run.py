@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast
 
-import msgspec
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models
@@ -18,13 +17,13 @@ from django.db.models import F, Max, Q, Value
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
-from tuning.engines.wire.engines import ENGINES, META_SCHEDULE
+from tuning.engines.wire.engines import META_SCHEDULE
 from tuning.engines.wire.legacy import RECORDS
-from tuning.engines.wire.options.meta_schedule import Options
 from tuning.engines.wire.options.rewrites import Rewrites
 from tuning.engines.wire.protocol import ARTIFACTS
-from tuning.forecast import ROUNDS, Forecast, forecast
+from tuning.forecast import Forecast, forecast
 from tuning.logs import meta_schedule
+from tuning.pace import Pace
 from tuning.wording import simulator
 
 from .fleet import (
@@ -245,10 +244,6 @@ def first_of_free(
 
 RECORD_FILES = (meta_schedule.RECORDS, RECORDS)
 """Names of the file in a run's folder whose line n is trial n: MetaSchedule's, and that of other engines."""
-
-
-LARGEST_ROUND = 64
-"""Trials in which others' tuners, and runs on many machines, search at least once."""
 
 
 class Run(Leased):
@@ -548,29 +543,10 @@ class Run(Leased):
         return None if self.trials_budget is None else self.trials_budget - self.trials_done
 
     @property
-    def round_size(self) -> int:
-        """Trials that share a search, their builds and their measurements, once the first pass is over.
-
-        On many machines batches are larger. Other engines give no task more at a time than its share of the budget.
-        """
-        given = self.options.get("trials_per_batch")
-        size = given if isinstance(given, int) and given > 0 else LARGEST_ROUND
-        budget = self.trials_budget or 0
-        if self.has_pool:
-            size = max(size, min(LARGEST_ROUND, budget // 10))
-        share = budget if self.is_meta_schedule else budget // max(1, self.tasks_chosen)
-        return max(1, min(size, share))
-
-    @property
-    def first_pass(self) -> int:
-        """Trials of its first pass, whose rounds are smaller; 0 if all of its rounds are of one size. With a warm start it takes fewer."""
-        budget, tasks, rivals = self.trials_budget or 0, self.tasks_chosen, min(self.tasks_spare, self.tasks_chosen)
-        if not (self.is_ours and self.is_meta_schedule and budget and tasks + rivals > 1):
-            return 0
-        options = self._tuning_options()
-        if options is None or options.first_pass(budget, tasks + rivals) >= self.round_size:
-            return 0
-        return options.first_trials_of(budget, tasks, rivals)
+    def pace(self) -> Pace:
+        """In which rounds it goes on."""
+        budget, pool = self.trials_budget or 0, self.has_pool
+        return Pace(self.engine, self.options, budget, self.tasks_chosen, self.tasks_spare, self.is_ours, pool)
 
     def remaining(self) -> Forecast | None:
         """For how long it will be tuned; None if that can't be told, or not yet."""
@@ -579,40 +555,19 @@ class Run(Leased):
         found = forecast(self._round_ends(), self.trials_budget, self.elapsed_s)
         if found is None:
             return None
-        found = found.before(self._confirming_s())
-        if self.time_limit_s is None:
-            return found
-        return found.within(self.time_limit_s - self.elapsed_s)
+        found = found.before(self._confirming_s(self.elapsed_s))
+        return found if self.time_limit_s is None else found.within(self.time_limit_s - self.elapsed_s)
 
-    def _confirming_s(self) -> float:
+    def _confirming_s(self, elapsed_s: float) -> float:
         """What it will probably take to confirm its best records, or what is left of that."""
-        if not self.options.get("confirm") or self.has_pool or not self.is_meta_schedule:
-            return 0.0
-        options, elapsed_s = self._tuning_options(), self.elapsed_s or 0.0
-        if options is None:
-            return 0.0
-        expected_s = options.confirming_s(self.tasks_chosen, elapsed_s)
-        ends = self._round_ends()
-        return max(0.0, expected_s - (elapsed_s - ends[-1][1])) if ends and not self.trials_left else expected_s
-
-    def _tuning_options(self) -> Options | None:
-        """Those of a run of MetaSchedule; None if another version stored them, and they aren't valid in this one."""
-        try:
-            return cast("Options", ENGINES[self.engine].options_of(self.options))
-        except msgspec.ValidationError:
-            return None
+        ends = self._round_ends() if self.is_spent else []
+        since_s = elapsed_s - ends[-1][1] if ends else 0.0
+        return max(0.0, self.pace.confirming_s(elapsed_s) - since_s)
 
     @property
     def rounds_ended_at(self) -> range:
-        """Numbers of the trials with which its latest rounds ended, and its first pass before them; 0 for its beginning.
-
-        Rounds of the first pass don't count: they have a search for few trials, so they tell nothing of those that follow.
-        """
-        size, begin = self.round_size, self.first_pass
-        if self.trials_done < begin:
-            return range(0)
-        last = (self.trials_done - begin) // size
-        return range(begin + max(0, last - ROUNDS) * size, begin + last * size + 1, size)
+        """Numbers of the trials with which its latest rounds ended; see `Pace.rounds_ended_at`."""
+        return self.pace.rounds_ended_at(self.trials_done)
 
     def learn_rounds(self, ended: Iterable[tuple[int, float | None]]) -> None:
         """Remember the numbers and seconds of these trials, which are `rounds_ended_at`."""

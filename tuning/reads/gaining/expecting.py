@@ -41,7 +41,7 @@ def expected(run: Run, tasks: Sequence[Task], room_s: Mapping[int, float | None]
         Curve(task.weighted_latency_s or 0.0, task.trials, steps[task.pk], not task.plateaued, room_s.get(task.pk))
         for task in measured
     ]
-    found = forecast_gain(curves, more(run), run.round_size)
+    found = forecast_gain(curves, more(run), run.pace.round_size)
     return None if found is None else (measured, found)
 
 
