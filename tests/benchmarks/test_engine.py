@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tests.benchmarks.engine.sides import Best, Broken, Tuned
 from tests.benchmarks.engine.timeline import Comparison, Estimate, Measured, Timeline, estimates
 from tests.world import measured_run
 from tuning.engines.wire.options.meta_schedule import Options
-from tuning.engines.wire.protocol import NetworkSpec, Start, TrialMeasured
+from tuning.engines.wire.protocol import Finished, NetworkSpec, Start, TrialMeasured, encode
 from tuning.models import Run
 
 
@@ -183,11 +184,9 @@ def test_a_run_that_continues_gets_more_trials_in_the_time_it_is_given() -> None
     assert tuned.run.time_limit_s == until_s
 
 
-@pytest.mark.tvm
-@pytest.mark.rare
-def test_trials_of_stock_tvms_first_pass_ended_one_task_after_the_other(tmp_path: Path) -> None:
-    """TVM reports them together, once the pass is over."""
-    asked = Start(
+def start(folder: Path) -> Start:
+    """Of two tasks, in batches of two trials."""
+    return Start(
         run_id=0,
         network=NetworkSpec("mlp"),
         target="this",
@@ -195,9 +194,34 @@ def test_trials_of_stock_tvms_first_pass_ended_one_task_after_the_other(tmp_path
         trials_budget=4,
         trials_done=0,
         elapsed_s=0.0,
-        work_dir=str(tmp_path / "work"),
+        work_dir=str(folder / "work"),
     )
-    events = list(sides.stock_events(asked, tmp_path))
+
+
+def test_a_process_that_waits_for_room_in_its_pipe_can_be_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stock TVM's does when it reports hundreds of trials after the time in which they count."""
+    busy = tmp_path / "python"
+    busy.write_text(
+        f"#!{sys.executable}\n"
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGTERM, lambda *_: None)\n"
+        f"while True: os.write(int(sys.argv[-1]), {encode(Finished('budget'))!r})\n"
+    )
+    busy.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(busy))
+    events = sides.stock_events(start(tmp_path), tmp_path)
+    assert next(events) == Finished("budget")
+    events.close()
+    assert "BrokenPipeError" in (tmp_path / sides.CONSOLE).read_text()
+
+
+@pytest.mark.tvm
+@pytest.mark.rare
+def test_trials_of_stock_tvms_first_pass_ended_one_task_after_the_other(tmp_path: Path) -> None:
+    """TVM reports them together, once the pass is over."""
+    events = list(sides.stock_events(start(tmp_path), tmp_path))
     trials = [event for event in events if isinstance(event, TrialMeasured)]
     assert [trial.task for trial in trials] == [0, 0, 1, 1]
     ended = [trial.at_s for trial in trials if trial.at_s is not None]

@@ -77,7 +77,7 @@ def test_what_was_not_measured_has_no_figure() -> None:
 def test_stock_tvm_has_the_same_budget_and_may_leave_functions_unscheduled() -> None:
     stock = Stock(960, 1800.0, InTurnWithStock([5e-3, 6e-3, 5e-3], [20e-3, 21e-3, 20e-3], 20, 12))
     told = report.markdown([outcome(stock=stock)])
-    assert "| 0.25 (960 trials in 30.0 min, 12 of 20 functions scheduled) |" in told
+    assert "| 0.25 (960 trials in time, last report after 30.0 min, 12 of 20 functions scheduled) |" in told
     assert "| nothing scheduled: 0 trials in time |" in report.markdown([outcome(stock=Stock(0, 280.0, None))])
 
 

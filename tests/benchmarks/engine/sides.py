@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -205,7 +205,7 @@ def _records_of(run: Run, trials: list[Measured]) -> Best:
     return best
 
 
-def stock_events(start: Start, folder: Path) -> Iterator[Event]:
+def stock_events(start: Start, folder: Path) -> Generator[Event, None, None]:
     """What stock TVM tells while it tunes; its process ends with the generator."""
     folder.mkdir(parents=True, exist_ok=True)
     reader, writer = os.pipe()
@@ -223,6 +223,7 @@ def stock_events(start: Start, folder: Path) -> Iterator[Event]:
             process.stdin.flush()
             yield from map(decode_event, events)
         finally:
+            events.close()  # Otherwise a process that waits for room in the pipe would never end.
             process.stdin.close()
             if process.poll() is None:
                 process.terminate()

@@ -131,7 +131,7 @@ def _of_stock(stock: Stock | None) -> str:
     if found is None:
         return f"nothing scheduled: {stock.trials} trials in time"
     ratio = median(found.ours) / median(found.stock)
-    return f"{ratio:.2g} ({stock.trials} trials in {stock.tuned_for_s / 60:.1f} min, {found.scheduled} of {found.functions} functions scheduled)"
+    return f"{ratio:.2g} ({stock.trials} trials in time, last report after {stock.tuned_for_s / 60:.1f} min, {found.scheduled} of {found.functions} functions scheduled)"
 
 
 def _verified(one: Shipped) -> str:
