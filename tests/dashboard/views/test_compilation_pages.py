@@ -198,6 +198,7 @@ def test_a_finished_compilation_shows_verification_benchmark_and_downloads(viewe
         "3.0e-07",
         "8.165",
         "measured is 1.29× the estimate",
+        "Records that were confirmed at the end of their run count with their confirmed latency",
         "ONNX Runtime isn&#x27;t installed.",
         f"/api/v1/compilations/{compilation.pk}/manifest",
         "VirtualMachine",
