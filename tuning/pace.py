@@ -72,6 +72,6 @@ class Pace(NamedTuple):
         if self.engine != META_SCHEDULE:
             return None
         try:
-            return cast("Options", ENGINES[self.engine].options_of(dict(self.options)))
+            return cast("Options", ENGINES[self.engine].options_of(self.options))
         except msgspec.ValidationError:
             return None
