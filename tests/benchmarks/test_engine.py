@@ -6,6 +6,7 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -17,7 +18,7 @@ from tests.benchmarks.engine.sides import Best, Broken, Tuned
 from tests.benchmarks.engine.timeline import Comparison, Estimate, Measured, Timeline, estimates
 from tests.world import measured_run
 from tuning.engines.wire.options.meta_schedule import Options
-from tuning.engines.wire.protocol import Finished, NetworkSpec, Start, TrialMeasured, encode
+from tuning.engines.wire.protocol import Finished, NetworkSpec, TrialMeasured, encode
 from tuning.models import Run
 
 
@@ -184,18 +185,8 @@ def test_a_run_that_continues_gets_more_trials_in_the_time_it_is_given() -> None
     assert tuned.run.time_limit_s == until_s
 
 
-def start(folder: Path) -> Start:
-    """Of two tasks, in batches of two trials."""
-    return Start(
-        run_id=0,
-        network=NetworkSpec("mlp"),
-        target="this",
-        options=Options(trials_per_batch=2, seed=1, build_timeout_s=300.0),
-        trials_budget=4,
-        trials_done=0,
-        elapsed_s=0.0,
-        work_dir=str(folder / "work"),
-    )
+TWO_TASKS = NetworkSpec("mlp"), Options(trials_per_batch=2, seed=1, build_timeout_s=300.0), 4
+"""Tuned in two batches of two trials."""
 
 
 def test_a_process_that_waits_for_room_in_its_pipe_can_be_ended(
@@ -211,17 +202,29 @@ def test_a_process_that_waits_for_room_in_its_pipe_can_be_ended(
     )
     busy.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(busy))
-    events = sides.stock_events(start(tmp_path), tmp_path)
+    events = sides.stock_events(*TWO_TASKS, tmp_path)
     assert next(events) == Finished("budget")
     events.close()
     assert "BrokenPipeError" in (tmp_path / sides.CONSOLE).read_text()
 
 
 @pytest.mark.tvm
+@pytest.mark.parametrize(("measured", "moments"), [([3.0, None, 2.0], [3.0, 2.0, 2.0]), ([None], [9.0])])
+def test_a_trial_of_stock_tvm_whose_build_failed_ended_with_its_batch(
+    measured: list[float | None], moments: list[float]
+) -> None:
+    """Not when TVM reports it, which may be when the time is over in which trials count."""
+    from tests.benchmarks.engine.stock import ended
+
+    builds = [SimpleNamespace(error_msg=None if at_s else "Failed.", artifact_path=at_s) for at_s in measured]
+    assert ended(builds, SimpleNamespace(ended=float, now=lambda: 9.0)) == moments
+
+
+@pytest.mark.tvm
 @pytest.mark.rare
 def test_trials_of_stock_tvms_first_pass_ended_one_task_after_the_other(tmp_path: Path) -> None:
     """TVM reports them together, once the pass is over."""
-    events = list(sides.stock_events(start(tmp_path), tmp_path))
+    events = list(sides.stock_events(*TWO_TASKS, tmp_path))
     trials = [event for event in events if isinstance(event, TrialMeasured)]
     assert [trial.task for trial in trials] == [0, 0, 1, 1]
     ended = [trial.at_s for trial in trials if trial.at_s is not None]

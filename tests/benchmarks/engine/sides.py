@@ -112,7 +112,9 @@ def stock(pair: Pair, folder: Path) -> tuple[Timeline, Best]:
     weights: list[int] = []
     received: list[tuple[float, float, TrialMeasured]] = []
     began = time.monotonic()
-    for event in stock_events(_start(pair, folder), folder):
+    workload = WORKLOADS[pair.workload]
+    network = NetworkSpec(workload.network, workload.options)
+    for event in stock_events(network, Options(**_options(pair)), pair.trials, folder):
         if isinstance(event, TasksExtracted):
             weights = [task.weight or 0 for task in event.tasks]
         if isinstance(event, TrialMeasured):
@@ -129,20 +131,6 @@ def stock(pair: Pair, folder: Path) -> tuple[Timeline, Best]:
         if event.record:
             best[event.task].append((loading_s + at_s, event.record))
     return Timeline(weights, trials, wall_s, trials[0].at_s), best
-
-
-def _start(pair: Pair, folder: Path) -> Start:
-    workload = WORKLOADS[pair.workload]
-    return Start(
-        run_id=0,
-        network=NetworkSpec(workload.network, workload.options),
-        target="this",
-        options=Options(**_options(pair)),
-        trials_budget=pair.trials,
-        trials_done=0,
-        elapsed_s=0.0,
-        work_dir=str(folder.absolute()),
-    )
 
 
 def measured_together(target: dict[str, Any], records: list[str]) -> list[float]:
@@ -205,9 +193,19 @@ def _records_of(run: Run, trials: list[Measured]) -> Best:
     return best
 
 
-def stock_events(start: Start, folder: Path) -> Generator[Event, None, None]:
-    """What stock TVM tells while it tunes; its process ends with the generator."""
+def stock_events(network: NetworkSpec, options: Options, trials: int, folder: Path) -> Generator[Event, None, None]:
+    """What stock TVM tells while it tunes; its process ends with the generator. Its files and output go to the folder."""
     folder.mkdir(parents=True, exist_ok=True)
+    start = Start(
+        run_id=0,
+        network=network,
+        target="this",
+        options=options,
+        trials_budget=trials,
+        trials_done=0,
+        elapsed_s=0.0,
+        work_dir=str(folder.absolute()),
+    )
     reader, writer = os.pipe()
     # On x86, TVM would use half of the logical cores, but both sides must measure with as many threads.
     env = {**os.environ, "TVM_NUM_THREADS": str(cores())}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -119,8 +120,8 @@ class Reporter(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
         """Sends an event for each candidate; TVM has already written their records."""
         task = self._index[str(task_scheduler.tasks_[task_id].ctx.task_name)]
         texts = meta_schedule.last_records(self._work_dir, len(measure_candidates))
-        for built, measured, text in zip(builder_results, runner_results, texts, strict=True):
-            at_s = self._runner.now() if built.error_msg else self._runner.ended(str(built.artifact_path))
+        moments = ended(builder_results, self._runner)
+        for measured, text, at_s in zip(runner_results, texts, moments, strict=True):
             self._events.send(self._event(task, measured, text, at_s))
 
     def _event(self, task: int, measured: Any, text: str, at_s: float) -> TrialMeasured:
@@ -131,6 +132,13 @@ class Reporter(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
         if improves:
             self._best[task] = latency_s
         return TrialMeasured(task, latency_s, at_s, record=text if improves else None)
+
+
+def ended(builds: Iterable[Any], runner: Any) -> list[float]:
+    """When each trial of a batch ended, by its build. One whose build failed had ended when its batch was measured, long before TVM reports it."""
+    measured = [None if built.error_msg else runner.ended(str(built.artifact_path)) for built in builds]
+    first = min((at_s for at_s in measured if at_s is not None), default=runner.now())
+    return [first if at_s is None else at_s for at_s in measured]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import msgspec
 from tests.benchmarks.engine.sides import CONSOLE, GENEROUS, HOUR, Broken, stock_events
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.options.meta_schedule import Options
-from tuning.engines.wire.protocol import Finished, Start, TrialMeasured
+from tuning.engines.wire.protocol import Finished, TrialMeasured
 from tuning.host import sandbox
 from tuning.models import Compilation, Run
 
@@ -51,18 +51,9 @@ def beside(run: Run, compilation: Compilation, tuning: Tuning) -> Stock:
 def _tuned(run: Run, tuning: Tuning) -> tuple[int, dict[int, str]]:
     """How many trials ended within the tuning's time, and the best record of each task. Raises `Broken` if stock TVM fails."""
     folder = run.work_dir / "stock"
-    start = Start(
-        run_id=0,
-        network=run.tuned_network.spec(),
-        target="this",
-        options=Options(trials_per_batch=16, seed=tuning.seed, build_timeout_s=300.0),
-        trials_budget=tuning.trials,
-        trials_done=0,
-        elapsed_s=0.0,
-        work_dir=str(folder.absolute()),
-    )
+    options = Options(trials_per_batch=16, seed=tuning.seed, build_timeout_s=300.0)
     trials, best = 0, dict[int, str]()
-    for event in stock_events(start, folder):
+    for event in stock_events(run.tuned_network.spec(), options, tuning.trials, folder):
         if isinstance(event, Finished):
             return trials, best
         if isinstance(event, TrialMeasured):
