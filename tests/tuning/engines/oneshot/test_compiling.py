@@ -193,7 +193,10 @@ def test_it_chooses_inside_the_network(made: Any, tuned: Engine, tmp_path: Path)
     built = build(MLP, made.target, records, folder, choose=Choose(alternatives, 0.3, 1))
     assert built.chosen is not None
     assert {one.function for one in built.chosen.functions} == {one.function for one in made.built.used}
-    assert [len(one.tried) for one in built.chosen.functions] == [1 + len(few) for few in alternatives]
+    tried = {one.tried[0].trial: [other.trial for other in one.tried[1:]] for one in built.chosen.functions}
+    assert tried == {
+        record.trial: [one.trial for one in few] for record, few in zip(records, alternatives, strict=True)
+    }
     assert all(tried.inside_s > 0 for one in built.chosen.functions for tried in one.tried)
     chosen = {one.tried[one.chosen if built.chosen.kept else 0].trial: one.function for one in built.chosen.functions}
     assert {one.trial: one.function for one in built.used} == chosen, "the library has what is told"
