@@ -77,6 +77,8 @@ for name in (
 ):
     os.environ.pop(name, None)
     os.environ.pop(f"{name}_FILE", None)
+# Threads that are bound to a core wait for seconds while another test needs it: see `tuning.engines.proof.threads`.
+os.environ["TVM_BIND_THREADS"] = "0"
 os.environ["TUNEBOARD_ROOFLINE"] = "false"  # It would take each run of a new database seconds.
 os.environ["TUNEBOARD_VAR"] = str(VAR_OF_TESTS)
 if url := os.environ.get("TUNEBOARD_TEST_DATABASE_URL"):

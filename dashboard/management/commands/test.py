@@ -98,6 +98,8 @@ def _round(database: str, pytest_args: Sequence[str], *, everyday: bool) -> Roun
         report, left_out = Path(folder) / "report.xml", Path(folder) / "left_out"
         env = {name: value for name, value in os.environ.items() if name != "TUNEBOARD_TEST_DATABASE_URL"}
         env |= {"TUNEBOARD_TEST_DATABASE_URL": url} if url else {}
+        # Temporary files of processes that tests kill are removed at the end. What pytest keeps of tests that failed isn't.
+        env |= {"TMPDIR": folder, "PYTEST_DEBUG_TEMPROOT": tempfile.gettempdir()}
         tier = [f"--everyday={left_out}"] if everyday else []
         command = [sys.executable, "-m", "pytest", f"--junitxml={report}", *tier, *pytest_args]
         started = time.monotonic()
