@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from django.core.management import CommandError, call_command
 
@@ -13,7 +14,7 @@ from tests.benchmarks.management.commands import bench_networks
 from tests.benchmarks.networks import plan, report
 from tests.benchmarks.networks.alone import Side
 from tests.benchmarks.networks.busy import SIDES, Busy
-from tests.benchmarks.networks.models import MODELS
+from tests.benchmarks.networks.models import MODELS, unet
 from tests.benchmarks.networks.plan import Tuning
 from tests.benchmarks.networks.shipping import Shipped, launch_of, upload
 from tests.benchmarks.networks.stock import Stock
@@ -178,6 +179,34 @@ def test_it_refuses_options_that_make_no_sense(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text('[{"network": "bert"}]')
     with pytest.raises(CommandError, match=r"other\.json isn't a results file"):
         call_command("bench_networks", "--into", str(tmp_path / "other.json"))
+
+
+@pytest.mark.tvm
+def test_reading_a_network_is_measured_with_tvm_alone_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.benchmarks.networks.constants import measured, with_batch_norms
+    from tuning.engines.networks.uploaded import constants
+
+    by_numpy: list[str] = []
+    computed = constants.computed
+
+    def spied(call: Any, builder: Any) -> Any:
+        by_numpy.append(str(call.op))
+        return computed(call, builder)
+
+    monkeypatch.setattr(constants, "computed", spied)
+    data = with_batch_norms(unet(channels=8, image=8))
+    kinds = [node.op_type for node in onnx.load_from_string(data).graph.node]
+    assert kinds.count("BatchNormalization") == kinds.count("Conv") > 0
+    ((alone, ours),) = measured(data, 1)
+    assert min(alone, ours) > 0
+    assert by_numpy, "one of them is with NumPy"
+
+
+def test_the_row_of_a_network_that_is_read() -> None:
+    from tests.benchmarks.networks.constants import row as row_of
+
+    row = row_of("unet", [(2.0, 1.0), (4.0, 1.0), (3.0, 1.2)])
+    assert row == "| unet | 3.00 | 1.00 | 0.40 (0.25 to 0.50) |"
 
 
 @pytest.mark.tvm

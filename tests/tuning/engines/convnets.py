@@ -64,16 +64,19 @@ class Model:
         self._nodes.append(helper.make_node(kind, [self._value, *more], [name], **attributes))
         self._value = name
 
-    def conv(self, kind: str = "Conv", kernel: int = 3, groups: int = 1, **attributes: Any) -> None:
+    def conv(
+        self, kind: str = "Conv", kernel: int = 3, groups: int = 1, *, has_bias: bool = True, **attributes: Any
+    ) -> None:
         shape = (8, 8 // groups, *[kernel] * len(self.image))
         weights = self._random.standard_normal(shape, dtype="float32") / 8
-        self.node(
-            kind,
-            self.const(weights),
-            self.const(self._random.standard_normal(8, dtype="float32")),
-            group=groups,
-            **attributes,
-        )
+        bias = [self.const(self._random.standard_normal(8, dtype="float32"))] if has_bias else []
+        self.node(kind, self.const(weights), *bias, group=groups, **attributes)
+
+    def batch_norm(self) -> None:
+        """Its scales and variances are positive."""
+        scale, variance = self._random.random((2, 8), dtype="float32") + np.float32(0.5)
+        shift, mean = self._random.standard_normal((2, 8), dtype="float32")
+        self.node("BatchNormalization", *map(self.const, (scale, shift, mean, variance)))
 
     def block(self) -> None:
         """Two convolutions with padding, and what they are added to."""

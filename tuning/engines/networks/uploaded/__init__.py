@@ -20,6 +20,7 @@ from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.protocol import ModelFile
 
 from . import modules, onnx_files
+from .constants import folded
 
 
 @dataclass(frozen=True)
@@ -55,16 +56,9 @@ def build(file: ModelFile, instruction: Instruction | None = None) -> UploadedMo
 
 def _prepared(mod: IRModule) -> IRModule:
     """Fold batch norms and constants, because what doesn't depend on an input isn't a task."""
-    passes = [
-        relax.transform.FoldBatchnormToConv2D(),
-        relax.transform.DecomposeOpsForInference(),
-        relax.transform.FoldConstant(),
-        relax.transform.CanonicalizeBindings(),
-        relax.transform.DeadCodeElimination(["main"]),
-    ]
-    for step in passes:
+    for step in (relax.transform.FoldBatchnormToConv2D(), relax.transform.DecomposeOpsForInference()):
         mod = step(mod)
-    return mod
+    return folded(mod)
 
 
 def _check_static(mod: IRModule) -> None:

@@ -12,11 +12,12 @@ from tvm.ir.transform import Sequential
 
 from tuning.engines.wire.errors import in_one_line
 
+from .constants import PERMUTE, folded
+
 logger = logging.getLogger(__name__)
 WORTH = 4
 """Convolutions for each transposition of data that it takes, at least."""
 CALL_TIR = Op.get("relax.call_tir")
-PERMUTE = "relax.permute_dims"
 CONVOLUTIONS = {f"relax.nn.conv{len(axes)}d": axes for axes in ("W", "HW", "DHW")}
 TRANSPOSED = {f"{name}_transpose": axes for name, axes in CONVOLUTIONS.items()}
 BOUNDS = {"maximum": relax.op.maximum, "minimum": relax.op.minimum}
@@ -58,11 +59,8 @@ def _converted(mod: IRModule, layouts: Callable[[Any], dict[str, list[str]]]) ->
     steps = [
         relax.transform.ConvertLayout({}, layouts),
         relax.transform.EliminateCommonSubexpr(),  # It transposes a value for each of its uses.
-        relax.transform.FoldConstant(),
-        relax.transform.CanonicalizeBindings(),
-        relax.transform.DeadCodeElimination(["main"]),
     ]
-    return Sequential(steps)(mod)
+    return folded(Sequential(steps)(mod))
 
 
 def _transpositions(mod: IRModule) -> int:
