@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from textwrap import indent
 from typing import Any, NamedTuple
 
 from tvm import IRModule, relax
+from tvm.script import from_source
 
 INSIDE = " " * 12
 """The indentation of a block's body."""
+
+
+def parsed(lines: Iterable[str]) -> Any:
+    """The function that these lines of TVMScript define. Layers often have the same one, and TVM takes a tenth of a second for it."""
+    return _parsed("\n".join(lines))
+
+
+_parsed = lru_cache(maxsize=256)(from_source)
 
 
 def extents(*values: int) -> str:

@@ -13,9 +13,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import tvm_ffi
-from tvm.script import from_source
 
-from tuning.engines.networks.tensorir import extents, keep, last_after, loops
+from tuning.engines.networks.tensorir import extents, keep, last_after, loops, parsed
 from tuning.engines.wire.targets import BFLOAT16, PairsOfBfloat16
 
 MOST_ROWS, MOST_VECTORS, MOST_SUMS = 16, 4, 16
@@ -101,7 +100,7 @@ def packed(product: Product, kernel: Any) -> Any:
 
 def function(product: Product) -> Any:
     """The product of data in float32 with `packed` weights. Elementwise functions may be fused after it."""
-    return from_source("\n".join(_source(product)))
+    return parsed(_source(product))
 
 
 def _source(product: Product) -> Iterator[str]:

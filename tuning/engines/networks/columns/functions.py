@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tvm.script import from_source
-
-from tuning.engines.networks.tensorir import extents, loops, sum_of_products
+from tuning.engines.networks.tensorir import extents, loops, parsed, sum_of_products
 
 
 class Widened(NamedTuple):
@@ -24,7 +22,7 @@ class Widened(NamedTuple):
 
 def function(product: Widened) -> Any:
     """The product of data with its widened weights, without what is added. Elementwise functions may be fused after it."""
-    return from_source("\n".join(_source(product)))
+    return parsed(_source(product))
 
 
 def _source(product: Widened) -> Iterator[str]:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tvm import tirx
-from tvm.script import from_source
 
-from tuning.engines.networks.tensorir import Edges, extents, loops, padding, sum_of_products
+from tuning.engines.networks.tensorir import Edges, extents, loops, padding, parsed, sum_of_products
 
 
 class Window(NamedTuple):
@@ -38,7 +37,7 @@ class Widened(NamedTuple):
 
 def function(conv: Widened) -> tirx.PrimFunc:
     """The convolution of data (batch, …, channels) with weights (…, channels, whole), without what is added. Elementwise functions may be fused after it."""
-    return from_source("\n".join(_source(conv)))
+    return parsed(_source(conv))
 
 
 def _source(conv: Widened) -> Iterator[str]:

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tvm_ffi
-from tvm.script import from_source
 
-from tuning.engines.networks.tensorir import extents, keep, last_after, loops
+from tuning.engines.networks.tensorir import extents, keep, last_after, loops, parsed
 from tuning.engines.targets.dot_products import FOUR, INSTRUCTIONS, Instruction
 
 MOST_ROWS, MOST_VECTORS, MOST_FOURS = 16, 4, 4
@@ -98,7 +97,7 @@ def packed(weights: Any, instruction: Instruction) -> Any:
 
 def function(product: Product, instruction: Instruction) -> Any:
     """The product of data and `packed` weights, as int32. Elementwise functions may be fused after it."""
-    return from_source("\n".join(_source(product, instruction)))
+    return parsed(_source(product, instruction))
 
 
 def _source(product: Product, instruction: Instruction) -> Iterator[str]:

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from tvm.script import from_source
 
-from tuning.engines.networks.tensorir import Edges, extents, loops, padding, sum_of_products
+from tuning.engines.networks.tensorir import Edges, extents, loops, padding, parsed, sum_of_products
 
 
 class Window(NamedTuple):
@@ -85,7 +84,7 @@ def weights(conv: Transposed, kernel: Any) -> Any:
 
 def function(conv: Transposed) -> Any:
     """The convolution of data with its `weights`. Elementwise functions may be fused after it."""
-    return from_source("\n".join(_source(conv)))
+    return parsed(_source(conv))
 
 
 def _source(conv: Transposed) -> Iterator[str]:

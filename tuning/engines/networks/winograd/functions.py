@@ -11,9 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tvm.script import from_source
-
-from tuning.engines.networks.tensorir import extents, loops
+from tuning.engines.networks.tensorir import extents, loops, parsed
 
 from .convolutions import INPUT, KERNEL, OUTPUT, Convolution, Matrix
 
@@ -25,7 +23,7 @@ IN_PARTS, NO_RULE = "winograd_in_parts", "None"
 
 def function(conv: Convolution) -> Any:
     """The convolution of an input with the `weights`, both float32. Elementwise functions may be fused after it."""
-    return from_source("\n".join(_source(conv, _in_parts(conv) if conv.in_parts else _step_by_step(conv))))
+    return parsed(_source(conv, _in_parts(conv) if conv.in_parts else _step_by_step(conv)))
 
 
 class _Tiles(NamedTuple):
