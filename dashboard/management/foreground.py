@@ -10,10 +10,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TextIO
 
+from django.conf import settings
 from django.db import connection
 from rich.console import Console
 
 from tuning.host.machine import identity
+from tuning.host.machine.ours import working_for
 from tuning.host.reachable import DATABASE_OUTAGE
 from tuning.models import Machine, Queued
 from tuning.validation import Conflict
@@ -62,8 +64,20 @@ def follow(
     goes_on: Callable[[], bool] = lambda: False,
 ) -> None:
     """Do the job in a thread, and `show` how far it is meanwhile; on Ctrl-C, `stop` it. `goes_on`: somebody else does it."""
-    worker = threading.Thread(target=_closing, args=(job,), name="job")
-    worker.start()
+    # To a site that runs on this machine, what the job uses of it is its own, not others'.
+    with working_for(settings.VAR):
+        worker = threading.Thread(target=_closing, args=(job,), name="job")
+        worker.start()
+        _watch(worker, interrupts, stop, show, goes_on)
+
+
+def _watch(
+    worker: threading.Thread,
+    interrupts: Interrupts,
+    stop: Callable[[], object],
+    show: Callable[[], object],
+    goes_on: Callable[[], bool],
+) -> None:
     while worker.is_alive() or _may_go_on(goes_on):
         try:
             interrupts.handle(stop)

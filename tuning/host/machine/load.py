@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 from typing_extensions import TypedDict
 
+from .ours import families
 from .processor import Clock, Processor, clock, processor
 
 IDLE = ("idle", "iowait", "guest", "guest_nice")
@@ -36,11 +37,11 @@ class Load(TypedDict):
 
 
 class Sampler:
-    """Takes samples of the load. Processes are ours if the process that it is made in has started them, or one of those."""
+    """Takes samples of the load of a site's machine, in the process whose children work for it. `folder` is its data folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._last: tuple[float, float, float] | None = None
+        self._last: tuple[float, float, dict[int, float]] | None = None
 
     def sample(self) -> Load:
         disk = psutil.disk_usage(str(self._folder))
@@ -59,12 +60,13 @@ class Sampler:
 
     def _used(self) -> tuple[float, float] | tuple[None, None]:
         """Processors that our processes used, and others'."""
-        now, worked, spent = time.monotonic(), _worked(), _spent(_family())
+        now, worked = time.monotonic(), _worked()
+        spent = {family[0].pid: _spent(family) for family in families(self._folder)}
         last, self._last = self._last, (now, worked, spent)
         if last is None or now <= last[0]:
             return None, None
-        # A process of ours that ended unseen leaves its time with whoever waited for it, so ours can't shrink by much.
-        ours = max(0.0, spent - last[2])
+        # A process that ended unseen leaves its time with whoever waited for it, so a family's can't shrink by much.
+        ours = sum(max(0.0, seconds - last[2].get(pid, 0.0)) for pid, seconds in spent.items())
         others = max(0.0, worked - last[1] - ours)
         return round(ours / (now - last[0]), 2), round(others / (now - last[0]), 2)
 
@@ -78,11 +80,6 @@ def _worked() -> float:
     """CPU seconds that all cores together have worked."""
     times = psutil.cpu_times()
     return float(sum(value for name, value in times._asdict().items() if name not in IDLE))
-
-
-def _family() -> list[psutil.Process]:
-    me = psutil.Process()
-    return [me, *me.children(recursive=True)]
 
 
 def _spent(processes: Iterable[psutil.Process]) -> float:
