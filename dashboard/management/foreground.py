@@ -64,20 +64,8 @@ def follow(
     goes_on: Callable[[], bool] = lambda: False,
 ) -> None:
     """Do the job in a thread, and `show` how far it is meanwhile; on Ctrl-C, `stop` it. `goes_on`: somebody else does it."""
-    # To a site that runs on this machine, what the job uses of it is its own, not others'.
-    with working_for(settings.VAR):
-        worker = threading.Thread(target=_closing, args=(job,), name="job")
-        worker.start()
-        _watch(worker, interrupts, stop, show, goes_on)
-
-
-def _watch(
-    worker: threading.Thread,
-    interrupts: Interrupts,
-    stop: Callable[[], object],
-    show: Callable[[], object],
-    goes_on: Callable[[], bool],
-) -> None:
+    worker = threading.Thread(target=_closing, args=(job,), name="job")
+    worker.start()
     while worker.is_alive() or _may_go_on(goes_on):
         try:
             interrupts.handle(stop)
@@ -110,6 +98,7 @@ def give_up(row: Queued, stop: Callable[[], object]) -> None:
 def _closing(job: Callable[[], object]) -> None:
     """Do it in a thread, whose connection ends with it."""
     try:
-        job()
+        with working_for(settings.VAR):  # To a site that runs on this machine, that is its own work, not others'.
+            job()
     finally:
         connection.close()

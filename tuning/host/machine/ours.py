@@ -43,6 +43,6 @@ def _commands(data: Path) -> Iterator[psutil.Process]:
         try:
             with lock_file(path, wait=False):
                 pass  # The command was killed. Its file is removed.
-        except BlockingIOError:
+        except OSError:  # It is locked, or another user's.
             with suppress(psutil.Error, ValueError):
                 yield psutil.Process(int(path.name))

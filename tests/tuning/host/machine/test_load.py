@@ -81,6 +81,12 @@ def test_a_command_that_was_killed_is_forgotten(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+def test_a_file_that_cannot_be_opened_holds_up_no_sample(tmp_path: Path) -> None:
+    """As one of another user: without samples the site would take the machine for lost."""
+    (tmp_path / COMMANDS / "4194305").mkdir(parents=True)
+    assert len(list(families(tmp_path))) == 1
+
+
 def test_a_command_that_the_asking_process_started_counts_once(tmp_path: Path) -> None:
     with working_for(tmp_path):
         assert len(list(families(tmp_path))) == 1

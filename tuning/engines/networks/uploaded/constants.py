@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tvm import IRModule, relax
 from tvm.ir import GenericConst
 from tvm.ir.transform import Sequential
@@ -17,12 +18,11 @@ from tvm.tirx import FloatImm
 
 from tuning.engines.networks.tensorir import fixed_shape, with_calls_replaced
 
-Array = np.ndarray[Any, np.dtype[Any]]
 TYPES = ("float16", "float32", "float64", "int8", "uint8", "int32", "int64", "bool")
 """Of tensors that both have."""
 FLOATS = ("float32", "float64")
 """The types in which both round after each operation."""
-ARITHMETIC: Mapping[str, Callable[..., Array]] = {
+ARITHMETIC: Mapping[str, Callable[..., NDArray[Any]]] = {
     "relax.add": np.add,
     "relax.divide": np.divide,
     "relax.multiply": np.multiply,
@@ -56,7 +56,7 @@ def computed(call: relax.Call, builder: relax.BlockBuilder) -> relax.Expr | None
         return relax.const(compute(*given), str(call.ty.dtype))
 
 
-def _operator(call: relax.Call) -> Callable[..., Array] | None:
+def _operator(call: relax.Call) -> Callable[..., NDArray[Any]] | None:
     """The same on arrays, if it is one of those above."""
     name = str(getattr(call.op, "name", ""))
     if name in ARITHMETIC:
@@ -69,7 +69,7 @@ def _operator(call: relax.Call) -> Callable[..., Array] | None:
     return lambda data: np.ascontiguousarray(data.transpose(None if axes is None else list(map(int, axes))))
 
 
-def _constant(arg: relax.Expr, builder: relax.BlockBuilder) -> Array | None:
+def _constant(arg: relax.Expr, builder: relax.BlockBuilder) -> NDArray[Any] | None:
     value = builder.lookup_binding(arg) if isinstance(arg, relax.Var) else arg
     if isinstance(value, GenericConst):
         return np.asarray(value.value.numpy())
