@@ -54,11 +54,12 @@ ALLOWED: dict[str, set[str]] = {
     **{module: set() for module in sorted(BASE)},
     # The domain, from what imports least to what imports most.
     "tuning.apps": {"tuning.models", "tuning.notify"},
-    "tuning.logs": set(),
+    "tuning.records": set(),
+    "tuning.logs": {"tuning.records"},
     "tuning.schedules": set(),
     "tuning.storage": set(),
     "tuning.pace": {"tuning.engines.wire"},
-    "tuning.models": {"tuning.engines.wire", "tuning.logs", "tuning.pace", "tuning.storage"},
+    "tuning.models": {"tuning.engines.wire", "tuning.logs", "tuning.pace", "tuning.records", "tuning.storage"},
     "tuning.audit": {"tuning.models"},
     "tuning.notify": {"tuning.models"},
     "tuning.notify.announce": {"tuning.models"},
@@ -70,6 +71,7 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.logs",
         "tuning.models",
         "tuning.reads",
+        "tuning.records",
         "tuning.storage",
     },
     "tuning.reads.records": {
@@ -98,6 +100,7 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.logs",
         "tuning.notify.announce",
         "tuning.queue",
+        "tuning.records",
         "tuning.work",
         *READ_SIDE,
     },
@@ -117,6 +120,8 @@ ALLOWED: dict[str, set[str]] = {
     # Processes of their own, with TVM and without Django.
     "tuning.engines.wire": set(),
     "tuning.engines.events": {"tuning.engines.wire"},
+    "tuning.engines.records": {"tuning.engines.saved", "tuning.engines.wire", "tuning.logs", "tuning.records"},
+    "tuning.engines.saved": {"tuning.engines.wire"},
     "tuning.engines.forking": {"tuning.engines.wire"},
     "tuning.engines.targets": {"tuning.engines.wire"},
     "tuning.engines.networks": {
@@ -132,6 +137,7 @@ ALLOWED: dict[str, set[str]] = {
     "tuning.engines.networks.uploaded": {
         "tuning.engines.networks.quantized",
         "tuning.engines.networks.tensorir",
+        "tuning.engines.saved",
         "tuning.engines.targets",
         "tuning.engines.wire",
     },
@@ -147,8 +153,10 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.engines.networks",
         "tuning.engines.networks.bfloat16",
         "tuning.engines.proof",
+        "tuning.engines.records",
         "tuning.engines.targets",
         "tuning.engines.wire",
+        "tuning.records",
     },
     "tuning.engines.pool": {
         "tuning.engines.confinement",
@@ -171,12 +179,18 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.engines.networks.bfloat16",
         "tuning.engines.networks.tensorir",
         "tuning.engines.meta_schedule.trust",
+        "tuning.engines.records",
         "tuning.engines.targets",
         "tuning.engines.wire",
         "tuning.likeness",
         "tuning.logs",
     },
-    "tuning.engines.meta_schedule.trust": {"tuning.engines.measuring", "tuning.engines.wire", "tuning.logs"},
+    "tuning.engines.meta_schedule.trust": {
+        "tuning.engines.measuring",
+        "tuning.engines.records",
+        "tuning.engines.wire",
+        "tuning.logs",
+    },
     # The web.
     "dashboard.bootstrap": set(),
     "dashboard.healthy": set(),

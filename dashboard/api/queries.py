@@ -186,9 +186,13 @@ class LibraryConditions(Query):
     )
     network: str = Field("", max_length=100, pattern=NO_NUL, description="Only workloads of this network.")
     target: str = Field("", max_length=64, pattern=NO_NUL, description="Only this target, by its `target_fingerprint`.")
+    imported: bool = Field(
+        default=False,
+        description="Also records that were imported or streamed, whose latencies this site hasn't measured.",
+    )
 
     def filter(self, user: User) -> LibraryFilter:
-        return LibraryFilter(user, self.q, self.network, self.target)
+        return LibraryFilter(user, self.q, self.network, self.target, imported=self.imported)
 
 
 class LibraryRecordsQuery(LibraryConditions):

@@ -43,7 +43,7 @@ SOURCES = {
     "run": ("The best of this run", "What the run's own estimate is made of."),
     "library": (
         "The best over all runs",
-        "For each function, the best record of the same workload and target in any run, made by the TVM that compiles it.",
+        "For each function, the best record of the same workload and target in any run of this site, made by the TVM that compiles it.",
     ),
 }
 """Title and explanation of each choice."""

@@ -122,8 +122,10 @@ def compilation_benchmark(request: HttpRequest, pk: int) -> HttpResponse:
 def compilations_of(run: Run) -> dict[str, Any]:
     """The template context of the run page: its compilations, and the choices for another one."""
     made = [(one, one.to_dict()) for one in Compilation.objects.shown().filter(run=run)[:LISTED]]
+    measurable = artifacts.choosing_trouble(run) is None
     choices = [
-        (value, *about, artifacts.compile_trouble(run, value, wait=False)) for value, about in words.SOURCES.items()
+        (value, *about, artifacts.compile_trouble(run, value, wait=False, imported=measurable))
+        for value, about in words.SOURCES.items()
     ]
     possible = [value for value, _, _, trouble in choices if trouble is None]
     return {

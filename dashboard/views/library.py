@@ -75,12 +75,18 @@ def _wanted(request: HttpRequest) -> library.LibraryFilter:
     given = {name: request.GET.get(name, "").replace("\0", "").strip() for name in ("q", "network", "target", "order")}
     if given["order"] not in get_args(library.LibraryOrder):
         del given["order"]
-    return library.LibraryFilter(person(request), **given)  # type: ignore[arg-type]
+    imported = request.GET.get("imported") == "on"
+    return library.LibraryFilter(person(request), **given, imported=imported)  # type: ignore[arg-type]
 
 
 def _exports(wanted: library.LibraryFilter) -> list[tuple[str, str, str]]:
     """What can be exported of the filtered library: the engine, its title, and the file's address."""
-    about = {"q": wanted.q, "network": wanted.network, "target": wanted.target}
+    about = {
+        "q": wanted.q,
+        "network": wanted.network,
+        "target": wanted.target,
+        "imported": "true" if wanted.imported else "",
+    }
     filters = {name: value for name, value in about.items() if value}
     address = reverse("api:get_library_records")
     return [

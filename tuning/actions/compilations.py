@@ -37,18 +37,29 @@ def compile_run(
     Unless it is to `wait`, what isn't known yet of an older TVM is left to the job.
     """
     options = convert(CompileOptions, data)
-    with audit.act("run.compile", run, source=options.source, choose=options.choose, batches=options.batches) as act:
-        if trouble := compile_trouble(run, options.source, wait=wait):
+    with audit.act(
+        "run.compile",
+        run,
+        source=options.source,
+        choose=options.choose,
+        batches=options.batches,
+        imported=options.imported_records,
+    ) as act:
+        imported = options.imported_records == "on"
+        if trouble := compile_trouble(run, options.source, wait=wait, imported=imported):
             raise Conflict(trouble)
+        if imported:
+            _check_imported(run, options)
         if options.choose == "inside" and (trouble := choosing_trouble(run)):
             raise Invalid({"choose": trouble})
         batches = _all_batches(run, options) if options.batches == "all" else []
-        stage = Stage.CHOOSE if options.choose == "inside" else Stage.BUILD
+        stage = Stage.CHOOSE if options.choose == "inside" or imported else Stage.BUILD
         made = Compilation.objects.create(
             run=run,
             source=options.source,
             stage=stage,
             batches=batches,
+            imported_records=imported,
             cuda_graphs=0 if options.cuda_graphs == "on" and has_cuda_graphs(run) else None,
             created_by=user,
             asked_by=user,
@@ -58,6 +69,18 @@ def compile_run(
     if enqueue:
         jobs.enqueue(made)
     return made
+
+
+def _check_imported(run: Run, options: CompileOptions) -> None:
+    """Raise `Invalid` if imported records can't be measured before they replace others."""
+    if options.source != "library":
+        raise Invalid(
+            {"imported_records": "Only with records of the library: the run's own are used whoever measured them."}
+        )
+    if options.batches == "all":
+        raise Invalid({"imported_records": "They are measured inside the network only of a library for one batch."})
+    if trouble := choosing_trouble(run):
+        raise Invalid({"imported_records": f"They must be measured first. {trouble}"})
 
 
 def _all_batches(run: Run, options: CompileOptions) -> list[dict[str, Any]]:

@@ -11,6 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from tuning.records import older
+from tuning.records.parsing import decoded
+
 from . import targets
 from .neutral import Task, TensorInfo, Trial
 from .reading import ANYTHING, RESULT, NotARecord, Reader, digest
@@ -22,6 +25,10 @@ NEWEST = "v0.6"
 class Input(msgspec.Struct, array_like=True, gc=False):
     task: Raw
     state: Raw
+
+
+STEPS = msgspec.json.Decoder(tuple[Raw, list[Raw]])
+"""Of a state."""
 
 
 class Line(msgspec.Struct, gc=False):
@@ -47,6 +54,7 @@ class AutoSchedulerReader(Reader):
             self._keys = self._known.get(seen) or self.know(seen, _task(seen))
             self._last = parsed.i.task
         key, key_bytes = self._keys
+        older.check_steps(decoded(STEPS, parsed.i.state, "its state")[1])
         if parsed.v not in VERSIONS:
             self.remark(_unknown(parsed.v), at)
         trial = self.trial(key, RESULT.decode(parsed.r), line, number, at)

@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from tuning.records import older
+
 from . import targets
 from .flop import derived
 from .neutral import Task, TensorInfo, Trial
@@ -76,6 +78,7 @@ class AutoTVMReader(Reader):
             self._keys = self._known.get(seen) or self.know(seen, _task(ANYTHING.decode(seen)))
             self._last = parsed.input
         key, key_bytes = self._keys
+        older.check_entity(parsed.config.entity)
         if parsed.version != NEW:
             self.remark(_unknown(parsed.version, "0.2"), at)
         if parsed.tvm_version:
@@ -92,6 +95,7 @@ class AutoTVMReader(Reader):
         if parsed.v != OLD:
             self.remark(_unknown(parsed.v, "0.1"), at)
         config = given.config
+        older.check_entity(config.e)
         trial = self.trial(key, RESULT.decode(parsed.r), line, number, at)
         self.canonical += (key_bytes, config.e, config.t, config.i, parsed.r)
         return trial

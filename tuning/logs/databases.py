@@ -13,10 +13,13 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from tuning.records import traces
+from tuning.records.parsing import without_infinities
+
 from . import errors
 from .meta_schedule import FAILED_RUN_SECS, WORKLOADS
 from .neutral import Remark, Task, TensorInfo, Trial
-from .reading import ANYTHING, Costs, NotARecord, Reader, digest, mean, without_infinities
+from .reading import ANYTHING, Costs, NotARecord, Reader, digest, mean
 from .workdir import Told
 from .workloads import Workload
 
@@ -63,6 +66,7 @@ class DatabaseReader(Reader):
         index, record = parsed.workload, parsed.record
         seen = (b"%d" % index, bytes(record.target), bytes(record.args_info))
         key, key_bytes = self._known.get(seen) or self.know(seen, self._task(index, record))
+        traces.check_trace(bytes(record.trace))
         trial = self._trial(key, record.run_secs or (), line, number, at)
         self.canonical += (key_bytes, record.trace, b"%r" % (record.run_secs,))
         return self._with_logs(trial, index) if index in self._told else trial

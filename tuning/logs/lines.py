@@ -10,11 +10,13 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
+from tuning.records.parsing import RecordRefused, without_infinities
+
 from .auto_scheduler import AutoSchedulerReader
 from .autotvm import AutoTVMReader
 from .databases import DatabaseReader
 from .neutral import BadLine, EngineName, Remark, Session, Task, Trial
-from .reading import ANYTHING, NotARecord, Reader, without_infinities
+from .reading import ANYTHING, NotARecord, Reader
 from .sources import MIB
 
 PAUSE_S = 1800
@@ -216,8 +218,8 @@ def _reason(line: bytes, error: Exception, engine: EngineName) -> str:
     found = sniffed(line)
     if found and found != engine:
         return f"it is {FORMATS[found]}, but the file began with {engine}'s"
-    if isinstance(error, NotARecord):
-        return str(error)
+    if isinstance(error, (NotARecord, RecordRefused)):
+        return f"it can't be used: {error}" if isinstance(error, RecordRefused) else str(error)
     if b"\0" in line:
         return "it is binary"
     if isinstance(error, RecursionError):

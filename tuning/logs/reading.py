@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from math import inf
 from typing import Any
 
@@ -30,17 +29,6 @@ class Result(msgspec.Struct, array_like=True, gc=False):
 
 RESULT = msgspec.json.Decoder(Result)
 ANYTHING = msgspec.json.Decoder()
-STRING_OR_NOT_FINITE = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\b(?:NaN|nan|Infinity|inf(?:inity)?)\b')
-
-
-NOT_FINITE = (b"NaN", b"nan", b"Inf", b"inf")
-
-
-def without_infinities(line: bytes) -> bytes:
-    """NaN and infinities, which JSON doesn't know but Python and C++ write, as null."""
-    if not any(name in line for name in NOT_FINITE):
-        return line
-    return STRING_OR_NOT_FINITE.sub(lambda found: found[0] if found[0].startswith(b'"') else b"null", line)
 
 
 def digest(*parts: Any) -> str:

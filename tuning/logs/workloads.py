@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
+from tuning.records import functions
+from tuning.records.parsing import without_infinities
+
 from .neutral import TensorInfo
 
-HEADER = 8
-"""Bytes of the little-endian length."""
 LONGEST_HASH = 64
 SHASHES = 2**64
 """There are as many structural hashes."""
@@ -32,10 +33,14 @@ class Workload(msgspec.Struct, frozen=True):
 
     @property
     def workload_hash(self) -> str:
-        """The structural hash as TVM prints it (`shash2hex`), which engines report; the file has it as a decimal number."""
-        decimal = self.structural_hash
-        is_number = decimal.isascii() and decimal.isdecimal() and int(decimal) < SHASHES
-        return f"0x{int(decimal):016x}" if is_number else decimal
+        """The structural hash as engines report it."""
+        return printed_hash(self.structural_hash)
+
+
+def printed_hash(decimal: str) -> str:
+    """A structural hash as TVM prints it (`shash2hex`), of the decimal number that the file has; other text as it is."""
+    is_number = decimal.isascii() and decimal.isdecimal() and int(decimal) < SHASHES
+    return f"0x{int(decimal):016x}" if is_number else decimal
 
 
 class Module(msgspec.Struct, gc=False):
@@ -54,9 +59,10 @@ def parsed(line: bytes) -> Workload:
     if not structural_hash or len(structural_hash) > LONGEST_HASH:
         raise ValueError("the structural hash is empty or too long")
     try:
-        module = MODULE.decode(base64.b64decode(encoded, validate=True)[HEADER:])
+        module = MODULE.decode(without_infinities(base64.b64decode(encoded, validate=True)[functions.HEADER :]))
     except (binascii.Error, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ValueError(f"the module can't be decoded: {error}") from None
+    functions.check_module(encoded)
     version = ((module.attrs or {}) | (module.metadata or {})).get("tvm_version")
     return Workload(structural_hash, line.decode(), _args(module.nodes), version if isinstance(version, str) else None)
 

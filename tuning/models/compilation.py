@@ -76,6 +76,8 @@ class Compilation(Measurement):
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="compilations")
     source = models.CharField(max_length=10, choices=Source.choices, default=Source.RUN)
+    imported_records = models.BooleanField(default=False, db_default=False)
+    """Whether it may have records that were imported or streamed, which are then measured inside the network."""
     stage = models.CharField(max_length=6, choices=Stage.choices, default=Stage.BUILD)
     machine = models.ForeignKey(Machine, on_delete=models.PROTECT, null=True, related_name="compilations")
     """Whose worker proves it, or did so last. Any may build it."""
@@ -228,6 +230,7 @@ class Compilation(Measurement):
             "target": self.run.target,
             "device": self.device,
             "source": self.source,
+            "imported_records": self.imported_records,
             "status": self.status,
             "stage": self.stage,
             "phase": self.phase,

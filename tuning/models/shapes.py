@@ -530,6 +530,8 @@ class CompilationDict(TypedDict):
     target: Any
     device: str
     source: str
+    imported_records: bool
+    """Whether it may have records that were imported or streamed."""
     status: str
     stage: str
     phase: str | None

@@ -10,9 +10,11 @@ from django.contrib.auth.models import User
 from django.db import models
 from django.db.models import Case, F, Max, Min, Q, Value, When, Window
 from django.db.models.functions import Coalesce, Greatest, RowNumber
+from django.utils.functional import cached_property
 
 from tuning.estimate import total, weighted
 from tuning.noise import noise
+from tuning.records import why_refused
 
 from .extraction import Subgraph
 from .project import seen_by
@@ -29,7 +31,9 @@ class Provenance(models.IntegerChoices):
     INSTALLED_TVM = 0, "none"
     OTHER_TVM = 1, "other_tvm"
     """Or one that wasn't recorded."""
-    SYNTHETIC = 2, "synthetic"
+    IMPORTED = 2, "imported"
+    """Claimed by a log or a script: this site measured nothing."""
+    SYNTHETIC = 3, "synthetic"
     """Nothing was measured: the run is synthetic."""
 
 
@@ -37,6 +41,7 @@ def provenance(run: str, tvm: str | None) -> Case:
     """The `Provenance` of a run's latencies, as an expression; `run` is the lookup path to the run, `tvm` the installed version."""
     return Case(
         When(**{f"{run}__synthetic": True}, then=Value(Provenance.SYNTHETIC)),
+        When(~Q(**{f"{run}__origin": Run.Origin.LAUNCHED}), then=Value(Provenance.IMPORTED)),
         When(**{f"{run}__versions__apache-tvm": tvm or ""}, then=Value(Provenance.INSTALLED_TVM)),
         default=Value(Provenance.OTHER_TVM),
         output_field=models.IntegerField(),
@@ -268,6 +273,11 @@ class Record(models.Model):
 
     def __str__(self) -> str:
         return f"record of trial {self.trial}"
+
+    @cached_property
+    def trouble(self) -> str | None:
+        """Why it can't be used, whenever it was stored; None if it can. Its task and run are read."""
+        return why_refused(self.task.run.engine, self.text)
 
     @property
     def promised_s(self) -> float:

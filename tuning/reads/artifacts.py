@@ -23,10 +23,12 @@ TVM = ("apache-tvm", "apache-tvm-ffi")
 VTA = "Libraries for VTA aren't built here: download its best records, and build with vta.build_config() under your VTA build."
 _OPERATOR = re.compile(r"[a-z0-9]+")
 """What the names of a layer's templates begin with: `dense_nopack.x86` and `dense_pack.x86`."""
-UNKNOWN = "No run has a valid record of these workloads for this target and TVM version."
+UNKNOWN = "No run has a valid record of these workloads that this site measured, for this target and TVM version."
 
 
-def compile_trouble(run: Run, source: str = Compilation.Source.RUN, *, wait: bool = True) -> str | None:
+def compile_trouble(
+    run: Run, source: str = Compilation.Source.RUN, *, wait: bool = True, imported: bool = False
+) -> str | None:
     """Why the run can't be compiled now; None when it can.
 
     Unless it is to `wait`, an interpreter with an older TVM that hasn't said yet what it can do is no trouble.
@@ -38,7 +40,7 @@ def compile_trouble(run: Run, source: str = Compilation.Source.RUN, *, wait: boo
     if not run.is_meta_schedule:
         return _older_trouble(run, source, wait=wait)
     if source == Compilation.Source.LIBRARY:
-        return None if is_known(run) else UNKNOWN
+        return None if is_known(run, imported=imported) else UNKNOWN
     return other_tvm(run.versions)
 
 

@@ -43,6 +43,8 @@ class KnownRecord(NamedTuple):
     tvm: str | None
     """The version of apache-tvm that measured it, if recorded."""
     text: str
+    is_imported: bool
+    """Whether its latency is what a log or a script claims."""
 
 
 def known_records(  # noqa: PLR0913 - what distinguishes records
@@ -54,11 +56,13 @@ def known_records(  # noqa: PLR0913 - what distinguishes records
     but: Run | None = None,
     of: Run | None = None,
     by: str | None = None,
+    imported: bool = False,
 ) -> dict[str, list[KnownRecord]]:
     """The best `most` records of each workload for exactly this target, over the project's runs except `but` and synthetic ones, or of one run.
 
     The best comes first. Records of the TVM version `by`, which is the installed one unless it is given, come before those of other
-    versions, which may no longer apply.
+    versions, which may no longer apply. `imported` asks for records that were imported or streamed instead of those that this site measured.
+    Those that can't be used are left out.
     """
     found = Record.objects.filter(
         task__workload_hash__in=set(hashes),
@@ -71,21 +75,34 @@ def known_records(  # noqa: PLR0913 - what distinguishes records
         found = found.exclude(task__run=but)
     if of is not None:
         found = found.filter(task__run=of)
+    elif imported:
+        found = found.exclude(task__run__origin=Run.Origin.LAUNCHED)
+    else:
+        found = found.filter(task__run__origin=Run.Origin.LAUNCHED)
     keys: dict[str, list[int]] = defaultdict(list)
-    ranked = found.best_first(provenance("task__run", by or tvm()))
+    ranked = found.best_first(*([] if imported else [provenance("task__run", by or tvm())]))
     for key, shash in ranked.values_list("pk", "task__workload_hash"):
-        if len(keys[shash]) < most:
-            keys[shash].append(key)
-    texts = _whole([key for few in keys.values() for key in few])
-    return {shash: [texts[key] for key in few] for shash, few in keys.items()}
+        keys[shash].append(key)
+    return _usable(keys, most)
 
 
-def is_known(run: Run, by: str | None = None) -> bool:
+def _usable(keys: dict[str, list[int]], most: int) -> dict[str, list[KnownRecord]]:
+    """By workload, the first `most` of its records that can be used."""
+    usable: dict[str, list[KnownRecord]] = defaultdict(list)
+    while wanted := {shash: few[: most - len(usable.get(shash, ()))] for shash, few in keys.items() if few}:
+        texts = _whole([key for few in wanted.values() for key in few])
+        for shash, few in wanted.items():
+            usable[shash] += [texts[key] for key in few if key in texts]
+            keys[shash] = [] if len(usable[shash]) >= most else keys[shash][len(few) :]
+    return {shash: few for shash, few in usable.items() if few}
+
+
+def is_known(run: Run, by: str | None = None, *, imported: bool = False) -> bool:
     """Whether any run of the project has a record, made by that TVM version, of one of this run's workloads for its target.
 
-    Without `by`, made by the installed TVM.
+    Without `by`, made by the installed TVM. Imported records count only if `imported`.
     """
-    return _usable_records(run, by).exists()
+    return _usable_records(run, by, imported=imported).exists()
 
 
 def workloads_with_records(run: Run, by: str | None = None) -> set[str]:
@@ -93,15 +110,17 @@ def workloads_with_records(run: Run, by: str | None = None) -> set[str]:
     return set(_usable_records(run, by).values_list("task__workload_hash", flat=True).distinct())
 
 
-def _usable_records(run: Run, by: str | None) -> QuerySet[Record]:
+def _usable_records(run: Run, by: str | None, *, imported: bool = False) -> QuerySet[Record]:
     hashes = run.tasks.values("workload_hash")
     found = Record.objects.filter(
         task__workload_hash__in=hashes,
         task__run__project=run.project_id,
         task__run__target_fingerprint=fingerprint(run.target),
         task__run__deleted_at__isnull=True,
-    ).annotate(doubt=provenance("task__run", by or tvm()))
-    return found.filter(doubt=Provenance.INSTALLED_TVM)
+        task__run__synthetic=False,
+        **{"task__run__versions__apache-tvm": by or tvm() or ""},
+    )
+    return found if imported else found.filter(task__run__origin=Run.Origin.LAUNCHED)
 
 
 def tvm() -> str | None:
@@ -110,15 +129,22 @@ def tvm() -> str | None:
 
 
 def _whole(keys: list[int]) -> dict[int, KnownRecord]:
-    """The records with their long texts, which are read only for the ones that are used."""
-    rows = Record.objects.filter(pk__in=keys).select_related("task__run")
-    return {row.pk: _known(row, row.task, row.task.run) for row in rows.defer("task__tensorir", "task__args")}
+    """Those of the records that can be used, with their long texts, which are read only for these."""
+    rows = Record.objects.filter(pk__in=keys).select_related("task__run").defer("task__tensorir", "task__args")
+    return {row.pk: _known(row, row.task, row.task.run) for row in rows if row.trouble is None}
 
 
 def _known(record: Record, task: Task, run: Run) -> KnownRecord:
-    version = run.versions.get("apache-tvm")
     return KnownRecord(
-        record.pk, task.workload_hash, record.promised_s, run.pk, task.index, record.trial, version, record.text
+        record.pk,
+        task.workload_hash,
+        record.promised_s,
+        run.pk,
+        task.index,
+        record.trial,
+        run.versions.get("apache-tvm"),
+        record.text,
+        run.origin != Run.Origin.LAUNCHED,
     )
 
 
@@ -150,7 +176,7 @@ class PromisedDict(TypedDict):
 
 
 class MeasuredDict(PromisedDict):
-    """A run's best measurement of a workload. `doubt` is `none`, `other_tvm` or `synthetic`."""
+    """A run's best measurement of a workload. `doubt` is `none`, `other_tvm`, `imported` or `synthetic`."""
 
     trials: int
     confirmed: bool
@@ -216,10 +242,14 @@ class LibraryFilter:
     target: str = ""
     """The target's fingerprint."""
     order: LibraryOrder = "name"
+    imported: bool = False
+    """Whether records count that were imported or streamed, whose latencies this site hasn't measured."""
 
     def tasks(self) -> TaskQuerySet:
         """All the user's runs' tasks with a matching workload; the best is chosen from these."""
         kept = Task.objects.kept().seen_by(self.user)
+        if not self.imported:
+            kept = kept.filter(run__origin=Run.Origin.LAUNCHED)
         tasks = kept.filter(run__target_fingerprint=self.target) if self.target else kept
         like = [
             Q(name__icontains=word) | Q(run__network__name__icontains=word) | Q(workload_hash__startswith=word)

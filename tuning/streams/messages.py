@@ -15,6 +15,7 @@ from tuning.logs.lines import LineParser
 from tuning.logs.neutral import EngineName
 from tuning.logs.reading import digest, mean
 from tuning.logs.workloads import parsed
+from tuning.records import RecordRefused
 from tuning.validation import Invalid
 
 Message = TypeVar("Message", bound=msgspec.Struct)
@@ -152,6 +153,8 @@ def _of_workload(engine: EngineName, target: dict[str, Any], sent: SentTask) -> 
         if engine == "meta_schedule":
             return _of_line(cast("str", sent.workload), target, sent.key)
         record = _record(engine, cast("str", sent.workload), target)
+    except RecordRefused as refused:
+        raise Invalid({f"tasks.{sent.key}.workload": f"It can't be used: {refused}."}) from refused
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
         raise wrong from error
     parser = LineParser("stream", engine)

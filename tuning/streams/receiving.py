@@ -18,10 +18,23 @@ from tuning import audit
 from tuning.actions import projects
 from tuning.actions.launching import run_name
 from tuning.logs.neutral import EngineName
-from tuning.models import Network, Project, Run, RunDelta, Stream, StreamDict, StreamSession, fingerprint, iso
+from tuning.models import (
+    BadLine,
+    Network,
+    Project,
+    Run,
+    RunDelta,
+    Stream,
+    StreamDict,
+    StreamSession,
+    fingerprint,
+    iso,
+    storable,
+)
 from tuning.models.lifecycle import drawn_lease
 from tuning.models.run import STREAM_PATIENCE
 from tuning.notify.announce import announce, announce_status
+from tuning.records import why_refused
 from tuning.validation import Conflict, Invalid
 from tuning.work.elsewhere import outside
 from tuning.work.elsewhere.outside import Measured
@@ -203,7 +216,29 @@ def _stored(
     stream.tasks = stream.tasks | {key: one.index for key, one in zip(fresh, told, strict=True)}
     lines = {one.index: one.task.workload for one in told if engine == "meta_schedule" and one.task.workload}
     measured = [_measured(engine, stream, session, trial, place) for place, trial in trials]
-    return outside.record(stream, measured, TasksTold(None, told) if told else None, lines)
+    refused = {place: why for place, trial in enumerate(measured) if (why := _why_refused(engine, trial.record))}
+    _note_refused(stream.run, {trials[place][1].number: why for place, why in refused.items()})
+    usable = [trial._replace(record=None) if place in refused else trial for place, trial in enumerate(measured)]
+    return outside.record(stream, usable, TasksTold(None, told) if told else None, lines)
+
+
+def _why_refused(engine: EngineName, record: str | None) -> str | None:
+    """Why the record can't be used; that of MetaSchedule comes without the number of its workload."""
+    return record and why_refused(engine, f"[0,{record}]" if engine == "meta_schedule" else record)
+
+
+def _note_refused(run: Run, reasons: Mapping[int, str]) -> None:
+    """List the trials whose records aren't stored; the trials themselves count. `reasons` are by number in the session."""
+    if not reasons:
+        return
+    room = max(0, BadLine.KEPT - run.bad_lines)
+    lines = [
+        BadLine(run=run, file="stream", line=number, reason=storable(f"its record can't be used: {why}"))
+        for number, why in reasons.items()
+    ]
+    BadLine.objects.bulk_create(lines[:room])
+    run.bad_lines += len(lines)
+    run.held().update(bad_lines=run.bad_lines)
 
 
 def _measured(engine: EngineName, stream: Stream, session: StreamSession, sent: SentTrial, place: int) -> Measured:

@@ -99,7 +99,8 @@ class _Job:
         """The files are built in a private folder, which is renamed in the transaction that publishes the library."""
         compilation = self.compilation
         older = compiler_of(self.run)
-        records, estimate_s = best_records(self.run, compilation.source, older.found.tvm if older else None)
+        by = older.found.tvm if older else None
+        records, estimate_s = best_records(self.run, compilation.source, by, imported=compilation.imported_records)
         if not records:
             raise Refused("No run of the project has a valid record of its tasks for this target and TVM version.")
         compilation.remove_unpublished()
@@ -180,7 +181,8 @@ class _Job:
         about = {"compilation": compilation.pk, "run": run.pk, "run_name": run.name, "records_of": compilation.source}
         choose = None
         if compilation.stage == Stage.CHOOSE:
-            choose = Choose(alternatives(run, compilation.source, records), settings.BENCHMARK_S, _seed())
+            several = alternatives(run, compilation.source, records, imported=compilation.imported_records)
+            choose = Choose(several, settings.BENCHMARK_S, _seed())
         return Build(
             network=run.tuned_network.spec(),
             target=run.target,

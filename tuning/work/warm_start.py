@@ -31,11 +31,14 @@ def warm_start(run: Run, tasks: Sequence[AnyTaskInfo]) -> WarmStart:
     known = partial(known_records, index_of, run.target, run.project_id, most=MOST)
     continued = {} if run.continues is None else known(of=run.continues)
     others = known(but=run) if _from_others(run) else {}
+    imported = known(but=run, imported=True) if _from_others(run) and _takes_imported(run) else {}
     return WarmStart(
         [
-            KnownRecord(index_of[shash], one.run, one.text, one.latency_s)
+            KnownRecord(index_of[shash], record.run, record.text, record.latency_s, not record.is_imported)
             for shash in index_of
-            for one in dict.fromkeys([*continued.get(shash, []), *others.get(shash, [])])
+            for few in (continued, others, imported)
+            for record in few.get(shash, [])
+            if few is continued or record.run != run.continues_id
         ],
         _similar(run, tasks) if _from_similar(run) else [],
     )
@@ -79,6 +82,10 @@ def _copy(path: Path, to: Path, source: Run) -> None:
 def _from_similar(run: Run) -> bool:
     options = ENGINES[run.engine].options_of(run.options)
     return isinstance(options, Options) and options.transfer
+
+
+def _takes_imported(run: Run) -> bool:
+    return ENGINES[run.engine].options_of(run.options).imported_records
 
 
 def _from_others(run: Run) -> bool:

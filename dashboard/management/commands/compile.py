@@ -26,7 +26,13 @@ from tuning.reads import artifacts
 from tuning.validation import Conflict, Invalid
 from tuning.work.compiling import carry_out
 
-_OPTION = {"source": "--best-of", "choose": "--choose", "batches": "--batches", "cuda_graphs": "--cuda-graphs"}
+_OPTION = {
+    "source": "--best-of",
+    "choose": "--choose",
+    "batches": "--batches",
+    "imported_records": "--imported-records",
+    "cuda_graphs": "--cuda-graphs",
+}
 
 
 class Command(MigratedCommand):
@@ -53,6 +59,12 @@ class Command(MigratedCommand):
             default="one",
             metavar="one|all",
             help="whether the library takes the run's own batch, or any, with functions for each batch that was tuned",
+        )
+        parser.add_argument(
+            "--imported-records",
+            default="off",
+            metavar="on|off",
+            help="whether records count that were imported or streamed: they are measured inside the network before they replace others",
         )
         parser.add_argument(
             "--cuda-graphs",
@@ -89,7 +101,7 @@ def _queued(options: dict[str, Any]) -> Compilation:
     if run is None:
         raise CommandError(f"There is no run {options['run']}.", returncode=2)
     try:
-        asked = {"source": options["best_of"]} | {name: options[name] for name in ("choose", "batches", "cuda_graphs")}
+        asked = {"source": options["best_of"]} | {name: options[name] for name in _OPTION if name != "source"}
         return compilations.compile_run(run, asked, None, enqueue=False)
     except Invalid as error:
         wrong = (f"{_OPTION[name]}: {why}" for name, why in error.fields.items())

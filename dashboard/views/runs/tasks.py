@@ -111,7 +111,7 @@ def _trials(task: Task) -> list[charts.TaskTrial]:
 
 def _rows(task: Task) -> list[dict[str, Any]]:
     """The best records; `gap` is how much slower each is than the first."""
-    records = list(task.records.best_first().defer("text"))
+    records = list(task.records.best_first().select_related("task__run"))
     return [{"record": record, "gap": record.latency_s / records[0].latency_s - 1} for record in records]
 
 

@@ -12,7 +12,7 @@ import msgspec
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
-from tuning.engines import networks
+from tuning.engines import networks, records
 from tuning.engines.confinement import confine_in
 from tuning.engines.events import EventWriter
 from tuning.engines.forking import fork_server
@@ -257,21 +257,23 @@ def _without_instruction(target: Target) -> str:
 
 def _database(start: Start, work_dir: Path, extracted: list[Any], trials: Trials) -> tuple[Any, list[Any]]:
     """The run's database, whose line n is trial n, and the workload of each task in it."""
-    for message in repair(work_dir):
+    own = records.lines_of(task.dispatched[0] for task in extracted)
+    messages = repair(work_dir)
+    task_of = _task_by_workload(work_dir, list(own))
+    for message in (*messages, *records.keep_usable(work_dir, own)):
         logger.warning("%s", message)
     database = ms.database.JSONDatabase(work_dir=str(work_dir))
     workloads = [database.commit_workload(task.dispatched[0]) for task in extracted]
     lines = record_lines(work_dir)
-    task_of = _task_by_workload(work_dir, workloads)
     trials.recover([(task_of[line.workload], line) for line in lines])
     pad(work_dir, start.trials_done - len(lines))
     trials.open_records(work_dir, database, workloads)
     return database, workloads
 
 
-def _task_by_workload(work_dir: Path, workloads: list[Any]) -> dict[int, int]:
-    """Tasks by the line of their workload in the workload file."""
-    task_of = {str(workload.as_json()[0]): task for task, workload in enumerate(workloads)}
+def _task_by_workload(work_dir: Path, hashes: Sequence[str]) -> dict[int, int]:
+    """Tasks by the line of their workload in the workload file. `hashes` are those of the tasks' workloads."""
+    task_of = {shash: task for task, shash in enumerate(hashes)}
     try:
         return {line: task_of[shash] for line, shash in enumerate(workload_hashes(work_dir))}
     except KeyError as error:

@@ -141,11 +141,12 @@ def _searching(run: Run) -> Any:
 
 
 def _history(run: Run) -> Optional[str]:
-    """A log of the records of earlier runs and then this run's, to learn from; None without earlier runs."""
-    if not run.known:
+    """A log of the records that earlier runs measured and then this run's, to learn from; None without earlier runs."""
+    measured = [record["text"] + "\n" for record in run.known if record["is_measured"]]
+    if not measured:
         return None
     log = Path(tempfile.mkdtemp(), "history.json")
-    log.write_text("".join(one["text"] + "\n" for one in run.known) + run.records.path.read_text())
+    log.write_text("".join(measured) + run.records.path.read_text())
     return str(log)
 
 

@@ -90,7 +90,7 @@ class TaskTuning:
         return tuner
 
     def _teach(self, tuner: Any, task: int) -> None:
-        known = self._known(task)
+        known = self._known(task, measured=True)
         others = list(self._done_of_others(task)) if self._options["transfer"] else []
         if not known and not others:
             return
@@ -106,9 +106,10 @@ class TaskTuning:
             "[Task #%d: %s] The cost model %s from %s.", task, self._run.tasks[task].info["name"], learned, told
         )
 
-    def _known(self, task: int) -> List[Pair]:
-        """What earlier runs have of the task, the fastest first."""
-        decoded = (autotvm.record.decode(one["text"]) for one in self._run.known if one["task"] == task)
+    def _known(self, task: int, *, measured: bool = False) -> List[Pair]:
+        """Records of earlier runs for the task, the fastest first; if `measured`, only those whose latencies this site measured."""
+        known = [record for record in self._run.known if record["task"] == task]
+        decoded = (autotvm.record.decode(record["text"]) for record in known if record["is_measured"] or not measured)
         space = len(self._run.tasks[task].native.config_space)
         return [pair for pair in decoded if pair[0].config.index < space]
 

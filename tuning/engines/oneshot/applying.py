@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
 
-import msgspec
 import tvm
 from tvm import IRModule, relax
 from tvm.s_tir import meta_schedule as ms
@@ -17,6 +17,7 @@ from tvm.target import Target
 from tuning.engines import networks
 from tuning.engines.networks import extraction
 from tuning.engines.networks.bfloat16.rewriting import in_bfloat16
+from tuning.engines.records import checked
 from tuning.engines.targets.dot_products import instruction_of
 from tuning.engines.targets.resolving import needs
 from tuning.engines.wire.compiling import BestRecord, Build, Quantized, Used
@@ -137,7 +138,12 @@ def applied(legalized: IRModule, target: Target, records: Iterable[str]) -> Appl
 
     TVM doesn't report records that fit no function: look at `untuned`. If a record can't be read, TVM's error is raised.
     """
-    database, committed = _database(records)
+    names = [
+        str(name.name_hint)
+        for name, function in legalized.functions.items()
+        if not isinstance(function, relax.Function)
+    ]
+    database, committed = _database(records, [_normalized(legalized[name]) for name in names])
     with target, database:
         mod = relax.transform.MetaScheduleApplyDatabase()(legalized)
     functions = [(str(name.name_hint), function) for name, function in mod.functions.items()]
@@ -157,11 +163,13 @@ def with_algorithms(mod: IRModule, target: Target, records: Iterable[str], *, in
     """The network legalized, its convolutions computed as in the records; if there are several for one, as in the fastest."""
     from tuning.engines.networks import algorithms
 
-    database, _ = _database(records)
+    fastest: dict[str, float] = defaultdict(lambda: math.inf)
+    for record in map(checked, records):
+        if record.run_secs:
+            fastest[record.workload_hash] = min(fastest[record.workload_hash], fmean(record.run_secs))
 
     def latency_s(function: Any) -> float:
-        record = database.query_tuning_record(_normalized(function), target, "main")
-        return math.inf if record is None else fmean(map(float, record.run_secs))
+        return fastest[str(ms.utils.shash2hex(_normalized(function)))]
 
     def is_faster(other: Any, direct: Any) -> bool:
         return latency_s(other) < latency_s(direct)
@@ -187,16 +195,18 @@ def _found(legalized: IRModule, target: Target, database: Any, committed: list[A
             continue
         record = database.query_tuning_record(_normalized(function), target, str(name.name_hint))
         for nth, one in enumerate(committed):
-            if record is not None and record.same_as(one):
+            if record is not None and one is not None and record.same_as(one):
                 yield str(name.name_hint), nth
 
 
-def _database(records: Iterable[str]) -> tuple[Any, list[Any]]:
-    """A database of the records, and these in their order."""
-    database, committed = ms.database.MemoryDatabase(), []
-    for text in records:
-        shared, record = msgspec.json.decode(text)
-        workload = database.commit_workload(ms.database.Workload.from_json(shared).mod)
-        committed.append(ms.database.TuningRecord.from_json(record, workload))
-        database.commit_tuning_record(committed[-1])
+def _database(records: Iterable[str], mods: Iterable[IRModule]) -> tuple[Any, list[Any]]:
+    """A database of the records of these functions, and TVM's record of each; None for a record of another function."""
+    database = ms.database.MemoryDatabase()
+    workloads = {str(ms.utils.shash2hex(mod)): database.commit_workload(mod) for mod in mods}
+    committed = []
+    for record in map(checked, records):
+        workload = workloads.get(record.workload_hash)
+        committed.append(None if workload is None else record.on(workload))
+        if workload is not None:
+            database.commit_tuning_record(committed[-1])
     return database, committed

@@ -15,6 +15,7 @@ from tuning.engines.assembly import Needs, hot_loop, needs, occupancy
 from tuning.engines.targets import kernels, vector_math
 from tuning.engines.wire.errors import Refused, in_one_line
 from tuning.engines.wire.showing import Generated, Kernel, Kernels, Listing, Question
+from tuning.engines.wire.target_fields import TargetRefused
 
 from . import serving
 from .showing import scheduled
@@ -26,11 +27,8 @@ MOST_CHARACTERS = 16 << 20
 
 def generate(text: str, step: Callable[[str], None] = lambda _text: None) -> Generated:
     """The listings of a record. Raises `Refused`."""
-    import tvm
-
-    _, (_, _, described, _) = msgspec.json.decode(text, type=tuple[Any, tuple[Any, Any, dict[str, Any], Any]])
-    target = tvm.target.Target(described)
     mod = _without_packing(scheduled(text).mod)
+    target = _target(text)
     step("Lowering the schedule")
     lowered = _lowered(mod, target)
     step("Building the schedule")
@@ -39,6 +37,18 @@ def generate(text: str, step: Callable[[str], None] = lambda _text: None) -> Gen
     if any(len(one.text) > MOST_CHARACTERS for one in listings):
         raise Refused(f"What is made of the schedule has more than {MOST_CHARACTERS >> 20} million characters.")
     return msgspec.structs.replace(made, listings=listings)
+
+
+def _target(text: str) -> Any:
+    """The record's target. Raises `Refused`."""
+    import tvm
+
+    from tuning.engines import records
+
+    try:
+        return tvm.target.Target(records.checked_target(records.checked(text).target))
+    except TargetRefused as refused:
+        raise Refused(f"Code can't be generated for the record's target. {refused}") from refused
 
 
 def _without_packing(mod: Any) -> Any:

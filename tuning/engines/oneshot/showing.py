@@ -14,6 +14,7 @@ import msgspec
 from tuning.engines.targets import intrinsics
 from tuning.engines.wire.errors import Refused, in_one_line
 from tuning.engines.wire.showing import Decision, Question, Shown
+from tuning.records import RecordRefused
 
 from . import serving
 
@@ -21,12 +22,6 @@ PACKING = "meta_schedule.layout_rewrite_preproc"
 """The annotation of blocks that pack weights."""
 PLACES = {-1: "in loops of its own", -2: "inlined"}
 """Decisions of `sample_compute_location` that aren't the index of a loop."""
-
-
-Instruction = tuple[str, list[Any], Any, list[str]]
-"""Kind, inputs, attributes, outputs."""
-Record = tuple[tuple[list[Instruction], list[Any]], Any, dict[str, Any], Any]
-"""`[trace, run_secs, target, args_info]`, the trace being instructions and decisions."""
 
 
 class _Observer:
@@ -108,7 +103,7 @@ def _applied(text: str) -> tuple[Any, Any]:
     """The function, and the schedule once the trace was applied to it. Raises `Refused`."""
     from tvm.s_tir.schedule import Schedule, Trace
 
-    mod, instructions, decisions = _read(text)
+    mod, (instructions, decisions) = _read(text)
     # By default TVM renders the whole function into the error, and its own reader of records renders nothing.
     schedule = Schedule(mod, error_render_level="fast")
     try:
@@ -119,17 +114,17 @@ def _applied(text: str) -> tuple[Any, Any]:
     return mod, schedule
 
 
-def _read(text: str) -> tuple[Any, list[Any], list[Any]]:
+def _read(text: str) -> tuple[Any, list[Any]]:
     """The function, and the trace's instructions and decisions as written. Raises `Refused`."""
-    from tvm.s_tir import meta_schedule as ms
+    from tuning.engines import records
 
     try:
-        shared, (trace, _, target, _) = msgspec.json.decode(text, type=tuple[list[Any], Record])
-        if any(kind == "Tensorize" for kind, *_ in trace[0]):
-            intrinsics.load(intrinsics.kind_for(target.get("kind", "any"), target))
-        return ms.database.Workload.from_json(shared).mod, *trace
-    except Exception as error:
-        raise Refused(f"TVM can't read the record: {_reason(error)}") from error
+        record = records.checked(text)
+        if any(kind == "Tensorize" for kind, *_ in record.trace[0]):
+            intrinsics.load(intrinsics.kind_for(str(record.target.get("kind", "any")), record.target))
+        return records.function_of(record), record.trace
+    except RecordRefused as refused:
+        raise Refused(f"It can't be used: {refused}.") from refused
 
 
 def _reason(error: Exception) -> str:

@@ -64,6 +64,15 @@ class CompileOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "the model was added and tuned for. Others are padded to the next of these, or computed in pieces.",
         ),
     ] = "one"
+    imported_records: Annotated[
+        Literal["off", "on"],
+        Meta(
+            title="Imported records",
+            description="off: only records that this site measured. on: also those that were imported or streamed, whose latencies this site "
+            "hasn't measured. They are measured inside the network first, and replace a record only if they are faster there. With records of the "
+            "library, for one batch.",
+        ),
+    ] = "off"
     cuda_graphs: Annotated[
         Literal["on", "off"],
         Meta(
@@ -83,6 +92,8 @@ class BestRecord(msgspec.Struct, frozen=True):
     latency_s: float
     text: str
     """As in `TrialMeasured.record`."""
+    is_measured: bool = True
+    """Whether this site measured it; False if a log or a script claims its latency."""
 
 
 class Choose(msgspec.Struct, frozen=True):

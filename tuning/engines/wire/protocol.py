@@ -439,6 +439,8 @@ class KnownRecord(msgspec.Struct, frozen=True):
     """As in `TrialMeasured.record`."""
     latency_s: float | None = None
     """What it promises: the confirmed latency, if there is one; None: that in its text."""
+    is_measured: bool = True
+    """Whether this site measured it. The latency of another one is a claim: it is only measured, and nothing is learned from it before."""
 
 
 class WarmStart(msgspec.Struct, tag="warm_start", frozen=True):

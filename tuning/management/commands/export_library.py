@@ -45,6 +45,11 @@ class Command(MigratedCommand):
         parser.add_argument(
             "--search", default="", metavar="TEXT", help="only workloads that the search of Best records finds"
         )
+        parser.add_argument(
+            "--imported",
+            action="store_true",
+            help="also records that were imported or streamed, whose latencies this site hasn't measured",
+        )
         parser.add_argument("--project", default="", help="only records of this project's runs (default: of all)")
         parser.add_argument("--force", action="store_true", help="replace what is there already")
         parser.add_argument("--json", action="store_true", help="print what was written as JSON")
@@ -53,7 +58,7 @@ class Command(MigratedCommand):
         engine, project = options["engine"], _project(options["project"])
         try:
             target = target_named(None, options["target"]) if options["target"] else ""
-            wanted = LibraryFilter(None, options["search"], options["network"], target)
+            wanted = LibraryFilter(None, options["search"], options["network"], target, imported=options["imported"])
             exported = Exported.of(wanted, engine, project)
         except Invalid as error:
             raise CommandError(

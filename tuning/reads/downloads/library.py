@@ -16,9 +16,10 @@ from tuning.engines.wire.engines import ENGINES
 from tuning.logs import meta_schedule
 from tuning.logs.databases import UNKNOWN_HASH
 from tuning.logs.neutral import EngineName
-from tuning.models import Project, Provenance, Record, TaskQuerySet, provenance
+from tuning.models import Project, Record, TaskQuerySet
 from tuning.reads.files import File, Pieces, joined
 from tuning.reads.library import LibraryFilter, targets, tvm
+from tuning.records import why_refused
 from tuning.validation import Conflict, Invalid
 from tuning.wording import target_names
 
@@ -94,7 +95,7 @@ class Exported:
         keys = iter(self.keys)
         while piece := list(islice(keys, PIECE_RECORDS)):
             rows = Record.objects.filter(pk__in=piece).values_list("pk", "task__workload_hash", "text")
-            texts = {key: (shash, text) for key, shash, text in rows}
+            texts = {key: (shash, text) for key, shash, text in rows if not why_refused(self.engine, text)}
             yield from (texts[key] for key in piece if key in texts)
 
 
@@ -131,7 +132,7 @@ def _trusted(wanted: LibraryFilter, engine: EngineName) -> TaskQuerySet:
     tasks = wanted.tasks().filter(Exists(own), run__engine=engine, run__synthetic=False)
     if engine != "meta_schedule":
         return tasks
-    ours = tasks.annotate(doubt=provenance("run", tvm())).filter(doubt=Provenance.INSTALLED_TVM)
+    ours = tasks.filter(**{"run__versions__apache-tvm": tvm() or ""})
     return ours.exclude(workload_hash__startswith=UNKNOWN_HASH)
 
 

@@ -14,6 +14,7 @@ from zipstream import ZipStream
 from tuning.logs import meta_schedule
 from tuning.models import KEEP_BEST, Record, Run, Task
 from tuning.reads.files import File, Pieces, joined
+from tuning.records import why_refused
 from tuning.storage import store
 from tuning.validation import Conflict, Invalid
 
@@ -54,14 +55,22 @@ def record_file(run: Run, form: RecordsFormat, which: Which, *, k: int | None = 
     version = f"{name} {run.trials_done}"
     if form == "native":
         return native(name, version, found, zipped=has_workloads(run))
-    return File(f"{name}.jsonl", "application/jsonl", version, joined(_json_lines(found)))
+    return File(f"{name}.jsonl", "application/jsonl", version, joined(_json_lines(_usable(found))))
 
 
 def native(name: str, version: str, found: Iterable[Entry], *, zipped: bool) -> File:
     """The records as TVM reads them: MetaSchedule's two files in a zip, or one log."""
     if zipped:
-        return File(f"{name}.zip", "application/zip", version, _zip(found))
+        return File(f"{name}.zip", "application/zip", version, _zip(_usable(found)))
     return File(f"{name}.json", "application/jsonl", version, log(found))
+
+
+def _usable(found: Iterable[Entry]) -> Iterator[Entry]:
+    """The records that can be used, whenever they were stored: TVM runs what they say on the machine of the user who downloads them."""
+    for entry in found:
+        whole = b"[%b,%b]" % (entry.workload, entry.record) if entry.workload else entry.record
+        if why_refused(entry.task.run.engine, whole.decode()) is None:
+            yield entry
 
 
 def archive() -> ZipStream:
@@ -71,7 +80,7 @@ def archive() -> ZipStream:
 
 def log(found: Iterable[Entry]) -> Pieces:
     """One line a record."""
-    return joined(entry.record + b"\n" for entry in found)
+    return joined(entry.record + b"\n" for entry in _usable(found))
 
 
 def best(tasks: list[Task], k: int) -> Iterator[Entry]:

@@ -26,7 +26,7 @@ class _Known(NamedTuple):
 def similar_workloads(run: Run, tasks: Iterable[AnyTaskInfo]) -> dict[int, list[str]]:
     """For each of these tasks of the run, by index, the hashes of the most similar workloads with records, the most similar first.
 
-    Of its project, for exactly its target, by the installed TVM. A task whose own workload has been measured is left out.
+    In its project, for exactly its target, measured here by the installed TVM. A task whose own workload has been measured is left out.
     """
     known = _known(run)
     measured = {one.workload_hash for each in known.values() for one in each}
@@ -56,6 +56,7 @@ def _known(run: Run) -> dict[str, list[_Known]]:
             run__target_fingerprint=fingerprint(run.target),
             run__engine=run.engine,
             run__synthetic=False,
+            run__origin=Run.Origin.LAUNCHED,
             **{"run__versions__apache-tvm": tvm() or ""},
         )
     )

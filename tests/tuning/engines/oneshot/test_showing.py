@@ -114,10 +114,13 @@ def test_it_says_when_weights_are_packed(records: list[str]) -> None:
             lambda text: text.replace('"conv2d_nhwc"', '"nothing"'),
             'apply its GetSBlock .*"nothing".*Cannot find a block',
         ),
-        (lambda text: text.replace("SamplePerfectTile", "SampleNothing"), "apply its SampleNothing .*not registered"),
-        (lambda text: text[:-3], "can't read the record"),
-        (lambda _: '["0.001"]', "can't read the record"),
-        (lambda text: '[["1", "bm90IGEgbW9kdWxl"]' + text[text.index('"],') + 2 :], "can't read the record"),
+        (
+            lambda text: text.replace("SamplePerfectTile", "SampleNothing"),
+            "can't be used: its instruction .* of a kind that isn't known here: 'SampleNothing'",
+        ),
+        (lambda text: text[:-3], "can't be used: it isn't as TVM writes it"),
+        (lambda _: '["0.001"]', "can't be used: it isn't as TVM writes it"),
+        (lambda text: '[["1", "bm90IGEgbW9kdWxl"]' + text[text.index('"],') + 2 :], "can't be used: its workload"),
     ],
 )
 def test_it_says_why_a_record_cannot_be_applied(records: list[str], spoil: Callable[[str], str], reason: str) -> None:

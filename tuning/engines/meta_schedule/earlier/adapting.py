@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
@@ -14,6 +13,7 @@ from tvm import s_tir
 from tvm.s_tir import meta_schedule as ms
 from tvm.tirx import IntImm
 
+from tuning.engines import records
 from tuning.engines.meta_schedule.spaces.candidates import postprocessed
 
 TILE, CATEGORY, LOCATION = "SamplePerfectTile", "SampleCategorical", "SampleComputeLocation"
@@ -51,8 +51,9 @@ class Space:
 
     def adapted_record(self, text: str) -> Any | None:
         """As `adapted`; the record is JSON `[workload, record]`. Raises errors of any kind if it isn't valid."""
-        workload, record = json.loads(text)
-        return self.adapted(ms.database.TuningRecord.from_json(record, ms.database.Workload.from_json(workload)).trace)
+        record = records.checked(text)
+        workload = ms.database.Workload(records.function_of(record))
+        return self.adapted(record.on(workload).trace)
 
     def adapted(self, trace: Any) -> Any | None:
         """TVM's candidate for the task, with the trace's decisions; None if no sketch has the same to decide, or they lead to no valid schedule.

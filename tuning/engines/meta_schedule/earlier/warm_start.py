@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 
 from tvm.s_tir import meta_schedule as ms
 
+from tuning.engines.records import checked, keep_usable, lines_of
 from tuning.engines.wire.errors import RunRefused, in_one_line
 from tuning.engines.wire.protocol import Adapted, Begun, KnownRecord, WarmStarted
 from tuning.logs.meta_schedule import CONTINUED, repair
@@ -25,6 +25,8 @@ TRAINING_RECORDS = 32
 """Records per task that the cost model is trained with."""
 CONTINUED_RECORDS = 1024
 """Records of the run that is continued that it is trained with, besides. Each must be replayed, which takes some milliseconds."""
+CLAIMED = 3
+"""Candidates of a task whose records were imported or streamed."""
 ADAPTED = 3
 """Candidates of a task that are adapted from similar ones."""
 logger = logging.getLogger("tuneboard")
@@ -44,6 +46,8 @@ def read_continued(run: int | None, work_dir: Path, mods: list[Any], chosen: Con
         return None
     try:
         repair(work_dir / CONTINUED)
+        for message in keep_usable(work_dir / CONTINUED, lines_of(mods)):
+            logger.warning("Of run %d, which this one continues: %s", run, message)
         database = ms.database.JSONDatabase(work_dir=str(work_dir / CONTINUED))
         return Continued(run, [_records_of(database, mod) if task in chosen else [] for task, mod in enumerate(mods)])
     except Exception as error:
@@ -74,6 +78,8 @@ class PriorRecords:
     ) -> None:
         self._similar = similar
         self._adapted: dict[int, list[Any]] = defaultdict(list)
+        self._claimed: dict[int, list[Any]] = defaultdict(list)
+        """Candidates of records that this site hasn't measured, by task, which are measured before anything is learned from them."""
         self.database = ms.database.MemoryDatabase()
         self._workloads = [self.database.commit_workload(mod) for mod in mods]
         self._continued = continued or Continued(0, [[] for _ in mods])
@@ -94,10 +100,14 @@ class PriorRecords:
         runs = defaultdict(set, {task: {self._continued.run} for task, records in enumerate(self._before) if records})
         for one in known:
             try:
-                record = ms.database.TuningRecord.from_json(json.loads(one.text)[1], self._workloads[one.task])
+                record = checked(one.text).on(self._workloads[one.task])
                 candidate = record.as_measure_candidate()
             except Exception as error:  # noqa: BLE001  a record of another version is no reason not to tune
                 logger.warning("Ignored a record of run %d for task %d: %s", one.run, one.task, error)
+                continue
+            runs[one.task].add(one.run)
+            if not one.is_measured:
+                self._claimed[one.task].append(candidate)
                 continue
             if not own[one.task] and one.task not in self._begun:
                 self._best_candidates[one.task] = candidate
@@ -105,7 +115,6 @@ class PriorRecords:
                 self._begun[one.task] = Begun(one.task, one.run, latency_s)
             if one.run != self._continued.run:  # All records of that one are there already.
                 self._records[one.task].append(record)
-            runs[one.task].add(one.run)
         return runs
 
     def _all_rebound(self, task: int, records: Sequence[Any]) -> list[Any]:
@@ -140,8 +149,8 @@ class PriorRecords:
         return Adapted(sorted(task for task, candidates in self._adapted.items() if candidates), sorted(runs))
 
     def take_adapted(self, task: int, most: int) -> list[Any]:
-        """Return candidates that were adapted to the task, the most similar one's first, each once."""
-        left = self._adapted[task]
+        """Return candidates of imported records and those that were adapted to the task, the most similar one's first, each once."""
+        left = [*self._claimed.pop(task, [])[:CLAIMED], *self._adapted[task]]
         taken, self._adapted[task] = left[:most], left[most:]
         return taken
 

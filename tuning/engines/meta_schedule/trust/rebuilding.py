@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import tvm
 from tvm.s_tir import meta_schedule as ms
 
+from tuning.engines import records
 from tuning.engines.measuring.arguments import described
 from tuning.engines.measuring.local import LocalBuilder
 from tuning.engines.measuring.outcomes import Failure
@@ -56,5 +56,5 @@ def tried(
 
 def candidate_of(text: str) -> Any:
     """TVM's candidate of a record, given as JSON `[workload, record]`. Raises errors of any kind if TVM can't apply it."""
-    workload, record = json.loads(text)
-    return ms.database.TuningRecord.from_json(record, ms.database.Workload.from_json(workload)).as_measure_candidate()
+    record = records.checked(text)
+    return record.on(ms.database.Workload(records.function_of(record))).as_measure_candidate()

@@ -16,6 +16,7 @@ import tvm
 from tvm import IRModule, relax
 from tvm.ir import GenericConst, GlobalVar, Op
 
+from tuning.engines import saved as files
 from tuning.engines.wire import versions
 from tuning.engines.wire.errors import Refused, last_line
 
@@ -33,11 +34,11 @@ ARITHMETIC = "prim."
 
 def read(data: bytes, dims: dict[str, int]) -> tuple[IRModule, int, dict[str, int]]:
     """The module, its number of parameters, and its operators with Relax's names. Raises `Refused`."""
-    saved = graph.parsed(data)
+    saved = files.parsed(data)
     _check_version(saved.metadata.get("tvm_version", ""))
     graph.check(saved)
     _check_operators(saved)
-    mod = _loaded(graph.checked_json(saved))
+    mod = _loaded(files.checked_json(saved))
     _check_functions(mod, saved)
     operators = _operators(mod)
     mod = _fixed(_without_attributes(mod), dims)
@@ -70,7 +71,7 @@ def _without_attributes(mod: IRModule) -> IRModule:
     return IRModule({var: plain(str(var.name_hint), function) for var, function in mod.functions.items()})
 
 
-def _check_operators(saved: graph.Saved) -> None:
+def _check_operators(saved: files.Saved) -> None:
     """Check every operator in the file, wherever it is: those in shapes aren't found by visiting the functions."""
     names = {str(node.data) for node in saved.nodes if node.type == "ir.Op"}
     if others := [name for name in names if not name.startswith(ARITHMETIC) and not _is_tunable(name)]:
@@ -88,7 +89,7 @@ def _is_tunable(name: str) -> bool:
     return name in map(str, Op.list_op_names()) and Op.get(name).get_attr("FLegalize") is not None
 
 
-def _check_functions(mod: IRModule, saved: graph.Saved) -> None:
+def _check_functions(mod: IRModule, saved: files.Saved) -> None:
     """Require a function `main`, and functions at the top level only: inner ones could have attributes, too."""
     names = [str(var.name_hint) for var in mod.functions]
     if "main" not in names:

@@ -22,6 +22,14 @@ Tasks = Annotated[
         "only these. If empty, all tasks are tuned.",
     ),
 ]
+ImportedRecords = Annotated[
+    bool,
+    Meta(
+        title="Imported records",
+        description="Also start from records that were imported or streamed. This site hasn't measured them, so their latencies are only claims: "
+        "the best ones are measured as trials of this run, and count as they are measured.",
+    ),
+]
 MinRepeat = Annotated[
     int,
     Meta(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Union
 import msgspec
 from msgspec import Meta
 
-from . import BuildWorkers, MinRepeat, Seed, Tasks
+from . import BuildWorkers, ImportedRecords, MinRepeat, Seed, Tasks
 
 WarmStarting = Annotated[
     bool,
@@ -79,6 +79,7 @@ class AutoSchedulerOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     seed: Seed = None
     tasks: Tasks = None
     warm_start: WarmStarting = True
+    imported_records: ImportedRecords = False
     task_scheduler: Annotated[
         Literal["gradient", "round-robin"],
         Meta(
@@ -203,6 +204,7 @@ class AutoTvmOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
     early_stopping: EarlyStopping = None
     warm_start: WarmStarting = True
+    imported_records: ImportedRecords = False
     transfer: Annotated[
         bool,
         Meta(

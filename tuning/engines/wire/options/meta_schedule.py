@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from . import KEEP_BEST, BuildWorkers, MinRepeat, Seed, Tasks
+from . import KEEP_BEST, BuildWorkers, ImportedRecords, MinRepeat, Seed, Tasks
 from .rewrites import Precision, Rewrites
 
 FIRST_TRIALS, FIRST_SHARE = 4, 0.15
@@ -64,6 +64,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "shapes, adapted to theirs, instead of random ones.",
         ),
     ] = True
+    imported_records: ImportedRecords = False
     neighbours: Annotated[
         bool,
         Meta(

@@ -1,0 +1,119 @@
+"""Records of auto_scheduler and AutoTVM: their steps and knobs, of which a pragma can name code to link.
+
+Both are checked before an older TVM gets them. Its targets are checked there, too: an imported log may be of any.
+"""
+
+from __future__ import annotations
+
+from string import ascii_letters, digits
+from typing import Annotated, Any, Literal, Union
+
+import msgspec
+from msgspec import Meta, Raw
+
+from .annotations import Whole, Wholes
+from .parsing import RecordRefused, decoded, quoted
+
+Scope = Annotated[str, Meta(pattern=r"^[a-z0-9_.]{1,32}\Z")]
+Pragma = Annotated[str, Meta(pattern=r"^auto_unroll_max_step\$[0-9]{1,9}\Z")]
+Word = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.\-]{0,200}\Z")]
+Lengths = Annotated[list[Union[Whole, None]], Meta(max_length=64)]
+STEPS: dict[str, Any] = {
+    "AN": tuple[str, Whole, Whole, Whole],
+    "CA": tuple[str, Whole, Whole, Whole],
+    "CHR": tuple[str, Whole, Scope, Wholes],
+    "CHW": tuple[str, Whole, Scope],
+    "CI": tuple[str, Whole],
+    "CR": tuple[str, Whole],
+    "FFSP": tuple[str, Whole, Whole, Wholes, Whole, Whole],
+    "FSP": tuple[str, Whole, Whole, Whole, Whole],
+    "FU": tuple[str, Whole, Wholes],
+    "PR": tuple[str, Whole, Whole, Pragma],
+    "RE": tuple[str, Whole, Wholes],
+    "RF": tuple[str, Whole, Whole, Whole],
+    "SP": tuple[str, Whole, Whole, Union[Whole, None], Lengths, Union[bool, Whole]],
+}
+"""By the first item of a step of auto_scheduler, as `tuning.schedules.steps` explains them."""
+WORD = frozenset(f"{ascii_letters}{digits}_.-")
+LONGEST_WORD = 200
+MOST_STEPS = 10_000
+MOST_REMEMBERED = 100_000
+
+
+class _Scheduled(msgspec.Struct, gc=False):
+    i: tuple[Annotated[list[Any], Meta(min_length=2)], tuple[Raw, Annotated[list[Raw], Meta(max_length=MOST_STEPS)]]]
+
+
+class _Config(msgspec.Struct, gc=False):
+    entity: Raw = Raw(b"null")
+
+
+class _Tuned(msgspec.Struct, gc=False):
+    input: list[Any]
+    config: _Config
+
+
+Entity = Annotated[list[tuple[Word, Literal["sp", "re", "an", "ot"], Any]], Meta(max_length=1000)]
+_STEPS = {kind: msgspec.json.Decoder(step) for kind, step in STEPS.items()}
+_KIND = msgspec.json.Decoder(Annotated[list[Any], Meta(min_length=1)])
+_SCHEDULED, _TUNED = msgspec.json.Decoder(_Scheduled), msgspec.json.Decoder(_Tuned)
+_ENTITY = msgspec.json.Decoder(Entity)
+_checked: set[bytes] = set()
+
+
+def check_auto_scheduler(text: bytes) -> None:
+    """Check a line of auto_scheduler's log. Raises `RecordRefused`."""
+    check_steps(decoded(_SCHEDULED, text, "it").i[1][1])
+
+
+def check_steps(steps: list[Raw]) -> None:
+    """Raise `RecordRefused` unless the steps can do nothing but schedule."""
+    for number, raw in enumerate(steps, start=1):
+        step = bytes(raw)
+        if step in _checked:
+            continue
+        kind = decoded(_KIND, step, f"its step {number}")[0]
+        if not isinstance(kind, str) or kind not in _STEPS:
+            raise RecordRefused(f"its step {number} is of a kind that isn't known here: {quoted(str(kind))}")
+        decoded(_STEPS[kind], step, f"its step {number}, {kind},")
+        _remember(step)
+
+
+def check_autotvm(text: bytes) -> None:
+    """Check a line of AutoTVM's log, of its version 0.2, the only one that TVM still reads. Raises `RecordRefused`."""
+    if b'"input"' not in text:
+        return
+    record = decoded(_TUNED, text, "it")
+    check_entity(record.config.entity)
+    _check_words(record.input[1:], "an argument of its task")
+
+
+def check_entity(entity: Raw) -> None:
+    """Raise `RecordRefused` unless the knobs have values of the kinds that templates offer."""
+    text = bytes(entity)
+    if text not in _checked:
+        _check_words([value for _, _, value in decoded(_ENTITY, text, "its entity")], "a knob's value")
+        _remember(text)
+
+
+def _check_words(values: Any, what: str) -> None:
+    if wrong := next((text for text in _texts(values) if not _is_word(text)), None):
+        raise RecordRefused(f"{what} isn't a word: {quoted(wrong)}")
+
+
+def _remember(text: bytes) -> None:
+    if len(_checked) >= MOST_REMEMBERED:
+        _checked.clear()
+    _checked.add(text)
+
+
+def _texts(value: Any) -> list[str]:
+    """All texts of the arguments, which are nested lists."""
+    if isinstance(value, str):
+        return [value]
+    nested = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for each in nested for text in _texts(each)]
+
+
+def _is_word(text: str) -> bool:
+    return len(text) <= LONGEST_WORD and not set(text) - WORD

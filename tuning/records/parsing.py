@@ -1,0 +1,39 @@
+"""Reads parts of records, and says of those that can't be used why."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+import msgspec
+
+LONGEST_QUOTE = 60
+Value = TypeVar("Value")
+
+
+class RecordRefused(ValueError):
+    """The record can't be used; the text says why, in words that follow "can't be used: "."""
+
+
+def quoted(text: str) -> str:
+    """The beginning of a text of a record, on one line."""
+    return repr(text[:LONGEST_QUOTE])
+
+
+def decoded(decoder: msgspec.json.Decoder[Value], data: bytes | msgspec.Raw, what: str) -> Value:
+    """The data as the decoder's type. Raises `RecordRefused`, which says what isn't as it should be."""
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise RecordRefused(f"{what} isn't as TVM writes it: {error}") from None
+
+
+STRING_OR_NOT_FINITE = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\b(?:NaN|nan|Infinity|inf(?:inity)?)\b')
+NOT_FINITE = (b"NaN", b"nan", b"Inf", b"inf")
+
+
+def without_infinities(line: bytes) -> bytes:
+    """NaN and infinities, which JSON doesn't know but Python and C++ write, as null."""
+    if not any(name in line for name in NOT_FINITE):
+        return line
+    return STRING_OR_NOT_FINITE.sub(lambda match: match[0] if match[0].startswith(b'"') else b"null", line)
