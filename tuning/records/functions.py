@@ -12,14 +12,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from .annotations import KEYS
-from .parsing import RecordRefused, decoded, quoted, without_infinities
+from .parsing import Checked, RecordRefused, decoded, quoted, without_infinities
 
 
 def words(text: str) -> frozenset[str]:
@@ -105,7 +104,7 @@ class Saved(msgspec.Struct, gc=False):
 
 LINE = msgspec.json.Decoder(tuple[Annotated[str, Meta(max_length=64)], str])
 SAVED = msgspec.json.Decoder(Saved)
-STRINGS = frozenset(("String", "Op", "StringImm", "SourceName"))
+_modules = Checked()
 
 
 def check_line(text: bytes) -> None:
@@ -113,9 +112,13 @@ def check_line(text: bytes) -> None:
     check_module(decoded(LINE, text, "its workload")[1])
 
 
-@lru_cache(maxsize=4096)
 def check_module(encoded: str) -> None:
-    """Check the function of a line. Those of many records are the same. Raises `RecordRefused`."""
+    """Check the function of a line, or of a record. Raises `RecordRefused`."""
+    _modules.check(encoded.encode(), _check_module)
+
+
+def _check_module(encoded: bytes) -> int:
+    """Return the number of its nodes."""
     try:
         text = base64.b64decode(encoded, validate=True)[HEADER:]
     except (binascii.Error, ValueError) as error:
@@ -125,9 +128,9 @@ def check_module(encoded: str) -> None:
     _check_texts(nodes, "its workload")
     _check_operators(nodes)
     _check_keys(nodes)
+    return len(nodes)
 
 
-@lru_cache(maxsize=4096)
 def check_index_map(text: str) -> None:
     """Check the JSON of an index map in a trace. Raises `RecordRefused`."""
     nodes = decoded(SAVED, text.encode(), "its index map").nodes

@@ -5,6 +5,7 @@ Both are checked before an older TVM gets them. Its targets are checked there, t
 
 from __future__ import annotations
 
+from functools import partial
 from string import ascii_letters, digits
 from typing import Annotated, Any, Literal, Union
 
@@ -12,7 +13,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from .annotations import Whole, Wholes
-from .parsing import RecordRefused, decoded, quoted
+from .parsing import Checked, RecordRefused, decoded, quoted
 
 Scope = Annotated[str, Meta(pattern=r"^[a-z0-9_.]{1,32}\Z")]
 Pragma = Annotated[str, Meta(pattern=r"^auto_unroll_max_step\$[0-9]{1,9}\Z")]
@@ -37,7 +38,6 @@ STEPS: dict[str, Any] = {
 WORD = frozenset(f"{ascii_letters}{digits}_.-")
 LONGEST_WORD = 200
 MOST_STEPS = 10_000
-MOST_REMEMBERED = 100_000
 
 
 class _Scheduled(msgspec.Struct, gc=False):
@@ -58,7 +58,7 @@ _STEPS = {kind: msgspec.json.Decoder(step) for kind, step in STEPS.items()}
 _KIND = msgspec.json.Decoder(Annotated[list[Any], Meta(min_length=1)])
 _SCHEDULED, _TUNED = msgspec.json.Decoder(_Scheduled), msgspec.json.Decoder(_Tuned)
 _ENTITY = msgspec.json.Decoder(Entity)
-_checked: set[bytes] = set()
+_checked, _knobs = Checked(), Checked()
 
 
 def check_auto_scheduler(text: bytes) -> None:
@@ -68,15 +68,17 @@ def check_auto_scheduler(text: bytes) -> None:
 
 def check_steps(steps: list[Raw]) -> None:
     """Raise `RecordRefused` unless the steps can do nothing but schedule."""
-    for number, raw in enumerate(steps, start=1):
-        step = bytes(raw)
-        if step in _checked:
-            continue
-        kind = decoded(_KIND, step, f"its step {number}")[0]
-        if not isinstance(kind, str) or kind not in _STEPS:
-            raise RecordRefused(f"its step {number} is of a kind that isn't known here: {quoted(str(kind))}")
-        decoded(_STEPS[kind], step, f"its step {number}, {kind},")
-        _remember(step)
+    for number, step in enumerate(steps, start=1):
+        _checked.check(step, partial(_check_step, number))
+
+
+def _check_step(number: int, step: bytes) -> int:
+    """Return the number of the step. Raises `RecordRefused`."""
+    kind = decoded(_KIND, step, f"its step {number}")[0]
+    if not isinstance(kind, str) or kind not in _STEPS:
+        raise RecordRefused(f"its step {number} is of a kind that isn't known here: {quoted(str(kind))}")
+    decoded(_STEPS[kind], step, f"its step {number}, {kind},")
+    return number
 
 
 def check_autotvm(text: bytes) -> None:
@@ -90,21 +92,19 @@ def check_autotvm(text: bytes) -> None:
 
 def check_entity(entity: Raw) -> None:
     """Raise `RecordRefused` unless the knobs have values of the kinds that templates offer."""
-    text = bytes(entity)
-    if text not in _checked:
-        _check_words([value for _, _, value in decoded(_ENTITY, text, "its entity")], "a knob's value")
-        _remember(text)
+    _knobs.check(entity, _check_knobs)
+
+
+def _check_knobs(text: bytes) -> int:
+    """Return the number of knobs. Raises `RecordRefused`."""
+    knobs = decoded(_ENTITY, text, "its entity")
+    _check_words([value for _, _, value in knobs], "a knob's value")
+    return len(knobs)
 
 
 def _check_words(values: Any, what: str) -> None:
     if wrong := next((text for text in _texts(values) if not _is_word(text)), None):
         raise RecordRefused(f"{what} isn't a word: {quoted(wrong)}")
-
-
-def _remember(text: bytes) -> None:
-    if len(_checked) >= MOST_REMEMBERED:
-        _checked.clear()
-    _checked.add(text)
 
 
 def _texts(value: Any) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from hashlib import blake2b
 from typing import TypeVar
 
 import msgspec
@@ -28,6 +30,25 @@ def decoded(decoder: msgspec.json.Decoder[Value], data: bytes | msgspec.Raw, wha
         raise RecordRefused(f"{what} isn't as TVM writes it: {error}") from None
 
 
+class Checked:
+    """Remembers texts that passed a check by their digests: most of a log's records share what they are made of."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, int] = {}
+
+    def check(self, text: bytes | msgspec.Raw, check: Callable[[bytes], int]) -> int:
+        """What `check` returned for this text, which it isn't called with again. Its errors are raised, and aren't remembered."""
+        digest = blake2b(text, digest_size=16).digest()
+        found = self._known.get(digest)
+        if found is None:
+            found = check(bytes(text))
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
+            self._known[digest] = found
+        return found
+
+
+MOST_REMEMBERED = 100_000
 STRING_OR_NOT_FINITE = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\b(?:NaN|nan|Infinity|inf(?:inity)?)\b')
 NOT_FINITE = (b"NaN", b"nan", b"Inf", b"inf")
 

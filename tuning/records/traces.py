@@ -8,7 +8,7 @@ refer to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b
+from functools import partial
 from typing import Annotated, Any, NamedTuple, Union
 
 import msgspec
@@ -16,11 +16,9 @@ from msgspec import Meta, Raw
 
 from . import functions
 from .annotations import KEYS, Whole, Wholes, Word
-from .parsing import RecordRefused, decoded, quoted
+from .parsing import Checked, RecordRefused, decoded, quoted
 
 MOST_INSTRUCTIONS = 10_000
-MOST_REMEMBERED = 100_000
-"""Texts that were checked, of instructions and of lists of them: a log's records have few different ones."""
 
 Block = Annotated[str, Meta(pattern=r"^b[0-9]{1,6}\Z")]
 Loop = Annotated[str, Meta(pattern=r"^l[0-9]{1,6}\Z")]
@@ -153,9 +151,7 @@ _OF_KIND = {
 }
 _ANNOTATING = {key: msgspec.json.Decoder(tuple.__class_getitem__((BlockOrLoop, value))) for key, value in KEYS.items()}
 """By key, an `Annotate`'s inputs."""
-_checked: set[bytes] = set()
-_lengths: dict[bytes, int] = {}
-"""Number of instructions of each list that was checked, by its digest. A task's records differ in decisions more than in instructions."""
+_lists, _instructions = Checked(), Checked()
 
 
 def check_record(text: bytes) -> None:
@@ -170,28 +166,21 @@ def check_record(text: bytes) -> None:
 def check_trace(text: bytes) -> None:
     """Raise `RecordRefused` unless the trace can do nothing but schedule."""
     trace = decoded(TRACE, text, "its trace")
-    digest = blake2b(trace.instructions, digest_size=16).digest()
-    length = _lengths.get(digest)
-    if length is None:
-        length = _lengths[digest] = _check_instructions(trace.instructions)
+    length = _lists.check(trace.instructions, _check_instructions)
     if max((index for index, _ in trace.decisions), default=-1) >= length:
         raise RecordRefused("it decides for an instruction that it doesn't have")
 
 
-def _check_instructions(text: Raw) -> int:
+def _check_instructions(text: bytes) -> int:
     """Return how many there are. Raises `RecordRefused`."""
     instructions = decoded(INSTRUCTIONS, text, "its trace")
-    for number, raw in enumerate(instructions):
-        if (instruction := bytes(raw)) not in _checked:
-            _check(instruction, number)
-            _checked.add(instruction)
-    for remembered in (_checked, _lengths):
-        if len(remembered) >= MOST_REMEMBERED:
-            remembered.clear()
+    for number, instruction in enumerate(instructions):
+        _instructions.check(instruction, partial(_check, number))
     return len(instructions)
 
 
-def _check(text: bytes, number: int) -> None:
+def _check(number: int, text: bytes) -> int:
+    """Return the number of the instruction. Raises `RecordRefused`."""
     instruction = decoded(INSTRUCTION, text, f"its instruction {number}")
     kind = instruction.kind
     if kind not in _OF_KIND:
@@ -206,6 +195,7 @@ def _check(text: bytes, number: int) -> None:
     needs = decoded(inputs, instruction.inputs, what)
     for index_map in _objects((*needs, *values) if isinstance(needs, (list, tuple)) else values):
         functions.check_index_map(index_map)
+    return number
 
 
 def _objects(values: Iterable[Any]) -> Iterator[str]:

@@ -10,6 +10,7 @@ import shutil
 import threading
 import time
 from contextlib import ExitStack, closing, suppress
+from pathlib import Path
 from typing import Any, Union, cast
 
 import msgspec
@@ -18,10 +19,14 @@ from django.db import transaction
 
 from tuning.engines.wire import versions
 from tuning.engines.wire.compiling import (
+    LIBRARY,
+    UNTUNED,
     BestRecord,
     Build,
     Built,
     Choose,
+    LookInto,
+    Needs,
     OlderBuild,
     OtherBatch,
     Phase,
@@ -48,6 +53,7 @@ from .copies import Growing
 logger = logging.getLogger(__name__)
 Status, Stage = Compilation.Status, Compilation.Stage
 COMPILER, PROVER = "tuning.engines.oneshot.compiling", "tuning.engines.oneshot.proving"
+LOOKER = "tuning.engines.oneshot.library_file"
 """The programs of the child processes."""
 OLDER_COMPILER, OLDER_PROVER = "tuning.engines.old_tvm.compiling.building", "tuning.engines.old_tvm.compiling.proving"
 """Those that run under an interpreter with an older TVM."""
@@ -111,6 +117,8 @@ class _Job:
             built = self._answer(OLDER_COMPILER, self._asked_of_older(question), Built, older)
         else:
             built = self._answer(COMPILER, question, Built)
+        for library in (LIBRARY, UNTUNED):
+            self._look_into(compilation.unpublished / library)
         values = {"estimate_s": estimate_s, **_values(built), "untuned": built.untuned, "versions": built.versions}
         values["batches"] = self._batches_built(built, estimate_s, others)
         files = [(file.name, store().prepare(file)) for file in compilation.unpublished.iterdir() if file.is_file()]
@@ -122,6 +130,11 @@ class _Job:
                 compilation.unpublished.rename(compilation.artifact)
         if not ready:
             raise sandbox.Abandoned
+
+    def _look_into(self, library: Path) -> None:
+        """Raise `Refused` if the library does what TVM's never do: no process loads it before."""
+        question = LookInto(path=str(library), by_compiler=zig() is None, **sandbox.limits())
+        sandbox.ask_once(LOOKER, question, Needs, self._go_on)
 
     def prove(self) -> None:
         """The verdict and the benchmark are stored together."""

@@ -188,6 +188,6 @@ def test_honest_files_stay_as_they_are(tuned: Engine, folder: Path) -> None:
 
     work = folder / "work"
     before = {name: (work / name).stat() for name in (RECORDS, WORKLOADS)}
-    stored = ms.database.JSONDatabase(work_dir=str(work)).get_all_tuning_records()
-    assert records.keep_usable(work, records.lines_of(record.workload.mod for record in stored)) == []
+    stored = [ms.database.Workload.from_json(json.loads(line)) for line in (work / WORKLOADS).read_text().splitlines()]
+    assert records.keep_usable(work, records.lines_of(workload.mod for workload in stored)) == []
     assert {name: (work / name).stat() for name in before} == before

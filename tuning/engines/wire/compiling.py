@@ -187,6 +187,24 @@ class Prove(Question, frozen=True, kw_only=True):
         return Reach((self.folder, *self.network.paths(), *paths), network=self.remote is not None)
 
 
+class LookInto(Question, frozen=True, kw_only=True):
+    """Asks what a built library does when it is loaded, and what it needs of the process that loads it."""
+
+    path: str
+    by_compiler: bool
+    """Whether a C compiler linked it, which adds start files of its own."""
+
+    def reach(self) -> Reach:
+        return Reach((self.path,))
+
+
+class Needs(msgspec.Struct, tag="needs", frozen=True):
+    """The library runs no code when it is loaded."""
+
+    symbols: list[str]
+    """What it needs: functions of TVM's runtime and of the C library."""
+
+
 class Phase(msgspec.Struct, tag="phase", frozen=True):
     """What the process is doing from now on; `progress` from 0 to 1, or None if it isn't known."""
 
