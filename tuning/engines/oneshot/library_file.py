@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any, cast
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSegment
@@ -79,7 +80,7 @@ def _check_tags(segment: DynamicSegment, *, by_compiler: bool) -> None:
 
 
 def _check_relocations(segment: DynamicSegment) -> None:
-    tables: dict[str, Any] = segment.get_relocation_tables()
+    tables = cast("dict[str, Any]", segment.get_relocation_tables())
     for table in tables.values():
         for relocation in table.iter_relocations():
             if relocation["r_info_type"] in IRELATIVE and relocation["r_info_sym"] == 0:

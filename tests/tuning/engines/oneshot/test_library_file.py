@@ -14,7 +14,7 @@ from tuning.engines.wire.errors import Refused
 
 LIKE_TVMS = """
 extern float expf(float); extern int TVMBackendParallelLaunch(void *, void *, int); extern void *memcpy(void *, const void *, unsigned long);
-float tuned(float x, void *to, void *from) { memcpy(to, from, 64); TVMBackendParallelLaunch(to, from, 0); return expf(x); }
+float tuned(float x, void *to, void *from, long n) { memcpy(to, from, n); TVMBackendParallelLaunch(to, from, 0); return expf(x); }
 """
 
 
@@ -48,8 +48,14 @@ def test_a_library_like_tvms_is_offered(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("__attribute__((constructor)) void canary(void) {}", r"run code when it is loaded \(DT_INIT_ARRAY\)"),
-        ("__attribute__((destructor)) void canary(void) {}", r"run code when it is loaded \(DT_FINI_ARRAY\)"),
+        (
+            "volatile int seen; __attribute__((constructor)) void canary(void) { seen = 1; }",
+            r"run code when it is loaded \(DT_INIT_ARRAY\)",
+        ),
+        (
+            "volatile int seen; __attribute__((destructor)) void canary(void) { seen = 1; }",
+            r"run code when it is loaded \(DT_FINI_ARRAY\)",
+        ),
         ("void _init(void) {}", r"run code when it is loaded \(DT_INIT\)"),
         (
             'static void *choose(void) { return 0; } void canary(void) __attribute__((ifunc("choose")));',
@@ -76,9 +82,10 @@ def test_it_refuses_other_libraries(tmp_path: Path) -> None:
 
 
 def test_a_compilers_start_files_have_one_function(tmp_path: Path) -> None:
-    canary = library(tmp_path, "__attribute__((constructor)) void start(void) {}")
+    canary = library(tmp_path, "volatile int seen; __attribute__((constructor)) void start(void) { seen = 1; }")
     look(canary, by_compiler=True)
-    two = "__attribute__((constructor)) void start(void) {} __attribute__((constructor)) void canary(void) {}"
+    start = "__attribute__((constructor)) void start_{0}(void) {{ seen += {0}; }}"
+    two = f"volatile int seen; {start.format(1)} {start.format(2)}"
     with pytest.raises(Refused, match="run several functions"):
         look(library(tmp_path, two), by_compiler=True)
 
