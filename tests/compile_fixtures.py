@@ -16,5 +16,6 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Compiler:
     """Builds and proves without TVM. Call it to make the next processes misbehave (see `tests.fake_compiler`)."""
     monkeypatch.setattr(compiling, "COMPILER", "tests.fake_compiler")
     monkeypatch.setattr(compiling, "PROVER", "tests.fake_compiler")
+    monkeypatch.setattr(compiling, "LOOKER", "tests.fake_looker")
     monkeypatch.delenv("TVM_FAKE_COMPILER", raising=False)
     return lambda how: monkeypatch.setenv("TVM_FAKE_COMPILER", how)
