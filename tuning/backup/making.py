@@ -15,6 +15,7 @@ import msgspec
 from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
 
+from tuning.beneath import NotRegular
 from tuning.version import VERSION
 
 from .archive import Report, Writer
@@ -65,7 +66,7 @@ def back_up(target: Path, progress: Progress) -> Made:
             migrations = sorted(
                 f"{app}.{name}" for app, name in MigrationRecorder(connections[alias]).applied_migrations()
             )
-        items = [Item(DATABASE, copy, copy.stat().st_size), *planned.items]
+        items = [Item(DATABASE, copy, copy.stat().st_size, copy.parent), *planned.items]
         manifest = _manifest(source, planned, items, migrations, made_at)
         progress.begin("Packing", manifest.bytes)
         missing = _write(partial, manifest, items, progress.advance)
@@ -92,7 +93,7 @@ def _manifest(
 
 
 def _write(path: Path, manifest: Manifest, items: Sequence[Item], report: Report) -> list[str]:
-    """Returns the names of files that were deleted meanwhile."""
+    """Returns the names of files that were deleted meanwhile, or that an engine has replaced: it can't keep a site from its backups."""
     missing = []
     with Writer(path) as writer:
         text = msgspec.json.format(msgspec.json.encode(manifest))
@@ -100,7 +101,7 @@ def _write(path: Path, manifest: Manifest, items: Sequence[Item], report: Report
         for item in items:
             try:
                 file = item.open()
-            except FileNotFoundError:
+            except (FileNotFoundError, NotRegular):
                 missing.append(item.name)
                 continue
             with file:
