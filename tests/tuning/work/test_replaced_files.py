@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from tuning.engines.wire.protocol import VERSION, Finished, Hello
 from tuning.models import Compilation, Run
 from tuning.queue import jobs
 from tuning.reads.console import console
+from tuning.storage.local import open_here
 from tuning.work.warm_start import bring_continued
 
 __all__ = ("kernel",)
@@ -212,3 +215,41 @@ def test_the_console_of_an_earlier_version_is_shown_but_no_link(viewer: Client, 
         assert CANARY.strip() not in answer.content
     assert viewer.get(f"/api/v1/runs/{run.pk}/console.log").status_code == 409
     assert_untouched(canary)
+
+
+REACHING = """
+import os, sys
+from pathlib import Path
+from tuning.engines.confinement import confine_in
+from tuning.engines.wire.question import Reach
+scratch, work_dir, log = sys.argv[1:]
+confine_in(scratch, Reach(writes=(work_dir,)))
+attempts = {
+    "open its console again": lambda: os.open("/proc/self/fd/1", os.O_RDWR),
+    "truncate it by its path": lambda: os.open(log, os.O_WRONLY | os.O_TRUNC),
+    "replace it": lambda: os.rename(Path(work_dir, "mine"), log),
+    "remove it": lambda: os.unlink(log),
+    "put a link beside it": lambda: os.symlink("/etc/passwd", log + ".link"),
+    "put its folder elsewhere": lambda: os.rename(work_dir, work_dir + ".old"),
+    "write to its folder": lambda: Path(work_dir, "more").write_text("x"),
+}
+Path(work_dir, "mine").write_text("x")
+for name, attempt in attempts.items():
+    try:
+        attempt()
+    except OSError:
+        continue
+    print(name, file=sys.stderr)
+print("printed", flush=True)
+"""
+
+
+def test_an_engine_reaches_its_console_only_by_what_it_inherits(tmp_path: Path) -> None:
+    """In the folder of the logs it can neither change nor make anything."""
+    run = make_run()
+    run.work_dir.mkdir(parents=True)
+    with open_here(run.console_log, "ab") as console:
+        command = [sys.executable, "-c", REACHING, str(tmp_path), str(run.work_dir), str(run.console_log)]
+        done = subprocess.run(command, stdout=console, stderr=subprocess.PIPE, text=True, check=True)
+    assert done.stderr.splitlines() == ["write to its folder"]
+    assert run.console_log.read_text() == "printed\n"
