@@ -19,7 +19,7 @@ from tuning.beneath import NotRegular
 from tuning.version import VERSION
 
 from .archive import Report, Writer
-from .contents import DATABASE, Item, Plan, plan, record_sizes
+from .contents import DATABASE, SECRET, Item, Plan, plan, record_sizes
 from .database import Database
 from .manifest import NAME, Manifest
 from .vendors import database
@@ -93,7 +93,10 @@ def _manifest(
 
 
 def _write(path: Path, manifest: Manifest, items: Sequence[Item], report: Report) -> list[str]:
-    """Returns the names of files that were deleted meanwhile, or that an engine has replaced: it can't keep a site from its backups."""
+    """Return the names of files that were deleted meanwhile, or replaced by an engine, which can't keep a site from its backups.
+
+    Raises `OSError` if the database's copy or the secret key can't be read.
+    """
     missing = []
     with Writer(path) as writer:
         text = msgspec.json.format(msgspec.json.encode(manifest))
@@ -102,6 +105,8 @@ def _write(path: Path, manifest: Manifest, items: Sequence[Item], report: Report
             try:
                 file = item.open()
             except (FileNotFoundError, NotRegular):
+                if item.name in (DATABASE, SECRET):
+                    raise
                 missing.append(item.name)
                 continue
             with file:

@@ -81,11 +81,9 @@ def test_what_pytorch_writes_is_read_only_if_it_is_a_file(
 
 def test_pytorchs_process_is_allowed_nothing_that_the_one_before_it_could_have_put_in_the_copys_place() -> None:
     """A path that a process may read is allowed wherever links lead."""
-    limits = {"memory_mb": 1, "cpu_s": 1}
-    asked = Converting(
-        path="/var/incoming/program.pt2", to="/var/incoming/x", folder="/var/incoming", dims={}, **limits
-    )
-    assert asked.reach() == Reach(writes=("/var/incoming",))
+    folder = "/var/incoming"
+    asked = Converting(path=f"{folder}/program.pt2", to="x", folder=folder, dims={}, memory_mb=1, cpu_s=1)
+    assert asked.reach() == Reach(writes=(folder,))
 
 
 @pytest.mark.parametrize(
