@@ -1,7 +1,8 @@
 """A fake builder and prover: `python -m tests.fake_compiler`, started like the real ones.
 
 TVM_FAKE_COMPILER says how it misbehaves instead of answering: `kill`, `hang`, `refuse`, `full` or `memory`. With `wrong`
-it builds a library that computes something else.
+it builds a library that computes something else. With `replace` it puts something else in the place of the file
+TVM_FAKE_NAME, as TVM_FAKE_HOW says, which leads to TVM_FAKE_CANARY (`tests.replacing`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from tests.replacing import replace
 from tuning.engines.oneshot import serving
 from tuning.engines.oneshot.serving import tell
 from tuning.engines.wire import question as wire
@@ -59,6 +61,9 @@ def build(question: Build, pipe: serving.Pipe) -> None:
     (folder / LIBRARY).write_bytes(b"wrong" if os.environ.get("TVM_FAKE_COMPILER") == "wrong" else b"whole")
     (folder / UNTUNED).write_bytes(b"untuned")
     (folder / MANIFEST).write_bytes(msgspec.json.encode({**question.about, "precision": question.rewrites.precision}))
+    if os.environ.get("TVM_FAKE_COMPILER") == "replace":
+        (folder / "beside.so").write_bytes(b"nobody asked for it")
+        replace(folder / os.environ["TVM_FAKE_NAME"], os.environ["TVM_FAKE_HOW"], Path(os.environ["TVM_FAKE_CANARY"]))
     used = [Used(f"function{nth}", one.run, one.trial, one.latency_s) for nth, one in enumerate(question.records)]
     tensors = [TensorInfo("x", [1, 784], "float32")]
     versions = {"apache-tvm": "0.27.0.post1"}

@@ -21,6 +21,7 @@ MOST_MODULES = 15
 """In one folder."""
 
 BASE = {
+    "tuning.beneath",
     "tuning.estimate",
     "tuning.forecast",
     "tuning.gain",

@@ -11,6 +11,7 @@ from ninja.errors import HttpError, ValidationError
 
 from dashboard.http.errors import come_back_later, error_response
 from tuning.actions.editing import Outdated
+from tuning.beneath import NotRegular
 from tuning.validation import Busy, Conflict, Invalid
 
 
@@ -26,8 +27,9 @@ def handle_errors(api: NinjaAPI) -> None:
     def not_found(_request: HttpRequest, _error: Http404) -> HttpResponse:
         return error_response(404)
 
+    @api.exception_handler(NotRegular)
     @api.exception_handler(Conflict)
-    def conflict(_request: HttpRequest, error: Conflict) -> HttpResponse:
+    def conflict(_request: HttpRequest, error: Conflict | NotRegular) -> HttpResponse:
         return error_response(409, str(error))
 
     @api.exception_handler(Outdated)

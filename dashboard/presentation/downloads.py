@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing_extensions import TypedDict
 
 from tuning.models import KEEP_BEST, Run, Task
-from tuning.storage import store
+from tuning.reads.console import has_printed
 from tuning.wording import target_name
 
 
@@ -53,7 +53,7 @@ def menu(run: Run, task: Task | None = None) -> Menu:
             "best": valid and real,
             "all": trials and real,
             "trials": trials,
-            "console": bool(store().length(run.console_log)),
+            "console": has_printed(run),
         },
         "file": stem(run) if task is None else f"{stem(run)}_task-{task.index}",
         "api": f"/api/v1/runs/{run.pk}",

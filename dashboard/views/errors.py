@@ -11,6 +11,7 @@ from django.views.defaults import server_error as django_server_error
 
 from dashboard.http.errors import error_response
 from dashboard.http.middleware import API
+from tuning.beneath import NotRegular
 from tuning.host.reachable import DATABASE_OUTAGE, DISK_FULL, EXHAUSTED, is_disk_full, is_exhausted
 from tuning.storage import Away
 
@@ -20,9 +21,9 @@ UNREACHABLE = "The database can't be reached right now. Nothing is lost: tuning 
 
 @login_not_required
 def server_error(request: HttpRequest) -> HttpResponse:
-    """507 if the disk is full, 503 if database or object store can't be reached or too many files are open, otherwise 500.
+    """409 for a file that an engine has replaced, 507 if the disk is full, 503 in an outage or if too many files are open, otherwise 500.
 
-    The first two are plain text on pages, because their template might not be readable.
+    All but the last are plain text on pages, because their template might not be readable.
     """
     status, text = _known(sys.exc_info()[1])
     if status == 500:
@@ -38,6 +39,8 @@ def _known(error: BaseException | None) -> tuple[int, str]:
         return 507, DISK_FULL
     if is_exhausted(error):
         return 503, EXHAUSTED
+    if isinstance(error, NotRegular):
+        return 409, str(error)
     if isinstance(error, Away):
         return 503, STORE_AWAY
     return (503, UNREACHABLE) if isinstance(error, DATABASE_OUTAGE) else (500, "")

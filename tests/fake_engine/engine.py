@@ -7,6 +7,7 @@ that an earlier process of the run has sent (`Start.trials_done`). A line with `
 {"do": "extended"}, {"do": "warm_start"} and {"do": "held"} wait for Extend, WarmStart and Hold and print them,
 {"do": "record", "text": "…"} writes a line to the run's record file, unless an earlier process has written it,
 {"do": "pool"} has the run's pool measure a candidate for each trial of the budget (or "until" a file exists),
+{"do": "replace", "name": "…", "how": "…", "canary": "…"} puts something else in the place of a file of the run's folder (`tests.replacing`),
 {"do": "ignore"} ignores controls, and {"do": "tell"} describes the process.
 """
 
@@ -24,6 +25,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.replacing import replace
 from tuning.engines.wire.protocol import (
     Candidate,
     Control,
@@ -67,6 +69,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             if not written:
                 append(records, step["text"])
             written = max(0, written - 1)
+        elif step.get("do") == "replace":
+            replace(Path(start.work_dir, step["name"]), step["how"], Path(step["canary"]))
         elif "type" in step:
             events.write(encode(decode_event(line.encode())))
         else:

@@ -24,7 +24,8 @@ def purge() -> int:
     for run in Run.everything.filter(deleted_at__isnull=False, purging=True).order_by("pk"):
         if not _emptied(run, until):
             break
-        store().remove(run.work_dir)
+        for path in (run.work_dir, run.console_log):
+            store().remove(path)
         # The row comes last, so that the next sweep finds the run again after a crash.
         with audit.act("run.remove", audit.Thing("run", run.pk, run.name)):
             run.side_by_sides.all().delete()  # They say nothing without one of their runs.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -15,8 +14,10 @@ from typing import BinaryIO
 from django.conf import settings
 from django.db import connections
 
+from tuning.beneath import NotRegular, open_file
 from tuning.logs import meta_schedule
 from tuning.models import RECORD_FILES, Chunk, Compilation, Network, Run, StoredFile
+from tuning.storage.local import open_here
 from tuning.storage.shared import SharedStore
 
 DATABASE, SECRET = "database", "secret_key"
@@ -26,7 +27,7 @@ FOLDERS = ("runs", "networks", "compilations")
 _OWN = r"\d{1,19}-\d{8}T\d{6}\.\d{6}"
 _FILE = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}"
 ALLOWED = re.compile(
-    rf"{DATABASE}|{SECRET}|runs/{_OWN}/{_FILE}|networks/[0-9a-f]{{64}}\.(onnx|json)"
+    rf"{DATABASE}|{SECRET}|runs/{_OWN}(\.log|/{_FILE})|networks/[0-9a-f]{{64}}\.(onnx|json)"
     rf"|compilations/{_OWN}/(console\.log|artifact/{_FILE})",
     re.ASCII,
 )
@@ -40,13 +41,12 @@ class Item:
     name: str
     path: Path
     size: int
+    root: Path | None = None
+    """A folder that no engine writes to and that has the file; TUNEBOARD_VAR if it is None."""
 
     def open(self) -> BinaryIO:
-        """Raises `FileNotFoundError` if it isn't there anymore, and `OSError` if it isn't a plain file.
-
-        Engines write in the folders of their runs, so a link there could lead anywhere.
-        """
-        return os.fdopen(_opened(self.path), "rb")
+        """Raises `FileNotFoundError` if it isn't there anymore, and `NotRegular` if an engine has replaced it."""
+        return open_file(self.root or settings.VAR, self.path)
 
     def modified(self, file: BinaryIO) -> float | None:
         """When the opened file was last changed, in seconds since 1970; None if that isn't known."""
@@ -70,7 +70,7 @@ class Plan:
 
     items: list[Item]
     missing: list[str]
-    """Files that rows tell of, but that aren't there."""
+    """Files that rows tell of, but that aren't there, or aren't regular files."""
     runs: int
     trials: int
 
@@ -119,25 +119,33 @@ def _add_runs(made: Plan, alias: str, sizes: dict[str, int], stored: AbstractSet
     for pk, created_at, trials in rows.iterator():
         folder = Run(pk=pk, created_at=created_at).work_dir
         made.runs, made.trials = made.runs + 1, made.trials + trials
+        if f"runs/{folder.name}.log" not in stored:
+            console = Run(pk=pk, created_at=created_at).console_log
+            _add(made.items, f"runs/{console.name}", console)
         for path in _files(folder):
             if f"runs/{folder.name}/{path.name}" in stored:
                 continue
             if path.name in RECORD_FILES:
-                _add_records(made.items, path, trials, sizes.get(folder.name, 0))
+                _add_records(made, path, trials, sizes.get(folder.name, 0))
             else:
                 _add(made.items, f"runs/{folder.name}/{path.name}", path)
 
 
-def _add_records(items: list[Item], path: Path, trials: int, before: int) -> None:
+def _add_records(made: Plan, path: Path, trials: int, before: int) -> None:
     """Add the record file without the trials that were measured after the snapshot.
 
     What was there before the snapshot stays, even if it is ahead of the database because a process was killed.
     """
-    with os.fdopen(_opened(path), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size != before:
-            size = meta_schedule.size_up_to(file, trials, before)
-    items.append(Item(f"runs/{path.parent.name}/{path.name}", path, size))
+    name = f"runs/{path.parent.name}/{path.name}"
+    try:
+        with open_here(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != before:
+                size = meta_schedule.size_up_to(file, trials, before)
+    except NotRegular:
+        made.missing.append(name)
+    else:
+        made.items.append(Item(name, path, size))
 
 
 def _add_models(made: Plan, alias: str, stored: AbstractSet[str]) -> None:
@@ -179,12 +187,3 @@ def _add(items: list[Item], name: str, path: Path, missing: list[str] | None = N
     except FileNotFoundError:
         if missing is not None:
             missing.append(name)
-
-
-def _opened(path: Path) -> int:
-    """A file descriptor for reading a plain file."""
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(f"{path} isn't a plain file")
-    return fd

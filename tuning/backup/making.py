@@ -15,10 +15,11 @@ import msgspec
 from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
 
+from tuning.beneath import NotRegular
 from tuning.version import VERSION
 
 from .archive import Report, Writer
-from .contents import DATABASE, Item, Plan, plan, record_sizes
+from .contents import DATABASE, SECRET, Item, Plan, plan, record_sizes
 from .database import Database
 from .manifest import NAME, Manifest
 from .vendors import database
@@ -65,7 +66,7 @@ def back_up(target: Path, progress: Progress) -> Made:
             migrations = sorted(
                 f"{app}.{name}" for app, name in MigrationRecorder(connections[alias]).applied_migrations()
             )
-        items = [Item(DATABASE, copy, copy.stat().st_size), *planned.items]
+        items = [Item(DATABASE, copy, copy.stat().st_size, copy.parent), *planned.items]
         manifest = _manifest(source, planned, items, migrations, made_at)
         progress.begin("Packing", manifest.bytes)
         missing = _write(partial, manifest, items, progress.advance)
@@ -92,7 +93,10 @@ def _manifest(
 
 
 def _write(path: Path, manifest: Manifest, items: Sequence[Item], report: Report) -> list[str]:
-    """Returns the names of files that were deleted meanwhile."""
+    """Return the names of files that were deleted meanwhile, or replaced by an engine, which can't keep a site from its backups.
+
+    Raises `OSError` if the database's copy or the secret key can't be read.
+    """
     missing = []
     with Writer(path) as writer:
         text = msgspec.json.format(msgspec.json.encode(manifest))
@@ -100,7 +104,9 @@ def _write(path: Path, manifest: Manifest, items: Sequence[Item], report: Report
         for item in items:
             try:
                 file = item.open()
-            except FileNotFoundError:
+            except (FileNotFoundError, NotRegular):
+                if item.name in (DATABASE, SECRET):
+                    raise
                 missing.append(item.name)
                 continue
             with file:

@@ -28,11 +28,12 @@ def keep_private(folder: Path) -> None:
     os.umask(OTHERS)
     if not is_open(folder) or not _is_own(folder):
         return
-    for parent, folders, files in os.walk(folder):
+    for _, folders, files, parent in os.fwalk(folder):
         for name in (*folders, *files):
-            with contextlib.suppress(FileNotFoundError, PermissionError):
-                _close(Path(parent, name))
-    _close(folder)  # Last, so that a repair that was interrupted begins again.
+            with contextlib.suppress(OSError):  # A link, a socket, or what is gone by now.
+                _close(name, parent)
+    # Last, so that a repair that was interrupted begins again.
+    folder.chmod(stat.S_IMODE(folder.stat().st_mode) & ~OTHERS)
 
 
 def kept_secret(path: Path) -> str:
@@ -71,6 +72,9 @@ def _is_own(folder: Path) -> bool:
     return state.st_uid == os.geteuid() and not state.st_mode & stat.S_ISVTX
 
 
-def _close(path: Path) -> None:
-    if not path.is_symlink():
-        path.chmod(path.stat().st_mode & ~OTHERS)
+def _close(name: str, parent: int) -> None:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
+    try:
+        os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) & ~OTHERS)
+    finally:
+        os.close(descriptor)

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from bisect import insort
 from collections import defaultdict
@@ -17,6 +16,8 @@ from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import BinaryIO, NamedTuple
+
+from tuning.beneath import open_file
 
 WORKLOADS = "database_workload.json"
 RECORDS = "database_tuning_record.json"
@@ -59,16 +60,16 @@ def repair(work_dir: Path) -> list[str]:
 def _repair(path: Path) -> str | None:
     if not path.exists():
         return None
-    text = path.read_bytes()
-    whole, torn = text[: text.rfind(b"\n") + 1], text[text.rfind(b"\n") + 1 :]
-    if not torn:
-        return None
-    if _is_json(torn):
-        with path.open("ab") as file:
+    with open_file(path.parent, path.name, "r+b") as file:
+        text = file.read()
+        whole, torn = text[: text.rfind(b"\n") + 1], text[text.rfind(b"\n") + 1 :]
+        if not torn:
+            return None
+        if _is_json(torn):
             file.write(b"\n")
-        return f"{path.name}: added the missing newline to the last line"
-    os.truncate(path, len(whole))  # Rather than written anew: a backup may be reading the file.
-    return f"{path.name}: dropped an incomplete last line of {len(torn)} bytes"
+            return f"{path.name}: added the missing newline to the last line"
+        file.truncate(len(whole))  # Rather than written anew: a backup may be reading the file.
+        return f"{path.name}: dropped an incomplete last line of {len(torn)} bytes"
 
 
 def _is_json(text: bytes) -> bool:
@@ -115,8 +116,8 @@ def _record_line(number: int, line: str) -> RecordLine:
 
 def pad(work_dir: Path, lines: int) -> None:
     """Append lines for trials that were counted but whose records were lost, for example in a power cut."""
-    with (work_dir / RECORDS).open("a") as file:
-        file.writelines(LOST + "\n" for _ in range(lines))
+    with open_file(work_dir, RECORDS, "ab") as file:
+        file.writelines(f"{LOST}\n".encode() for _ in range(lines))
 
 
 def _lines(path: Path) -> list[str]:

@@ -7,10 +7,13 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from typing_extensions import Self
+
+from tuning import beneath
 
 from .neutral import Skipped
 
@@ -91,18 +94,14 @@ def _files(path: Path) -> Iterator[tuple[str, Opener | None]]:
     """Names and how to open them; None for what isn't a file."""
     if not path.is_dir():
         path.stat()
-        yield path.name, _opener(path)
+        yield path.name, lambda: path.open("rb")
         return
     for each in sorted(path.rglob("*")):
         name = each.relative_to(path).as_posix()
         if each.is_symlink():
             yield name, None
         elif not each.is_dir():
-            yield name, _opener(each) if each.is_file() else None
-
-
-def _opener(path: Path) -> Opener:
-    return lambda: path.open("rb")
+            yield name, partial(beneath.open_file, path, each, names=beneath.ANY) if each.is_file() else None
 
 
 def _collected(entries: Sequence[tuple[str, Opener | None]], limits: Limits) -> Found:

@@ -148,13 +148,21 @@ class Compilation(Measurement):
 
     @property
     def unpublished(self) -> Path:
-        """The folder in which its files are built."""
+        """The folder in which its files are built, by a process that may leave anything there."""
         return self.folder / "building"
+
+    @property
+    def ready(self) -> Path:
+        """The folder with copies of these files, until it becomes `artifact`. The process that built them can't write to it."""
+        return self.folder / "ready"
 
     @property
     def artifact(self) -> Path:
         """The folder that appears, complete, when the build has succeeded."""
         return self.folder / "artifact"
+
+    FILES = (LIBRARY, UNTUNED, MANIFEST)
+    """Names of the published files. What else a compiler has left in its folder is dropped."""
 
     @property
     def library(self) -> Path:
@@ -202,7 +210,8 @@ class Compilation(Measurement):
 
     def remove_unpublished(self) -> None:
         """Remove what an unsuccessful build left behind."""
-        shutil.rmtree(self.unpublished, ignore_errors=True)
+        for folder in (self.unpublished, self.ready):
+            shutil.rmtree(folder, ignore_errors=True)
 
     @contextmanager
     def _turn(self) -> Iterator[bool]:

@@ -645,7 +645,7 @@ class Run(Leased):
 
     @property
     def work_dir(self) -> Path:
-        """The engine's files and the console log.
+        """The engine's files. The engine runs what users bring, so it may leave anything there: see `tuning.beneath`.
 
         The name has the time of creation because a new database starts again with id 1, perhaps next to old files.
         """
@@ -658,7 +658,12 @@ class Run(Leased):
 
     @property
     def console_log(self) -> Path:
-        """Output of the engine, TVM and compilers."""
+        """Output of the engine, TVM and compilers. It is where the engine can't put anything in its place."""
+        return self.work_dir.with_name(f"{self.work_dir.name}.log")
+
+    @property
+    def console_log_before(self) -> Path:
+        """Where earlier versions wrote the output."""
         return self.work_dir / "console.log"
 
     def revise(self, revision: int, **values: Any) -> bool:

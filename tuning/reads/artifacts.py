@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from tuning.beneath import NotRegular
 from tuning.engines.wire.engines import ENGINES
 from tuning.engines.wire.versions import in_use
 from tuning.host import devices
@@ -240,7 +241,10 @@ def log_file(compilation: Compilation) -> File:
 
 def _file(compilation: Compilation, path: Path, kind: str) -> File:
     check_published(compilation)
-    size = store().length(path)
+    try:
+        size = store().length(path)
+    except NotRegular as refused:
+        raise Conflict(str(refused)) from refused
     if size is None:
         raise Conflict("The library's files are missing.")
     name = f"compilation-{compilation.pk}{path.suffix}"

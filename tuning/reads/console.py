@@ -7,6 +7,8 @@ from typing import Protocol
 
 from typing_extensions import TypedDict
 
+from tuning.beneath import NotRegular
+from tuning.models import Run
 from tuning.storage import Away, store
 
 TAIL_BYTES = 64 * 1024
@@ -21,6 +23,22 @@ class Printed(Protocol):
         """The file, which may not exist yet."""
 
 
+def log_of(source: Printed) -> Path:
+    """The file with the output, wherever the version that wrote it has put it. Raises `NotRegular`."""
+    if isinstance(source, Run) and store().length(source.console_log) is None:
+        before = source.console_log_before
+        return source.console_log if store().length(before) is None else before
+    return source.console_log
+
+
+def has_printed(source: Printed) -> bool:
+    """Whether there is output, or something in its place, which the download refuses."""
+    try:
+        return bool(store().length(log_of(source)))
+    except NotRegular:
+        return True
+
+
 class ConsoleDict(TypedDict):
     """A piece of the log; `start` and `end` are byte offsets. Ask for the next piece with `after` set to `end`."""
 
@@ -32,7 +50,7 @@ class ConsoleDict(TypedDict):
 def console(source: Printed, *, after: int | None = None, limit: int = TAIL_BYTES) -> ConsoleDict:
     """At most `limit` bytes from offset `after`; without it the end of the log, from the start of a line."""
     try:
-        with store().opened(source.console_log) as log:
+        with store().opened(log_of(source)) as log:
             size = log.seek(0, 2)
             start = max(0, size - limit) if after is None else min(after, size)
             log.seek(start)
@@ -40,12 +58,18 @@ def console(source: Printed, *, after: int | None = None, limit: int = TAIL_BYTE
     except FileNotFoundError:
         return {"text": "", "start": 0, "end": 0}
     except Away:
-        return {"text": AWAY if after is None else "", "start": after or 0, "end": after or 0}
+        return _without_output(AWAY, after)
+    except NotRegular as refused:
+        return _without_output(f"({refused})\n", after)
     if after is None and start > 0:
         skipped = data.find(b"\n") + 1
         start, data = start + skipped, data[skipped:]
     whole = _whole_characters(data)
     return {"text": whole.decode(errors="replace"), "start": start, "end": start + len(whole)}
+
+
+def _without_output(why: str, after: int | None) -> ConsoleDict:
+    return {"text": why if after is None else "", "start": after or 0, "end": after or 0}
 
 
 def last_lines(source: Printed, count: int) -> str:

@@ -10,7 +10,7 @@ from tuning.models import Network
 from tuning.storage import store
 from tuning.validation import Conflict
 
-from .console import Printed
+from .console import Printed, log_of
 
 PIECE_BYTES = 1 << 17
 Pieces = Iterator[bytes]
@@ -30,8 +30,8 @@ class File:
 
 
 def console_file(source: Printed, name: str = "console.log") -> File:
-    """The console log so far. Raises `Conflict` if nothing has been printed yet."""
-    log = source.console_log
+    """The console log so far. Raises `Conflict` if nothing has been printed yet, and `NotRegular`."""
+    log = log_of(source)
     if not (size := store().length(log)):
         raise Conflict("Nothing has been printed yet.")
     version = f"console {size} {store().get_modified_time(str(log)).timestamp()}"

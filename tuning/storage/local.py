@@ -8,40 +8,29 @@ import shutil
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from django.conf import settings
-from django.core.files.storage import FileSystemStorage
+
+from tuning import beneath
 
 from .store import Prepared, Store, Written
 
 logger = logging.getLogger(__name__)
 
 
-class LocalStore(FileSystemStorage, Store):
+class LocalStore(Store):
     """There are no copies: what engines write is what pages read."""
 
     is_shared = False
 
-    @property
-    def location(self) -> Any:
-        """TUNEBOARD_VAR."""
-        return str(settings.VAR)
-
-    @property
-    def base_location(self) -> Any:
-        return self.location
-
     def opened(self, path: Path) -> BinaryIO:
-        return path.open("rb")
+        return open_here(path)
 
     def length(self, path: Path) -> int | None:
-        try:
-            return path.stat().st_size
-        except FileNotFoundError:
-            return None
+        return size_here(path)
 
     def stored(self, path: Path) -> int:
         return self.length(path) or 0
@@ -49,7 +38,7 @@ class LocalStore(FileSystemStorage, Store):
     def append(self, path: Path, start: int, data: bytes) -> None:
         """It is on the disk when this returns."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("r+b" if path.exists() else "xb") as file:
+        with open_here(path, "xb" if size_here(path) is None else "r+b") as file:
             file.seek(start)
             file.truncate()
             file.write(data)
@@ -58,7 +47,7 @@ class LocalStore(FileSystemStorage, Store):
 
     def written(self, path: Path) -> Written:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("wb")
+        return open_here(path, "wb")
 
     def prepare(self, path: Path) -> Prepared:  # noqa: ARG002
         return _Renamed()
@@ -79,12 +68,29 @@ class LocalStore(FileSystemStorage, Store):
     def remove(self, path: Path) -> None:
         remove_here(path)
 
+    def get_modified_time(self, name: str) -> datetime:
+        changed = beneath.stat_file(settings.VAR, name).st_mtime
+        return datetime.fromtimestamp(changed, tz=timezone.utc)
+
 
 class _Renamed:
     """Whoever prepared the file renames it."""
 
     def add(self, path: Path) -> None:
         """Nothing is left to do."""
+
+
+def open_here(path: Path, mode: beneath.Mode = "rb") -> BinaryIO:
+    """Open a local file, in whose folder an engine or a compiler may have left anything. Raises `beneath.NotRegular` and `OSError`."""
+    return beneath.open_file(settings.VAR, path, mode)
+
+
+def size_here(path: Path) -> int | None:
+    """Bytes of a local file; None if there is none. Raises `beneath.NotRegular`."""
+    try:
+        return beneath.stat_file(settings.VAR, path).st_size
+    except FileNotFoundError:
+        return None
 
 
 def old_here(paths: Iterable[Path], age: timedelta) -> list[Path]:

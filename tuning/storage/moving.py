@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from tuning.beneath import NotRegular
+
 from . import chunks, objects
-from .local import remove_here
+from .local import remove_here, size_here
 from .shared import SharedStore, add_whole, drop, is_prefix, packed_all, pieces_of, write_copy
 from .store import name_of, store
 from .tables import Chunk, LooseObject, StoredFile
@@ -19,7 +22,7 @@ from .tables import Chunk, LooseObject, StoredFile
 _OWN = r"\d+-\d{8}T\d{6}\.\d{6}"
 _FILE = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}"
 STORED = re.compile(
-    rf"runs/{_OWN}/{_FILE}|networks/[0-9a-f]{{64}}\.(onnx|json)|compilations/{_OWN}/(console\.log|artifact/{_FILE})|imports/{_OWN}/\d+",
+    rf"runs/{_OWN}(\.log|/{_FILE})|networks/[0-9a-f]{{64}}\.(onnx|json)|compilations/{_OWN}/(console\.log|artifact/{_FILE})|imports/{_OWN}/\d+",
     re.ASCII,
 )
 """The files of TUNEBOARD_VAR that belong to rows of the database."""
@@ -83,10 +86,15 @@ def _only_here() -> list[Path]:
     stored = set(StoredFile.objects.values_list("pk", flat=True))
     paths = (path for folder in FOLDERS for path in sorted(Path(settings.VAR, folder).rglob("*")))
     return [
-        path
-        for path in paths
-        if path.is_file() and not path.is_symlink() and (name := name_of(path)) not in stored and STORED.fullmatch(name)
+        path for path in paths if (name := name_of(path)) not in stored and STORED.fullmatch(name) and _is_regular(path)
     ]
+
+
+def _is_regular(path: Path) -> bool:
+    """Whether the file is still there, and is data. What else an engine has left belongs to no row."""
+    with suppress(NotRegular):
+        return size_here(path) is not None
+    return False
 
 
 def _store(path: Path) -> Moved:
@@ -129,6 +137,9 @@ def _replace(file: StoredFile, place: str) -> Moved:
 
 
 def _bring_here(file: StoredFile) -> Moved:
+    """Raises `OSError` for a name that isn't ours, too: any machine of the site may have written the row."""
+    if not STORED.fullmatch(file.pk):
+        raise OSError(f"{file.pk!r} isn't the name of a stored file. It stays in the database.")
     path = Path(settings.VAR, file.pk)
     if not is_prefix(file, path):
         write_copy(file, path)

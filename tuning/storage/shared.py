@@ -19,9 +19,11 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
+from tuning.beneath import NotRegular
+
 from . import chunks, reading
 from .chunks import CHUNK_BYTES
-from .local import old_here, remove_here
+from .local import old_here, open_here, remove_here, size_here
 from .store import Moved, Prepared, Store, Written, name_of
 from .tables import Chunk, StoredFile
 
@@ -40,21 +42,18 @@ class SharedStore(Store):
 
     def opened(self, path: Path) -> BinaryIO:
         file = StoredFile.objects.filter(pk=name_of(path)).first()
-        return path.open("rb") if file is None else reading.opened(file)
+        return open_here(path) if file is None else reading.opened(file)
 
     def length(self, path: Path) -> int | None:
         size = StoredFile.objects.filter(pk=name_of(path)).values_list("size", flat=True).first()
-        if size is None:
-            with suppress(FileNotFoundError):
-                return path.stat().st_size
-        return size
+        return size_here(path) if size is None else size
 
     def stored(self, path: Path) -> int:
         return StoredFile.objects.filter(pk=name_of(path)).values_list("size", flat=True).first() or 0
 
     def holds(self, path: Path) -> bool:
         file = StoredFile.objects.filter(pk=name_of(path)).first()
-        size = path.stat().st_size
+        size = size_here(path) or 0
         if file is None or size > file.size:
             return size == 0
         if size == file.size:
@@ -93,7 +92,7 @@ class SharedStore(Store):
 
     def fetch(self, path: Path) -> None:
         file = StoredFile.objects.filter(pk=name_of(path)).first()
-        if file is not None and not (path.is_file() and path.stat().st_size == file.size):
+        if file is not None and _size_of_copy(path) != file.size:
             write_copy(file, path)
 
     def restore(self, path: Path) -> None:
@@ -232,18 +231,26 @@ def _parts(folder: Path, files: QuerySet[StoredFile]) -> set[str]:
 
 def pieces_of(path: Path) -> Iterator[bytes]:
     """A local file's content, in pieces of a chunk each."""
-    with path.open("rb") as file:
+    with open_here(path) as file:
         while piece := file.read(CHUNK_BYTES):
             yield piece
 
 
 def is_prefix(file: StoredFile, path: Path) -> bool:
     """Whether the local file begins with what is stored. Compared by digests, so that nothing is fetched."""
-    if not path.is_file() or path.stat().st_size < file.size:
+    size = _size_of_copy(path)
+    if size is None or size < file.size:
         return False
-    with path.open("rb") as local:
+    with open_here(path) as local:
         rows = file.chunks.order_by("stop").values_list("start", "stop", "digest")
         return all(chunks.digest_of(local.read(stop - start)) == bytes(digest) for start, stop, digest in rows)
+
+
+def _size_of_copy(path: Path) -> int | None:
+    """Its bytes; None, too, for what an engine put in its place: the copy is made anew."""
+    with suppress(NotRegular):
+        return size_here(path)
+    return None
 
 
 def write_copy(file: StoredFile, path: Path) -> None:
@@ -251,7 +258,7 @@ def write_copy(file: StoredFile, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with reading.opened(file) as stored, fresh.open("xb") as copy:
+        with reading.opened(file) as stored, open_here(fresh, "xb") as copy:
             shutil.copyfileobj(stored, copy, CHUNK_BYTES)
             copy.flush()
             os.fsync(copy.fileno())

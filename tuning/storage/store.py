@@ -44,11 +44,11 @@ class Store(Storage):
     """Whether other machines read these files. If so, local files are copies, of which only the machine knows that works with them."""
 
     def opened(self, path: Path) -> BinaryIO:
-        """The file, to be read as it is now, and at any place. Raises `FileNotFoundError`."""
+        """The file, to be read as it is now, and at any place. Raises `FileNotFoundError`, and `NotRegular` if it is a link or the like."""
         raise NotImplementedError
 
     def length(self, path: Path) -> int | None:
-        """Its bytes; None if there is no such file."""
+        """Its bytes; None if there is no such file. Raises `NotRegular`."""
         raise NotImplementedError
 
     def stored(self, path: Path) -> int:

@@ -10,6 +10,7 @@ import shutil
 import threading
 import time
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Union, cast
 
@@ -17,6 +18,7 @@ import msgspec
 from django.conf import settings
 from django.db import transaction
 
+from tuning.beneath import NotRegular
 from tuning.engines.wire import versions
 from tuning.engines.wire.compiling import (
     LIBRARY,
@@ -39,12 +41,13 @@ from tuning.engines.wire.legacy import RELAY, LegacyEngine, relay_spec
 from tuning.engines.wire.protocol import NetworkSpec
 from tuning.host import devices, sandbox
 from tuning.host.older import compilers
+from tuning.host.private import copied
 from tuning.models import Benchmark, Compilation, Network, Run
 from tuning.notify.announce import announce_compilation
 from tuning.reads.artifacts import compiler_of
 from tuning.reads.console import last_lines
 from tuning.storage import Away, Moved, store
-from tuning.storage.local import remove_here
+from tuning.storage.local import open_here, remove_here
 from tuning.wording import internal_error
 
 from .best_records import alternatives, best_records
@@ -63,6 +66,8 @@ TAIL_LINES = 8
 OfBatches = dict[int, "tuple[list[BestRecord], float | None]"]
 """By batch, the best records and their estimate in seconds."""
 SEEDS = 2**31
+COPIED_BYTES = 4 << 20
+"""Read at once."""
 
 
 def carry_out(compilation: Compilation, shutdown: threading.Event) -> str:
@@ -102,7 +107,7 @@ class _Job:
         self.console = Growing(compilation.console_log)
 
     def build(self) -> None:
-        """The files are built in a private folder, which is renamed in the transaction that publishes the library."""
+        """Copies of the files that were built are published in one transaction: their folder is renamed in it."""
         compilation = self.compilation
         older = compiler_of(self.run)
         by = older.found.tvm if older else None
@@ -117,17 +122,18 @@ class _Job:
             built = self._answer(OLDER_COMPILER, self._asked_of_older(question), Built, older)
         else:
             built = self._answer(COMPILER, question, Built)
-        for library in (LIBRARY, UNTUNED):
-            self._look_into(compilation.unpublished / library)
         values = {"estimate_s": estimate_s, **_values(built), "untuned": built.untuned, "versions": built.versions}
         values["batches"] = self._batches_built(built, estimate_s, others)
-        files = [(file.name, store().prepare(file)) for file in compilation.unpublished.iterdir() if file.is_file()]
+        values |= _copy_built(compilation)
+        for library in (LIBRARY, UNTUNED):
+            self._look_into(compilation.ready / library)
+        files = [(name, store().prepare(compilation.ready / name)) for name in compilation.FILES]
         with transaction.atomic():
             ready = compilation.requeue(Status.RUNNING, stage=Stage.PROVE, where=self.compilation.hold, **values)
             if ready:
                 for name, prepared in files:
                     prepared.add(compilation.artifact / name)
-                compilation.unpublished.rename(compilation.artifact)
+                compilation.ready.rename(compilation.artifact)
         if not ready:
             raise sandbox.Abandoned
 
@@ -272,7 +278,7 @@ class _Job:
         limits = sandbox.Limits(settings.COMPILE_S, "TUNEBOARD_COMPILE")
         self.compilation.folder.mkdir(parents=True, exist_ok=True)
         store().restore(self.compilation.console_log)
-        with self.compilation.console_log.open("a+b") as log, ExitStack() as ending:
+        with open_here(self.compilation.console_log, "a+b") as log, ExitStack() as ending:
             ending.callback(self._store_console)
             kinds: Any = Union[Phase, kind]
             python = older.python if older else None
@@ -303,6 +309,24 @@ class _Job:
             self.announce()
 
 
+def _copy_built(compilation: Compilation) -> dict[str, Any]:
+    """Copy the files to a folder that the process that built them can't write to; size and SHA-256 of the library's copy.
+
+    Raises `Refused` if anything but a regular file is in the place of one.
+    """
+    compilation.ready.mkdir()
+    copies = {}
+    for name in compilation.FILES:
+        try:
+            with open_here(compilation.unpublished / name) as built:
+                pieces = iter(partial(built.read, COPIED_BYTES), b"")
+                copies[name] = copied(pieces, compilation.ready / name)
+        except (NotRegular, FileNotFoundError) as error:
+            raise Refused(f"Nothing was published, since the compiler left no usable {name}: {error}") from error
+    size, sha256 = copies[LIBRARY]
+    return {"size": size, "sha256": sha256}
+
+
 def _network(batch: dict[str, Any]) -> NetworkSpec:
     """The network for a batch, which outlives its run. Raises `Refused`."""
     network = Network.objects.filter(pk=batch["network"]).first()
@@ -312,7 +336,7 @@ def _network(batch: dict[str, Any]) -> NetworkSpec:
 
 
 def _values(built: Built) -> dict[str, Any]:
-    names = ("used", "chosen", "cuda_graphs", "inputs", "outputs", "size", "sha256")
+    names = ("used", "chosen", "cuda_graphs", "inputs", "outputs")
     return {name: msgspec.to_builtins(getattr(built, name)) for name in names}
 
 

@@ -6,16 +6,19 @@ The folder is the working copy of the machine that tunes. Where the store is tha
 from __future__ import annotations
 
 import logging
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from django.conf import settings
 
+from tuning.beneath import NotRegular
 from tuning.logs.meta_schedule import WORKLOADS
 from tuning.models import Run
 from tuning.storage import store
-from tuning.storage.local import remove_here
+from tuning.storage.local import open_here, remove_here, size_here
 
 logger = logging.getLogger(__name__)
 PIECE_BYTES = 4 << 20
@@ -87,14 +90,14 @@ class Growing:
         self._sure = True
 
     def _newlines(self, start: int, stop: int) -> int:
-        with self._path.open("rb") as file:
+        with open_here(self._path) as file:
             file.seek(start)
             pieces = iter(lambda: file.read(min(PIECE_BYTES, stop - file.tell())), b"")
             return sum(piece.count(b"\n") for piece in pieces)
 
     def _read(self, size: int) -> bytes:
         try:
-            with self._path.open("rb") as file:
+            with open_here(self._path) as file:
                 file.seek(self._next.offset)
                 return file.read(size)
         except FileNotFoundError:
@@ -103,7 +106,7 @@ class Growing:
     def _lines(self, count: int) -> list[bytes]:
         """The next lines that have an end, at most so many."""
         try:
-            with self._path.open("rb") as file:
+            with open_here(self._path) as file:
                 file.seek(self._next.offset)
                 return [line for line in islice(file, count) if line.endswith(b"\n")]
         except FileNotFoundError:
@@ -145,10 +148,29 @@ def bring(run: Run) -> None:
         store().restore(path)
 
 
+def rescue_console(run: Run) -> None:
+    """Move output that an earlier version wrote into the engine's folder to where no engine writes. Raises `OSError`.
+
+    If it is interrupted, the next call goes on.
+    """
+    before, now = run.console_log_before, run.console_log
+    try:
+        with store().opened(before) as output:
+            at = output.seek(store().stored(now))
+            while piece := output.read(PIECE_BYTES):
+                store().append(now, at, piece)
+                at += len(piece)
+    except FileNotFoundError:
+        return
+    except NotRegular as refused:
+        logger.warning("Run %s: %s It is removed.", run.pk, refused)
+    store().remove(before)
+
+
 def release(run: Run) -> None:
-    """Remove the run's folder if everything in it is stored: the copy would outlive a run that another machine removes."""
-    if all(store().stored(path) == (path.stat().st_size if path.exists() else 0) for path in _files(run)):
-        remove_here(run.work_dir)
+    """Remove the run's files here if all of them are stored: the copies would outlive a run that another machine removes."""
+    if all(store().stored(path) == _size_of_copy(path) for path in _files(run)):
+        _remove_copies(run)
 
 
 def release_left() -> None:
@@ -162,12 +184,25 @@ def release_left() -> None:
     keys = {int(name.partition("-")[0]) for name in folders if name.partition("-")[0].isdecimal()}
     for run in Run.everything.filter(pk__in=keys, status__in=Run.ENDED):
         if run.work_dir.name in folders and _is_stored(run):
-            remove_here(run.work_dir)
+            _remove_copies(run)
+
+
+def _remove_copies(run: Run) -> None:
+    """The folder goes last: by it `release_left` finds the run again."""
+    remove_here(run.console_log)
+    remove_here(run.work_dir)
+
+
+def _size_of_copy(path: Path) -> int:
+    """Bytes of a local file; none for what an engine put in its place, which nobody needs."""
+    with suppress(NotRegular):
+        return size_here(path) or 0
+    return 0
 
 
 def _is_stored(run: Run) -> bool:
     """Whether all that the run's folder has is stored; not if that can't be told now, since an object store is away."""
-    there = [path for path in _files(run) if path.exists()]
+    there = [path for path in _files(run) if os.path.lexists(path)]
     try:
         return bool(there) and all(map(store().holds, there))
     except OSError as error:

@@ -21,6 +21,7 @@ import msgspec
 import psutil
 from typing_extensions import Self
 
+from tuning import beneath
 from tuning.engines.wire.engines import ENGINES as KNOWN
 from tuning.engines.wire.engines import META_SCHEDULE
 from tuning.engines.wire.legacy import LegacyStart
@@ -51,11 +52,12 @@ class EngineProcess:
     def __init__(self, engine: str, start: AnyStart, console_log: Path, interpreter: Path | None = None) -> None:
         """Start it, under another interpreter if one is given. Raises `OSError`."""
         console_log.parent.mkdir(parents=True, exist_ok=True)
-        self._scratch = tempfile.TemporaryDirectory(prefix="tuneboard-", ignore_cleanup_errors=True)
-        start = msgspec.structs.replace(start, scratch=self._scratch.name)
+        Path(start.work_dir).mkdir(parents=True, exist_ok=True)
         module = ENGINES[engine]
-        ways = [partial(_elsewhere, interpreter, module, start)] if interpreter else _ways(module)
-        with console_log.open("ab") as log:
+        with beneath.open_file(console_log.parent, console_log.name, "ab") as log:
+            self._scratch = tempfile.TemporaryDirectory(prefix="tuneboard-", ignore_cleanup_errors=True)
+            start = msgspec.structs.replace(start, scratch=self._scratch.name)
+            ways = [partial(_elsewhere, interpreter, module, start)] if interpreter else _ways(module)
             self._process, reader = _started(ways, log.fileno())
         os.set_blocking(reader, False)
         self._events = reader
@@ -182,7 +184,6 @@ def _cold(module: str, console: int, events: int) -> Process:
 
 def _elsewhere(python: Path, module: str, start: AnyStart, console: int, events: int) -> Process:
     """Under another interpreter, which another process confines and then becomes. Older TVMs write where they run."""
-    Path(start.work_dir).mkdir(parents=True, exist_ok=True)
     reach = Reach(start.network.paths(), (start.work_dir,), network=start.remote is not None)
     assert start.scratch
     environment = {**interpreters.environment(), "TMPDIR": start.scratch}

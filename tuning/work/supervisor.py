@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from django.db import connection
 
+from tuning.beneath import NotRegular
 from tuning.engines.wire.protocol import (
     VERSION,
     Event,
@@ -31,7 +32,7 @@ from tuning.notify.announce import announce, announce_status
 from tuning.storage import Moved, store
 from tuning.wording import internal_error
 
-from .copies import Growing, RecordCopy, bring, release
+from .copies import Growing, RecordCopy, bring, release, rescue_console
 from .course.conditions import Conditions
 from .engine_process import AnyStart, BadEvent, EngineProcess
 from .failures import death_notice, nothing_valid
@@ -123,6 +124,7 @@ class _Supervision:
         self.last, self.stop_sent = None, None
         self.told = self._wanted()
         try:
+            self._patiently(lambda: rescue_console(self.run))
             if self.is_shared:
                 self._patiently(lambda: bring(self.run))
             start, console, interpreter = starting(self.run, self._elapsed_s())
@@ -131,6 +133,8 @@ class _Supervision:
                     trouble = self._watch(engine, pool)
                 exit_status = None if trouble or self._overdue() else engine.wait(STOP_GRACE_S)
             self._store_console(last=True)
+        except NotRegular as error:
+            return Run.Status.FAILED, str(error)
         except OSError as error:
             what = "The disk is full" if is_disk_full(error) else "The engine could not be started"
             return Run.Status.FAILED, f"{what}: {error}."

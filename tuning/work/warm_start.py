@@ -15,6 +15,7 @@ from tuning.models import Run
 from tuning.reads.gaining.similar import similar_workloads
 from tuning.reads.library import known_records, tvm
 from tuning.storage import store
+from tuning.storage.local import open_here, remove_here
 
 MOST = 16
 """Records per task."""
@@ -61,10 +62,12 @@ def bring_continued(run: Run) -> int | None:
     source, folder = run.continues, run.work_dir / CONTINUED
     if source is None:
         return None
-    if not folder.exists():
-        half = folder.with_name(f"{CONTINUED}-half")
-        shutil.rmtree(half, ignore_errors=True)
-        half.mkdir(parents=True)
+    if folder.is_symlink() or not folder.is_dir():
+        run.work_dir.mkdir(parents=True, exist_ok=True)
+        remove_here(folder)
+        half = run.work_dir.with_name(f"{run.work_dir.name}.{CONTINUED}")  # Where no engine writes.
+        remove_here(half)
+        half.mkdir()
         for path in (source.work_dir / WORKLOADS, source.record_file):
             _copy(path, half / path.name, source)
         half.rename(folder)
@@ -73,7 +76,7 @@ def bring_continued(run: Run) -> int | None:
 
 def _copy(path: Path, to: Path, source: Run) -> None:
     try:
-        with store().opened(path) as file, to.open("wb") as copy:
+        with store().opened(path) as file, open_here(to, "xb") as copy:
             shutil.copyfileobj(file, copy)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"run {source.pk}, which it continues, has no {path.name}") from error

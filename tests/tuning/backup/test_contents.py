@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
+from tests.replacing import WAYS, assert_untouched, canary_in, kernel, replace
 from tests.world import make_compilation, make_network, make_run, publish
-from tuning.backup import contents
+from tuning.backup import contents, making
 from tuning.backup.contents import ALLOWED, plan, record_sizes
+from tuning.backup.manifest import Manifest
+from tuning.beneath import NotRegular
 from tuning.logs.meta_schedule import RECORDS
 from tuning.models import Run
 
+__all__ = ("kernel",)
 pytestmark = pytest.mark.django_db
 
 
@@ -86,13 +91,40 @@ def test_a_link_that_an_engine_left_in_its_folder_isnt_followed(var: Path) -> No
     assert planned() == {}
 
 
-def test_a_file_that_becomes_a_link_after_it_was_listed_fails_the_backup(var: Path) -> None:
+def test_a_file_that_becomes_a_link_after_it_was_listed_is_refused(var: Path) -> None:
     run = run_with(1, trials=1)
     listed = plan("default", record_sizes())
     (run.work_dir / RECORDS).unlink()
     (run.work_dir / RECORDS).symlink_to(var / "secret_key")
-    with pytest.raises(OSError, match="symbolic link"):
+    with pytest.raises(NotRegular, match="can't be read: it isn't a regular file"):
         listed.items[0].open()
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("how", WAYS)
+def test_what_an_engine_has_replaced_is_left_out_and_named(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, how: str
+) -> None:
+    """Before the files are listed, and after: an engine can't keep a site from its backups either."""
+    canary = canary_in(tmp_path_factory.mktemp("outside"))
+    run = run_with(1, trials=1)
+    name = f"runs/{run.work_dir.name}/{RECORDS}"
+    listed = plan("default", record_sizes())
+    replace(run.work_dir / RECORDS, how, canary)
+    writing = Manifest("0", "sqlite", datetime.now(timezone.utc), [], 1, 1, 1, 7)
+    assert making._write(tmp_path / "archive", writing, listed.items, lambda _: None) == [name]
+    made = plan("default", record_sizes())
+    assert [item.name for item in made.items] == []
+    assert_untouched(canary)
+
+
+def test_output_is_in_it_wherever_the_version_that_wrote_it_has_put_it() -> None:
+    run = run_with(1, trials=1)
+    run.console_log.write_text("now")
+    run.console_log_before.write_text("before")
+    names = {f"runs/{run.work_dir.name}.log": b"now", f"runs/{run.work_dir.name}/console.log": b"before"}
+    assert {name: data for name, data in planned().items() if name in names} == names
+    assert all(ALLOWED.fullmatch(name) for name in names)
 
 
 def test_models_and_published_libraries_are_in_it_and_unfinished_ones_arent() -> None:

@@ -193,7 +193,7 @@ def test_a_backup_that_fails_leaves_the_older_one_and_nothing_else(filled: LiveS
     moved = key.rename(filled.var / "key")
     key.symlink_to(moved)
     try:
-        assert "symbolic link" in filled.refusal("backup", str(path), "--force")
+        assert "secret_key: it isn't a regular file" in filled.refusal("backup", str(path), "--force")
     finally:
         moved.replace(key)
     assert path.read_text() == "an older backup"

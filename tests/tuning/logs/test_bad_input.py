@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.replacing import WAYS, assert_untouched, canary_in, kernel, replace
 from tests.tuning.logs import examples
 from tests.tuning.logs.examples import auto_scheduler, autotvm, meta_schedule, old_autotvm, workload
 from tuning.logs.neutral import BadLine, Trial
 from tuning.logs.opening import open_logs
 from tuning.logs.sources import Limits, of_file, sources
 
+__all__ = ("kernel",)
 RUBBISH = {
     "no JSON": ('{"i": [[', "it isn't JSON"),
     "text": ("hello", "it isn't JSON"),
@@ -256,3 +258,17 @@ def mutate(data: st.DataObject, line: bytes) -> bytes:
         )
     )
     return line[:start] + put + line[end:]
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("how", [way for way in WAYS if way != "second name"])
+def test_a_file_that_is_replaced_after_its_folder_was_listed_isnt_followed(tmp_path: Path, how: str) -> None:
+    canary = canary_in(tmp_path)
+    log = tmp_path / "logs" / "run" / "log.json"
+    log.parent.mkdir(parents=True)
+    log.write_text(f"{auto_scheduler()}\n")
+    (source,) = sources(tmp_path / "logs").sources
+    replace(log, how, canary)
+    with pytest.raises(OSError, match=r"can't be read: it isn't a regular file|No such file"):
+        source.open()
+    assert_untouched(canary)

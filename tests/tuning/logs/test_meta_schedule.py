@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.replacing import CANARY, WAYS, canary_in, kernel, replace
+from tuning.beneath import NotRegular
 from tuning.logs import meta_schedule
 
+__all__ = ("kernel",)
 LINE = '[0,[[[["GetSBlock",[],["matmul","main"],["b0"]]],[]],[0.001,0.003],{"kind":"llvm"},[]]]'
 FAILED = '[1,[[[["GetSBlock",[],["add","main"],["b0"]]],[]],[10000000000],{"kind":"llvm"},[]]]'
 
@@ -95,3 +99,18 @@ def test_it_leaves_out_the_incomplete_line_of_a_growing_file(tmp_path: Path) -> 
     assert [entry and json.loads(entry[1]) for entry in found] == [json.loads(LINE)[1], None, json.loads(FAILED)[1]]
     with path.open("rb") as records:
         assert list(meta_schedule.entries(workloads, records, 1)) == found[:1]
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("text", [CANARY + b"torn", CANARY.rstrip(b"\n")], ids=["torn", "without its end"])
+def test_it_repairs_no_file_elsewhere(tmp_path: Path, how: str, text: bytes) -> None:
+    canary = canary_in(tmp_path)
+    canary.write_bytes(text)
+    folder = tmp_path / "run"
+    replace(folder / meta_schedule.RECORDS, how, canary)
+    for change in (meta_schedule.repair, lambda path: meta_schedule.pad(path, 1)):
+        with suppress(NotRegular):
+            change(folder)
+    assert canary.read_bytes() == text
+    assert not canary.with_name("made-by-the-site").exists()

@@ -170,9 +170,9 @@ def test_objects_of_what_was_removed_are_deleted_later(s3: Store, bucket: Any, l
 
 def test_it_is_told_that_the_store_is_away(s3: Store, away: None) -> None:
     run = make_run()
-    StoredFile.objects.create(pk=f"runs/{run.work_dir.name}/console.log", size=3, changed_at=timezone.now())
+    StoredFile.objects.create(pk=f"runs/{run.work_dir.name}.log", size=3, changed_at=timezone.now())
     Chunk.objects.create(
-        file_id=f"runs/{run.work_dir.name}/console.log", start=0, stop=3, packed=1, digest=b"", url=f"{PLACE}/gone"
+        file_id=f"runs/{run.work_dir.name}.log", start=0, stop=3, packed=1, digest=b"", url=f"{PLACE}/gone"
     )
     assert "can't be reached right now" in console(run)["text"]
     with pytest.raises(Away, match=r"bucket tuneboard-tests \(TUNEBOARD_STORAGE\) can't be used: Could not connect"):

@@ -158,4 +158,4 @@ def test_a_run_is_removed_with_what_is_stored_of_it(shared: Store, settings: Any
         shared.append(run.console_log, 0, b"printed")
     Run.objects.filter(pk=gone.pk).update(deleted_at=timezone.now() - timedelta(days=1))
     sweeping.sweep()
-    assert list(StoredFile.objects.values_list("pk", flat=True)) == [f"runs/{kept.work_dir.name}/console.log"]
+    assert list(StoredFile.objects.values_list("pk", flat=True)) == [f"runs/{kept.work_dir.name}.log"]

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.replacing import WAYS, assert_untouched, canary_in, kernel, replace
+from tuning.beneath import NotRegular
 from tuning.work.elsewhere import following
+from tuning.work.elsewhere.firsts import first_trial
 from tuning.work.elsewhere.following import Follower, Place
 
 
@@ -29,6 +32,7 @@ def following_it(log: Path) -> Iterator[Callable[..., Follower]]:
         each.close()
 
 
+__all__ = ("kernel",)
 Make = Callable[..., Follower]
 
 
@@ -112,3 +116,24 @@ def test_a_large_file_comes_in_pieces(following_it: Make, log: Path, monkeypatch
         found += [line.decode() for line in news.lines]
         assert news.more or found[-1] == "end"
     assert found == lines
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("how", [way for way in WAYS if way != "second name"])
+@pytest.mark.parametrize("name", ["log.json", "database_workload.json"])
+def test_a_link_that_takes_the_files_place_isnt_followed(tmp_path: Path, how: str, name: str) -> None:
+    """When the file was chosen, its path had no links: it was in an allowed folder, wherever these led."""
+    canary = canary_in(tmp_path)
+    log = tmp_path / "watched" / name
+    replace(log, how, canary)
+    with pytest.raises(NotRegular):
+        Follower(log).read()
+    with pytest.raises(NotRegular):
+        first_trial(log.with_name("log.json"))
+    assert_untouched(canary)
+
+
+def test_a_log_with_several_names_is_followed(following_it: Make, log: Path) -> None:
+    append(log, "one\n")
+    log.with_name("same").hardlink_to(log)
+    assert read(following_it()) == ["one"]

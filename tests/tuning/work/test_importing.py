@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from tests.replacing import WAYS, assert_untouched, canary_in, kernel, replace
 from tests.world import make_network
 from tuning.actions import sweeping
 from tuning.actions.incoming import imports
@@ -24,6 +25,7 @@ from tuning.work import importing
 from tuning.work.importing import job
 from tuning.work.importing.run import ImportedRun
 
+__all__ = ("kernel",)
 pytestmark = pytest.mark.django_db
 SHARED = Path(os.environ.get("TUNEBOARD_SHARED_LOGS", Path(__file__).parents[4] / "shared/data/logs"))
 NEVER = threading.Event()
@@ -325,3 +327,19 @@ def test_a_database_without_its_workloads_keeps_its_records(tmp_path: Path) -> N
     assert downloaded(run).decode().splitlines() == lines
     best = b"".join(downloads.record_file(run, "native", "best").pieces).decode()
     assert best.splitlines() == lines[:1]
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("how", [way for way in WAYS if way != "second name"])
+def test_a_file_that_is_replaced_after_it_was_chosen_isnt_followed(tmp_path: Path, how: str) -> None:
+    """A work directory that is imported may belong to an engine that still runs."""
+    canary = canary_in(tmp_path)
+    log = written(tmp_path / "logs" / "run", ansor(1e-3))
+    source, files = imports.start_here([tmp_path / "logs"], {})
+    assert source.claim()
+    replace(log, how, canary)
+    importing.carry_out(source, files, NEVER)
+    assert source.status == Import.Status.FAILED
+    assert [one["reason"] for one in source.skipped] == ["it can't be read: it isn't a regular file"]
+    assert not BadLine.objects.exists()
+    assert_untouched(canary)

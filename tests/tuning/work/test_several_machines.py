@@ -232,7 +232,8 @@ def test_all_records_are_downloaded_from_any_machine(shared: Store, machine: On)
 def left(interrupted: Run, shared: Store) -> Run:
     """As `interrupted`, but this machine crashed before it removed its copies."""
     copies.bring(interrupted)
-    assert sorted(path.name for path in interrupted.work_dir.iterdir()) == ["console.log", interrupted.record_file.name]
+    assert [path.name for path in interrupted.work_dir.iterdir()] == [interrupted.record_file.name]
+    assert interrupted.console_log.exists()
     return interrupted
 
 
@@ -250,7 +251,7 @@ def left(interrupted: Run, shared: Store) -> Run:
 def test_what_a_crash_has_left_is_removed_if_it_is_stored(left: Run, content: Any, stays: bool) -> None:
     left.record_file.write_bytes(content(left.record_file.read_bytes()))
     copies.release_left()
-    assert left.work_dir.exists() == stays
+    assert left.work_dir.exists() == left.console_log.exists() == stays
     assert len(expected(*LATENCIES[:3])) == left.trials_done
 
 

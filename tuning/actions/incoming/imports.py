@@ -25,7 +25,7 @@ from tuning.models.imported import imports_dir
 from tuning.queue import jobs
 from tuning.storage import store
 from tuning.validation import Busy, Conflict, Invalid, gather, unknown
-from tuning.work.importing import LogFile
+from tuning.work.importing import LogFile, open_log
 
 Status = Import.Status
 READ_BYTES = 1 << 20
@@ -86,7 +86,7 @@ def start_here(paths: Sequence[Path], data: Mapping[str, Any]) -> tuple[Import, 
     found = list(_below(paths))
     if not found:
         raise Invalid({"files": "There is no file."})
-    about = [{"name": name, "size": path.stat().st_size, "sha256": _digest(path)} for name, path in found]
+    about = [{"name": name, **_measured(path)} for name, path in found]
     return _stored(Import(project=project, options=options, files=about)), found
 
 
@@ -204,18 +204,19 @@ def _title(name: str, count: int) -> str:
 def _below(paths: Sequence[Path]) -> Iterator[LogFile]:
     """All files, those of a folder with its name. Links inside of a folder aren't followed."""
     for path in paths:
-        if not path.is_dir():
-            path.stat()
-            yield path.name, path
+        named = path.resolve(strict=True)
+        if not named.is_dir():
+            yield path.name, named
             continue
-        for each in sorted(path.rglob("*")):
+        for each in sorted(named.rglob("*")):
             if each.is_file() and not each.is_symlink():
-                yield f"{path.resolve().name}/{each.relative_to(path).as_posix()}", each
+                yield f"{named.name}/{each.relative_to(named).as_posix()}", each
 
 
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
+def _measured(path: Path) -> dict[str, Any]:
+    digest, size = hashlib.sha256(), 0
+    with open_log(path) as file:
         while piece := file.read(READ_BYTES):
             digest.update(piece)
-    return digest.hexdigest()
+            size += len(piece)
+    return {"size": size, "sha256": digest.hexdigest()}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -18,6 +18,7 @@ from django.db.models import ProtectedError
 from django.utils import timezone
 
 from tuning import audit
+from tuning.beneath import NotRegular
 from tuning.engines.wire.errors import Refused
 from tuning.engines.wire.inspecting import Inspected
 from tuning.engines.wire.protocol import ModelFile, NetworkSpec
@@ -25,7 +26,7 @@ from tuning.host import pytorch
 from tuning.host.private import TooLarge, copied
 from tuning.models import Network, Project, fingerprint, networks_dir
 from tuning.storage import store
-from tuning.storage.local import old_here
+from tuning.storage.local import old_here, open_here
 from tuning.validation import Conflict, Invalid, wrong_dims
 from tuning.work import inspection
 
@@ -105,7 +106,7 @@ def _readable(kind: Format, path: Path, sha256: str, values: Sequence[Mapping[st
         yield _Model(kind, path, sha256, None)
         return
     with TemporaryDirectory(prefix=INCOMING, dir=networks_dir(), ignore_cleanup_errors=True) as folder:
-        made = _converted(path, values, Path(folder))
+        made, onnx_file = _converted(path, values, Path(folder))
         source = {
             "format": kind,
             "sha256": sha256,
@@ -113,18 +114,19 @@ def _readable(kind: Format, path: Path, sha256: str, values: Sequence[Mapping[st
             "saved_by": made.saved_by,
             "versions": made.versions,
         }
-        with made.path.open("rb") as opened, _incoming(File(opened)) as (onnx, digest):
+        with onnx_file, _incoming(File(onnx_file)) as (onnx, digest):
             yield _Model("onnx", onnx, digest, source)
 
 
-def _converted(path: Path, values: Sequence[Mapping[str, int]], folder: Path) -> pytorch.Made:
+def _converted(path: Path, values: Sequence[Mapping[str, int]], folder: Path) -> tuple[pytorch.Made, BinaryIO]:
+    """What was made of the program, and the opened file: the process that wrote it had read an upload. Raises `Invalid`."""
     try:
         made = pytorch.convert(path, values, folder)
+        return made, open_here(made.path)
     except Refused as refused:
         raise Invalid({"file": str(refused)}) from refused
-    if made.path.is_symlink() or not made.path.is_file():  # The process that wrote it had read an upload.
-        raise Invalid({"file": "PyTorch's process wrote no file."})
-    return made
+    except (FileNotFoundError, NotRegular) as error:
+        raise Invalid({"file": "PyTorch's process wrote no file."}) from error
 
 
 def delete(network: Network) -> None:

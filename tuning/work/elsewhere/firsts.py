@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tuning.beneath import ANY, open_file
 from tuning.logs import neutral
 from tuning.logs.databases import DatabaseReader
 from tuning.logs.lines import LineParser
@@ -42,7 +43,7 @@ def _first_of_pair(path: Path, line: bytes, workloads: list[Workload | None]) ->
 def _lines(path: Path) -> list[bytes]:
     """The first lines, whole ones only."""
     try:
-        with path.open("rb") as file:
+        with open_file(Path(path.anchor), path, names=ANY) as file:
             return file.read(FIRST_BYTES).split(b"\n")[:-1]
     except FileNotFoundError:
         return []

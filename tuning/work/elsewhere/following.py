@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
+
+from tuning import beneath
 
 PIECE_BYTES = 4 << 20
 KNOWN_BYTES = 256
@@ -105,8 +107,12 @@ class Follower:
 
 
 def _opened(path: Path) -> FileIO:
-    """Without a buffer, so that readers of one description of the file don't disturb each other: each seeks before it reads."""
-    return FileIO(path)
+    """Without a buffer, so that readers of one description of the file don't disturb each other: each seeks before it reads.
+
+    The path had no links when it was allowed, so those that are there now aren't followed.
+    """
+    file = beneath.open_file(Path(path.anchor), path, buffering=0, names=beneath.ANY)
+    return cast("FileIO", file)
 
 
 def _is_same(one: FileIO, other: FileIO) -> bool:

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
+from tuning import beneath
 from tuning.logs import neutral
 from tuning.logs.meta_schedule import WORKLOADS
 from tuning.logs.neutral import Skipped, Trial
@@ -104,11 +105,17 @@ def _stopped(source: Import, shutdown: threading.Event) -> None:
     source.refresh_from_db(fields=("status",))
 
 
+def open_log(path: Path) -> BinaryIO:
+    """A file to import. It was found by a path without links, and may have been replaced since. Raises `OSError`."""
+    root = settings.VAR if path.is_relative_to(settings.VAR) else Path(path.anchor)
+    return beneath.open_file(root, path, names=beneath.ANY)
+
+
 class _Counted(io.RawIOBase):
     """A file that tells how much of it was read."""
 
     def __init__(self, path: Path, tell: Callable[[int], None]) -> None:
-        self._file = path.open("rb")
+        self._file = open_log(path)
         self._tell = tell
 
     def read(self, size: int = -1) -> bytes:

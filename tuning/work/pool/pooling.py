@@ -27,6 +27,7 @@ from tuning.engines.wire.protocol import Candidate, Control, Event, Measured, Ph
 from tuning.host.reachable import DATABASE_OUTAGE
 from tuning.models import Machine, PoolMember, Run
 from tuning.models.fleet import MachineQuerySet
+from tuning.storage.local import open_here
 
 from . import channel, taking_part
 from .channel import ALIVE_S, Channel, Told
@@ -342,8 +343,8 @@ class RunPool:
 
     def _say(self, said: str) -> None:
         """Tell the console."""
-        with self._run.console_log.open("a") as console:
-            console.write(f"{timezone.now():%Y-%m-%d %H:%M:%S} [INFO] Pool: {said}\n")
+        with open_here(self._run.console_log, "ab") as console:
+            console.write(f"{timezone.now():%Y-%m-%d %H:%M:%S} [INFO] Pool: {said}\n".encode())
 
 
 NAMED = 3

@@ -11,11 +11,15 @@ import pytest
 from django.core.files import File
 
 from tests import exported
+from tests.replacing import WAYS, assert_untouched, canary_in, kernel, replace
 from tuning.actions.networks import uploading
+from tuning.engines.wire.pytorch import Converting
+from tuning.engines.wire.question import Reach
 from tuning.host import pytorch
 from tuning.models import AuditEntry, Network, Project, networks_dir
 from tuning.validation import Invalid
 
+__all__ = ("kernel",)
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.tvm]
 
 
@@ -57,6 +61,29 @@ def test_what_torch_saves_otherwise_is_refused_whatever_the_site_has(
 ) -> None:
     settings.TORCH_PYTHON = None
     assert words in refused(data, file_name)["file"]
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("how", [way for way in WAYS if way != "link to the folder"])
+def test_what_pytorch_writes_is_read_only_if_it_is_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, how: str
+) -> None:
+    canary = canary_in(tmp_path_factory.mktemp("outside"))
+
+    def convert(_file: Path, _values: Any, folder: Path) -> pytorch.Made:
+        replace(folder / "program.onnx", how, canary)
+        return pytorch.Made(folder / "program.onnx", "2.9", {})
+
+    monkeypatch.setattr(pytorch, "convert", convert)
+    assert refused() == {"file": "PyTorch's process wrote no file."}
+    assert_untouched(canary)
+
+
+def test_pytorchs_process_is_allowed_nothing_that_the_one_before_it_could_have_put_in_the_copys_place() -> None:
+    """A path that a process may read is allowed wherever links lead."""
+    folder = "/var/incoming"
+    asked = Converting(path=f"{folder}/program.pt2", to="x", folder=folder, dims={}, memory_mb=1, cpu_s=1)
+    assert asked.reach() == Reach(writes=(folder,))
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,8 @@ class Converting(question.Question, frozen=True):
     """The names of open dimensions by their symbols."""
 
     def reach(self) -> question.Reach:
-        return question.Reach(reads=(self.path,), writes=(self.folder,))
+        """Without the copy itself: it is in the folder, where the process that wrote it may have left a link in its place."""
+        return question.Reach(writes=(self.folder,))
 
 
 class Converted(msgspec.Struct, tag="converted", frozen=True):
