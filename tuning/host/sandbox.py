@@ -23,7 +23,7 @@ import msgspec
 from django.conf import settings
 
 from tuning.engines.wire.errors import Refused, last_line
-from tuning.engines.wire.question import InForce, Probe, Question, Refusal, Step
+from tuning.engines.wire.question import InForce, Probe, Question, Refusal, Step, ipc_namespace
 from tuning.engines.wire.signals import signal_name
 
 from . import admission, interpreters, valkey
@@ -67,7 +67,7 @@ class Limits(NamedTuple):
 def in_force() -> InForce:
     """What confines sandboxed processes on this machine."""
     broker = str(valkey.socket_path(settings.VAR)) if valkey.answers(settings.VAR) else None
-    question = Probe(data=str(settings.VAR), socket=broker, **limits())
+    question = Probe(data=str(settings.VAR), socket=broker, ipc=ipc_namespace(), **limits())
     return ask_once("tuning.engines.oneshot.probing", question, InForce)
 
 
