@@ -38,12 +38,18 @@ def _say(line: bytes, *, times: int = 1) -> None:
             pipe.write(line)
 
 
+def _print() -> None:
+    for _ in range(100):
+        os.write(2, b"x" * MIB)
+    time.sleep(600)
+
+
 WAYS = {
     "": lambda: {"kind": "llvm"},
     "deep": lambda: _say(b'{"type":"TargetInfo","target":' + b"[" * 100_000 + b"\n"),
     "endless answers": lambda: _say(b'{"type":"step","text":"' + b"x" * MIB + b'"}\n', times=300),
     "endless line": lambda: _say(b"x" * MIB, times=300),
-    "endless print": lambda: [os.write(2, b"x" * MIB) for _ in range(100)] and time.sleep(600),
+    "endless print": _print,
     "no JSON": lambda: _say(b"Segmentation fault\n"),
     "no text": lambda: _say(b'{"type":"step","text":"\xff\xfe"}\n'),
     "other kind": lambda: _say(b'{"type":"shown","code":"x"}\n'),
