@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,10 @@ from tuning.host import sandbox, schema
 from tuning.host.private import is_open
 from tuning.storage import checking
 
-HINT = "It takes Landlock (Linux 5.13; for the network 6.7) and the right to make namespaces. Containers often forbid the latter."
+HINT = (
+    "It takes Landlock (Linux 5.13), filters of system calls (x86-64 or 64-bit ARM) and the right to make namespaces. Containers often"
+    " forbid the latter."
+)
 
 
 @checks.register(checks.Tags.security, deploy=True)
@@ -25,6 +29,20 @@ def private_folder(**_: Any) -> list[checks.CheckMessage]:
             f"Other users of this machine can enter {settings.VAR}.",
             hint="Make it the folder of the user that Tuneboard runs as: it then closes it to others. Or set TUNEBOARD_VAR to one.",
             id="tuneboard.W001",
+        )
+    ]
+
+
+@checks.register(checks.Tags.security, deploy=True)
+def not_root(**_: Any) -> list[checks.CheckMessage]:
+    """Warn of a site that runs as root."""
+    if os.geteuid() != 0:
+        return []
+    return [
+        checks.Warning(
+            "Tuneboard runs as root: a hole in the kernel, or in what confines processes, would give the whole machine away.",
+            hint="Run it as a user of its own: docs/security.md#a-user-of-its-own says how.",
+            id="tuneboard.W004",
         )
     ]
 
@@ -51,7 +69,14 @@ def sandbox_in_force(**_: Any) -> list[checks.CheckMessage]:
         in_force = sandbox.in_force()
     except ValueError as error:
         return [checks.Warning(f"What confines processes that read uploads isn't known: {error}", id="tuneboard.W002")]
-    parts = {"files": in_force.files, "network": in_force.network, "processes": in_force.processes}
+    parts = {
+        "files": in_force.files,
+        "modes and times of files": in_force.metadata,
+        "network": in_force.network,
+        "processes": in_force.processes,
+        "shared memory": in_force.ipc,
+        "system calls": in_force.calls,
+    }
     said = "; ".join(f"{part}: {means or 'nothing'}" for part, means in parts.items())
     said += f"; broker: {in_force.broker}" if in_force.broker else ""
     hint = None if all(parts.values()) else HINT

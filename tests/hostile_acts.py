@@ -7,13 +7,21 @@ Valkey's socket.
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
+import platform
+import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable
+from functools import partial
+from multiprocessing import shared_memory
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +33,16 @@ LEFT_BEHIND_S = os.environ.get("TVM_HOSTILE_SLEEP", "600")
 """By which the test knows its own."""
 NEW_MOUNTS, NEW_USER = 0x00020000, 0x10000000
 MANY = 3000
+VSOCK, CRYPTOGRAPHY, ROUTES = 40, 38, 16
+MUCH = 128 << 20
+ATTACH, READS_MEMORY = 16, 8
+FS_OPEN, IO_URING = 430, 425
+"""System calls with the same numbers on every machine. Others have one here for each."""
+ADD_KEY = {"x86_64": 248, "aarch64": 217}
+PERF_EVENTS = {"x86_64": 298, "aarch64": 241}
+BPF = {"x86_64": 321, "aarch64": 280}
+USER_FAULTS = {"x86_64": 323, "aarch64": 282}
+CLONE = {"x86_64": 56, "aarch64": 220}
 LARGE = 5 << 30
 WITHOUT_NAMESPACES = {
     "read the environment of its parent",
@@ -32,6 +50,10 @@ WITHOUT_NAMESPACES = {
     "fork without end",
     "see the site's processes",
     "connect to a socket in /tmp",
+    "open a file to everybody",
+    "change a file's times",
+    "touch a file",
+    "fill the machine's memory by /dev/shm",
 }
 """What may succeed where a process can't have namespaces of its own."""
 
@@ -101,7 +123,7 @@ def uncover_folders() -> None:
 
 
 def _uncovers() -> bool:
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = ctypes.CDLL(None)
     libc.unshare(NEW_USER | NEW_MOUNTS)
     return any(libc.umount2(folder, 2) == 0 for folder in (b"/tmp", b"/run", b"/proc"))
 
@@ -123,6 +145,102 @@ def see_processes() -> None:
         raise PermissionError
 
 
+def succeed(result: int) -> int:
+    """Return the result of a call of the C library. Raises `OSError` if it failed."""
+    if result < 0:
+        raise OSError(ctypes.get_errno(), "the call failed")
+    return result
+
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def system_call(number: int, *arguments: Any) -> int:
+    words = (ctypes.c_long(each) if isinstance(each, int) else each for each in arguments)
+    return succeed(LIBC.syscall(ctypes.c_long(number), *words))
+
+
+def make_setuid_programs() -> None:
+    """By each way to give a file its mode."""
+    with tempfile.TemporaryDirectory() as folder:
+        own = Path(folder) / "own"
+        own.touch()
+        ways: list[Callable[[], Any]] = [
+            lambda: own.chmod(0o4755),
+            lambda: own.chmod(0o2755),
+            lambda: os.chmod("own", 0o4755, dir_fd=os.open(folder, os.O_RDONLY)),
+            lambda: os.fchmod(os.open(own, os.O_RDWR), 0o4755),
+            lambda: os.open(f"{folder}/new", os.O_CREAT | os.O_WRONLY, 0o4755),
+            lambda: os.mknod(f"{folder}/regular", stat.S_IFREG | 0o4755),
+        ]
+        if not any(succeeds(way) for way in ways):
+            raise PermissionError
+
+
+def make_devices() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        kinds = (stat.S_IFCHR, stat.S_IFBLK)
+        make = (partial(os.mknod, f"{folder}/{kind}", kind | 0o600, os.makedev(1, 3)) for kind in kinds)
+        if not any(succeeds(way) for way in make):
+            raise PermissionError
+
+
+def mount_memory() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        succeed(LIBC.mount(b"tmpfs", folder.encode(), b"tmpfs", ctypes.c_ulong(0), None))
+
+
+def enter_in_a_child(call: Callable[[], Any]) -> None:
+    """A child succeeds, and this process stays where it is."""
+    if not (child := os.fork()):
+        os._exit(0 if call() >= 0 else 1)
+    if os.waitpid(child, 0)[1]:
+        raise PermissionError
+
+
+def clone_a_user_namespace() -> None:
+    if (child := system_call(CLONE[platform.machine()], NEW_USER | signal.SIGCHLD, 0, 0, 0, 0)) == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def leave_memory() -> None:
+    succeed(LIBC.shmget(0, ctypes.c_size_t(4096), 0o600))
+
+
+def leave_a_queue() -> None:
+    succeed(LIBC.mq_open(b"/tuneboard-hostile", os.O_CREAT | os.O_RDWR, 0o600, None))
+
+
+def fill_shared_memory() -> None:
+    file = Path("/dev/shm") / f"tuneboard-hostile-{os.getpid()}"
+    try:
+        file.write_bytes(bytes(MUCH))
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def with_a_child(act: Callable[[int], Any]) -> None:
+    if not (child := os.fork()):
+        signal.pause()
+    try:
+        act(child)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def trace(child: int) -> None:
+    succeed(LIBC.ptrace(ATTACH, child, None, None))
+
+
+def read_memory(child: int) -> None:
+    secret, copy = ctypes.create_string_buffer(b"secret"), ctypes.create_string_buffer(6)
+    there, here = (ctypes.c_void_p * 2)(ctypes.addressof(secret), 6), (ctypes.c_void_p * 2)(ctypes.addressof(copy), 6)
+    size = ctypes.c_ulong(1)
+    succeed(LIBC.process_vm_readv(child, here, size, there, size, ctypes.c_ulong(0)))
+
+
 ATTEMPTS: dict[str, Callable[[], Any]] = {
     "read the secret key": (VAR / "secret_key").read_text,
     "list the data folder": lambda: list(VAR.iterdir()),
@@ -142,6 +260,39 @@ ATTEMPTS: dict[str, Callable[[], Any]] = {
     "become root": become_root,
     "uncover folders": uncover_folders,
     "fill the disk with a file": fill_the_disk,
+    "make a file run as its owner": lambda: (VAR / "secret_key").chmod(0o4777),
+    "open a file to everybody": lambda: (VAR / "secret_key").chmod(0o777),
+    "change a file's times": lambda: os.utime(VAR / "secret_key", (1, 1)),
+    "touch a file": lambda: os.utime(VAR / "secret_key"),
+    "give a file an attribute": lambda: os.setxattr(VAR / "secret_key", "user.mine", b"x"),
+    "give its own file an attribute": lambda: os.setxattr(tempfile.mkstemp()[1], "user.mine", b"x"),
+    "change a file's owner": lambda: os.chown(VAR / "secret_key", os.getuid(), os.getgid()),
+    "make programs that run as their owner": make_setuid_programs,
+    "make devices": make_devices,
+    "mount memory": mount_memory,
+    "open a file system": lambda: system_call(FS_OPEN, b"tmpfs", 0),
+    "change its root": lambda: enter_in_a_child(lambda: LIBC.chroot(b"/tmp")),
+    "make a user namespace": lambda: enter_in_a_child(lambda: LIBC.unshare(NEW_USER)),
+    "make one for a child": clone_a_user_namespace,
+    "enter a namespace": lambda: enter_in_a_child(lambda: LIBC.setns(os.open("/proc/self/ns/user", os.O_RDONLY), 0)),
+    "talk to the machine's host": lambda: socket.socket(VSOCK, socket.SOCK_STREAM),
+    "make a socket of the internet": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+    "make one of its version 6": lambda: socket.socket(socket.AF_INET6, socket.SOCK_STREAM),
+    "ask for the machine's routes": lambda: socket.socket(ROUTES, socket.SOCK_RAW),
+    "use the kernel's cryptography": lambda: socket.socket(CRYPTOGRAPHY, socket.SOCK_SEQPACKET),
+    "use io_uring": lambda: system_call(IO_URING, 1, ctypes.create_string_buffer(120)),
+    "leave memory behind": leave_memory,
+    "leave a queue behind": leave_a_queue,
+    "fill the machine's memory by /dev/shm": fill_shared_memory,
+    "trace a process": lambda: with_a_child(trace),
+    "read a process's memory": lambda: with_a_child(read_memory),
+    "leave a key": lambda: system_call(ADD_KEY[platform.machine()], b"user", b"mine", b"x", 1, -4),
+    "count events": lambda: system_call(PERF_EVENTS[platform.machine()], bytes(4) + b"\x80" + bytes(123), 0, -1, -1, 0),
+    "load a program into the kernel": lambda: system_call(
+        BPF[platform.machine()], 0, bytes([1, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, 1] + [0] * 59), 72
+    ),
+    "handle faults": lambda: system_call(USER_FAULTS[platform.machine()], 1),
+    "be another system": lambda: succeed(LIBC.personality(ctypes.c_ulong(0x0040000))),
 }
 
 
@@ -151,9 +302,46 @@ def be_told_that_temporary_files_may_be_written() -> None:
         raise PermissionError
 
 
+def copy_a_file() -> None:
+    """With its mode and times."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "file"
+        file.write_text("x")
+        file.chmod(0o700)
+        shutil.copy2(file, Path(folder) / "copy")
+        subprocess.run(["cp", "-a", file, Path(folder) / "other"], check=True)
+
+
+def share_memory() -> None:
+    """With a semaphore, as `multiprocessing` does."""
+    block = shared_memory.SharedMemory(create=True, size=1 << 20)
+    block.close()
+    block.unlink()
+    with multiprocessing.get_context("fork").Lock():
+        pass
+
+
+def run_threads() -> None:
+    threads = [threading.Thread(target=time.sleep, args=(0,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def use_devices() -> None:
+    with Path("/dev/urandom").open("rb") as source:
+        Path("/dev/null").write_bytes(source.read(16))
+
+
 ALLOWED: dict[str, Callable[[], Any]] = {
     "write a temporary file": write_a_temporary_file,
     "be told that temporary files may be written": be_told_that_temporary_files_may_be_written,
+    "copy a file": copy_a_file,
+    "share memory": share_memory,
+    "run threads": run_threads,
+    "use devices": use_devices,
+    "make a pair of sockets": socket.socketpair,
     "run a program": lambda: subprocess.run(["true"], check=True),
     "run Python": lambda: subprocess.run([sys.executable, "-c", "import msgspec"], check=True),
     "leave a process behind": lambda: subprocess.Popen(["sleep", LEFT_BEHIND_S]),
@@ -164,9 +352,21 @@ ALLOWED: dict[str, Callable[[], Any]] = {
 def succeeds(attempt: Callable[[], Any]) -> bool:
     try:
         attempt()
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, RuntimeError, subprocess.SubprocessError):
         return False
     return True
+
+
+def compile_a_program() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "program.cc"
+        source.write_text('#include <cstdio>\nint main() { std::puts("x"); }')
+        subprocess.run(["g++", "-O1", source, "-o", Path(folder) / "program"], check=True)
+        subprocess.run([Path(folder) / "program"], check=True, stdout=subprocess.DEVNULL)
+
+
+if shutil.which("g++"):
+    ALLOWED["compile a program"] = compile_a_program
 
 
 def done() -> list[str]:

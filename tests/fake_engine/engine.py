@@ -3,7 +3,7 @@
 TVM_FAKE_ENGINE_SCRIPT names a file of JSON lines. A line with `type` is an event, which is sent as it is, except for trials
 that an earlier process of the run has sent (`Start.trials_done`). A line with `do` is an action:
 {"do": "sleep", "seconds": 1}, {"do": "print", "text": "…"}, {"do": "kill"}, {"do": "exit", "status": 3},
-{"do": "raw", "text": "…"} sends the text as an event, {"do": "wait"} for Stop or the end of stdin,
+{"do": "raw", "text": "…"} sends the text as an event, {"do": "endless"} a line that doesn't end, {"do": "wait"} for Stop or the end of stdin,
 {"do": "extended"}, {"do": "warm_start"} and {"do": "held"} wait for Extend, WarmStart and Hold and print them,
 {"do": "record", "text": "…"} writes a line to the run's record file, unless an earlier process has written it,
 {"do": "pool"} has the run's pool measure a candidate for each trial of the budget (or "until" a file exists),
@@ -89,6 +89,7 @@ def act(step: dict[str, Any], events: Any) -> None:
         "print": lambda: os.write(1, step["text"].encode() + b"\n"),
         "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
         "exit": lambda: sys.exit(step["status"]),
+        "endless": lambda: [events.write(b"x" * (1 << 20)) for _ in range(300)],
         "raw": lambda: events.write(step["text"].encode() + b"\n"),
         "wait": lambda: wait(events),
         "extended": lambda: os.write(1, repr(control_of(Extend)).encode() + b"\n"),

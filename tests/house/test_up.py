@@ -104,6 +104,11 @@ def test_it_prints_a_url_that_signs_in_once(site: LiveSite) -> None:
     assert status_of(found[0])[0] == 403
 
 
+def test_it_warns_of_running_as_root(site: LiveSite) -> None:
+    site.wait_for(lambda: "sesame=" in site.said())
+    site.wait_for(lambda: ("runs as root" in site.said()) == (os.geteuid() == 0))
+
+
 def test_it_passes_settings_on_to_what_it_starts(site: LiveSite) -> None:
     cookies = urllib.request.HTTPCookieProcessor(signed_in(site.manage("login_url").strip()))
     with urllib.request.build_opener(cookies).open(f"{site.url}/regressions/new/", timeout=20) as page:

@@ -23,10 +23,11 @@ import msgspec
 from django.conf import settings
 
 from tuning.engines.wire.errors import Refused, last_line
-from tuning.engines.wire.question import InForce, Probe, Question, Refusal, Step
+from tuning.engines.wire.question import InForce, Probe, Question, Refusal, Step, ipc_namespace
 from tuning.engines.wire.signals import signal_name
 
 from . import admission, interpreters, valkey
+from .lines import LONGEST, MIB, Lines, TooLong
 
 PULSE_S = 1.0
 """`on_step` is called at least this often."""
@@ -35,6 +36,10 @@ GRACE_S = 2.0
 READ_BYTES = 1 << 20
 NO_LIMIT_MB = 1 << 24
 """CUDA reserves address space by the terabyte, even to tell whether there is a GPU."""
+MOST_BYTES = 2 * LONGEST
+"""Of all that a process answers to a question."""
+MOST_PRINTED = 64 * MIB
+"""Bytes that it may print. Nobody reads more, and it is on the site's disk."""
 TAIL_BYTES = 1 << 16
 """How much of what the process printed is searched for the reason of its death."""
 
@@ -67,7 +72,7 @@ class Limits(NamedTuple):
 def in_force() -> InForce:
     """What confines sandboxed processes on this machine."""
     broker = str(valkey.socket_path(settings.VAR)) if valkey.answers(settings.VAR) else None
-    question = Probe(data=str(settings.VAR), socket=broker, **limits())
+    question = Probe(data=str(settings.VAR), socket=broker, ipc=ipc_namespace(), **limits())
     return ask_once("tuning.engines.oneshot.probing", question, InForce)
 
 
@@ -123,7 +128,12 @@ def ask(  # noqa: PLR0913 - what differs between questions
         printed = printed or unread
         with _started(_command(module, question, python), printed, folder) as process:
             try:
-                yield from _answers(process, question, _decoder(kind), on_step, limits)
+                lines = _lines(process, limits, printed)
+                yield from _answers(process, question, lines, _decoder(kind), on_step)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                raise Died(f"{question.program} gave an answer that can't be read: {error}.") from error
+            except TooLong as error:
+                raise Died(f"{question.program} answered with {error}.") from error
             except _Ended as ended:
                 raise Died(_death(ended, question, limits, printed)) from None
             finally:
@@ -179,16 +189,16 @@ def _decoder(kind: type[Answer]) -> msgspec.json.Decoder[Answer | Step | Refusal
 def _answers(
     process: subprocess.Popen[bytes],
     question: Question,
+    lines: Iterator[bytes],
     decoder: msgspec.json.Decoder[Answer | Step | Refusal],
     on_step: Callable[[str], bool],
-    limits: Limits,
 ) -> Generator[Answer, None, None]:
     assert process.stdin
     with contextlib.suppress(BrokenPipeError):  # How it ended says more.
         process.stdin.write(msgspec.json.encode(question))
         process.stdin.close()
     step, answered = "Starting", False
-    for line in _lines(process, limits):
+    for line in lines:
         answer = decoder.decode(line) if line else Step(step)
         if isinstance(answer, Refusal):
             raise Refused(answer.error, answer.dims)
@@ -203,21 +213,23 @@ def _answers(
         raise _Ended(status, step)
 
 
-def _lines(process: subprocess.Popen[bytes], limits: Limits) -> Iterator[bytes]:
-    """Yield its output line by line, and an empty line at each pulse. Raises `NoAnswer` when the time is up."""
+def _lines(process: subprocess.Popen[bytes], limits: Limits, printed: IO[bytes]) -> Iterator[bytes]:
+    """Yield its output line by line, and an empty line at each pulse. Raises `NoAnswer` when the time is up, and `TooLong`."""
     assert process.stdout
-    deadline, rest = time.monotonic() + limits.seconds, b""
+    deadline, lines = time.monotonic() + limits.seconds, Lines(most=MOST_BYTES)
+    before = os.fstat(printed.fileno()).st_size
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while time.monotonic() < deadline:
+            if os.fstat(printed.fileno()).st_size > before + MOST_PRINTED:
+                raise TooLong(MOST_PRINTED)
             if not selector.select(PULSE_S):
                 yield b""
                 continue
             data = os.read(process.stdout.fileno(), READ_BYTES)
             if not data:
                 return
-            *lines, rest = (rest + data).split(b"\n")
-            yield from lines
+            yield from lines.add(data)
     raise NoAnswer(f"It took longer than the {limits.seconds} s that it may take here{limits.named('S')}.")
 
 

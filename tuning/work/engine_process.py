@@ -28,6 +28,7 @@ from tuning.engines.wire.legacy import LegacyStart
 from tuning.engines.wire.protocol import Control, Event, Start, Stop, decode_event, encode
 from tuning.engines.wire.question import Reach
 from tuning.host import interpreters, surroundings
+from tuning.host.lines import Lines, TooLong
 
 from .warm_parent import ForkedEngine, WarmParent
 
@@ -61,7 +62,7 @@ class EngineProcess:
             self._process, reader = _started(ways, log.fileno())
         os.set_blocking(reader, False)
         self._events = reader
-        self._rest = b""
+        self._lines = Lines()
         self._selector = selectors.DefaultSelector()
         self._selector.register(reader, selectors.EVENT_READ)
         self._sending = threading.Lock()
@@ -100,7 +101,7 @@ class EngineProcess:
     def read(self, timeout_s: float) -> list[Event]:
         """The events that have arrived; waits up to this long for the first one.
 
-        Raises `BadEvent` for a line that isn't an event.
+        Raises `BadEvent` for a line that isn't an event, or is longer than any.
         """
         if self.ended or not self._selector.select(timeout_s):
             return []
@@ -108,8 +109,10 @@ class EngineProcess:
         if not data:
             self.ended = True
             return []
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return list(_decoded(lines))
+        try:
+            return list(_decoded(self._lines.add(data)))
+        except TooLong as error:
+            raise BadEvent(f"the engine sent a line of {error}") from error
 
     def wait(self, timeout_s: float) -> int | None:
         """The exit status (negative: the signal that killed it), or None if it still runs or its status isn't known."""

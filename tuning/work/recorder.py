@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
-from django.db import transaction
+from django.db import DataError, transaction
 from django.db.models.functions import Now
 
 from tuning.engines.wire.protocol import (
@@ -135,14 +135,21 @@ class Recorder:
             if self._copy:
                 self._copy.undone()
         self._stale = True
-        with transaction.atomic():
-            delta = _Batch(self).write(events)
-            if self._copy and delta["last"] > delta["after"] and not self._copy.add(delta["last"]):
-                logger.error("The record file of run %s has fewer lines than trials.", self._pk)
+        try:
+            delta = self._write(events)
+        except (DataError, OverflowError, ValueError) as error:
+            raise EngineMisbehaved(f"the engine sent what the database can't hold ({error})") from error
         if self._copy:
             self._copy.committed()
         self.saved = self._values()
         self._stale = False
+        return delta
+
+    def _write(self, events: Sequence[Event | TasksTold]) -> RunDelta:
+        with transaction.atomic():
+            delta = _Batch(self).write(events)
+            if self._copy and delta["last"] > delta["after"] and not self._copy.add(delta["last"]):
+                logger.error("The record file of run %s has fewer lines than trials.", self._pk)
         return delta
 
     def _load(self) -> None:

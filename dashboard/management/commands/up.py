@@ -143,6 +143,8 @@ class Command(BaseCommand):
         self._say(f"Tuneboard is ready at {address.url()} (logs: {settings.VAR / 'logs'}; Ctrl-C to stop)")
         self._say(f"Sign in, once and within {minutes} minutes: {one_time_login_url(first_admin(), address.url())}")
         self._say("For another login URL: manage.py login_url")
+        if os.geteuid() == 0:
+            self._say("Warning: this runs as root. Use a user of its own (docs/security.md#a-user-of-its-own).")
         if not address.is_loopback:
             self._say(f"Allowed host names: {', '.join(_allowed_hosts(address))} (set ALLOWED_HOSTS to change them).")
             self._say(

@@ -81,6 +81,43 @@ def test_hostile_code_reaches_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert left_behind() == []
 
 
+@pytest.fixture
+def no_namespaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Sandboxed processes may make none."""
+    command = sandbox._command
+    through = [sys.executable, "-m", "tests.without_namespaces"]
+    monkeypatch.setattr(sandbox, "_command", lambda *asked: [*through, *command(*asked)])
+    sandbox.in_force.cache_clear()
+    yield
+    sandbox.in_force.cache_clear()
+
+
+@needs_landlock
+@pytest.mark.usefixtures("no_namespaces")
+def test_hostile_code_reaches_little_without_namespaces(
+    monkeypatch: pytest.MonkeyPatch, project_root: Path, port: int
+) -> None:
+    var = project_root / "var" / "of-tests"
+    var.mkdir(parents=True, exist_ok=True)
+    prepared(monkeypatch, var, port)
+    done = attempted()
+    for process in left_behind():
+        process.kill()
+    shutil.rmtree(var)
+    assert sandbox.in_force().processes is None
+    assert wrongly(done) == set()
+    assert ALLOWED.keys() - done == set()
+
+
+@needs_landlock
+@pytest.mark.usefixtures("no_namespaces")
+def test_it_says_what_is_in_force_without_namespaces() -> None:
+    """Landlock covers neither modes nor times, and the filter refuses all sockets of networks."""
+    found = sandbox.in_force()
+    assert (found.network, found.ipc, found.calls) == ("system call filter",) * 3
+    assert (found.metadata, found.processes) == (None, None)
+
+
 @needs_landlock
 def test_nothing_outlives_the_time_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, port: int) -> None:
     """Neither the process, which ignores that it should end, nor what it started in sessions of their own."""
@@ -194,11 +231,29 @@ def test_a_data_folder_that_they_can_read_is_told(settings: Any) -> None:
     ("in_force", "words"),
     [
         (
-            InForce("Landlock 7", "network namespace", "process namespace, at most 9", "password"),
-            "files: Landlock 7; network: network namespace; processes: process namespace, at most 9; broker: password",
+            InForce(
+                files="Landlock 7",
+                network="network namespace",
+                processes="process namespace, at most 9",
+                broker="password",
+                metadata="read-only mounts",
+                ipc="IPC namespace",
+                calls="system call filter",
+            ),
+            (
+                "files: Landlock 7; modes and times of files: read-only mounts; network: network namespace;"
+                " processes: process namespace, at most 9; shared memory: IPC namespace; system calls: system call filter;"
+                " broker: password"
+            ),
         ),
-        (InForce("Landlock 3", None, None), "files: Landlock 3; network: nothing; processes: nothing"),
-        (InForce(None, None, None), "files: nothing; network: nothing; processes: nothing"),
+        (
+            InForce("Landlock 3", None, None, calls="system call filter"),
+            (
+                "files: Landlock 3; modes and times of files: nothing; network: nothing; processes: nothing; shared memory: nothing;"
+                " system calls: system call filter"
+            ),
+        ),
+        (InForce(None, None, None), "files: nothing"),
     ],
 )
 def test_the_deployment_check_says_what_is_in_force(
@@ -207,4 +262,4 @@ def test_the_deployment_check_says_what_is_in_force(
     monkeypatch.setattr(sandbox, "in_force", lambda: in_force)
     (info,) = checks.sandbox_in_force()
     assert words in info.msg
-    assert (info.hint is None) == (None not in (in_force.files, in_force.network, in_force.processes))
+    assert (info.hint is None) == (in_force.broker is not None)

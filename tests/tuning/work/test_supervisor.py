@@ -161,7 +161,17 @@ def test_a_killed_run_is_resumed_to_exactly_its_budget(play: Play) -> None:
         ({"do": "raw", "text": "Segmentation fault"}, "isn't an event"),
         (Hello(version=VERSION + 1, engine="fake", pid=1, versions={}), "version"),
         (trial(9), "task 9"),
+        ({"do": "raw", "text": '{"type":"trial","task":0,"latency_s":-1,"at_s":1}'}, "latency_s"),
+        ({"do": "raw", "text": '{"type":"trial","task":0,"latency_s":1e300,"at_s":1}'}, "latency_s"),
+        ({"do": "raw", "text": '{"type":"trial","task":0,"latency_s":1e999,"at_s":1}'}, "out of range"),
+        ({"do": "raw", "text": '{"type":"trial","task":0,"latency_s":NaN,"at_s":1}'}, "malformed"),
+        ({"do": "raw", "text": '{"type":"trial","task":"0","latency_s":1,"at_s":1}'}, "task"),
+        ({"do": "raw", "text": f'{{"type":"trial","task":{10**30},"latency_s":1,"at_s":1}}'}, "task"),
+        ({"do": "raw", "text": f'{{"type":"warm_started","tasks":[{10**30}],"runs":{"[" * 100_000}'}, "isn't an event"),
+        ({"do": "raw", "text": f'{{"type":"phase","name":"searching","task":{10**30}}}'}, "database can't hold"),
+        ({"do": "endless"}, "more than 128 MiB"),
     ],
+    ids=lambda wrong: str(wrong)[:80],
 )
 def test_it_ends_an_engine_that_breaks_the_protocol(play: Play, wrong: Any, says: str) -> None:
     play(*BEGINNING, {"do": "sleep", "seconds": 0.3}, wrong, {"do": "ignore"})

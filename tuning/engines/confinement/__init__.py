@@ -1,7 +1,8 @@
 """Confines the calling process, for good: it keeps access to the files that it needs, and to no network.
 
-Whatever the kernel offers is used: Landlock for files and TCP (Linux 5.13; TCP from 6.7), and namespaces of its own where the
-process may make them, for the network, processes and sockets. Containers often forbid the latter. Children inherit it all.
+Whatever the kernel offers is used: Landlock for files and TCP (Linux 5.13; TCP from 6.7), a filter of system calls, and namespaces
+of its own where the process may make them, for the network, processes, sockets and what Landlock doesn't cover of files. Containers
+often forbid the latter. Children inherit it all.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tuning.engines.wire.question import InForce, Reach
 
-from . import landlock, namespaces
+from . import landlock, namespaces, privileges, seccomp, system_calls
 
 PROGRAMS = ("bin", "include", "lib", "lib32", "lib64", "libexec", "share")
 """Folders of programs and libraries. Not those that contain them: the site may be installed in /usr/local or /opt."""
@@ -74,28 +77,62 @@ def confine(reach: Reach) -> InForce:
     packages = _packages()
     reads = [*_code(packages), *map(Path, reach.reads)]
     writes = [Path(tempfile.gettempdir()), *map(Path, reach.writes)]
-    apart = namespaces.enter([*reads, *writes], network=reach.network)
-    if apart:
-        namespaces.limit_processes(most_processes())
-    network = None if reach.network or not (apart or namespaces.leave_network()) else "network namespace"
-    processes = f"process namespace, at most {most_processes()} processes and threads" if apart else None
-    version = landlock.version()
-    if not version:
-        return InForce(None, network, processes)
-    _lead_children_to(packages)
-    landlock.restrict(reads, [*writes, *_devices(), *_names_of_threads()], tcp=reach.network)
-    if not reach.network and version >= landlock.TCP_SINCE:
-        network = network or "Landlock, for TCP only"
-    return InForce(f"Landlock {version}", network, processes)
+    in_force = _apart(reads, writes, network=reach.network)
+    privileges.gain_none()
+    if version := landlock.version():
+        _lead_children_to(packages)
+        landlock.restrict(reads, [*writes, *_devices(), *_names_of_threads()], tcp=reach.network)
+        in_force = replace(in_force, files=f"Landlock {version}")
+    return _filtered(in_force, network=reach.network)
 
 
 def confine_in(scratch: str | None, reach: Reach) -> str:
     """As `confine`, with temporary files in `scratch` (by default a new folder). Returns what is in force, in one line."""
     tempfile.tempdir = os.environ["TMPDIR"] = scratch or tempfile.mkdtemp(prefix="tuneboard-")
-    in_force = confine(reach)
-    network = "a tracker's devices" if reach.network else in_force.network or "not confined"
-    processes = in_force.processes or "not confined"
-    return f"Files: {in_force.files or 'not confined'}. Network: {network}. Processes: {processes}."
+    return sentences(confine(reach), network=reach.network)
+
+
+def sentences(in_force: InForce, *, network: bool) -> str:
+    """What is in force, in one line, for a process with or without network."""
+    parts = {
+        "Files": in_force.files,
+        "Modes and times of files": in_force.metadata,
+        "Network": "a tracker's devices" if network else in_force.network,
+        "Processes": in_force.processes,
+        "Shared memory": in_force.ipc,
+        "System calls": in_force.calls,
+    }
+    return " ".join(f"{part}: {means or 'not confined'}." for part, means in parts.items())
+
+
+def _apart(reads: list[Path], writes: list[Path], *, network: bool) -> InForce:
+    """Enter namespaces, or else give up what can be given up without. Returns what is in force by that."""
+    if apart := namespaces.enter(reads, writes, network=network):
+        namespaces.limit_processes(most_processes())
+        return InForce(
+            files=None,
+            metadata="read-only mounts" if apart.is_read_only else None,
+            network=None if network else "network namespace",
+            processes=f"process namespace, at most {most_processes()} processes and threads",
+            ipc="IPC namespace",
+        )
+    has_left = not network and namespaces.leave_network()
+    privileges.drop_outside()
+    return InForce(files=None, network="network namespace" if has_left else None, processes=None)
+
+
+def _filtered(in_force: InForce, *, network: bool) -> InForce:
+    """Refuse system calls. This comes last: the other steps need them. Returns what is then in force."""
+    if seccomp.restrict(system_calls.refused(network=network), system_calls.NUMBERS):
+        means = "system call filter"
+        return replace(
+            in_force,
+            network=in_force.network or (None if network else means),
+            ipc=in_force.ipc or means,
+            calls=means,
+        )
+    only_tcp = not network and landlock.version() >= landlock.TCP_SINCE
+    return replace(in_force, network=in_force.network or ("Landlock, for TCP only" if only_tcp else None))
 
 
 def _code(packages: list[Path]) -> list[Path]:

@@ -12,14 +12,16 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from .calling import check, libc
+
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 """System calls, with the same numbers on every architecture."""
 ASK_VERSION = 1
 PATH_BENEATH = 1
-NO_NEW_PRIVILEGES = 38
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = (1 << bit for bit in range(4))
 REFER, TRUNCATE, IOCTL_DEVICE = (1 << bit for bit in range(13, 16))
+MAKE_CHARACTER_DEVICE, MAKE_BLOCK_DEVICE = 1 << 6, 1 << 11
 ALL_OF_VERSION_1 = (1 << 13) - 1
 LOOK = EXECUTE | READ_FILE | READ_DIR
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE
@@ -44,11 +46,11 @@ def version() -> int:
     """The kernel's version of Landlock; 0 if it has none, or it is turned off."""
     if not sys.platform.startswith("linux"):
         return 0
-    return max(0, int(_libc().syscall(CREATE_RULESET, None, 0, ASK_VERSION)))
+    return max(0, int(libc().syscall(CREATE_RULESET, None, 0, ASK_VERSION)))
 
 
 def restrict(read: Iterable[Path], write: Iterable[Path], *, tcp: bool) -> None:
-    """Keep only the access named; paths that don't exist are left out. Raises `OSError`."""
+    """Keep only the access named; paths that don't exist are left out. The process must have given up to gain privileges. Raises `OSError`."""
     known = version()
     rights = _rights(known)
     ruleset = _created(known, rights, tcp=tcp)
@@ -56,9 +58,8 @@ def restrict(read: Iterable[Path], write: Iterable[Path], *, tcp: bool) -> None:
         for path in read:
             _allow(ruleset, path, LOOK & rights)
         for path in write:
-            _allow(ruleset, path, rights)
-        _check(_libc().prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-        _check(_libc().syscall(RESTRICT_SELF, ruleset, 0))
+            _allow(ruleset, path, rights & ~(MAKE_CHARACTER_DEVICE | MAKE_BLOCK_DEVICE))
+        check("Landlock", libc().syscall(RESTRICT_SELF, ruleset, 0))
     finally:
         os.close(ruleset)
 
@@ -75,7 +76,7 @@ def _created(known: int, rights: int, *, tcp: bool) -> int:
     network = 0 if tcp or known < TCP_SINCE else BIND_TCP | CONNECT_TCP
     asked = _Ruleset(rights, network, OTHERS_SOCKETS | OTHERS_SIGNALS if known >= SCOPES_SINCE else 0)
     size = 8 if known < TCP_SINCE else 16 if known < SCOPES_SINCE else 24
-    return _check(_libc().syscall(CREATE_RULESET, ctypes.byref(asked), size, 0))
+    return check("Landlock", libc().syscall(CREATE_RULESET, ctypes.byref(asked), size, 0))
 
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:
@@ -83,17 +84,6 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
         parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             rule = _PathBeneath(rights if path.is_dir() else rights & OF_FILES, parent)
-            _check(_libc().syscall(ADD_RULE, ruleset, PATH_BENEATH, ctypes.byref(rule), 0))
+            check("Landlock", libc().syscall(ADD_RULE, ruleset, PATH_BENEATH, ctypes.byref(rule), 0))
         finally:
             os.close(parent)
-
-
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _check(result: int) -> int:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"Landlock: {os.strerror(number)}")
-    return result

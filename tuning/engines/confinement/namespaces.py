@@ -3,61 +3,69 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import resource
 import signal
 import struct
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from tuning.engines.wire.lifeline import die_with
 
-NEW_MOUNTS, NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x00020000, 0x10000000, 0x20000000, 0x40000000
+from . import mounts, privileges
+from .calling import check, libc
+
+NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x00020000, 0x08000000, 0x10000000, 0x20000000, 0x40000000
 OUTSIDE = 0
 """What a process sees as its parent's id if that is outside of its namespace."""
-NOBODYS_ID = 1_900_000_000
-"""No user has it. The limit on processes doesn't hold for root, so a process of root's takes this one."""
 EVERY_ID = (1 << 32) - 1
-DUMPABLE, SECURE_BITS, AMBIENT, RAISE = 4, 28, 47, 2
-NO_SETUID_FIXUP = 4
-"""Capabilities don't depend on the id, neither when it changes nor in `access`, by which compilers choose their temporary folder."""
-FILES = (1, 2, 3)
-"""Capabilities that root needs for its own files under another id: what it may reach of them is up to Landlock."""
-CAPABILITIES_VERSION = 0x20080522
-BIND, RECURSIVE, REMOUNT, READ_ONLY, NO_SETUID, NO_DEVICES = 4096, 16384, 32, 1, 2, 4
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - covered, not written to
-HIDDEN = (Path("/run"), Path("/tmp"), Path("/var/tmp"), SHARED_MEMORY)  # noqa: S108
-"""Folders where servers have their sockets, to which Landlock can't forbid to connect, and where processes leave shared memory."""
 
 
-def enter(kept: Iterable[Path], *, network: bool) -> bool:
-    """Continue in a child, in namespaces of its own, if this process may make them; says whether it could.
+class Apart(NamedTuple):
+    """What namespaces of its own give a process, besides those of networks and processes."""
 
-    The process that called waits and ends as the child ends. When it is killed, everything in the namespaces is. Of `HIDDEN`, only
-    what is `kept` stays. Without `network`, there is none, not even this machine's.
+    is_read_only: bool
+    """Whether it can change nothing but its own folders, not even the mode of a file."""
+
+
+def enter(reads: Iterable[Path], writes: Iterable[Path], *, network: bool) -> Apart | None:
+    """Continue in a child, in namespaces of its own; None if this process may not make them.
+
+    The process that called waits and ends as the child ends. When it is killed, everything in the namespaces is. Of folders with
+    sockets, only what is named stays. Without `network`, there is none, not even this machine's.
     """
     if not sys.platform.startswith("linux"):
-        return False
-    is_root, paths = _is_root(), list(kept)
+        return None
+    is_root = _is_root()
     ids = EVERY_ID if is_root else 1
-    flags = NEW_USER | NEW_PROCESSES | NEW_MOUNTS | (0 if network else NEW_NETWORK)
-    if not _succeeds(lambda: _rehearse(flags, ids, paths, is_root=is_root)):
-        return False
+    flags = NEW_USER | NEW_PROCESSES | NEW_MOUNTS | NEW_IPC | (0 if network else NEW_NETWORK)
+    plans = [_Plan(list(reads), list(writes), is_read_only, is_root) for is_read_only in (True, False)]
+    plan = next((plan for plan in plans if _succeeds(partial(_rehearse, flags, ids, plan))), None)
+    if plan is None:
+        return None
     _unshare(flags, ids)
     _continue_in_child()
-    _hide(paths)
-    _drop_privileges(is_root=is_root)
+    _settle(plan)
     die_with(OUTSIDE)  # Only now: the kernel forgets it when the id changes.
     _continue_as_second()
-    return True
+    return Apart(plan.is_read_only)
+
+
+class _Plan(NamedTuple):
+    """What to do in the namespaces. Kernels before 5.12 can't make all mounts read-only."""
+
+    reads: list[Path]
+    writes: list[Path]
+    is_read_only: bool
+    is_root: bool
 
 
 def leave_network() -> bool:
     """Enter a namespace without any network. Only root may, unless it is in a user namespace."""
-    return sys.platform.startswith("linux") and bool(_libc().unshare(NEW_NETWORK) == 0)
+    return sys.platform.startswith("linux") and bool(libc().unshare(NEW_NETWORK) == 0)
 
 
 def limit_processes(most: int) -> None:
@@ -78,11 +86,17 @@ def _succeeds(work: Callable[[], None]) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def _rehearse(flags: int, ids: int, kept: list[Path], *, is_root: bool) -> None:
+def _rehearse(flags: int, ids: int, plan: _Plan) -> None:
     """There is no way back from half of it: some systems let a process make namespaces, but do nothing in them. Raises `OSError`."""
     _unshare(flags, ids)
-    _hide(kept)
-    _drop_privileges(is_root=is_root)
+    _settle(plan)
+
+
+def _settle(plan: _Plan) -> None:
+    mounts.cover([*plan.reads, *plan.writes])
+    if plan.is_read_only:
+        mounts.make_read_only(plan.writes)
+    privileges.drop(is_root=plan.is_root)
 
 
 def _unshare(flags: int, ids: int) -> None:
@@ -95,10 +109,10 @@ def _unshare(flags: int, ids: int) -> None:
         _end(lambda: _map(this, ids) if os.read(reader, 1) else None)
     os.close(reader)
     with os.fdopen(writer, "wb") as ready:
-        done = _libc().unshare(flags)
+        done = libc().unshare(flags)
         ready.write(b"x" if done == 0 else b"")
     mapped = os.waitpid(mapper, 0)[1] == 0
-    _check(done)
+    check("Namespaces", done)
     if not mapped:
         raise OSError("The ids of a user namespace can't be mapped.")
 
@@ -159,69 +173,6 @@ def _close_all_but(kept: int) -> None:
     os.closerange(kept + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-def _hide(kept: list[Path]) -> None:
-    """Cover the folders with empty ones in memory, and show again what is needed of them. `/proc` shows this namespace's processes."""
-    place = Path.cwd()
-    for hidden in HIDDEN:
-        if hidden.is_symlink() or not hidden.is_dir():
-            continue
-        inside = {path for path in (*kept, place) if hidden in path.parents and path.exists()}
-        opened = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in _outermost(inside)]
-        _mount(
-            "tmpfs",
-            str(hidden),
-            "tmpfs",
-            NO_SETUID | NO_DEVICES,
-            "mode=1777" if hidden == SHARED_MEMORY else "size=16m",
-        )
-        for path, descriptor in opened:
-            _make_like(path, descriptor)
-            _mount(f"/proc/self/fd/{descriptor}", str(path), None, BIND | RECURSIVE)
-            os.close(descriptor)
-    with contextlib.suppress(OSError):  # Where parts of /proc are hidden, as in containers, it stays as it is.
-        _mount("proc", "/proc", "proc", NO_SETUID | NO_DEVICES)
-        _protect_machine()
-    os.chdir(place)
-
-
-def _protect_machine() -> None:
-    """What /proc has besides processes, such as the kernel's settings, can only be read. Raises `OSError`."""
-    for path in Path("/proc").iterdir():
-        if not path.name.isdecimal() and not path.is_symlink() and (path.is_dir() or os.access(path, os.W_OK)):
-            _mount(str(path), str(path), None, BIND | RECURSIVE)
-            _mount(str(path), str(path), None, BIND | REMOUNT | READ_ONLY | NO_SETUID | NO_DEVICES)
-
-
-def _outermost(paths: set[Path]) -> list[Path]:
-    return sorted(path for path in paths if not any(other in path.parents for other in paths))
-
-
-def _make_like(path: Path, descriptor: int) -> None:
-    """An empty file or folder to mount on."""
-    if Path(f"/proc/self/fd/{descriptor}").is_dir():
-        path.mkdir(parents=True, exist_ok=True)
-    else:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-
-
-def _drop_privileges(*, is_root: bool) -> None:
-    """No capability in the namespace, but for root those for its files, which it then reaches under another id."""
-    if is_root:
-        _check(_libc().prctl(SECURE_BITS, NO_SETUID_FIXUP, 0, 0, 0))
-        os.setresuid(NOBODYS_ID, NOBODYS_ID, NOBODYS_ID)
-    kept = sum(1 << capability for capability in FILES) if is_root else 0
-    _check(_libc().capset(struct.pack("=Ii", CAPABILITIES_VERSION, 0), struct.pack("=6I", kept, kept, kept, 0, 0, 0)))
-    for capability in FILES if is_root else ():
-        _check(_libc().prctl(AMBIENT, RAISE, capability, 0, 0))  # Programs that it starts have them, too.
-    _check(_libc().prctl(DUMPABLE, 1, 0, 0, 0))  # Otherwise its entry in /proc isn't its own.
-
-
-def _mount(source: str, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
-    encoded = [None if text is None else text.encode() for text in (source, target, kind, options)]
-    _check(_libc().mount(*encoded[:3], ctypes.c_ulong(flags), encoded[3]))
-
-
 def _end(work: Callable[[], None]) -> NoReturn:
     status = 1
     try:
@@ -230,13 +181,3 @@ def _end(work: Callable[[], None]) -> NoReturn:
             status = 0
     finally:
         os._exit(status)
-
-
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _check(result: int) -> None:
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"Namespaces: {os.strerror(number)}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from tuning.engines.wire.lifeline import die_with
 from tuning.engines.wire.question import Reach
 
-from . import PROGRAMS, confine, limit
+from . import PROGRAMS, confine, limit, sentences
 
 ASK = "import json, sys; print(json.dumps([sys.path, [sys.prefix, sys.base_prefix, sys.exec_prefix]]))"
 """The interpreter's own folders of packages and programs."""
@@ -40,9 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     reads = (*given.read, *_folders(given.command[0]))
     limit(given.memory_mb, given.cpu_s, quietly=given.quietly)
     in_force = confine(Reach(reads, tuple(given.write), network=given.network))
-    network = "a tracker's devices" if given.network else in_force.network or "not confined"
-    processes = in_force.processes or "not confined"
-    said = f"Files: {in_force.files or 'not confined'}. Network: {network}. Processes: {processes}."
+    said = sentences(in_force, network=given.network)
     os.write(2, f"{said}\n".encode())  # Stdout may be for answers.
     os.execv(given.command[0], given.command)  # noqa: S606 - no shell, and the command is the settings'
 

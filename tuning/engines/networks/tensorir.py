@@ -90,13 +90,15 @@ def last_after(schedule: Any, block: Any) -> Any:
     return last
 
 
-def with_calls_replaced(mod: IRModule, replacement: Callable[[relax.Call, relax.BlockBuilder], Any]) -> IRModule:
-    """The network with what replaces each call, unless that is None; the same one if nothing is replaced. Functions are added to the builder."""
+def with_calls_replaced(
+    mod: IRModule, replacement: Callable[[relax.Call, relax.BlockBuilder], Any], name: str = "main"
+) -> IRModule:
+    """The network with what replaces each call of a function, unless that is None; the same one if nothing is replaced. Functions are added to the builder."""
     replacing = _Replacing(mod, replacement)
-    main = replacing.visit_expr(mod["main"])
+    function = replacing.visit_expr(mod[name])
     if not replacing.replaced:
         return mod
-    replacing.builder_.update_func(mod.get_global_var("main"), main)
+    replacing.builder_.update_func(mod.get_global_var(name), function)
     return replacing.builder_.get()
 
 

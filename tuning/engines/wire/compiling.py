@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from .legacy import LegacyEngine, RelaySpec
 from .options.rewrites import Precision, Rewrites
-from .protocol import NetworkSpec, Remote, TensorInfo
+from .protocol import NetworkSpec, Remote, Seconds, TensorInfo
 from .question import Question, Reach
 
 PhaseName = Literal["loading", "building", "choosing", "linking", "verifying", "benchmarking"]
@@ -228,7 +228,7 @@ class Tried(msgspec.Struct, frozen=True):
     trial: int
     latency_s: float
     """As its trial was measured, alone."""
-    inside_s: float
+    inside_s: Seconds
     """Of one call inside the network: the median over rounds."""
 
 
@@ -248,7 +248,7 @@ class Chosen(msgspec.Struct, frozen=True):
     """What choosing inside the network led to."""
 
     functions: list[Choice]
-    rounds: dict[Inside, list[float]]
+    rounds: dict[Inside, list[Seconds]]
     """Seconds of one inference in each round, of both networks in turn. Empty if the best records were chosen for all functions."""
     kept: bool
     """Whether the library has the chosen records: together, they were faster."""
@@ -310,7 +310,7 @@ class Part(msgspec.Struct, frozen=True):
     function: str
     calls: int
     """How often an inference calls it."""
-    inside_s: float
+    inside_s: Seconds
     """Of one call."""
 
 
@@ -347,7 +347,7 @@ class ProvenBatch(msgspec.Struct, frozen=True):
     batch: int
     max_abs_error: float | None
     max_rel_error: float | None
-    rounds: dict[Side, list[float]]
+    rounds: dict[Side, list[Seconds]]
     without_onnxruntime: str | None
 
 
@@ -363,7 +363,7 @@ class Proven(msgspec.Struct, tag="proven", frozen=True):
     max_rel_error: float | None
     """The largest difference, divided by the largest absolute value of the untuned output."""
     tolerance: Tolerance
-    rounds: dict[Side, list[float]]
+    rounds: dict[Side, list[Seconds]]
     onnxruntime: str | None
     """The version of ONNX Runtime, if it was measured."""
     without_onnxruntime: str | None

@@ -46,6 +46,13 @@ PhaseName = Literal[
 ]
 
 
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+"""JSON has neither infinity nor NaN."""
+Index = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+"""What the database's columns hold."""
+
+
 class Hello(msgspec.Struct, tag="hello", frozen=True):
     """The first event. A supervisor of another protocol version ends the engine."""
 
@@ -74,9 +81,9 @@ class TensorInfo(msgspec.Struct, frozen=True):
 class AnyTaskInfo(msgspec.Struct, frozen=True):
     """One extracted task, as far as its engine can describe it. `index` counts from 0."""
 
-    index: int
+    index: Index
     name: str
-    weight: int | None
+    weight: Index | None
     """Number of occurrences in the network; 0 for a task that is no part of the estimate, since another one computes the same."""
     flop: float | None
     """Floating-point operations of one execution; 0 when the task has none."""
@@ -87,11 +94,11 @@ class AnyTaskInfo(msgspec.Struct, frozen=True):
     """The unscheduled function as TVMScript."""
     chosen: bool = True
     """Whether the run tunes this task (`Options.tasks`)."""
-    space: int | None = None
+    space: Count | None = None
     """How many candidates its design space has, if the engine can count them, as AutoTVM can."""
     computes: str | None = None
     """The workload hash of the network's task that this one computes by another algorithm; None for the network's own."""
-    cold_bytes: int | None = None
+    cold_bytes: Count | None = None
     """How many bytes an inference touches between two uses of the task's weights, these among them, if trials are measured with weights as cold as there.
     None if they aren't, and if that isn't recorded: then it is that of `TasksExtracted`."""
 
@@ -99,7 +106,7 @@ class AnyTaskInfo(msgspec.Struct, frozen=True):
 class TaskInfo(AnyTaskInfo, frozen=True):
     """One task that MetaSchedule extracted, of which nothing is missing."""
 
-    weight: int
+    weight: Index
     flop: float
     tensorir: str
 
@@ -110,7 +117,7 @@ class TasksExtracted(msgspec.Struct, tag="tasks", frozen=True):
     target: dict[str, Any]
     """The resolved target, so never `this`."""
     tasks: Sequence[AnyTaskInfo]
-    cold_bytes: int | None = None
+    cold_bytes: Count | None = None
     """How many bytes an inference touches: the network's weights, each once, and its functions' results. 0 if trials are measured with weights in the caches,
     None if not recorded."""
 
@@ -122,10 +129,10 @@ class TrialMeasured(msgspec.Struct, tag="trial", frozen=True):
     even if its last events were never read.
     """
 
-    task: int
-    latency_s: float | None
+    task: Index
+    latency_s: Seconds | None
     """Mean of `run_secs`; None for a failed trial."""
-    at_s: float | None
+    at_s: Seconds | None
     """Seconds of tuning since the run began, including those of earlier processes (`Start.elapsed_s`); None if nobody recorded them."""
     error_kind: ErrorKind | None = None
     error: str | None = None
@@ -145,20 +152,20 @@ class TrialMeasured(msgspec.Struct, tag="trial", frozen=True):
 class ReferenceMeasured(msgspec.Struct, tag="reference", frozen=True):
     """The run's reference was measured again, as `Start.reference` asks. It isn't a trial, and isn't in the record file."""
 
-    trial: int
+    trial: Index
     """Whose record it is."""
-    latency_s: float
-    at_s: float
+    latency_s: Seconds
+    at_s: Seconds
     """As in `TrialMeasured`."""
 
 
 class Confirmed(msgspec.Struct, tag="confirmed", frozen=True):
     """The best records of a task were measured again, in turn, after the last trial. None of that is in the record file."""
 
-    task: int
+    task: Index
     trials: list[int]
     """Whose records they are."""
-    latencies_s: list[list[float]]
+    latencies_s: list[list[Seconds]]
     """What each was measured to be, equally often."""
 
     def __post_init__(self) -> None:
@@ -174,7 +181,7 @@ class RooflineMeasured(msgspec.Struct, tag="roofline", frozen=True):
     bandwidths: list[tuple[int, float]]
     """Bytes per second of all threads together, by the size of their working set in bytes, ascending."""
     threads: int
-    took_s: float
+    took_s: Seconds
 
     def __post_init__(self) -> None:
         sizes = [size for size, _ in self.bandwidths]
@@ -190,26 +197,26 @@ class Candidate(msgspec.Struct, tag="candidate", frozen=True):
 
     id: str
     """Of this candidate alone, among those of all processes of all runs."""
-    task: int
+    task: Index
     module: bytes
     """The scheduled module as TVM's JSON (`tvm.ir.save_json`), compressed with Zstandard."""
     args_info: list[tuple[str, str, list[int]]]
     """For each argument: `TENSOR`, or `WEIGHTS` of a constant of the network; data type and shape. The output comes last."""
-    limit_s: float | None = None
+    limit_s: Seconds | None = None
     """The latency above which it loses its race and is measured briefly only; None: no race."""
     again: bool = False
     """It is the run's reference, and no trial."""
-    cold_bytes: int | None = None
+    cold_bytes: Count | None = None
     """As in `AnyTaskInfo`; None: that of `PoolStart`."""
 
 
 class Begun(msgspec.Struct, frozen=True):
     """The known record that is measured as the next trial of a task."""
 
-    task: int
+    task: Index
     run: int
     """Whose record it is."""
-    latency_s: float
+    latency_s: Seconds
     """What it has there."""
 
 
@@ -234,14 +241,14 @@ class Adapted(msgspec.Struct, tag="adapted", frozen=True):
 class Plateaued(msgspec.Struct, tag="plateaued", frozen=True):
     """The task has reached its plateau, as the run's options define it. Its remaining trials go to other tasks."""
 
-    task: int
+    task: Index
 
 
 class Preferred(msgspec.Struct, tag="preferred", frozen=True):
     """Of two tasks that compute the same by different algorithms, this one is faster, so it has the weight of both in the estimate."""
 
-    task: int
-    instead_of: int
+    task: Index
+    instead_of: Index
 
 
 class Round(msgspec.Struct, tag="round", frozen=True):
@@ -251,39 +258,39 @@ class Round(msgspec.Struct, tag="round", frozen=True):
     the machines of a pool, is counted `beside`; it adds up over devices, so it may exceed the round.
     """
 
-    task: int | None
+    task: Index | None
     """None: the time before the process's first round, or in which the best records of all tasks are confirmed."""
-    done: int
+    done: Index
     """Trials of the run that had ended when it began."""
-    candidates: int
-    began_s: float
+    candidates: Index
+    began_s: Seconds
     """Seconds of tuning since the run began, as in `TrialMeasured.at_s`."""
-    ended_s: float
-    search_s: float = 0.0
+    ended_s: Seconds
+    search_s: Seconds = 0.0
     """Seconds of it in which the search's thread generated candidates; likewise below."""
-    learn_s: float = 0.0
-    build_s: float = 0.0
-    measure_s: float = 0.0
-    again_s: float = 0.0
+    learn_s: Seconds = 0.0
+    build_s: Seconds = 0.0
+    measure_s: Seconds = 0.0
+    again_s: Seconds = 0.0
     """In which records were measured again, and built for that: the reference, and those that are confirmed."""
-    wait_s: float = 0.0
+    wait_s: Seconds = 0.0
     """For builds and devices in the background, or for the machines of a pool."""
-    beside_build_s: float = 0.0
-    beside_measure_s: float = 0.0
+    beside_build_s: Seconds = 0.0
+    beside_measure_s: Seconds = 0.0
 
 
 class Ranked(msgspec.Struct, tag="ranked", frozen=True):
     """What the cost model said of measured candidates of a task, just before it learned from them."""
 
-    task: int
-    done: int
+    task: Index
+    done: Index
     """Trials of the run that have ended."""
-    at_s: float
+    at_s: Seconds
     correlation: float | None
     """Spearman's rank correlation of scores and speeds, from -1 to 1; None if either are all equal."""
     scores: list[float]
     """Predicted; higher is better."""
-    latencies_s: list[float]
+    latencies_s: list[Seconds]
     """Measured."""
 
 

@@ -5,10 +5,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Meta
+
+
+def ipc_namespace() -> str | None:
+    """Name of the namespace of this process's shared memory; None where the kernel has none."""
+    try:
+        return str(Path("/proc/self/ns/ipc").readlink())
+    except OSError:
+        return None
 
 
 class Reach(NamedTuple):
@@ -49,6 +58,8 @@ class Probe(Question, frozen=True):
     """The site's data folder, which it must not be able to read."""
     socket: str | None
     """The embedded Valkey's, whose commands it must not be able to give."""
+    ipc: str | None
+    """Names the namespace of shared memory that the site is in, if the kernel has such."""
 
 
 class InForce(msgspec.Struct, tag="in_force", frozen=True):
@@ -60,6 +71,12 @@ class InForce(msgspec.Struct, tag="in_force", frozen=True):
     """What limits their number, and ends with the process all that it started."""
     broker: str | None = None
     """What keeps it from the embedded Valkey; null, too, if there is none."""
+    metadata: str | None = None
+    """What keeps it from changing modes, owners and times of files that aren't its own."""
+    ipc: str | None = None
+    """What keeps it from shared memory of other processes, and from memory that outlives it."""
+    calls: str | None = None
+    """What keeps it from parts of the kernel that it doesn't need."""
 
 
 class Refusal(msgspec.Struct, tag="refused", frozen=True):

@@ -16,13 +16,17 @@ import msgspec
 
 from tuning.engines.wire.pools import messages
 from tuning.engines.wire.pools.messages import PoolEvent, PoolStart, Probe
-from tuning.engines.wire.protocol import Candidate, Hold, encode
+from tuning.engines.wire.protocol import Candidate, Failed, Hold, encode
+from tuning.host.lines import MIB, Lines, TooLong
 from tuning.work import engine_process
 from tuning.work.engine_process import Process
 from tuning.work.warm_parent import ForkedEngine
 
 MODULE = "tuning.engines.pool"
 END_S = 10.0
+READ_BYTES = 1 << 20
+LONGEST_EVENT = 16 * MIB
+"""Bytes. An answer has the text of an error at most, and goes through Redis."""
 STDERR = 2
 Control = Union[PoolStart, Candidate, Probe, Hold]
 
@@ -70,7 +74,7 @@ class Measuring:
             self._process, reader = ForkedEngine(process.pid, process.stdin, process.status), process.events
         else:
             self._process, reader = engine_process.started(MODULE, STDERR)
-        self._events = os.fdopen(reader, "rb")
+        self._events = os.fdopen(reader, "rb", buffering=0)
         threading.Thread(target=self._read, args=(heard,), name="measuring", daemon=True).start()
         self.ask(msgspec.structs.replace(start, scratch=self._scratch.name))
 
@@ -100,8 +104,12 @@ class Measuring:
             self._closed = True
 
     def _read(self, heard: Callable[[PoolEvent | None], None]) -> None:
-        # A line that isn't an event ends it, too.
-        with self._events, contextlib.suppress(msgspec.MsgspecError, ValueError):
-            for line in self._events:
-                heard(messages.decode_event(line))
+        with self._events:
+            try:
+                lines = Lines(LONGEST_EVENT)
+                while data := os.read(self._events.fileno(), READ_BYTES):
+                    for line in lines.add(data):
+                        heard(messages.decode_event(line))
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TooLong) as error:
+                heard(Failed(f"The measuring process broke its protocol: {error}."))
         heard(None)

@@ -78,7 +78,11 @@ def test_it_counts_what_goes_on() -> None:
     ("found", "words"),
     [
         (InForce("Landlock 7", "network namespace", "process namespace, at most 9", "password"), "at most 9"),
+        (InForce("Landlock 7", None, None, metadata="read-only mounts"), "read-only mounts"),
+        (InForce("Landlock 7", None, None, calls="system call filter"), "system call filter"),
+        (InForce("Landlock 7", None, None, ipc="IPC namespace"), "IPC namespace"),
         (InForce(None, None, None), "not confined: it reads the site’s data"),
+        (InForce(None, None, None), "not confined: it changes those of the site’s user"),
         (Refused("TVM <crashed>"), "Not measured: TVM &lt;crashed&gt;"),
     ],
 )

@@ -21,6 +21,7 @@ from tuning.engines.wire.protocol import ModelFile
 
 from . import modules, onnx_files
 from .constants import folded
+from .indices import bounded
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def build(file: ModelFile, instruction: Instruction | None = None) -> UploadedMo
     mod, parameters, operators = read(data, dict(file.dims))
     _check_static(mod)
     mod, quantized = in_integers(mod, instruction)  # Before quantized weights are folded to floats.
-    mod = _prepared(mod)
+    mod = _prepared(bounded(mod))
     return UploadedModel(channels_last(mod) if quantized.integers else mod, parameters, operators, quantized)
 
 

@@ -20,7 +20,7 @@ from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
 from tuning.engines.wire.errors import Refused, last_line
 
-from . import recurrent, shapes
+from . import onnx_indices, recurrent, shapes
 from .checks import check_dims, check_memory, listed
 from .onnx_graphs import STANDARD, nodes
 
@@ -137,6 +137,7 @@ def _imported(model: ModelProto) -> IRModule:
         with contextlib.redirect_stdout(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             shapes.fold(model)
+            onnx_indices.check(model)
             recurrent.lower(model)
             return from_onnx(model, keep_params_in_input=False)
     except Refused:

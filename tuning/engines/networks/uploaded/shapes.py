@@ -50,7 +50,7 @@ def fold(model: ModelProto) -> None:
 
 def _folded(model: ModelProto) -> bool:
     """Fold once, and return whether anything was replaced."""
-    shapes = _shapes(infer_shapes(model, data_prop=True).graph)
+    shapes = known_shapes(infer_shapes(model, data_prop=True).graph)
     values = _values(model.graph)
     kept, before = [], len(model.graph.node)
     for node in model.graph.node:
@@ -65,7 +65,7 @@ def _folded(model: ModelProto) -> bool:
     return len(kept) < before
 
 
-def _shapes(graph: GraphProto) -> dict[str, list[int]]:
+def known_shapes(graph: GraphProto) -> dict[str, list[int]]:
     """The shapes of tensors that are fully known."""
     infos = (*graph.input, *graph.value_info, *graph.output)
     known = {info.name: info.type.tensor_type.shape for info in infos if info.type.tensor_type.HasField("shape")}

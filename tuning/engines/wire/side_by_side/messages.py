@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from tuning.engines.wire.options.meta_schedule import Options
+from tuning.engines.wire.protocol import Seconds
 from tuning.engines.wire.question import Question
 
 LEAST_ROUNDS, MOST_ROUNDS = 5, 15
@@ -39,7 +40,7 @@ class Doing(msgspec.Struct, tag="doing", frozen=True):
 class Again(msgspec.Struct, frozen=True):
     """A record's latency in each round; or none of them, and why it couldn't be measured."""
 
-    latencies_s: list[float]
+    latencies_s: list[Seconds]
     error: str | None = None
 
 
