@@ -253,7 +253,10 @@ def test_it_says_that_the_folder_cannot_be_written(project: Project) -> None:
         ("Max retries exceeded (Caused by SSLError(CERTIFICATE_VERIFY_FAILED))", "certificate"),
         ("ReadTimeoutError: Max retries exceeded", "can't be reached"),
         ("No matching distribution found for apache-tvm==9", "no package apache-tvm==9"),
-        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM\n    a-b==1.2 from https://x (from", "index's a-b 1.2 isn't"),
+        (
+            "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM\n    a-b==1.2 from https://x (from",
+            "index's a-b 1.2 isn't",
+        ),
         ("something new", "install.log says why"),
     ],
 )
