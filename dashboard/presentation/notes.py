@@ -34,10 +34,10 @@ BELOW = 2
 ALIGNED = {"text-align:right": "r", "text-align:center": "mid"}
 """Classes of table cells, since the page's policy forbids inline styles."""
 LANGUAGES = {
-    *("python", "py", "cpp", "c++", "c", "cuda", "rust", "llvm", "mlir", "asm", "json", "yaml", "toml", "ini", "diff"),
+    *("python", "py", "cpp", "c++", "c", "cuda", "rust", "llvm", "mlir", "asm", "json", "yaml", "toml", "diff"),
     *("bash", "sh", "shell", "sql", "cmake", "docker", "javascript", "xml"),
 }
-"""Languages with syntax highlighting. Others aren't safe: some lexers (`console`) can take minutes for a single token."""
+"""Languages with syntax highlighting. Others aren't safe: some lexers (`console`, `ini`) can take minutes for a single token."""
 LONGEST_WORD = 2000
 """Longest word for which links are detected, which takes quadratic time."""
 TEXT = ("a", "br", "code", "em", "s", "span", "strong")
