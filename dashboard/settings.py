@@ -636,7 +636,13 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "formatters": {
+        "line": {
+            "()": "dashboard.http.logs.Plain",
+            "fmt": "{asctime} {levelname} {name}: {message}",
+            "style": "{",
+        }
+    },
     "filters": {
         "outages": {"()": "dashboard.http.logs.OneLine"},
         "queries": {"()": "dashboard.http.logs.NoQueries"},
