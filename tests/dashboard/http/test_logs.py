@@ -116,10 +116,9 @@ def test_names_neither_steer_the_terminal_nor_begin_a_line(name: str, shown: str
 
 
 def test_a_traceback_has_its_lines() -> None:
-    try:
+    with pytest.raises(ValueError, match="invalid literal") as failed:
         int("\x1b[2J")
-    except ValueError as error:
-        record = logging.makeLogRecord({"msg": "failed", "exc_info": (type(error), error, error.__traceback__)})
+    record = logging.makeLogRecord({"msg": "failed", "exc_info": (failed.type, failed.value, failed.tb)})
     first, *_, last = Plain(fmt="{message}", style="{").format(record).split("\n")
     assert (first, last[:11]) == ("failed", "ValueError:")
     assert "\x1b" not in last
