@@ -24,11 +24,14 @@ from typing import NoReturn
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
-LOCK = "requirements.lock"
 RUN = ("requirements.txt",)
 TEST = (*RUN, "tests/requirements.txt")
 
 CAUSES = (
+    (
+        r"DO NOT MATCH THE HASHES[^\n]*\s+(?:\S+ +)?([\w.-]+)==(\S+)",
+        r"Nothing was installed: the index's \1 \2 isn't the file that was pinned (its SHA-256 differs). Check your index",
+    ),
     (r"No space left on device", "The disk is full. Make room (about 2 GB are needed)"),
     (
         r"SSLError|CERTIFICATE_VERIFY_FAILED",
@@ -113,7 +116,12 @@ def _stamp(wanted: Sequence[str]) -> Path:
 
 
 def _digest(wanted: Sequence[str]) -> str:
-    return hashlib.sha256(b"\0".join((ROOT / name).read_bytes() for name in (LOCK, *wanted))).hexdigest()
+    return hashlib.sha256(b"\0".join((ROOT / name).read_bytes() for name in (_lock_file(wanted), *wanted))).hexdigest()
+
+
+def _lock_file(wanted: Sequence[str]) -> str:
+    """Name of the file with all pins and hashes; that of the last requirements has those of the others, too."""
+    return wanted[-1].replace(".txt", ".lock")
 
 
 def _is_fresh(wanted: Sequence[str]) -> bool:
@@ -191,9 +199,10 @@ def _install(wanted: Sequence[str], lock: int) -> None:
 
 def _pip(wanted: Sequence[str], log: Path, lock: int) -> int:
     """Run pip, show what it downloads, and return its exit status. It keeps the lock if this process is killed."""
-    names = [part for name in wanted for part in ("-r", str(ROOT / name))]
-    options = ["--disable-pip-version-check", "--no-input", "--log", str(log), "-c", str(ROOT / LOCK)]
-    command = [str(PYTHON), "-m", "pip", "install", *options, *names]
+    # Wheels only: building a package would run code that belongs to nobody's review.
+    checks = ["--require-hashes", "--only-binary", ":all:"]
+    options = ["--disable-pip-version-check", "--no-input", "--log", str(log), *checks]
+    command = [str(PYTHON), "-m", "pip", "install", *options, "-r", str(ROOT / _lock_file(wanted))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=(lock,)) as pip:
         assert pip.stdout
         for line in pip.stdout:

@@ -109,7 +109,7 @@ class ApiToken(models.Model):
 
 
 def digest(text: str) -> str:
-    """What is stored of a token."""
+    """What is stored of a token or of a session's key."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -171,6 +171,8 @@ class Identity(models.Model):
 class Session(AbstractBaseSession):
     """A session that knows its user, so that all sessions of one can be ended: by deleting them."""
 
+    session_key = models.CharField(max_length=64, primary_key=True)
+    """SHA-256 of the key in the cookie, which isn't stored. Needs no salt, since keys are 165 random bits."""
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="kept_sessions"
     )

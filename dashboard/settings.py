@@ -180,6 +180,8 @@ IMPORT_UNPACKED_GB: float = env.float("TUNEBOARD_IMPORT_UNPACKED_GB", 16.0, vali
 """GiB that imported log files may have, unpacked."""
 IMPORT_LINES: int = env.int("TUNEBOARD_IMPORT_LINES", 10_000_000, validate=validate.Range(min=1, max=2**31 - 1))
 """Lines that the logs of one import may have."""
+IMPORT_CPU_S: int = env.int("TUNEBOARD_IMPORT_CPU_S", 120, validate=validate.Range(min=1, max=1_000_000))
+"""CPU time of the worker for one import, and once more for every 16 MiB of its files."""
 IMPORTS_PER_USER: int = env.int("TUNEBOARD_IMPORTS_PER_USER", 4, validate=validate.Range(min=1, max=1000))
 """Imports that one user may have queued or running."""
 STREAMS_PER_USER: int = env.int("TUNEBOARD_STREAMS_PER_USER", 50, validate=validate.Range(min=1, max=100_000))
@@ -634,7 +636,13 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "formatters": {
+        "line": {
+            "()": "dashboard.http.logs.Plain",
+            "fmt": "{asctime} {levelname} {name}: {message}",
+            "style": "{",
+        }
+    },
     "filters": {
         "outages": {"()": "dashboard.http.logs.OneLine"},
         "queries": {"()": "dashboard.http.logs.NoQueries"},

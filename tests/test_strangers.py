@@ -674,6 +674,48 @@ class TestWhatABodyNames:
         unknown = self.send(client, "/api/v1/regression-checks", run=999, name="nightly")
         assert said(answer).replace(f"run {VEILED} ", "run 999 ") == said(unknown)
 
+    def test_a_float_model_of_the_other_project_is_refused(self, client: Client) -> None:
+        Network.objects.filter(pk__in=(OWN, VEILED)).update(kind=Network.Kind.ONNX)
+        Network.objects.filter(pk=OWN).update(operators={"DequantizeLinear": 1})
+        for number in (VEILED, 999):
+            answer = client.patch(f"/api/v1/networks/{OWN}", json.dumps({"float_model": number}), "application/json")
+            assert answer.status_code == 422
+            assert answer.json()["error"]["fields"] == {"float_model": "The project has no such network."}
+            page = client.post(f"/networks/{OWN}/float/", {"float_model": str(number)}, follow=True)
+            assert "The project has no such network." in page.content.decode()
+            assert "veiled" not in page.content.decode()
+        assert Network.objects.get(pk=OWN).float_model is None
+
+    def test_a_result_of_another_projects_check_is_no_base(self, client: Client) -> None:
+        for number in (VEILED, 999):
+            path = f"/api/v1/regression-checks/{OWN}"
+            answer = client.patch(path, json.dumps({"base": number}), "application/json")
+            assert answer.status_code == 422
+            expected = f"{number} is no result of this check with a latency and its noise."
+            assert answer.json()["error"]["fields"] == {"base": expected}
+            page = client.post(f"/regressions/{OWN}/set/", {"base": str(number)}, follow=True)
+            assert "veiled" not in page.content.decode()
+
+    def test_a_stream_joins_none_of_its_runs(self, client: Client) -> None:
+        def begin(user: Client, **more: str) -> Any:
+            opening = {"stream": "nightly", "session": "a", "engine": "autotvm", "target": TARGET, **more}
+            return self.send(user, "/api/v1/streams", **opening)
+
+        theirs = begin(in_session(member("eve", Project.objects.get(name="veiled")))).json()["run"]
+        ours = begin(client, network="veiled-net").json()["run"]
+        assert ours != theirs
+        run = Run.objects.select_related("project", "network__project").get(pk=ours)
+        assert run.project.name == "own"
+        assert run.network
+        assert run.network.pk != VEILED
+        assert begin(client, project="veiled").status_code == 422
+        for path in ("trials", "end"):
+            veiled, unknown = (
+                self.send(client, f"/api/v1/streams/{key}/{path}", session="a", trials=[]) for key in (theirs, 99_999)
+            )
+            assert veiled.status_code == unknown.status_code == 404
+            assert said(veiled).replace(str(theirs), "99999") == said(unknown)
+
     def test_an_upload_into_the_other_project_is_refused(self, client: Client) -> None:
         file = SimpleUploadedFile("a.onnx", b"model")
         answer = client.post("/api/v1/networks", {"file": file, "project": "veiled"})

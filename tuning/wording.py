@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,15 @@ TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 """Units of latencies, with their sizes in seconds."""
 MOST_FIELDS, LONGEST_FIELD = 3, 40
 """Fields by which targets are told apart, and characters of each."""
+
+
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that steer a terminal, or that make text look like another one; not tab and newline."""
+
+
+def printable(text: str) -> str:
+    r"""Escape control characters, as names and errors from outside may have: `\x1b` instead of ESC."""
+    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def numbered(keys: Sequence[int]) -> str:

@@ -9,9 +9,21 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from tuning.host.reachable import DATABASE_OUTAGE, is_disk_full, is_exhausted
+from tuning.wording import printable
 
 OUTAGE = (*DATABASE_OUTAGE, RedisConnectionError, RedisTimeoutError)
 REPEAT_S = 30.0
+
+
+class Plain(logging.Formatter):
+    """Escapes control characters: names and errors may have some. Lines of a traceback stay lines."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """The line itself, in which a newline would begin an entry that nobody wrote."""
+        return super().formatMessage(record).replace("\n", "\\n")
 
 
 class OneLine(logging.Filter):

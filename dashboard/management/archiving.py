@@ -46,7 +46,7 @@ def working(file: Path, stderr: object) -> Iterator[making.Progress]:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # So that temporary files are removed.
     os.nice(NICENESS)
     screen = console(stderr)  # type: ignore[arg-type]
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(binary_units=True))
     try:
         with Progress(*columns, console=screen, disable=not screen.is_terminal, transient=True) as bar:
             yield Shown(bar)

@@ -6,27 +6,41 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
-from typing import TextIO
+from typing import Any, TextIO
 
 from django.conf import settings
 from django.db import connection
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 from tuning.host.machine import identity
 from tuning.host.machine.ours import working_for
 from tuning.host.reachable import DATABASE_OUTAGE
 from tuning.models import Machine, Queued
 from tuning.validation import Conflict
+from tuning.wording import printable
 
 POLL_S = 0.5
 FILE_WIDTH = 140
 
 
+class PlainConsole(Console):
+    """Shows text as it is: no markup, and control characters escaped, since names and errors are other people's."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, highlight=False, emoji=False, **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Every text on its way to the terminal comes by here; the console's own controls are marked as such."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+
 def console(stream: TextIO) -> Console:
     """A console as wide as the terminal; for a file or pipe, wide enough for task names."""
-    return Console(file=stream, width=None if stream.isatty() else FILE_WIDTH, highlight=False)
+    return PlainConsole(file=stream, width=None if stream.isatty() else FILE_WIDTH)
 
 
 class Interrupts:

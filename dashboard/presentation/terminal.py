@@ -7,7 +7,6 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typing_extensions import Self
@@ -41,10 +40,10 @@ class RunProgress(_Bar):
     def __init__(self, console: Console, run: Run) -> None:
         self._run = run
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[detail]}"),
+            TextColumn("{task.fields[detail]}", markup=False),
             TimeElapsedColumn(),
             console=console,
             transient=True,
@@ -63,7 +62,7 @@ class ImportProgress(_Bar):
     def __init__(self, console: Console, source: Import) -> None:
         self._import = source
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             DownloadColumn(binary_units=True),
             TimeElapsedColumn(),
@@ -86,13 +85,13 @@ def import_summary(console: Console, source: Import) -> None:
     for result in source.results:
         became = "is in" if result["known"] else "became"
         again = " already: nothing was imported. With --again, it is." if result["known"] else ""
-        console.print(escape(f"{result['log']}: {result['engine']}, {became} run {result['run']}{again}"))
+        console.print(f"{result['log']}: {result['engine']}, {became} run {result['run']}{again}")
     for skipped in source.skipped:
-        console.print(escape(f"{skipped['file']}: not read, {skipped['reason']}."))
+        console.print(f"{skipped['file']}: not read, {skipped['reason']}.")
     for remark in source.remarks:
-        console.print(escape(_remark(remark)))
+        console.print(_remark(remark))
     for bad in source.bad_line_set.all()[:BAD_LINES]:
-        console.print(escape(f"{bad.file}, line {bad.line}: {bad.reason}"))
+        console.print(f"{bad.file}, line {bad.line}: {bad.reason}")
     if source.bad_lines > BAD_LINES:
         console.print(f"… and {source.bad_lines - BAD_LINES:,} more lines that couldn't be read.")
 
@@ -114,7 +113,7 @@ def summary(console: Console, run: RunDict) -> None:
             console.print(f"{remark[0].upper()}{remark[1:]}.")
     console.print(f"{'Simulator’s wall time' if run['simulator'] else 'Estimated latency'}: {_estimate(run)}")
     for alert in run["alerts"]:
-        console.print(f"[yellow]{alert['message']}[/]")
+        console.print(alert["message"], style="yellow")
 
 
 class CompileProgress(_Bar):
@@ -122,7 +121,7 @@ class CompileProgress(_Bar):
 
     def __init__(self, console: Console, compilation: Compilation) -> None:
         self._compilation = compilation
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
         self._progress = Progress(*columns, console=console, transient=True)
         self._bar = self._progress.add_task("", total=None)
 
@@ -151,9 +150,9 @@ def compile_summary(console: Console, compilation: CompilationDict) -> None:
         console.print(compilations.headline(compilation), soft_wrap=True)
         console.print(f"Estimate {units.latency(compilation['estimate_s'])}: {compilations.estimate(compilation)}.")
         if warning := compilations.restless(compilation["benchmarks"][0]):
-            console.print(f"[yellow]{warning}[/]", soft_wrap=True)
+            console.print(warning, style="yellow", soft_wrap=True)
     if compilation["error"]:
-        console.print(f"[yellow]{escape(compilation['error'])}[/]")
+        console.print(compilation["error"], style="yellow")
 
 
 def _benchmark(benchmark: BenchmarkDict) -> Table:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+import io
 import os
 import runpy
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,17 +43,21 @@ class Project:
         (self.root / "tests").mkdir(exist_ok=True)
         (self.root / "requirements.txt").write_text("".join(f"{name}=={v}\n" for name, v in run.items()))
         (self.root / "tests/requirements.txt").write_text("".join(f"{name}=={v}\n" for name, v in test.items()))
-        (self.root / "requirements.lock").write_text("".join(f"{name}=={v}\n" for name, v in (run | test).items()))
+        (self.root / "requirements.lock").write_text(_lock(run))
+        (self.root / "tests/requirements.lock").write_text(_lock(run | test))
 
     def publish(self, *names: str, version: str = "1.0") -> None:
         for name in names or PACKAGES:
-            info = f"{name}-{version}.dist-info"
-            with zipfile.ZipFile(self.index / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
-                for path, text in PACKAGES[name].items():
-                    wheel.writestr(path, text)
-                wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-                wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-                wheel.writestr(f"{info}/RECORD", "")
+            (self.index / f"{name}-{version}-py3-none-any.whl").write_bytes(_wheel(name, version))
+
+    def publish_source(self, name: str, setup: str) -> str:
+        """Publish a package that would have to be built. Return the archive's SHA-256."""
+        path = self.index / f"{name}-1.0.tar.gz"
+        with tarfile.open(path, "w:gz") as archive:
+            member = tarfile.TarInfo(f"{name}-1.0/setup.py")
+            member.size = len(setup)
+            archive.addfile(member, io.BytesIO(setup.encode()))
+        return hashlib.sha256(path.read_bytes()).hexdigest()
 
     def environment(self, **more: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON", "VIRTUAL"))}
@@ -69,6 +76,27 @@ class Project:
         with self.start(*args, **env) as process:
             out, err = process.communicate()
             return process.returncode, out, err
+
+
+def _wheel(name: str, version: str) -> bytes:
+    """Bytes of a tiny package. They depend on its name and version only, so a lock can have their hash before it is published."""
+    info = f"{name}-{version}.dist-info"
+    texts = {
+        **PACKAGES[name],
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": "",
+    }
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as wheel:
+        for path, text in texts.items():
+            wheel.writestr(zipfile.ZipInfo(path), text)
+    return written.getvalue()
+
+
+def _lock(pins: dict[str, str]) -> str:
+    hashes = {name: hashlib.sha256(_wheel(name, version)).hexdigest() for name, version in pins.items()}
+    return "".join(f"{name}=={version} \\\n    --hash=sha256:{hashes[name]}\n" for name, version in pins.items())
 
 
 @pytest.fixture
@@ -132,6 +160,49 @@ def test_it_completes_an_install_that_failed(project: Project) -> None:
     assert project.call("up")[:2] == (0, "runs up\n")
 
 
+@pytest.mark.parametrize("change", ["wheel", "lock", "dependency", "test"])
+def test_it_refuses_a_package_whose_hash_differs(project: Project, change: str) -> None:
+    project.publish()
+    if change in ("wheel", "test"):
+        name = "environs" if change == "wheel" else "for_tests"
+        with zipfile.ZipFile(project.index / f"{name}-1.0-py3-none-any.whl", "a") as wheel:
+            wheel.writestr(f"{name}_canary.py", "")
+    else:
+        lock = project.root / "requirements.lock"
+        digest = hashlib.sha256(_wheel("environs", "1.0")).hexdigest()
+        lock.write_text(lock.read_text().replace(digest, "0" * 64 if change == "lock" else digest[::-1]))
+    status, out, err = project.call("test" if change == "test" else "up")
+    assert (status, out) == (1, "")
+    assert f"the index's {'for_tests' if change == 'test' else 'environs'} 1.0 isn't the file that was pinned" in err
+    assert not list(project.root.glob(".venv/lib/*/site-packages/*canary*"))
+    assert not list(project.root.glob(".venv/lib/*/site-packages/django"))
+
+
+def test_it_installs_nothing_that_has_no_hash(project: Project) -> None:
+    project.publish()
+    lock = project.root / "requirements.lock"
+    lock.write_text(f"{lock.read_text()}for_tests==1.0\n")
+    status, out, err = project.call("up")
+    assert (status, out) == (1, "")
+    assert "install.log says why" in err
+    assert not list(project.root.glob(".venv/lib/*/site-packages/for_tests.py"))
+
+
+@pytest.mark.parametrize("beside_wheel", [True, False])
+def test_it_never_builds_a_package(project: Project, tmp_path: Path, *, beside_wheel: bool) -> None:
+    project.publish()
+    canary = tmp_path / "canary"
+    digest = project.publish_source("environs", f"open({str(canary)!r}, 'w')")
+    lock = project.root / "requirements.lock"
+    lock.write_text(f"{lock.read_text().rstrip()} \\\n    --hash=sha256:{digest}\n")
+    if not beside_wheel:
+        (project.index / "environs-1.0-py3-none-any.whl").unlink()
+    status, _, err = project.call("up")
+    assert not canary.exists()
+    assert (status == 0) is beside_wheel, err
+    assert ("There is no package environs==1.0" in err) is not beside_wheel
+
+
 @pytest.mark.rare
 def test_it_recreates_a_broken_environment(installed: Project) -> None:
     project = installed
@@ -182,6 +253,10 @@ def test_it_says_that_the_folder_cannot_be_written(project: Project) -> None:
         ("Max retries exceeded (Caused by SSLError(CERTIFICATE_VERIFY_FAILED))", "certificate"),
         ("ReadTimeoutError: Max retries exceeded", "can't be reached"),
         ("No matching distribution found for apache-tvm==9", "no package apache-tvm==9"),
+        (
+            "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM\n    a-b==1.2 from https://x (from",
+            "index's a-b 1.2 isn't",
+        ),
         ("something new", "install.log says why"),
     ],
 )
@@ -211,7 +286,10 @@ def test_an_older_python_can_read_manage_py(project_root: Path) -> None:
 def test_the_stamp_covers_every_file_of_pins(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bootstrap, "ROOT", project.root)
     seen = {bootstrap._digest(bootstrap.TEST)}
-    for name in ("requirements.txt", "requirements.lock", "tests/requirements.txt"):
+    for name in ("requirements.txt", "tests/requirements.txt", "tests/requirements.lock"):
         (project.root / name).write_text(f"# {name}\n")
         seen.add(bootstrap._digest(bootstrap.TEST))
     assert len(seen) == 4
+    before = bootstrap._digest(bootstrap.RUN)
+    (project.root / "requirements.lock").write_text("# changed\n")
+    assert bootstrap._digest(bootstrap.RUN) != before

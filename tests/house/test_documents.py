@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 
 from tuning.version import VERSION
 
+LOCKS = ("requirements.lock", "tests/requirements.lock")
 OURS = sorted(name for name, app in get_commands().items() if app in ("dashboard", "tuning", "tests.benchmarks"))
 
 
@@ -30,8 +31,15 @@ def settings_read(root: Path) -> set[str]:
 
 
 def requirements(path: Path) -> list[Requirement]:
-    lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
+    """Requirements of the file, without their hashes."""
+    lines = (re.sub(r"#.*|--hash=\S+|\\$", "", line).strip() for line in path.read_text().splitlines())
     return [Requirement(line) for line in lines if line]
+
+
+def hashes(path: Path) -> dict[str, set[str]]:
+    """Hashes by name and version."""
+    entries = re.findall(r"^(\S+==[^\s;]+)(.*(?:\n +.*)*)", path.read_text(), re.MULTILINE)
+    return {pin: set(re.findall(r"--hash=(\S+)", rest)) for pin, rest in entries}
 
 
 def canonical(name: str) -> str:
@@ -83,19 +91,37 @@ def test_the_version_is_the_projects(project_root: Path) -> None:
     assert f'\nversion = "{VERSION}"\n' in (project_root / "pyproject.toml").read_text()
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "tests/requirements.txt"])
-def test_every_pin_is_exact_and_in_the_lock(project_root: Path, name: str) -> None:
-    locked = {canonical(pin.name): str(pin.specifier) for pin in requirements(project_root / "requirements.lock")}
+@pytest.mark.parametrize(
+    ("name", "lock"),
+    [
+        ("requirements.txt", "requirements.lock"),
+        ("requirements.txt", "tests/requirements.lock"),
+        ("tests/requirements.txt", "tests/requirements.lock"),
+    ],
+)
+def test_every_pin_is_exact_and_in_the_lock(project_root: Path, name: str, lock: str) -> None:
+    locked = {canonical(pin.name): str(pin.specifier) for pin in requirements(project_root / lock)}
     pins = {canonical(pin.name): str(pin.specifier) for pin in requirements(project_root / name)}
     assert pins
     assert all(specifier.startswith("==") for specifier in pins.values())
     assert pins == {pin: locked.get(pin) for pin in pins}
 
 
-def test_everything_in_the_lock_is_exact(project_root: Path) -> None:
-    assert [
-        str(pin) for pin in requirements(project_root / "requirements.lock") if not str(pin.specifier).startswith("==")
-    ] == []
+@pytest.mark.parametrize("lock", LOCKS)
+def test_everything_in_a_lock_is_exact_and_has_hashes(project_root: Path, lock: str) -> None:
+    assert [str(pin) for pin in requirements(project_root / lock) if not str(pin.specifier).startswith("==")] == []
+    entries = re.split(r"\n(?=\S)", (project_root / lock).read_text().strip())
+    assert [entry for entry in entries if not re.search(r"--hash=sha256:[0-9a-f]{64}$", entry)] == []
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_names_no_index(project_root: Path, lock: str) -> None:
+    assert not re.search(r"://|--(extra-)?index-url|--find-links|@ ", (project_root / lock).read_text())
+
+
+def test_the_tests_lock_has_everything_of_the_other(project_root: Path) -> None:
+    site, tests = (hashes(project_root / lock) for lock in LOCKS)
+    assert site == {pin: tests.get(pin) for pin in site}
 
 
 def anchors(path: Path) -> set[str]:

@@ -35,6 +35,9 @@ READERS: dict[EngineName, type[Reader]] = {
     "autotvm": AutoTVMReader,
     "meta_schedule": DatabaseReader,
 }
+SHORTEST = 32
+"""Bytes of a line. Lines of records are longer in the mean."""
+BLANK = re.compile(rb"(?:\A|(?<=\n))[ \t\r\x0b\x0c\n]*\n")
 PICKLE = re.compile(rb"[A-Za-z0-9+/=]{8,}(\t[^\t]*){3}((\t[^\t]*){2})?\Z")
 UNLIKE_RECORDS = (msgspec.MsgspecError, ValueError, RecursionError)
 
@@ -181,7 +184,8 @@ class LineParser:
         if line.strip():
             self.comments += 1
         else:
-            self.blank += 1
+            self.blank += number_of(line)
+            self.lines += number_of(line) - 1
 
     def _bad(self, reason: str) -> BadLine:
         return BadLine(self.name, self.lines, reason)
@@ -241,10 +245,33 @@ class TooLong(bytes):
         return f"it is longer than {int(self):,} bytes"
 
 
+class BlankLines(bytes):
+    """Stands in for a run of blank lines: empty as they are, with their number and their size in bytes."""
+
+    number: int
+    size: int
+
+    @classmethod
+    def of(cls, run: bytes) -> BlankLines:
+        lines = cls()
+        lines.number, lines.size = run.count(b"\n"), len(run)
+        return lines
+
+
+def number_of(line: bytes) -> int:
+    """Lines that this item of `read_lines` stands for."""
+    return line.number if isinstance(line, BlankLines) else 1
+
+
+def size_of(line: bytes) -> int:
+    """Bytes in the file that this item of `read_lines` stands for, with its newline."""
+    return line.size if isinstance(line, BlankLines) else len(line) + 1
+
+
 def read_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[list[bytes], bytes | None]]:
     """Lines in pieces of about 1 MiB, without their newlines; at the end what follows the last newline, if anything.
 
-    `TooLong` stands in for a line of more than `longest` bytes. Raises `Unreadable`.
+    `TooLong` stands in for a line of more than `longest` bytes, `BlankLines` for a run of blank ones. Raises `Unreadable`.
     """
     rest: list[bytes] = []
     size = 0
@@ -254,11 +281,24 @@ def read_lines(stream: BinaryIO, longest: int) -> Iterator[tuple[list[bytes], by
         if size <= longest:
             rest.append(first)
         if newline:
-            *lines, last = others.split(b"\n")
+            *lines, last = _split(others)
             yield [_line(rest, size, longest), *lines], None
             rest, size = [last], len(last)
     if size:
         yield [], _line(rest, size, longest)
+
+
+def _split(text: bytes) -> list[bytes]:
+    """Split into lines. Runs of blank lines are only looked for in text that no records make: it takes longer."""
+    if text.count(b"\n") * SHORTEST < len(text):
+        return text.split(b"\n")
+    lines: list[bytes] = []
+    end = 0
+    for run in BLANK.finditer(text):
+        lines += text[end : run.start()].split(b"\n")[:-1]
+        lines.append(BlankLines.of(run[0]))
+        end = run.end()
+    return lines + text[end:].split(b"\n")
 
 
 def _line(pieces: list[bytes], size: int, longest: int) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from .databases import DatabaseReader, latencies
-from .lines import FORMATS, Format, LineParser, is_nothing, read_lines, sniffed
+from .lines import FORMATS, Format, LineParser, is_nothing, number_of, read_lines, size_of, sniffed
 from .meta_schedule import RECORDS
 from .neutral import BadLine, EngineName, Remark, Session, Skipped, Task, Trial
 from .sources import MIB, Found, Source, Unreadable
@@ -16,7 +16,8 @@ from .workdir import INITIALIZING, NO_ZONE, TRIAL, Times, Told, WorkLog, matched
 from .workloads import Workload, parsed
 
 SNIFFED_BYTES = 64 * MIB
-"""A file without a record in its first 64 MiB is none."""
+SNIFFED_LINES = 1_000_000
+"""A file without a record in its first 64 MiB or million lines is none. A run of blank lines counts as one."""
 Kind = Format | Literal["work_log"]
 
 
@@ -53,13 +54,12 @@ class Log:
     _digest: str | None = None
 
     def batches(self) -> Iterator[list[Trial | BadLine]]:
-        """All lines, piece by piece. Calling it again starts again."""
+        """All lines but blank ones and comments, piece by piece. Calling it again starts again."""
         parser = self._parser()
         self._follow(parser)
         for batch in _parsed(parser, self.source):
             self._follow(parser)
-            if batch:
-                yield batch
+            yield batch
         self._follow(parser)
         self._digest = parser.digest()
 
@@ -126,20 +126,23 @@ def _kind(source: Source) -> str:
 
 
 def _told_by_content(source: Source) -> str:
-    seen = looked = 0
+    seen = lines_seen = looked = 0
     binary = False
     with source.open() as stream:
         for lines, torn in read_lines(stream, source.limits.line_bytes):
             for line in [*lines, *([torn] if torn else [])]:
-                seen += len(line)
+                seen += size_of(line)
                 if kind := sniffed(line) or _of_work_log(line):
                     return kind
                 binary = binary or b"\0" in line
                 looked += not is_nothing(line)
             if binary:
                 return "it is binary, and no log of a known format"
+            lines_seen += len(lines)
             if seen > SNIFFED_BYTES:
                 return f"there is no record in its first {SNIFFED_BYTES // MIB} MiB"
+            if lines_seen > SNIFFED_LINES:
+                return f"there is no record in its first {SNIFFED_LINES:,} lines"
     return "there is no record of a known format in it" if looked else "it has only blank lines and comments"
 
 
@@ -235,7 +238,7 @@ def _whole_lines(source: Source, remarks: list[Remark]) -> Iterator[tuple[int, b
         with source.open() as stream:
             for lines, torn in read_lines(stream, source.limits.line_bytes):
                 for line in [*lines, *([torn] if torn else [])]:
-                    at += 1
+                    at += number_of(line)
                     yield at, line
     except (Unreadable, OSError) as error:
         remarks.append(Remark(source.name, str(error), at + 1))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -38,6 +40,8 @@ class Limits:
     ratio: int = 200
     """Unpacked bytes for each packed one, beyond the first 64 MiB."""
     line_bytes: int = 64 * MIB
+    on_read: Callable[[], None] = lambda: None
+    """Called whenever something was read or unpacked, 1 MiB or less. What it raises ends the reading."""
 
 
 @dataclass(frozen=True)
@@ -136,44 +140,75 @@ def _look_into(name: str, open_file: Opener | None, limits: Limits) -> Iterator[
 
 
 def _members(name: str, file: BinaryIO, open_file: Opener, limits: Limits) -> Iterator[Source | Skipped]:
-    with zipfile.ZipFile(file) as archive:
+    reopened = _Reopened(open_file)
+    archive = zipfile.ZipFile(cast("IO[bytes]", reopened))
+    with closing(reopened):
         members = [member for member in archive.infolist() if not member.is_dir()]
-        _check(members, limits)
+        _check(members, file.seek(0, io.SEEK_END), limits)
         for member in sorted(members, key=lambda each: each.filename):
+            limits.on_read()
             shown = f"{name}/{member.filename}"
             with archive.open(member) as stream:
                 start = stream.read(len(ZIP))
             if start == ZIP:
                 yield Skipped(shown, "an archive within an archive isn't read")
             elif start:
-                yield Source(
-                    shown, _stream(_member_opener(open_file, member), limits, packed=start.startswith(GZIP)), limits
-                )
+                opener = _member_opener(archive, member, reopened)
+                yield Source(shown, _stream(opener, limits, packed=start.startswith(GZIP)), limits)
 
 
-def _check(members: Sequence[zipfile.ZipInfo], limits: Limits) -> None:
+class _Reopened:
+    """A file that is opened again when it is read after `close`: an archive's members are opened one by one, its directory is read once."""
+
+    def __init__(self, open_file: Opener) -> None:
+        self._open_file = open_file
+        self._opened: BinaryIO | None = None
+
+    @property
+    def _file(self) -> BinaryIO:
+        if self._opened is None:
+            self._opened = self._open_file()
+        return self._opened
+
+    def read(self, size: int = -1) -> bytes:
+        return self._file.read(size)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+
+def _check(members: Sequence[zipfile.ZipInfo], size: int, limits: Limits) -> None:
     """No more of a member is read than its header says, so what the headers say can be relied on."""
     if len(members) > limits.members:
         raise Unreadable(f"the archive has {len(members):,} files; at most {limits.members:,} are read")
     unpacked, packed = sum(each.file_size for each in members), sum(each.compress_size for each in members)
+    if packed > size:
+        raise Unreadable("its files overlap, as in a bomb")
     if unpacked > limits.unpacked_bytes:
         raise Unreadable(f"it unpacks to {unpacked:,} bytes; at most {limits.unpacked_bytes:,} are read")
     if unpacked > SMALL and unpacked > limits.ratio * packed:
         raise Unreadable(f"it unpacks to more than {limits.ratio} times its size, as a bomb would")
 
 
-def _member_opener(open_file: Opener, member: zipfile.ZipInfo) -> Opener:
-    def opened() -> BinaryIO:
-        file = open_file()
-        return cast("BinaryIO", _Member(zipfile.ZipFile(file).open(member), file))
-
-    return opened
+def _member_opener(archive: zipfile.ZipFile, member: zipfile.ZipInfo, file: _Reopened) -> Opener:
+    return lambda: cast("BinaryIO", _Member(archive.open(member), file))
 
 
 class _Member:
     """The stream of an archive's member, which closes the archive, too."""
 
-    def __init__(self, stream: IO[bytes], file: BinaryIO) -> None:
+    def __init__(self, stream: IO[bytes], file: _Reopened) -> None:
         self._stream, self._file = stream, file
 
     def read(self, size: int = -1) -> bytes:
@@ -207,6 +242,7 @@ class _Limited:
         while size > 0 and (piece := self._piece(min(size, PIECE))):
             pieces.append(piece)
             size -= len(piece)
+        self._limits.on_read()
         if self._broken and not pieces:
             raise self._broken
         return b"".join(pieces)

@@ -8,12 +8,14 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import Tags
-from django.core.management import BaseCommand, CommandError, call_command
+from django.core.management import CommandError, call_command
 
 from tuning import audit
 from tuning.host import schema
 from tuning.host.locks import lock_file
 from tuning.host.reachable import database_trouble, one_line
+
+from .plain import PlainCommand
 
 Say = Callable[[str], object]
 
@@ -22,7 +24,7 @@ CHECKS = (Tags.caches, Tags.compatibility, Tags.files, Tags.models, Tags.securit
 """Django's checks, but for those that load the code of all pages, which takes longer than most commands."""
 
 
-class QuickCommand(BaseCommand):
+class QuickCommand(PlainCommand):
     """Checks what a command needs before it begins."""
 
     requires_system_checks = CHECKS

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import Error, ProgrammingError, connection
 
 from dashboard.hosting import SiteLock, Unavailable
@@ -25,6 +25,7 @@ from dashboard.management.working import (
 from tuning.actions.machines.registering import NameTaken, Presence, describe, register, register_in_time
 from tuning.host import schema, valkey
 from tuning.host.reachable import broker_trouble, database_trouble, one_line, wait_for
+from tuning.management.plain import PlainCommand
 from tuning.models import Beat, Machine, described
 from tuning.storage import checking
 from tuning.work import copies
@@ -33,7 +34,7 @@ LOOK_S = 5.0
 """How often it is looked whether this machine still fits the site."""
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """Starts this machine's workers for the site of DATABASE_URL and REDIS_URL. Ctrl-C stops them."""
 
     help = __doc__

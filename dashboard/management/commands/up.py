@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.urls import reverse
 
 from dashboard.accounts import first_admin, one_time_login_url
@@ -32,6 +32,7 @@ from tuning.host import valkey
 from tuning.host.processes import Child, stop
 from tuning.host.reachable import broker_trouble, database_trouble, wait_for
 from tuning.management.migrated import CHECKS, migrate
+from tuning.management.plain import PlainCommand
 from tuning.models import Run
 from tuning.storage import checking
 from tuning.validation import Invalid
@@ -42,7 +43,7 @@ START_S = 120.0
 """Seconds that the web process may take to answer its first request."""
 
 
-class Command(BaseCommand):
+class Command(PlainCommand):
     """Migrates, then starts Valkey unless REDIS_URL is set, the web process and the workers. Ctrl-C stops everything."""
 
     help = __doc__

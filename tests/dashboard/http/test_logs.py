@@ -12,7 +12,7 @@ from django.test import Client
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from dashboard.http import logs
-from dashboard.http.logs import NoQueries, OneLine
+from dashboard.http.logs import NoQueries, OneLine, Plain
 
 
 @pytest.fixture
@@ -94,7 +94,35 @@ def test_a_page_reports_an_outage(monkeypatch: pytest.MonkeyPatch, error: type[E
 
     client = Client(raise_request_exception=False)
     client.cookies["tuneboard_session"] = "x" * 32
-    monkeypatch.setattr("django.contrib.sessions.backends.db.SessionStore.load", unreachable)
+    monkeypatch.setattr("dashboard.people.sessions.SessionStore.load", unreachable)
     response = client.get("/runs/")
     assert response.status_code == 503
     assert response.content.startswith(b"The database can't be reached")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("\x1b]52;c;eA==\x07", r"\x1b]52;c;eA==\x07"),
+        ("\x9b2J", r"\x9b2J"),
+        ("a\n2026-01-01 INFO root: all is well", r"a\n2026-01-01 INFO root: all is well"),
+        ("a\rb", r"a\rb"),
+    ],
+)
+def test_names_neither_steer_the_terminal_nor_begin_a_line(name: str, shown: str) -> None:
+    line = Plain(fmt="{levelname}: {message}", style="{")
+    record = logging.makeLogRecord({"msg": "Run %s failed", "args": (name,), "levelname": "ERROR"})
+    assert line.format(record) == f"ERROR: Run {shown} failed"
+
+
+def test_a_traceback_has_its_lines() -> None:
+    with pytest.raises(ValueError, match="invalid literal") as failed:
+        int("\x1b[2J")
+    record = logging.makeLogRecord({"msg": "failed", "exc_info": (failed.type, failed.value, failed.tb)})
+    first, *_, last = Plain(fmt="{message}", style="{").format(record).split("\n")
+    assert (first, last[:11]) == ("failed", "ValueError:")
+    assert "\x1b" not in last
+
+
+def test_every_log_is_plain(settings: Any) -> None:
+    assert {each["()"] for each in settings.LOGGING["formatters"].values()} == {"dashboard.http.logs.Plain"}

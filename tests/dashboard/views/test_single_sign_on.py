@@ -27,6 +27,7 @@ from dashboard.models import ApiToken, Identity, Session
 from dashboard.people import managing
 from dashboard.people.identities import Refused, person_of
 from dashboard.people.provider import provider_of
+from dashboard.people.sessions import SessionStore
 from dashboard.people.single_sign_on import ASKED_AT_ONCE, BACKEND, asking
 from dashboard.views.single_sign_on import COOKIE
 from tests.openid import OpenIdProvider, claims_of, new_key, own_key, resigned
@@ -122,7 +123,7 @@ def test_it_starts_a_new_session_that_ends_when_the_provider_is_to_be_asked_agai
     client.cookies["tuneboard_session"] = planted
     sign_in(client, openid, "7f3")
     assert client.session.session_key != planted
-    assert not Session.objects.filter(pk=planted).exists()
+    assert not SessionStore().exists(planted)
     assert 7000 < client.session.get_expiry_age() <= 7200
 
 

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import struct
 import zipfile
 from pathlib import Path
 
@@ -185,6 +186,65 @@ def test_limits_of_size_and_number_are_kept() -> None:
     large = zipped({"log.json": text})
     (skipped_file,) = of_file("large.zip", lambda: io.BytesIO(large), limits).skipped
     assert "at most 200,000 are read" in skipped_file.reason
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b" \t\x0b\x0c\n"])
+@pytest.mark.parametrize("number", [1, 2, 1000, 2_500_000])
+def test_blank_lines_are_counted_wherever_they_are(number: int, end: bytes) -> None:
+    record = auto_scheduler().encode() + b"\n"
+    text = end * number + record + end * number + b"# a comment\n" + b"rubbish\n" + end * number + record + end * number
+    (log,) = open_logs(of_file("log.json", lambda: io.BytesIO(text))).logs
+    found = examples.everything(log)
+    assert [each.line for each in examples.bad(found)] == [2 * number + 3]
+    assert (log.records, log.blank, log.comments, log.bad) == (2, 4 * number, 1, 1)
+    assert log.lines == text.count(b"\n")
+
+
+def test_spaces_without_a_newline_are_a_line(tmp_path: Path) -> None:
+    text = b"\n" * 50_000 + auto_scheduler().encode() + b"\n" + b" \n" * 50_000 + b" " * 50_000
+    (log,) = open_logs(of_file("log.json", lambda: io.BytesIO(text))).logs
+    assert examples.bad(examples.everything(log)) == []
+    assert (log.records, log.blank, log.lines) == (1, 100_001, 100_002)
+
+
+@pytest.mark.parametrize(("line", "limit"), [(b"#", "1,000,000 lines"), (b"#" * 200, "64 MiB"), (b"", "64 MiB")])
+def test_a_record_that_comes_late_isnt_looked_for(line: bytes, limit: str) -> None:
+    text = gzip.compress((line + b"\n") * (1_100_000 if line == b"#" else (70 << 20) // (len(line) + 1)), 1)
+    (skipped,) = open_logs(of_file("log.json", lambda: io.BytesIO(text), Limits(ratio=10_000))).skipped
+    assert skipped.reason == f"there is no record in its first {limit}"
+
+
+def test_the_directory_of_an_archive_is_read_once() -> None:
+    data = zipped({f"{number}.json": auto_scheduler().encode() for number in range(50)})
+    read: list[int] = []
+
+    class Counted(io.BytesIO):
+        def seek(self, offset: int, whence: int = 0, /) -> int:
+            if offset == -22:  # The size of the record at an archive's end.
+                read.append(offset)
+            return super().seek(offset, whence)
+
+    opened = open_logs(of_file("many.zip", lambda: Counted(data)))
+    assert [len(examples.trials(examples.everything(log))) for log in opened.logs] == [1] * 50
+    assert len(read) == 1
+
+
+def test_files_of_an_archive_may_be_read_at_once() -> None:
+    texts = {f"{number}.json": (auto_scheduler() + "\n").encode() * 9_000 for number in range(2)}
+    first, second = (log.batches() for log in examples.open_files({"two.zip": zipped(texts)}).logs)
+    assert len(next(first)) > 0
+    assert sum(map(len, second)) == 9_000
+    assert sum(map(len, first)) > 0
+
+
+def test_files_that_overlap_arent_read() -> None:
+    data = zipped({"log.json": os.urandom(20_000)})
+    directory, end = data.index(b"PK\x01\x02"), data.rindex(b"PK\x05\x06")
+    entry, tail = data[directory:end], data[end:]
+    number, size = struct.pack("<HH", 60, 60), struct.pack("<I", 60 * len(entry))
+    bomb = data[:directory] + entry * 60 + tail[:8] + number + size + tail[16:]
+    (skipped,) = of_file("bomb.zip", lambda: io.BytesIO(bomb)).skipped
+    assert skipped.reason == "its files overlap, as in a bomb"
 
 
 def test_an_archive_within_an_archive_is_skipped() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import threading
+import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +230,99 @@ def test_a_cancelled_import_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(ImportedRun, "take", take)
     assert importing.carry_out(source, files, NEVER) == "cancelled"
+    assert_gone()
+
+
+NOTHING = {
+    "blank lines": b"\n" * 3_000_000,
+    "blank lines of Windows": b"\r\n" * 1_500_000,
+    "comments": b"#\n" * 400_000,
+    "brackets": b"[\n" * 300_000,
+    "blank lines and comments": b"\n\n\n#\n" * 300_000,
+    "blank lines with spaces": (b" " * 100 + b"\n") * 30_000,
+}
+"""Files that take time to read before anybody knows what they are, and that have many lines in few packed bytes."""
+
+
+def packed(name: str, folder: Path, *, begins: bytes = b"") -> Path:
+    path = folder / "log.json.gz"
+    path.write_bytes(gzip.compress(begins + NOTHING[name], mtime=0))
+    return path
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_the_lease_is_renewed_while_nothing_is_found(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "RENEW_S", 0.0)
+    renewed: list[str] = []
+    renew = Import.renew
+
+    def count(source: Import, **values: Any) -> bool:
+        renewed.append(source.status)
+        return renew(source, **values)
+
+    monkeypatch.setattr(Import, "renew", count)
+    assert run_import(packed(name, tmp_path)).status == "failed"
+    assert len(renewed) >= 2, "while its format was asked for"
+    renewed.clear()
+    begins = f"{ansor(1e-3)}\n".encode()
+    assert run_import(packed(name, tmp_path, begins=begins)).status == "finished"
+    assert len(renewed) >= 6, "while its format was asked for, its tasks were read, and its trials"
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_it_is_cancelled_while_nothing_is_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "RENEW_S", 0.0)
+    source, files = imports.start_here([packed(name, tmp_path)], {})
+    assert source.claim()
+    imports.cancel(Import.objects.get(pk=source.pk))
+    assert importing.carry_out(source, files, NEVER) == "cancelled"
+    assert_gone()
+
+
+def empty_members(folder: Path) -> Path:
+    path = folder / "log.json.gz"
+    path.write_bytes(gzip.compress(b"", mtime=0) * 20_000)
+    return path
+
+
+def many_files(folder: Path) -> Path:
+    path = folder / "logs.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(2_000):
+            archive.writestr(f"{number}.json", "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    "made",
+    [*(partial(packed, name) for name in NOTHING), empty_members, many_files],
+    ids=[*NOTHING, "empty members", "files"],
+)
+def test_an_import_that_takes_too_long_is_refused(made: Callable[[Path], Path], tmp_path: Path, settings: Any) -> None:
+    settings.IMPORT_CPU_S = 0
+    source = run_import(made(tmp_path))
+    assert (source.status, source.results) == ("failed", [])
+    assert source.error is not None
+    assert "s of CPU time (TUNEBOARD_IMPORT_CPU_S)" in source.error
+    assert_gone()
+
+
+def test_time_that_large_files_take_is_not_counted_against_them(tmp_path: Path, settings: Any) -> None:
+    source, _ = imports.start_here([written(tmp_path, *[ansor(1e-3)] * 10)], {})
+    settings.IMPORT_CPU_S = 100
+    source.bytes_total = 32 << 20
+    assert job._Job(source, NEVER).cpu_s == 300
+
+
+@pytest.mark.parametrize("name", ["blank lines", "blank lines of Windows", "blank lines and comments"])
+def test_blank_lines_count_as_lines(name: str, tmp_path: Path, settings: Any) -> None:
+    settings.IMPORT_LINES = 200_000
+    source = run_import(packed(name, tmp_path, begins=f"{ansor(1e-3)}\n".encode()))
+    assert source.status == "failed"
+    assert source.error is not None
+    assert "There are more than 200,000 lines (TUNEBOARD_IMPORT_LINES)" in source.error
     assert_gone()
 
 

@@ -39,6 +39,8 @@ RENEW_S = 1.0
 BATCH = 10_000
 """Trials in one transaction, which bounds memory whatever the log's size."""
 PIECE_BYTES = 1 << 20
+CPU_BYTES = 16 << 20
+"""An import may take `IMPORT_CPU_S` once more for every so many bytes of its files, packed as they are."""
 TEXT = 2_000
 """Characters of a remark or a reason that are stored."""
 
@@ -145,6 +147,8 @@ class _Job:
         self.source = source
         self.shutdown = shutdown
         self.renewed = time.monotonic()
+        self.began_s = time.thread_time()
+        self.cpu_s = settings.IMPORT_CPU_S * (1 + source.bytes_total / CPU_BYTES)
         self.bytes = self.lines = self.records = self.bad = 0
         self.runs: list[ImportedRun] = []
         self.results: list[dict[str, Any]] = []
@@ -154,7 +158,7 @@ class _Job:
 
     def read(self, files: Sequence[LogFile]) -> None:
         """Make the runs. Raises `Refused` and `Stopped`."""
-        limits = Limits(unpacked_bytes=int(settings.IMPORT_UNPACKED_GB * GIB))
+        limits = Limits(unpacked_bytes=int(settings.IMPORT_UNPACKED_GB * GIB), on_read=self._tick)
         opened = open_logs(of_files([(name, self._opener(path)) for name, path in files], limits))
         self.skipped += opened.skipped
         for log in opened.logs:
@@ -199,7 +203,6 @@ class _Job:
     def _surveyed(self, log: Log) -> str:
         """The digest of the log, of which afterwards tasks, sessions and counts are known; its bad lines are stored."""
         for batch in log.batches():
-            self._tick()
             self._keep([line for line in batch if not isinstance(line, Trial)])
             if self.lines + log.lines > settings.IMPORT_LINES:
                 raise Refused(f"There are more than {settings.IMPORT_LINES:,} lines (TUNEBOARD_IMPORT_LINES).")
@@ -250,7 +253,6 @@ class _Job:
                 for run in runs:
                     if len(run.pending) >= BATCH:
                         run.flush()
-                self._tick()
             for run in runs:
                 run.flush()
         finally:
@@ -268,11 +270,17 @@ class _Job:
 
     def _count(self, size: int) -> None:
         self.bytes += size
+        self._tick()  # A packed file may have much that unpacks to nothing.
 
     def _tick(self) -> None:
-        """Renew the lease and see whether to stop. Everything is read twice, so half of what was read is progress."""
+        """Renew the lease and see whether to stop. Raises `Refused` and `Stopped`.
+
+        Everything is read twice, so half of what was read is progress.
+        """
         if self.shutdown.is_set():
             raise Stopped
+        if time.thread_time() - self.began_s > self.cpu_s:
+            raise Refused(f"It takes more than {self.cpu_s:,.0f} s of CPU time (TUNEBOARD_IMPORT_CPU_S).")
         if time.monotonic() < self.renewed + RENEW_S:
             return
         self.renewed = time.monotonic()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 
 import pytest
 from django.conf import settings
 from django.test import Client
+from django.utils.html import escape
 from hypothesis import given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
@@ -171,6 +174,78 @@ def test_it_shows_alerts() -> None:
 def test_pathological_input_yields_safe_html() -> None:
     for piece in ("[", "![", "*a_ ", "> ", "`", "<", "a\n\n", "| a ", "[a](", "- ", "&#", "https://a."):
         assert_harmless(html((piece * NOTES_BYTES)[:NOTES_BYTES]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "![" * 32_000,
+        "[a](b" * 13_000,
+        "|a" * 600 + "|\n" + "|-" * 600 + "|\n" + "|\n" * 100,
+        "|a|\n|-|\n" + "|\n" * 30_000,
+        "- [ ] a\n" * 8_000,
+        "```c\nint a;\n```\n" * 4_000,
+        "http://a.b " * 5_000,
+        "**a *b_ ~~c " * 5_000,
+    ],
+    ids=["images", "links", "wide table", "long table", "tasks", "code", "addresses", "emphasis"],
+)
+def test_a_text_that_takes_too_long_is_shown_as_it_is(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notes, "RENDERING_S", 0.02)
+    text += "\n<b>&"
+    assert html(text) == f"<pre>{escape(text)}</pre>"
+
+
+def test_a_text_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[str] = []
+    entered, go_on = threading.Event(), threading.Event()
+
+    def lexer(language: str) -> Lexer:
+        rendered.append(language)
+        entered.set()
+        assert go_on.wait(60)
+        return get_lexer_by_name(language)
+
+    monkeypatch.setattr(notes, "get_lexer_by_name", lexer)
+    monkeypatch.setattr(notes, "_load", lambda _: None)
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(html, "```python\nonce = 1\n```") for _ in range(3)]
+        assert entered.wait(60)
+        # Meanwhile other texts are rendered.
+        assert pool.submit(html, "*meanwhile*").result(60) == "<p><em>meanwhile</em></p>\n"
+        go_on.set()
+        shown = {each.result(60) for each in asked}
+    assert shown == {html("```python\nonce = 1\n```")}
+    assert rendered == ["python"]
+
+
+def test_a_text_that_is_too_slow_costs_its_budget_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notes, "RENDERING_S", -1.0)
+    shown = html("*twice*" * 100)
+    assert shown.startswith("<pre>")
+    monkeypatch.undo()
+    assert html("*twice*" * 100) is shown
+
+
+def test_the_latest_texts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notes, "KEPT", 2)
+    first, second = html("1st"), html("2nd")
+    assert html("1st") is first
+    html("3rd")
+    assert html("1st") is first
+    assert html("2nd") is not second
+
+
+def test_a_failed_rendering_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: str) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(notes, "_load", fail)
+    text = "```python\nagain = 1\n```"
+    with pytest.raises(MemoryError):
+        html(text)
+    monkeypatch.undo()
+    assert '<span class="n">again</span>' in html(text)
 
 
 @pytest.mark.django_db

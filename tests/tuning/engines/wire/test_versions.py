@@ -10,7 +10,7 @@ from tests.tuning.engines.running import ROOT
 from tuning.engines.wire import versions
 
 
-@pytest.mark.parametrize("file", ["requirements.txt", "requirements.lock"])
+@pytest.mark.parametrize("file", ["requirements.txt", "requirements.lock", "tests/requirements.lock"])
 def test_its_pins_are_those_of_the_requirements(file: str) -> None:
     pinned = dict(re.findall(r"^([\w-]+)==(\S+)", (ROOT / file).read_text(), re.MULTILINE))
     assert {name: pinned[name] for name in versions.PINS} == versions.PINS
