@@ -34,7 +34,7 @@ def site(new_site: LiveSite) -> Iterator[LiveSite]:
 
 
 def work_dir(site: LiveSite, run: int) -> Path:
-    (folder,) = (site.var / "runs").glob(f"{run}-*")
+    (folder,) = (path for path in (site.var / "runs").glob(f"{run}-*") if path.is_dir())
     return folder
 
 

@@ -164,7 +164,7 @@ class _Job:
         for log in opened.logs:
             self._read(log)
         if not self.results:
-            raise Refused("No run was made: there is no record of a known format in " + _named(files))
+            raise Refused(f"No run was made: there is no record of a known format in {_named(files)}{self._first_bad()}")
         self._remark_weights()
 
     def finish(self) -> None:
@@ -214,6 +214,11 @@ class _Job:
             BadLine(imported_by=self.source, file=one.file[-500:], line=one.line, reason=storable(one.reason)[:TEXT])
             for one in bad[: max(0, room)]
         )
+
+    def _first_bad(self) -> str:
+        """What is wrong with the first line that can't be read, if there is any."""
+        line = BadLine.objects.filter(imported_by=self.source).order_by("pk").first()
+        return f" {line.file}, line {line.line}: {line.reason}." if line else ""
 
     def _abouts(self, log: Log, digest: str) -> Iterator[About]:
         """The runs that the log is, one a target."""
