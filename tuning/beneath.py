@@ -30,7 +30,7 @@ FLAGS = {
 """Without `O_TRUNC`: a file is emptied only after it was looked at."""
 ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 """The third so that a pipe without a writer doesn't hold up whoever opens it."""
-PASSED = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_PATH", 0)
+ON_THE_WAY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_PATH", 0)
 """For folders on the way."""
 OPENAT2 = 437
 """The system call's number, on every architecture that Python has wheels for."""
@@ -143,6 +143,6 @@ def _walk(folder: int, parts: Sequence[str], flags: int) -> int:
     *folders, name = parts
     with ExitStack() as opened:
         for part in folders:
-            folder = os.open(part, PASSED, dir_fd=folder)
+            folder = os.open(part, ON_THE_WAY, dir_fd=folder)
             opened.callback(os.close, folder)
         return os.open(name, flags, 0o666, dir_fd=folder)

@@ -58,9 +58,9 @@ def console(source: Printed, *, after: int | None = None, limit: int = TAIL_BYTE
     except FileNotFoundError:
         return {"text": "", "start": 0, "end": 0}
     except Away:
-        return _without_output(AWAY, after)
+        return _no_output(AWAY, after)
     except NotRegular as refused:
-        return _without_output(f"({refused})\n", after)
+        return _no_output(f"({refused})\n", after)
     if after is None and start > 0:
         skipped = data.find(b"\n") + 1
         start, data = start + skipped, data[skipped:]
@@ -68,7 +68,7 @@ def console(source: Printed, *, after: int | None = None, limit: int = TAIL_BYTE
     return {"text": whole.decode(errors="replace"), "start": start, "end": start + len(whole)}
 
 
-def _without_output(why: str, after: int | None) -> ConsoleDict:
+def _no_output(why: str, after: int | None) -> ConsoleDict:
     return {"text": why if after is None else "", "start": after or 0, "end": after or 0}
 
 

@@ -86,7 +86,7 @@ def start_here(paths: Sequence[Path], data: Mapping[str, Any]) -> tuple[Import, 
     found = list(_below(paths))
     if not found:
         raise Invalid({"files": "There is no file."})
-    about = [{"name": name, **_measured(path)} for name, path in found]
+    about = [{"name": name, **_size_and_digest(path)} for name, path in found]
     return _stored(Import(project=project, options=options, files=about)), found
 
 
@@ -213,7 +213,7 @@ def _below(paths: Sequence[Path]) -> Iterator[LogFile]:
                 yield f"{named.name}/{each.relative_to(named).as_posix()}", each
 
 
-def _measured(path: Path) -> dict[str, Any]:
+def _size_and_digest(path: Path) -> dict[str, Any]:
     digest, size = hashlib.sha256(), 0
     with open_log(path) as file:
         while piece := file.read(READ_BYTES):
