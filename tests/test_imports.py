@@ -175,7 +175,6 @@ ALLOWED: dict[str, set[str]] = {
         "tuning.engines.targets",
         "tuning.engines.wire",
         "tuning.likeness",
-        "tuning.lines",
         "tuning.logs",
     },
     "tuning.engines.meta_schedule.trust": {"tuning.engines.measuring", "tuning.engines.wire", "tuning.logs"},
