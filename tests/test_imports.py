@@ -26,6 +26,7 @@ BASE = {
     "tuning.forecast",
     "tuning.gain",
     "tuning.likeness",
+    "tuning.lines",
     "tuning.noise",
     "tuning.roofline",
     "tuning.validation",

@@ -25,9 +25,9 @@ from django.conf import settings
 from tuning.engines.wire.errors import Refused, last_line
 from tuning.engines.wire.question import InForce, Probe, Question, Refusal, Step, ipc_namespace
 from tuning.engines.wire.signals import signal_name
+from tuning.lines import LONGEST, MIB, Lines, TooLong
 
 from . import admission, interpreters, valkey
-from .lines import LONGEST, MIB, Lines, TooLong
 
 PULSE_S = 1.0
 """`on_step` is called at least this often."""

@@ -28,7 +28,7 @@ from tuning.engines.wire.legacy import LegacyStart
 from tuning.engines.wire.protocol import Control, Event, Start, Stop, decode_event, encode
 from tuning.engines.wire.question import Reach
 from tuning.host import interpreters, surroundings
-from tuning.host.lines import Lines, TooLong
+from tuning.lines import Lines, TooLong
 
 from .warm_parent import ForkedEngine, WarmParent
 

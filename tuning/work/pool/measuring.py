@@ -17,7 +17,7 @@ import msgspec
 from tuning.engines.wire.pools import messages
 from tuning.engines.wire.pools.messages import PoolEvent, PoolStart, Probe
 from tuning.engines.wire.protocol import Candidate, Failed, Hold, encode
-from tuning.host.lines import MIB, Lines, TooLong
+from tuning.lines import MIB, Lines, TooLong
 from tuning.work import engine_process
 from tuning.work.engine_process import Process
 from tuning.work.warm_parent import ForkedEngine

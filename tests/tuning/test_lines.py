@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuning.host.lines import Lines, TooLong
+from tuning.lines import Lines, TooLong
 
 
 def feed(lines: Lines, piece: bytes) -> None:
