@@ -27,8 +27,8 @@ class Input(msgspec.Struct, array_like=True, gc=False):
     state: Raw
 
 
-STEPS = msgspec.json.Decoder(tuple[Raw, list[Raw]])
-"""Of a state."""
+STATE = msgspec.json.Decoder(tuple[Raw, Raw])
+"""`[[], steps]`."""
 
 
 class Line(msgspec.Struct, gc=False):
@@ -54,7 +54,7 @@ class AutoSchedulerReader(Reader):
             self._keys = self._known.get(seen) or self.know(seen, _task(seen))
             self._last = parsed.i.task
         key, key_bytes = self._keys
-        older.check_steps(decoded(STEPS, parsed.i.state, "its state")[1])
+        older.check_steps(decoded(STATE, parsed.i.state, "its state")[1])
         if parsed.v not in VERSIONS:
             self.remark(_unknown(parsed.v), at)
         trial = self.trial(key, RESULT.decode(parsed.r), line, number, at)

@@ -5,7 +5,6 @@ Both are checked before an older TVM gets them. Its targets are checked there, t
 
 from __future__ import annotations
 
-from functools import partial
 from string import ascii_letters, digits
 from typing import Annotated, Any, Literal, Union
 
@@ -19,29 +18,39 @@ Scope = Annotated[str, Meta(pattern=r"^[a-z0-9_.]{1,32}\Z")]
 Pragma = Annotated[str, Meta(pattern=r"^auto_unroll_max_step\$[0-9]{1,9}\Z")]
 Word = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.\-]{0,200}\Z")]
 Lengths = Annotated[list[Union[Whole, None]], Meta(max_length=64)]
-STEPS: dict[str, Any] = {
-    "AN": tuple[str, Whole, Whole, Whole],
-    "CA": tuple[str, Whole, Whole, Whole],
-    "CHR": tuple[str, Whole, Scope, Wholes],
-    "CHW": tuple[str, Whole, Scope],
-    "CI": tuple[str, Whole],
-    "CR": tuple[str, Whole],
-    "FFSP": tuple[str, Whole, Whole, Wholes, Whole, Whole],
-    "FSP": tuple[str, Whole, Whole, Whole, Whole],
-    "FU": tuple[str, Whole, Wholes],
-    "PR": tuple[str, Whole, Whole, Pragma],
-    "RE": tuple[str, Whole, Wholes],
-    "RF": tuple[str, Whole, Whole, Whole],
-    "SP": tuple[str, Whole, Whole, Union[Whole, None], Lengths, Union[bool, Whole]],
+_FIELDS: dict[str, list[tuple[str, Any]]] = {
+    "AN": [("stage", Whole), ("loop", Whole), ("annotation", Whole)],
+    "CA": [("stage", Whole), ("target", Whole), ("loop", Whole)],
+    "CHR": [("stage", Whole), ("scope", Scope), ("readers", Wholes)],
+    "CHW": [("stage", Whole), ("scope", Scope)],
+    "CI": [("stage", Whole)],
+    "CR": [("stage", Whole)],
+    "FFSP": [("stage", Whole), ("loop", Whole), ("sources", Wholes), ("level", Whole), ("inner", Whole)],
+    "FSP": [("stage", Whole), ("loop", Whole), ("source", Whole), ("parts", Whole)],
+    "FU": [("stage", Whole), ("loops", Wholes)],
+    "PR": [("stage", Whole), ("loop", Whole), ("pragma", Pragma)],
+    "RE": [("stage", Whole), ("order", Wholes)],
+    "RF": [("stage", Whole), ("loop", Whole), ("factor", Whole)],
+    "SP": [
+        ("stage", Whole),
+        ("loop", Whole),
+        ("extent", Union[Whole, None]),
+        ("lengths", Lengths),
+        ("inner", Union[bool, Whole]),
+    ],
 }
 """By the first item of a step of auto_scheduler, as `tuning.schedules.steps` explains them."""
+_KINDS = tuple(
+    msgspec.defstruct(kind, fields, tag=kind, array_like=True, forbid_unknown_fields=True, gc=False)
+    for kind, fields in _FIELDS.items()
+)
 WORD = frozenset(f"{ascii_letters}{digits}_.-")
 LONGEST_WORD = 200
 MOST_STEPS = 10_000
 
 
 class _Scheduled(msgspec.Struct, gc=False):
-    i: tuple[Annotated[list[Any], Meta(min_length=2)], tuple[Raw, Annotated[list[Raw], Meta(max_length=MOST_STEPS)]]]
+    i: tuple[Annotated[list[Any], Meta(min_length=2)], tuple[Raw, Raw]]
 
 
 class _Config(msgspec.Struct, gc=False):
@@ -54,11 +63,10 @@ class _Tuned(msgspec.Struct, gc=False):
 
 
 Entity = Annotated[list[tuple[Word, Literal["sp", "re", "an", "ot"], Any]], Meta(max_length=1000)]
-_STEPS = {kind: msgspec.json.Decoder(step) for kind, step in STEPS.items()}
-_KIND = msgspec.json.Decoder(Annotated[list[Any], Meta(min_length=1)])
 _SCHEDULED, _TUNED = msgspec.json.Decoder(_Scheduled), msgspec.json.Decoder(_Tuned)
 _ENTITY = msgspec.json.Decoder(Entity)
-_checked, _knobs = Checked(), Checked()
+_STEPS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Annotated[list[Union[_KINDS]], Meta(max_length=MOST_STEPS)])  # type: ignore[valid-type]
+_knobs = Checked()
 
 
 def check_auto_scheduler(text: bytes) -> None:
@@ -66,19 +74,9 @@ def check_auto_scheduler(text: bytes) -> None:
     check_steps(decoded(_SCHEDULED, text, "it").i[1][1])
 
 
-def check_steps(steps: list[Raw]) -> None:
+def check_steps(steps: Raw) -> None:
     """Raise `RecordRefused` unless the steps can do nothing but schedule."""
-    for number, step in enumerate(steps, start=1):
-        _checked.check(step, partial(_check_step, number))
-
-
-def _check_step(number: int, step: bytes) -> int:
-    """Return the number of the step. Raises `RecordRefused`."""
-    kind = decoded(_KIND, step, f"its step {number}")[0]
-    if not isinstance(kind, str) or kind not in _STEPS:
-        raise RecordRefused(f"its step {number} is of a kind that isn't known here: {quoted(str(kind))}")
-    decoded(_STEPS[kind], step, f"its step {number}, {kind},")
-    return number
+    decoded(_STEPS, steps, "one of its steps")
 
 
 def check_autotvm(text: bytes) -> None:

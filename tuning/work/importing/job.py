@@ -164,7 +164,9 @@ class _Job:
         for log in opened.logs:
             self._read(log)
         if not self.results:
-            raise Refused(f"No run was made: there is no record of a known format in {_named(files)}{self._first_bad()}")
+            raise Refused(
+                f"No run was made: there is no record of a known format in {_named(files)}{self._first_bad()}"
+            )
         self._remark_weights()
 
     def finish(self) -> None:
