@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Raw
 
 from tuning.records import older
-from tuning.records.parsing import decoded
 
 from . import targets
 from .neutral import Task, TensorInfo, Trial
@@ -22,13 +21,15 @@ VERSIONS = frozenset({"v0.2", "v0.3", "v0.4", "v0.5", "v0.6"})
 NEWEST = "v0.6"
 
 
+class State(msgspec.Struct, array_like=True, gc=False):
+    stages: Raw
+    """Always empty."""
+    steps: Raw
+
+
 class Input(msgspec.Struct, array_like=True, gc=False):
     task: Raw
-    state: Raw
-
-
-STATE = msgspec.json.Decoder(tuple[Raw, Raw])
-"""`[[], steps]`."""
+    state: State
 
 
 class Line(msgspec.Struct, gc=False):
@@ -54,11 +55,12 @@ class AutoSchedulerReader(Reader):
             self._keys = self._known.get(seen) or self.know(seen, _task(seen))
             self._last = parsed.i.task
         key, key_bytes = self._keys
-        older.check_steps(decoded(STATE, parsed.i.state, "its state")[1])
+        state = parsed.i.state
+        older.check_steps(state.steps)
         if parsed.v not in VERSIONS:
             self.remark(_unknown(parsed.v), at)
         trial = self.trial(key, RESULT.decode(parsed.r), line, number, at)
-        self.canonical += (key_bytes, parsed.i.state, parsed.r)
+        self.canonical += (key_bytes, b"[%b,%b]" % (state.stages, state.steps), parsed.r)
         return trial
 
 

@@ -29,7 +29,7 @@ UNKNOWN_HASH = "unknown-"
 
 
 class Record(msgspec.Struct, array_like=True, gc=False):
-    trace: Raw
+    trace: traces.Trace
     run_secs: Costs | None = None
     target: Raw = NULL
     args_info: Raw = NULL
@@ -66,9 +66,10 @@ class DatabaseReader(Reader):
         index, record = parsed.workload, parsed.record
         seen = (b"%d" % index, bytes(record.target), bytes(record.args_info))
         key, key_bytes = self._known.get(seen) or self.know(seen, self._task(index, record))
-        traces.check_trace(bytes(record.trace))
+        record.trace.check()
         trial = self._trial(key, record.run_secs or (), line, number, at)
-        self.canonical += (key_bytes, record.trace, b"%r" % (record.run_secs,))
+        trace = b"[%b,%b]" % (record.trace.instructions, record.trace.decisions)
+        self.canonical += (key_bytes, trace, b"%r" % (record.run_secs,))
         return self._with_logs(trial, index) if index in self._told else trial
 
     def _trial(self, key: str, run_secs: Any, line: bytes, number: int, at: int) -> Trial:
@@ -172,7 +173,7 @@ def _fit(workload: Sequence[TensorInfo], record: Sequence[TensorInfo]) -> bool:
 def _unknown_hash(index: int, record: Record) -> str:
     """Of what a record alone tells: its index, arguments and the blocks that its trace names. Not a structural hash, and says so."""
     try:
-        insts = ANYTHING.decode(record.trace)[0]
+        insts = ANYTHING.decode(record.trace.instructions)
         blocks = [attrs for name, _, attrs, *_ in insts if name in {"GetBlock", "GetSBlock"}]
     except (LookupError, TypeError, ValueError):
         blocks = []

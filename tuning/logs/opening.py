@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from .databases import DatabaseReader, latencies
@@ -82,10 +83,14 @@ class Log:
     def _parser(self) -> LineParser:
         if self.engine != "meta_schedule":
             return LineParser(self.name, self.engine)
+        workloads, told, remarks = self._beside
+        return LineParser(self.name, reader=DatabaseReader(self.name, {}, list(remarks), workloads, told))
+
+    @cached_property
+    def _beside(self) -> tuple[list[Workload | None] | None, dict[int, Told], list[Remark]]:
+        """What the database's other files say: workloads, what logs say of each, and remarks. Reading them takes as long as the records."""
         remarks: list[Remark] = []
-        workloads = _workloads(self.database.workloads, remarks)
-        told = _told(self, remarks)
-        return LineParser(self.name, reader=DatabaseReader(self.name, {}, remarks, workloads, told))
+        return _workloads(self.database.workloads, remarks), _told(self, remarks), remarks
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from hashlib import blake2b
+from hashlib import sha256
 from typing import TypeVar
 
 import msgspec
@@ -38,7 +38,7 @@ class Checked:
 
     def check(self, text: bytes | msgspec.Raw, check: Callable[[bytes], int]) -> int:
         """What `check` returned for this text, which it isn't called with again. Its errors are raised, and aren't remembered."""
-        digest = blake2b(text, digest_size=16).digest()
+        digest = sha256(text).digest()
         found = self._known.get(digest)
         if found is None:
             found = check(bytes(text))

@@ -8,7 +8,6 @@ refer to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import Annotated, Any, NamedTuple, Union
 
 import msgspec
@@ -19,6 +18,7 @@ from .annotations import KEYS, Whole, Wholes, Word
 from .parsing import Checked, RecordRefused, decoded, quoted
 
 MOST_INSTRUCTIONS = 10_000
+MOST_KNOWN, LONGEST_KNOWN = 50_000, 200
 
 Block = Annotated[str, Meta(pattern=r"^b[0-9]{1,6}\Z")]
 Loop = Annotated[str, Meta(pattern=r"^l[0-9]{1,6}\Z")]
@@ -129,9 +129,18 @@ class Instruction(msgspec.Struct, array_like=True, gc=False):
     outputs: list[Output]
 
 
-class Trace(msgspec.Struct, array_like=True, gc=False):
+class Trace(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=True):
+    """A trace that isn't checked yet."""
+
     instructions: Raw
-    decisions: list[tuple[Annotated[int, Meta(ge=0)], Union[Whole, Wholes]]]
+    decisions: Raw
+
+    def check(self) -> None:
+        """Raise `RecordRefused` unless the trace can do nothing but schedule."""
+        length = _lists.check(self.instructions, _check_instructions)
+        decisions = decoded(DECISIONS, self.decisions, "its decisions")
+        if max((index for index, _ in decisions), default=-1) >= length:
+            raise RecordRefused("it decides for an instruction that it doesn't have")
 
 
 class _Record(msgspec.Struct, array_like=True, gc=False):
@@ -145,13 +154,16 @@ RECORD, TRACE, INSTRUCTION = (
     msgspec.json.Decoder(Trace),
     msgspec.json.Decoder(Instruction),
 )
+DECISIONS = msgspec.json.Decoder(list[tuple[Annotated[int, Meta(ge=0)], Union[Whole, Wholes]]])
 INSTRUCTIONS = msgspec.json.Decoder(Annotated[list[Raw], Meta(max_length=MOST_INSTRUCTIONS)])
 _OF_KIND = {
     name: (msgspec.json.Decoder(kind.inputs), msgspec.json.Decoder(kind.attributes)) for name, kind in KINDS.items()
 }
 _ANNOTATING = {key: msgspec.json.Decoder(tuple.__class_getitem__((BlockOrLoop, value))) for key, value in KEYS.items()}
 """By key, an `Annotate`'s inputs."""
-_lists, _instructions = Checked(), Checked()
+_lists = Checked()
+_known: set[bytes] = set()
+"""Instructions that were checked. Comparing the short ones is faster than digesting them."""
 
 
 def check_record(text: bytes) -> None:
@@ -165,22 +177,24 @@ def check_record(text: bytes) -> None:
 
 def check_trace(text: bytes) -> None:
     """Raise `RecordRefused` unless the trace can do nothing but schedule."""
-    trace = decoded(TRACE, text, "its trace")
-    length = _lists.check(trace.instructions, _check_instructions)
-    if max((index for index, _ in trace.decisions), default=-1) >= length:
-        raise RecordRefused("it decides for an instruction that it doesn't have")
+    decoded(TRACE, text, "its trace").check()
 
 
 def _check_instructions(text: bytes) -> int:
     """Return how many there are. Raises `RecordRefused`."""
     instructions = decoded(INSTRUCTIONS, text, "its trace")
-    for number, instruction in enumerate(instructions):
-        _instructions.check(instruction, partial(_check, number))
+    if len(_known) >= MOST_KNOWN:
+        _known.clear()
+    for number, raw in enumerate(instructions):
+        instruction = bytes(raw)
+        if instruction not in _known:
+            _check(instruction, number)
+            if len(instruction) <= LONGEST_KNOWN:
+                _known.add(instruction)
     return len(instructions)
 
 
-def _check(number: int, text: bytes) -> int:
-    """Return the number of the instruction. Raises `RecordRefused`."""
+def _check(text: bytes, number: int) -> None:
     instruction = decoded(INSTRUCTION, text, f"its instruction {number}")
     kind = instruction.kind
     if kind not in _OF_KIND:
@@ -195,7 +209,6 @@ def _check(number: int, text: bytes) -> int:
     needs = decoded(inputs, instruction.inputs, what)
     for index_map in _objects((*needs, *values) if isinstance(needs, (list, tuple)) else values):
         functions.check_index_map(index_map)
-    return number
 
 
 def _objects(values: Iterable[Any]) -> Iterator[str]:

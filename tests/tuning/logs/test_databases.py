@@ -97,7 +97,7 @@ def test_a_broken_workload_keeps_its_index_and_costs_only_its_records() -> None:
 
 
 def test_a_module_that_isnt_understood_leaves_its_arguments_to_the_records() -> None:
-    module = {"nodes": [{"type": "some.PrimFunc", "data": {}}]}
+    module = {"nodes": [{"type": "tirx.PrimFunc", "data": {}}]}
     (log,) = examples.open_text(
         database_tuning_record=lines(meta_schedule()), database_workload=lines(workload("9", module))
     ).logs
