@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -119,6 +120,32 @@ class TestARun:
         (log,) = logs.open_logs(sources(file)).logs
         found = [each for batch in log.batches() for each in batch]
         assert [each.latency_s for each in found if isinstance(each, Line)] == [1e-3, 2e-3, 4e-3, 5e-3]
+
+    def test_a_record_that_cannot_be_used_is_left_out_and_its_trial_counts(self) -> None:
+        begin()
+        hostile = native(2).replace('"entity": []', '"entity": [["x", "ot", "import os; os.abort()"]]')
+        receiving.take(
+            stream().run, {"session": "a", "tasks": [DENSE], "trials": [trial(1), trial(2) | {"record": hostile}]}
+        )
+        run = stream().run
+        assert run.trials_done == 2
+        assert [record.text for record in run.tasks.get().records.all()] == [native(1)]
+        assert "os.abort" not in (run.work_dir / "records.json").read_text()
+        (bad,) = run.bad_line_set.all()
+        assert (bad.line, run.bad_lines) == (2, 1)
+        assert "its record can't be used: a knob's value isn't a word" in bad.reason
+
+    def test_a_task_that_cannot_be_used_is_refused_by_its_name(self) -> None:
+        begin(engine="meta_schedule")
+        nodes = base64.b64encode(b"\x09" + bytes(7) + b'{"nodes":[{"type":"ffi.Module"}]}').decode()
+        task = {"key": "0", "workload": json.dumps(["77", nodes])}
+        with pytest.raises(Invalid) as caught:
+            receiving.take(stream().run, {"session": "a", "tasks": [task]})
+        assert (
+            "can't be used: its workload has a part that isn't read here: 'ffi.Module'"
+            in caught.value.fields["tasks.0.workload"]
+        )
+        assert not stream().run.tasks.exists()
 
     def test_what_a_killed_process_wrote_of_a_batch_is_overwritten(self) -> None:
         begin()
