@@ -56,6 +56,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "The best one for each task is measured again as a trial of this run.",
         ),
     ] = True
+    imported_records: ImportedRecords = False
     transfer: Annotated[
         bool,
         Meta(
@@ -64,7 +65,6 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "shapes, adapted to theirs, instead of random ones.",
         ),
     ] = True
-    imported_records: ImportedRecords = False
     neighbours: Annotated[
         bool,
         Meta(
