@@ -27,16 +27,16 @@ FLAGS = {
     "wb": os.O_WRONLY | os.O_CREAT,
     "xb": os.O_WRONLY | os.O_CREAT | os.O_EXCL,
 }
-"""Without `O_TRUNC`: a file is emptied only after it was looked at."""
+"""`O_TRUNC` isn't among them: a file is emptied only after it was looked at."""
 ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-"""The third so that a pipe without a writer doesn't hold up whoever opens it."""
+"""The third so that a pipe without a writer doesn't hold up the caller."""
 ON_THE_WAY = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_PATH", 0)
-"""For folders on the way."""
+"""Flags for folders on the way."""
 OPENAT2 = 437
 """The system call's number, on every architecture that Python has wheels for."""
 BENEATH, NO_SYMLINKS, NO_MAGICLINKS = 0x08, 0x04, 0x02
 ANY = sys.maxsize
-"""As many names as a file may have."""
+"""Number of names that a file may have."""
 MISSING = (errno.ENOSYS, errno.EPERM)
 """What kernels before 5.6 answer to `openat2`, and filters of containers that don't know it."""
 REFUSED = (errno.EISDIR, errno.ELOOP, errno.ENODEV, errno.ENOTDIR, errno.ENXIO, errno.EXDEV)

@@ -21,7 +21,7 @@ from tuning.engines.wire.target_fields import TargetRefused
 from tuning.logs.meta_schedule import LOST, RECORDS, WORKLOADS, workload_hashes
 from tuning.logs.workloads import printed_hash
 from tuning.records import RecordRefused, functions, traces
-from tuning.records.parsing import decoded
+from tuning.records.parsing import decode
 
 
 class Checked(NamedTuple):
@@ -36,7 +36,7 @@ class Checked(NamedTuple):
 
     @property
     def workload_hash(self) -> str:
-        """As TVM prints it."""
+        """The structural hash as TVM prints it."""
         return printed_hash(self.workload[0])
 
     def on(self, workload: Any) -> Any:
@@ -55,9 +55,9 @@ _RECORD = msgspec.json.Decoder(tuple[tuple[str, str], _Record])
 _LINE = msgspec.json.Decoder(tuple[int, _Record])
 
 
-def checked(text: str) -> Checked:
+def check(text: str) -> Checked:
     """A record as in `TrialMeasured.record`. Raises `RecordRefused`."""
-    workload, record = decoded(_RECORD, text.encode(), "it")
+    workload, record = decode(_RECORD, text.encode(), "it")
     traces.check_trace(bytes(record.trace))
     args_info = None if record.args_info is None else [list(arg) for arg in record.args_info]
     return Checked(list(workload), msgspec.json.decode(record.trace), record.run_secs, record.target or {}, args_info)
@@ -131,7 +131,7 @@ def _is_harmless(line: str) -> bool:
 
 def _why_unusable(line: str, usable: Container[int]) -> str | None:
     try:
-        workload, record = decoded(_LINE, line.encode(), "it")
+        workload, record = decode(_LINE, line.encode(), "it")
         traces.check_trace(bytes(record.trace))
         if record.target is not None:
             checked_target(record.target)

@@ -37,9 +37,9 @@ READ_BYTES = 1 << 20
 NO_LIMIT_MB = 1 << 24
 """CUDA reserves address space by the terabyte, even to tell whether there is a GPU."""
 MOST_BYTES = 2 * LONGEST
-"""Of all that a process answers to a question."""
+"""Bytes of all that a process answers to a question."""
 MOST_PRINTED = 64 * MIB
-"""Bytes that it may print. Nobody reads more, and it is on the site's disk."""
+"""Bytes that it may print. More isn't read, and it is on the site's disk."""
 TAIL_BYTES = 1 << 16
 """How much of what the process printed is searched for the reason of its death."""
 

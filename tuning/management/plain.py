@@ -18,7 +18,7 @@ class PlainOutput(OutputWrapper):
     """Escapes control characters. The command's own colors are added after that."""
 
     def write(self, msg: str = "", style_func: Style | None = None, ending: str | None = None) -> None:  # type: ignore[override]
-        """As Django's, whose signature differs from that of other streams."""
+        """Write as Django's does, whose signature differs from that of other streams."""
         super().write(printable(msg), style_func, ending)
 
 

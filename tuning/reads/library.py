@@ -87,7 +87,7 @@ def known_records(  # noqa: PLR0913 - what distinguishes records
 
 
 def _usable(keys: dict[str, list[int]], most: int) -> dict[str, list[KnownRecord]]:
-    """By workload, the first `most` of its records that can be used."""
+    """The first `most` records of each workload that can be used."""
     usable: dict[str, list[KnownRecord]] = defaultdict(list)
     while wanted := {shash: few[: most - len(usable.get(shash, ()))] for shash, few in keys.items() if few}:
         texts = _whole([key for few in wanted.values() for key in few])

@@ -16,7 +16,7 @@ _CHECKS: Mapping[str, Callable[[bytes], None]] = {
     "autotvm": older.check_autotvm,
     "meta_schedule": traces.check_record,
 }
-"""By engine."""
+"""The check of each engine's records."""
 
 
 def why_refused(engine: str, text: str) -> str | None:

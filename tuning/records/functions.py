@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta
 
 from .annotations import KEYS
-from .parsing import Checked, RecordRefused, decoded, quoted, without_infinities
+from .parsing import Checked, RecordRefused, decode, quote, without_infinities
 
 
 def words(text: str) -> frozenset[str]:
@@ -67,7 +67,7 @@ BLOCK_KEYS = words(
     "axis layout_free_placeholders script_parsing_detect_access s_tir.script_parsing_detect_access"
     " tir.script_parsing_detect_access tirx.script_parsing_detect_access workload"
 )
-"""Besides what schedules put there."""
+"""Keys of blocks that schedules don't put there."""
 MAP_KEYS = FUNCTION_KEYS | BLOCK_KEYS | KEYS.keys()
 
 
@@ -109,7 +109,7 @@ _modules = Checked()
 
 def check_line(text: bytes) -> None:
     """Check a line of the workload file, `[structural hash, base64]`. Raises `RecordRefused`."""
-    check_module(decoded(LINE, text, "its workload")[1])
+    check_module(decode(LINE, text, "its workload")[1])
 
 
 def check_module(encoded: str) -> None:
@@ -123,7 +123,7 @@ def _check_module(encoded: bytes) -> int:
         text = base64.b64decode(encoded, validate=True)[HEADER:]
     except (binascii.Error, ValueError) as error:
         raise RecordRefused(f"its workload isn't base64: {error}") from None
-    nodes = decoded(SAVED, without_infinities(text), "its workload").nodes
+    nodes = decode(SAVED, without_infinities(text), "its workload").nodes
     _check_types(nodes, FUNCTIONS, "its workload")
     _check_texts(nodes, "its workload")
     _check_operators(nodes)
@@ -133,7 +133,7 @@ def _check_module(encoded: bytes) -> int:
 
 def check_index_map(text: str) -> None:
     """Check the JSON of an index map in a trace. Raises `RecordRefused`."""
-    nodes = decoded(SAVED, text.encode(), "its index map").nodes
+    nodes = decode(SAVED, text.encode(), "its index map").nodes
     _refuse_repeated_keys(text)
     _check_types(nodes, INDEX_MAPS, "its index map")
     _check_texts(nodes, "its index map")
@@ -163,14 +163,14 @@ def _check_types(nodes: Iterable[Node], allowed: frozenset[str], what: str) -> N
     for kind in {node.kind for node in nodes}:
         package, _, name = kind.rpartition(".")
         if package not in PACKAGES or name not in allowed:
-            raise RecordRefused(f"{what} has a part that isn't read here: {quoted(kind)}")
+            raise RecordRefused(f"{what} has a part that isn't read here: {quote(kind)}")
 
 
 def _check_texts(nodes: Iterable[Node], what: str) -> None:
     for node in nodes:
         texts = [node.text or "", *(node.keys or ()), *filter(_is_text, node.fields.values())]
         if wrong := next((text for text in texts if not TEXT.fullmatch(text)), None):
-            raise RecordRefused(f"{what} has a text that isn't a name: {quoted(wrong)}")
+            raise RecordRefused(f"{what} has a text that isn't a name: {quote(wrong)}")
 
 
 def _is_text(value: Any) -> bool:
@@ -181,11 +181,11 @@ def _check_operators(nodes: Sequence[Node]) -> None:
     """Each call must be of an operator, and that operator on the list."""
     for node in nodes:
         if node.name == "Op" and _operator(node) not in OPERATORS | CALLING:
-            raise RecordRefused(f"its workload calls {quoted(node.text or '')}, which does more than compute")
+            raise RecordRefused(f"its workload calls {quote(node.text or '')}, which does more than compute")
         if node.name == "Call":
             _check_call(nodes, node)
         if node.name == "AttrStmt" and (key := _node_at(nodes, node.fields.get("attr_key")).text) not in SCOPES:
-            raise RecordRefused(f"its workload has the attribute {quoted(key or '')}, which isn't known here")
+            raise RecordRefused(f"its workload has the attribute {quote(key or '')}, which isn't known here")
 
 
 def _operator(node: Node) -> str:
@@ -200,7 +200,7 @@ def _check_call(nodes: Sequence[Node], call: Node) -> None:
         arguments = _node_at(nodes, call.fields.get("args")).data
         name = _text_at(nodes, arguments[0]) if isinstance(arguments, list) and arguments else ""
         if name not in PACKED:
-            raise RecordRefused(f"its workload calls the function {quoted(name)}")
+            raise RecordRefused(f"its workload calls the function {quote(name)}")
 
 
 def _text_at(nodes: Sequence[Node], number: Any) -> str:
@@ -218,7 +218,7 @@ def _check_keys(nodes: Sequence[Node]) -> None:
             continue
         for key, value in _items(nodes, node):
             if value.name != "GlobalVar" and key not in MAP_KEYS:
-                raise RecordRefused(f"its workload has the attribute {quoted(key)}, which isn't known here")
+                raise RecordRefused(f"its workload has the attribute {quote(key)}, which isn't known here")
 
 
 def _items(nodes: Sequence[Node], node: Node) -> Iterator[tuple[str, Node]]:
@@ -238,4 +238,4 @@ def _node_at(nodes: Sequence[Node], number: Any) -> Node:
     with suppress(OverflowError, TypeError, ValueError):
         if 0 <= (place := int(number)) < len(nodes):
             return nodes[place]
-    raise RecordRefused(f"its workload refers to a node that it doesn't have: {quoted(str(number))}")
+    raise RecordRefused(f"its workload refers to a node that it doesn't have: {quote(str(number))}")

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from .annotations import Whole, Wholes
-from .parsing import Checked, RecordRefused, decoded, quoted
+from .parsing import Checked, RecordRefused, decode, quote
 
 Scope = Annotated[str, Meta(pattern=r"^[a-z0-9_.]{1,32}\Z")]
 Pragma = Annotated[str, Meta(pattern=r"^auto_unroll_max_step\$[0-9]{1,9}\Z")]
@@ -39,7 +39,7 @@ _FIELDS: dict[str, list[tuple[str, Any]]] = {
         ("inner", Union[bool, Whole]),
     ],
 }
-"""By the first item of a step of auto_scheduler, as `tuning.schedules.steps` explains them."""
+"""Fields of auto_scheduler's steps by their first item, as `tuning.schedules.steps` explains them."""
 _KINDS = tuple(
     msgspec.defstruct(kind, fields, tag=kind, array_like=True, forbid_unknown_fields=True, gc=False)
     for kind, fields in _FIELDS.items()
@@ -71,19 +71,19 @@ _knobs = Checked()
 
 def check_auto_scheduler(text: bytes) -> None:
     """Check a line of auto_scheduler's log. Raises `RecordRefused`."""
-    check_steps(decoded(_SCHEDULED, text, "it").i[1][1])
+    check_steps(decode(_SCHEDULED, text, "it").i[1][1])
 
 
 def check_steps(steps: Raw) -> None:
     """Raise `RecordRefused` unless the steps can do nothing but schedule."""
-    decoded(_STEPS, steps, "one of its steps")
+    decode(_STEPS, steps, "one of its steps")
 
 
 def check_autotvm(text: bytes) -> None:
     """Check a line of AutoTVM's log, of its version 0.2, the only one that TVM still reads. Raises `RecordRefused`."""
     if b'"input"' not in text:
         return
-    record = decoded(_TUNED, text, "it")
+    record = decode(_TUNED, text, "it")
     check_entity(record.config.entity)
     _check_words(record.input[1:], "an argument of its task")
 
@@ -95,14 +95,14 @@ def check_entity(entity: Raw) -> None:
 
 def _check_knobs(text: bytes) -> int:
     """Return the number of knobs. Raises `RecordRefused`."""
-    knobs = decoded(_ENTITY, text, "its entity")
+    knobs = decode(_ENTITY, text, "its entity")
     _check_words([value for _, _, value in knobs], "a knob's value")
     return len(knobs)
 
 
 def _check_words(values: Any, what: str) -> None:
     if wrong := next((text for text in _texts(values) if not _is_word(text)), None):
-        raise RecordRefused(f"{what} isn't a word: {quoted(wrong)}")
+        raise RecordRefused(f"{what} isn't a word: {quote(wrong)}")
 
 
 def _texts(value: Any) -> list[str]:

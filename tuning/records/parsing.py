@@ -17,12 +17,12 @@ class RecordRefused(ValueError):
     """The record can't be used; the text says why, in words that follow "can't be used: "."""
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """The beginning of a text of a record, on one line."""
     return repr(text[:LONGEST_QUOTE])
 
 
-def decoded(decoder: msgspec.json.Decoder[Value], data: bytes | msgspec.Raw, what: str) -> Value:
+def decode(decoder: msgspec.json.Decoder[Value], data: bytes | msgspec.Raw, what: str) -> Value:
     """The data as the decoder's type. Raises `RecordRefused`, which says what isn't as it should be."""
     try:
         return decoder.decode(data)

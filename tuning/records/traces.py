@@ -15,7 +15,7 @@ from msgspec import Meta, Raw
 
 from . import functions
 from .annotations import KEYS, Whole, Wholes, Word
-from .parsing import Checked, RecordRefused, decoded, quoted
+from .parsing import Checked, RecordRefused, decode, quote
 
 MOST_INSTRUCTIONS = 10_000
 MOST_KNOWN, LONGEST_KNOWN = 50_000, 200
@@ -119,7 +119,7 @@ KINDS: dict[str, Kind] = {
     "Vectorize": _OF_LOOP,
     "WriteAt": Kind(tuple[Loop, Block], tuple[Whole, Scope]),
 }
-"""By name. All of TVM's, from 0.8 to 0.27; a new one has to be looked at before it is listed."""
+"""Kinds of instructions by name. All of TVM's, from 0.8 to 0.27; a new one has to be looked at before it is listed."""
 
 
 class Instruction(msgspec.Struct, array_like=True, gc=False):
@@ -138,7 +138,7 @@ class Trace(msgspec.Struct, array_like=True, gc=False, forbid_unknown_fields=Tru
     def check(self) -> None:
         """Raise `RecordRefused` unless the trace can do nothing but schedule."""
         length = _lists.check(self.instructions, _check_instructions)
-        decisions = decoded(DECISIONS, self.decisions, "its decisions")
+        decisions = decode(DECISIONS, self.decisions, "its decisions")
         if max((index for index, _ in decisions), default=-1) >= length:
             raise RecordRefused("it decides for an instruction that it doesn't have")
 
@@ -160,7 +160,7 @@ _OF_KIND = {
     name: (msgspec.json.Decoder(kind.inputs), msgspec.json.Decoder(kind.attributes)) for name, kind in KINDS.items()
 }
 _ANNOTATING = {key: msgspec.json.Decoder(tuple.__class_getitem__((BlockOrLoop, value))) for key, value in KEYS.items()}
-"""By key, an `Annotate`'s inputs."""
+"""The inputs of `Annotate`, by key."""
 _lists = Checked()
 _known: set[bytes] = set()
 """Instructions that were checked. Comparing the short ones is faster than digesting them."""
@@ -168,7 +168,7 @@ _known: set[bytes] = set()
 
 def check_record(text: bytes) -> None:
     """Check a whole record, whose workload comes with it. Raises `RecordRefused`."""
-    record = decoded(RECORD, text, "it")
+    record = decode(RECORD, text, "it")
     workload = bytes(record.workload)
     if not workload.isdigit():
         functions.check_line(workload)
@@ -177,12 +177,12 @@ def check_record(text: bytes) -> None:
 
 def check_trace(text: bytes) -> None:
     """Raise `RecordRefused` unless the trace can do nothing but schedule."""
-    decoded(TRACE, text, "its trace").check()
+    decode(TRACE, text, "its trace").check()
 
 
 def _check_instructions(text: bytes) -> int:
     """Return how many there are. Raises `RecordRefused`."""
-    instructions = decoded(INSTRUCTIONS, text, "its trace")
+    instructions = decode(INSTRUCTIONS, text, "its trace")
     if len(_known) >= MOST_KNOWN:
         _known.clear()
     for number, raw in enumerate(instructions):
@@ -195,18 +195,18 @@ def _check_instructions(text: bytes) -> int:
 
 
 def _check(text: bytes, number: int) -> None:
-    instruction = decoded(INSTRUCTION, text, f"its instruction {number}")
+    instruction = decode(INSTRUCTION, text, f"its instruction {number}")
     kind = instruction.kind
     if kind not in _OF_KIND:
-        raise RecordRefused(f"its instruction {number} is of a kind that isn't known here: {quoted(kind)}")
+        raise RecordRefused(f"its instruction {number} is of a kind that isn't known here: {quote(kind)}")
     what = f"its instruction {number}, {kind},"
     inputs, attributes = _OF_KIND[kind]
-    values = decoded(attributes, instruction.attributes, what)
+    values = decode(attributes, instruction.attributes, what)
     if kind in ("Annotate", "Unannotate") and values[0] not in KEYS:
-        raise RecordRefused(f"its annotation {quoted(values[0])} isn't one that records may have")
+        raise RecordRefused(f"its annotation {quote(values[0])} isn't one that records may have")
     if kind == "Annotate":
         inputs = _ANNOTATING[values[0]]
-    needs = decoded(inputs, instruction.inputs, what)
+    needs = decode(inputs, instruction.inputs, what)
     for index_map in _objects((*needs, *values) if isinstance(needs, (list, tuple)) else values):
         functions.check_index_map(index_map)
 

@@ -80,7 +80,7 @@ def _copy_of(path: Path) -> int:
 
 
 def _set(tree: int, attributes: int) -> None:
-    """For all mounts of the tree: set the attributes, and keep what is mounted elsewhere from appearing here."""
+    """Set the attributes of all mounts of the tree, and keep what is mounted elsewhere from appearing here."""
     wanted = struct.pack("=4Q", attributes, 0, PRIVATE, 0)
     _call(SET_ATTRIBUTES, tree, b"", EMPTY_PATH | WHOLE_TREE, wanted, len(wanted))
 

@@ -44,7 +44,7 @@ def drop(*, is_root: bool) -> None:
 
 
 def drop_outside() -> None:
-    """As `drop`, for root in no namespace of its own. A container may lack the right, or the id: root then keeps its own."""
+    """Drop what `drop` does, for root in no namespace of its own. A container may lack the right, or the id: root then keeps its own."""
     if os.geteuid() != 0 or not sys.platform.startswith("linux"):
         return
     parent = os.getppid() if _ends_with_parent() else None

@@ -22,9 +22,9 @@ ALLOW, FAIL = 0x7FFF0000, 0x00050000
 NUMBER_AT, MACHINE_AT, ARGUMENTS_AT = 0, 4, 16
 """Where the kernel's description of a call has its number, the machine's, and its arguments of 8 bytes each, the lower half first."""
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-"""For each machine: its place in a table of numbers, and how the kernel calls it. A process could make calls of another, such as i386."""
+"""Each machine's place in a table of numbers, and how the kernel calls it. A process could make calls of another, such as i386."""
 OF_X32 = 0x40000000
-"""On x86-64, calls from this number on are those of programs with short pointers, and mean the same as without it."""
+"""x86-64's calls from this number on are those of programs with short pointers, and mean the same as without it."""
 
 
 class Condition(NamedTuple):

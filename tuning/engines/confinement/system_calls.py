@@ -12,7 +12,7 @@ from socket import AF_INET, AF_INET6, AF_UNIX
 from .seccomp import Condition, Rule
 
 NAMESPACES = ("unshare", "setns")
-"""In a namespace, code reaches much more of the kernel."""
+"""Calls that make namespaces: there, code reaches much more of the kernel."""
 MOUNTS = (
     "mount",
     "umount2",
@@ -96,7 +96,7 @@ NEW_NAMESPACES = 0x7E020000
 """Flags of clone(2): new mounts, control groups, host name, shared memory, users, processes and network."""
 ASK_PERSONALITY = WORD
 NETLINK = 16
-"""By which the C library looks up the machine's addresses when it resolves a name."""
+"""Sockets by which the C library looks up the machine's addresses when it resolves a name."""
 TERMINAL_INPUT, CONSOLE_INPUT = 0x5412, 0x541C
 """TIOCSTI and TIOCLINUX: they type into a terminal, whose shell isn't confined."""
 PRIVILEGED = stat.S_ISUID | stat.S_ISGID

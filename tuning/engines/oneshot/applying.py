@@ -17,7 +17,7 @@ from tvm.target import Target
 from tuning.engines import networks
 from tuning.engines.networks import extraction
 from tuning.engines.networks.bfloat16.rewriting import in_bfloat16
-from tuning.engines.records import checked
+from tuning.engines.records import check
 from tuning.engines.targets.dot_products import instruction_of
 from tuning.engines.targets.resolving import needs
 from tuning.engines.wire.compiling import BestRecord, Build, Quantized, Used
@@ -164,7 +164,7 @@ def with_algorithms(mod: IRModule, target: Target, records: Iterable[str], *, in
     from tuning.engines.networks import algorithms
 
     fastest: dict[str, float] = defaultdict(lambda: math.inf)
-    for record in map(checked, records):
+    for record in map(check, records):
         if record.run_secs:
             fastest[record.workload_hash] = min(fastest[record.workload_hash], fmean(record.run_secs))
 
@@ -204,7 +204,7 @@ def _database(records: Iterable[str], mods: Iterable[IRModule]) -> tuple[Any, li
     database = ms.database.MemoryDatabase()
     workloads = {str(ms.utils.shash2hex(mod)): database.commit_workload(mod) for mod in mods}
     committed = []
-    for record in map(checked, records):
+    for record in map(check, records):
         workload = workloads.get(record.workload_hash)
         committed.append(None if workload is None else record.on(workload))
         if workload is not None:

@@ -46,7 +46,7 @@ def _target(text: str) -> Any:
     from tuning.engines import records
 
     try:
-        return tvm.target.Target(records.checked_target(records.checked(text).target))
+        return tvm.target.Target(records.checked_target(records.check(text).target))
     except TargetRefused as refused:
         raise Refused(f"Code can't be generated for the record's target. {refused}") from refused
 

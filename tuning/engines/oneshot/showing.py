@@ -119,7 +119,7 @@ def _read(text: str) -> tuple[Any, list[Any]]:
     from tuning.engines import records
 
     try:
-        record = records.checked(text)
+        record = records.check(text)
         if any(kind == "Tensorize" for kind, *_ in record.trace[0]):
             intrinsics.load(intrinsics.kind_for(str(record.target.get("kind", "any")), record.target))
         return records.function_of(record), record.trace

@@ -51,7 +51,7 @@ class Space:
 
     def adapted_record(self, text: str) -> Any | None:
         """As `adapted`; the record is JSON `[workload, record]`. Raises errors of any kind if it isn't valid."""
-        record = records.checked(text)
+        record = records.check(text)
         workload = ms.database.Workload(records.function_of(record))
         return self.adapted(record.on(workload).trace)
 

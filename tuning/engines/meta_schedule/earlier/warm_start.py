@@ -14,7 +14,7 @@ from typing import Any
 
 from tvm.s_tir import meta_schedule as ms
 
-from tuning.engines.records import checked, keep_usable, lines_of
+from tuning.engines.records import check, keep_usable, lines_of
 from tuning.engines.wire.errors import RunRefused, in_one_line
 from tuning.engines.wire.protocol import Adapted, Begun, KnownRecord, WarmStarted
 from tuning.logs.meta_schedule import CONTINUED, repair
@@ -100,7 +100,7 @@ class PriorRecords:
         runs = defaultdict(set, {task: {self._continued.run} for task, records in enumerate(self._before) if records})
         for one in known:
             try:
-                record = checked(one.text).on(self._workloads[one.task])
+                record = check(one.text).on(self._workloads[one.task])
                 candidate = record.as_measure_candidate()
             except Exception as error:  # noqa: BLE001  a record of another version is no reason not to tune
                 logger.warning("Ignored a record of run %d for task %d: %s", one.run, one.task, error)

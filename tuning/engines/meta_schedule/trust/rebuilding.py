@@ -56,5 +56,5 @@ def tried(
 
 def candidate_of(text: str) -> Any:
     """TVM's candidate of a record, given as JSON `[workload, record]`. Raises errors of any kind if TVM can't apply it."""
-    record = records.checked(text)
+    record = records.check(text)
     return record.on(ms.database.Workload(records.function_of(record))).as_measure_candidate()

@@ -21,7 +21,7 @@ from tuning.engines.wire.errors import Refused
 BY_AXIS = ("relax.take", "relax.gather_elements", "relax.scatter_elements")
 BY_COORDINATES = ("relax.gather_nd", "relax.scatter_nd")
 BY_TENSORS = ("relax.index_tensor", "relax.index_put")
-"""With a tuple of indices, one for each axis."""
+"""Operators with a tuple of indices, one for each axis."""
 UNCHECKED = ("relax.dynamic_strided_slice",)
 """TVM's kernel follows the numbers that it gets."""
 Extents = NDArray[np.int64]
