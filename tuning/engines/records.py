@@ -67,9 +67,12 @@ def function_of(record: Checked) -> Any:
     """The module with the record's own function. Raises `RecordRefused`, and `Refused` if TVM can't read it."""
     nodes = _nodes(record.workload[1])
     try:
-        return tvm.ir.load_json(saved.checked_json(nodes))
+        mod = tvm.ir.load_json(saved.checked_json(nodes))
     except Exception as error:
         raise Refused(f"TVM can't read its workload: {in_one_line(error)}") from error
+    if str(ms.utils.shash2hex(mod)) != record.workload_hash:
+        raise RecordRefused("its workload isn't the function that its structural hash names")
+    return mod
 
 
 def _nodes(encoded: str) -> saved.Saved:

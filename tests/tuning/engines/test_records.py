@@ -145,6 +145,16 @@ def test_the_records_own_function_is_checked_where_it_is_needed(
         show(changed(record, nodes_changed(change)))
 
 
+def test_a_function_is_the_one_that_its_hash_names(record: str) -> None:
+    from tuning.engines.oneshot.showing import show
+
+    def another(workload: list[Any], _fields: list[Any]) -> None:
+        workload[0] = str(int(workload[0]) + 1)
+
+    with pytest.raises(Refused, match="isn't the function that its structural hash names"):
+        show(changed(record, another))
+
+
 def test_code_is_generated_for_targets_that_can_be_launched(record: str) -> None:
     from tuning.engines.oneshot.generating import generate
 
