@@ -54,7 +54,7 @@ class _Scheduled(msgspec.Struct, gc=False):
 
 
 class _Config(msgspec.Struct, gc=False):
-    entity: Raw = Raw(b"null")
+    entity: Raw = Raw(b"[]")
 
 
 class _Tuned(msgspec.Struct, gc=False):

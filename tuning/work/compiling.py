@@ -42,7 +42,7 @@ from tuning.engines.wire.protocol import NetworkSpec
 from tuning.host import devices, sandbox
 from tuning.host.older import compilers
 from tuning.host.private import copied
-from tuning.models import Benchmark, Compilation, Network, Run
+from tuning.models import Benchmark, Compilation, Network, Record, Run
 from tuning.notify.announce import announce_compilation
 from tuning.reads.artifacts import compiler_of
 from tuning.reads.console import last_lines
@@ -113,7 +113,7 @@ class _Job:
         by = older.found.tvm if older else None
         records, estimate_s = best_records(self.run, compilation.source, by, imported=compilation.imported_records)
         if not records:
-            raise Refused("No run of the project has a valid record of its tasks for this target and TVM version.")
+            raise Refused(_without_records(self.run))
         compilation.remove_unpublished()
         compilation.unpublished.mkdir(parents=True)
         others = {one["batch"]: self._records_of(one) for one in self._other_batches()}
@@ -325,6 +325,15 @@ def _copy_built(compilation: Compilation) -> dict[str, Any]:
             raise Refused(f"Nothing was published, since the compiler left no usable {name}: {error}") from error
     size, sha256 = copies[LIBRARY]
     return {"size": size, "sha256": sha256}
+
+
+def _without_records(run: Run) -> str:
+    """Why there is no record to compile with."""
+    reason = "No run of the project has a valid record of its tasks for this target and TVM version."
+    for record in Record.objects.filter(task__run=run).best_first().select_related("task__run"):
+        if record.trouble:
+            return f"{reason} The record of trial {record.trial} of run {run.pk} can't be used: {record.trouble}."
+    return reason
 
 
 def _network(batch: dict[str, Any]) -> NetworkSpec:

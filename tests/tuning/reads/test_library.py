@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.world import TARGET, first_project, make_run, measured_run, record_text, task_infos
-from tuning.models import Run, Task, fingerprint, provenance
+from tuning.models import Provenance, Run, Task, fingerprint, provenance
 from tuning.reads.library import KnownRecord, is_known, known_records, tvm
 
 pytestmark = pytest.mark.django_db
@@ -71,7 +71,7 @@ def test_records_of_another_tvm_come_last() -> None:
 def test_records_of_synthetic_runs_are_never_used_and_rank_last() -> None:
     fake = ended(synthetic=True, latencies=[(0, 1e-9)])
     assert known_records([FIRST], TARGET, first_project()) == {}
-    assert champion() == (fake.pk, 2)
+    assert champion() == (fake.pk, Provenance.SYNTHETIC)
     real = ended(versions=OTHER)
     assert (best().run, champion()) == (real.pk, (real.pk, 1))
 

@@ -85,16 +85,19 @@ def test_a_stock_database_is_compiled_with_and_warm_started_from(tuned: Run, see
     assert {task.workload_hash: (task.name, task.weight, task.flop) for task in known.tasks.all()} == ours
     assert known.estimated_latency_s == pytest.approx(tuned.estimated_latency_s)
 
-    launched = claimed(make_run(project=other, versions=VERSIONS, target=tuned.target))
+    options = {**make_run().options, "imported_records": True}
+    launched = claimed(make_run(project=other, versions=VERSIONS, target=tuned.target, options=options))
     (extracted,) = [one for one in seen if isinstance(one, TasksExtracted)]
     records = warm_start(launched, extracted.tasks).records
     assert {(one.task, one.run) for one in records} == {(0, known.pk), (1, known.pk)}
-    for run, source in ((known, "run"), (known, "library")):
-        best, estimate_s = best_records(run, source)
-        assert {one.run for one in best} == {known.pk}
-        assert estimate_s == pytest.approx(tuned.estimated_latency_s)
+    best, estimate_s = best_records(known, "run")
+    assert {one.run for one in best} == {known.pk}
+    assert estimate_s == pytest.approx(tuned.estimated_latency_s)
+    assert best_records(known, "library") == ([], None)
+    best, estimate_s = best_records(known, "library", imported=True)
+    assert ({one.run for one in best}, estimate_s) == ({known.pk}, None)
 
-    call_command("export_library", str(tmp_path / "again"), "--project", "other")
+    call_command("export_library", str(tmp_path / "again"), "--project", "other", "--imported")
     for file in (tmp_path / "library").iterdir():
         assert (tmp_path / "again" / file.name).read_bytes() == file.read_bytes(), file.name
 

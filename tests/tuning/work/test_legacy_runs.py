@@ -117,7 +117,7 @@ def _check_compiling(run: Run) -> None:
     Record.objects.filter(task__run=run).update(text='{"input": 1}')
     made = _compiled(run)
     assert made.status == "failed"
-    assert f"can't read the record of trial {used['trial']} of run {run.pk}" in str(made.error)
+    assert f"of run {run.pk} can't be used: it isn't as TVM writes it" in str(made.error)
     assert [path.name for path in made.folder.iterdir()] == ["console.log"]
 
 

@@ -41,8 +41,8 @@ from tuning.engines.wire.protocol import (
 )
 
 TEXT = st.text()
-COUNT = st.integers(0, 2**53)
-SECONDS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
+COUNT = st.integers(0, 2**31 - 1)
+SECONDS = st.floats(min_value=0, max_value=1e9)
 JSON_OBJECT = st.dictionaries(TEXT, TEXT | st.integers(-(2**53), 2**53) | st.booleans() | st.lists(TEXT))
 TENSORS = st.builds(TensorInfo, TEXT, st.lists(COUNT), TEXT)
 TASKS = st.builds(
