@@ -78,12 +78,15 @@ def _task(raw: bytes) -> Task:
             raise NotARecord("the task should begin with a workload key and a target, both strings")
     try:
         workload, resolved = ANYTHING.decode(key), targets.parsed(target, host)
+        if host.strip() and resolved["host"] != targets.parsed(host):
+            raise NotARecord("its target has a host, and the record names another one")
     except msgspec.DecodeError:
         raise NotARecord(f"the workload key {key[:60]!r} isn't JSON") from None
     except ValueError as error:
         raise NotARecord(str(error)) from None
     if not isinstance(workload, list) or not workload or not isinstance(workload[0], str):
         raise NotARecord("the workload key should be a list that begins with a function or a hash")
+    older.check_arguments(workload)
     hashed = digest("auto_scheduler", workload)
     return Task(
         key=digest("auto_scheduler", workload, resolved),

@@ -122,6 +122,7 @@ def _task(fields: Any) -> Task:
     except ValueError as error:
         raise NotARecord(str(error)) from None
     workload = [name, args, kwargs]
+    older.check_arguments(workload)
     flop = derived(name, args)
     return Task(
         key=digest("autotvm", workload, resolved),

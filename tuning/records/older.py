@@ -44,7 +44,7 @@ _KINDS = tuple(
     msgspec.defstruct(kind, fields, tag=kind, array_like=True, forbid_unknown_fields=True, gc=False)
     for kind, fields in _FIELDS.items()
 )
-WORD = frozenset(f"{ascii_letters}{digits}_.-")
+WORD = frozenset(f"{ascii_letters}{digits}_.$-")
 LONGEST_WORD = 200
 MOST_STEPS = 10_000
 
@@ -85,7 +85,12 @@ def check_autotvm(text: bytes) -> None:
         return
     record = decode(_TUNED, text, "it")
     check_entity(record.config.entity)
-    _check_words(record.input[1:], "an argument of its task")
+    check_arguments(record.input[1:])
+
+
+def check_arguments(task: Any) -> None:
+    """Raise `RecordRefused` unless all texts of a task's name and arguments are words."""
+    _check_words(task, "an argument of its task")
 
 
 def check_entity(entity: Raw) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.replacing import WAYS, assert_untouched, canary_in, kernel, replace
 from tests.tuning.logs import examples
-from tests.tuning.logs.examples import auto_scheduler, autotvm, meta_schedule, old_autotvm, workload
+from tests.tuning.logs.examples import CONV2D, auto_scheduler, autotvm, meta_schedule, old_autotvm, workload
 from tuning.logs.neutral import BadLine, Trial
 from tuning.logs.opening import open_logs
 from tuning.logs.sources import Limits, of_file, sources
@@ -332,3 +332,26 @@ def test_a_file_that_is_replaced_after_its_folder_was_listed_isnt_followed(tmp_p
     with pytest.raises(OSError, match=r"can't be read: it isn't a regular file|No such file"):
         source.open()
     assert_untouched(canary)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (autotvm(name="conv2d; import os"), "it can't be used: an argument of its task isn't a word"),
+        (autotvm(args=[*CONV2D, "a b"]), "it can't be used: an argument of its task isn't a word"),
+        (
+            auto_scheduler().replace("auto_unroll_max_step$512", "import_llvm"),
+            "it can't be used: one of its steps isn't as TVM writes it",
+        ),
+        (
+            auto_scheduler("v0.4").replace("-arch=sm_80", "-arch=sm_80 -host=c"),
+            "its target has a host, and the record names another one",
+        ),
+    ],
+)
+def test_a_record_that_cannot_be_used_is_a_bad_line(line: str, reason: str) -> None:
+    honest = auto_scheduler() if '"i"' in line else autotvm()
+    (log,) = examples.open_text(log=examples.lines(honest, line)).logs
+    (bad,) = examples.bad(examples.everything(log))
+    assert bad.line == 2
+    assert bad.reason.startswith(reason)
