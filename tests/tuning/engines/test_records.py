@@ -201,3 +201,28 @@ def test_honest_files_stay_as_they_are(tuned: Engine, folder: Path) -> None:
     stored = [ms.database.Workload.from_json(json.loads(line)) for line in (work / WORKLOADS).read_text().splitlines()]
     assert records.keep_usable(work, records.lines_of(workload.mod for workload in stored)) == []
     assert {name: (work / name).stat() for name in before} == before
+
+
+LARGE = ["inception_v3", "resnet-18", "resnet-50", "resnet3d-18", "mobilenet"]
+
+
+@pytest.mark.parametrize(
+    "name", ["mlp", "squeezenet_v1.1", *(pytest.param(name, marks=pytest.mark.rare) for name in LARGE)]
+)
+def test_the_functions_of_networks_pass_the_check(name: str, target: Any) -> None:
+    """Those of all algorithms: an export of theirs can be imported elsewhere."""
+    from tvm.s_tir import meta_schedule as ms
+
+    from tuning.engines import networks
+    from tuning.engines.networks import algorithms, extraction
+    from tuning.engines.wire.options.rewrites import Rewrites
+    from tuning.records import functions
+
+    mod = networks.as_tuned(networks.build(NetworkSpec(name, {})), target, Rewrites())
+    extracted = extraction.extract(extraction.legalized(mod, target), target)
+    rivals = [rival.task for rival in algorithms.rivals(mod, target, extracted, in_parts=True)]
+    assert extracted
+    for task in (*extracted, *rivals):
+        functions.check_line(
+            json.dumps([str(part) for part in ms.database.Workload(task.dispatched[0]).as_json()]).encode()
+        )
