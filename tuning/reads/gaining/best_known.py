@@ -27,12 +27,13 @@ def any_alike(run: Run, user: User | None) -> bool:
 def best_known(run: Run, user: User | None) -> dict[str, BestKnownDict]:
     """By workload, the best of the other runs that the user sees. Synthetic runs measured nothing: they neither give nor get one.
 
+    Runs that were imported or streamed don't give one, since this site hasn't measured them.
     Latencies of weights that were in the caches don't count beside those of cold ones, nor the other way round.
     """
     if run.synthetic:
         return {}
     others = Run.objects.seen_by(user).filter(target_fingerprint=run.target_fingerprint, synthetic=False)
-    others = others.exclude(pk=run.pk).measured_like(run).order_by()
+    others = others.filter(origin=Run.Origin.LAUNCHED).exclude(pk=run.pk).measured_like(run).order_by()
     wanted = set(run.tasks.values_list("workload_hash", flat=True))
     found = _fastest(wanted, others.filter(**{"versions__apache-tvm": tvm() or ""}))
     found |= _fastest(wanted - found.keys(), others)

@@ -69,6 +69,8 @@ def test_nothing_is_known_without_another_run(run: Run) -> None:
     deleted = ended([(0, 1e-3)])
     Run.objects.filter(pk=deleted.pk).update(deleted_at=timezone.now())
     ended([(0, None), (1, None)])
+    imported = ended([(0, 1e-9), (1, 1e-9)])
+    Run.objects.filter(pk=imported.pk).update(origin=Run.Origin.IMPORTED)
     assert known(run) == [None, None]
     found = verdict(run, None)
     assert (found.if_equalled_s, found.if_equalled) == (None, None)
