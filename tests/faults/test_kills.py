@@ -124,7 +124,7 @@ class Chaos:
             assert trials["number"] == list(range(1, TRIALS + 1)), run["id"]
             assert [run["trials_done"], sum(task["trials"] for task in run["tasks"])] == [TRIALS, TRIALS]
             assert run["trials_failed"] == 0, self.call("GET", f"/runs/{run['id']}/errors")
-            (folder,) = self.site.var.glob(f"runs/{run['id']}-*")
+            (folder,) = (path for path in self.site.var.glob(f"runs/{run['id']}-*") if path.is_dir())
             assert len((folder / "database_tuning_record.json").read_text().splitlines()) == TRIALS
             assert not (folder / "artifacts").exists()
         for path in ("/runs/", f"/runs/{self.runs[0]}/", "/machines/", "/library/"):

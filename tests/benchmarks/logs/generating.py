@@ -61,13 +61,13 @@ def _autotvm(chance: random.Random, batch: int) -> Any:
 def _meta_schedule(chance: random.Random, batch: int) -> Any:
     insts: list[Any] = [["GetBlock", [], ["conv2d_nchw", "main"], ["b0"]]]
     for step in range(40):
-        insts.append(["SamplePerfectTile", [f"l{step}"], [5, 64], [f"v{step}_{part}" for part in range(5)]])
+        insts.append(["SamplePerfectTile", [f"l{step}"], [5, 64], [f"v{100 * step + part}" for part in range(5)]])
         insts.append(
             [
                 "Split",
-                [f"l{step}", *(f"v{step}_{part}" for part in range(5))],
+                [f"l{step}", *(f"v{100 * step + part}" for part in range(5))],
                 [1],
-                [f"l{step}_{part}" for part in range(5)],
+                [f"l{100 * step + part + 100}" for part in range(5)],
             ]
         )
     decisions = [[2 * step + 1, [chance.choice([1, 2, 4, 8]) for _ in range(5)]] for step in range(40)]

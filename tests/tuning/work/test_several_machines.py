@@ -14,7 +14,7 @@ from django.db import OperationalError
 
 from tests.engine_fixtures import Play
 from tests.storage_fixtures import On, use
-from tests.world import claimed, extracted, make_run, record_line, trial
+from tests.world import claimed, extracted, make_run, record_line, trial, workload_text
 from tuning.actions.runs import resume
 from tuning.engines.wire.protocol import VERSION, Finished, Hello
 from tuning.models import Run, StoredFile
@@ -219,13 +219,13 @@ def test_all_records_are_downloaded_from_any_machine(shared: Store, machine: On)
     run = claimed(make_run())
     recorder = Recorder(run, RecordCopy(run))
     write(run, *LATENCIES)
-    (run.work_dir / "database_workload.json").write_text('["12","module"]\n')
+    (run.work_dir / "database_workload.json").write_text(f"{workload_text(12)}\n")
     recorder.record([extracted(1), *(trial(0, latency_s) for latency_s in LATENCIES)])
     run.refresh_from_db()
     machine("there")
     text = b"".join(record_file(run, "jsonl", "all").pieces).decode()
     assert text.count('"record"') == 5
-    assert '"workload":["12","module"]' in text
+    assert f'"workload":{workload_text(12)}' in text
 
 
 @pytest.fixture

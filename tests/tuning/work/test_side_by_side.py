@@ -38,7 +38,7 @@ def ended(*, other_schedules: bool = False) -> Run:
     run.move(Run.Status.RUNNING, to=Run.Status.FINISHED)
     if other_schedules:
         for record in Record.objects.filter(task__run=run):
-            Record.objects.filter(pk=record.pk).update(text=record.text.replace('"b0"', f'"of run {run.pk}"'))
+            Record.objects.filter(pk=record.pk).update(text=record.text.replace('"b0"', f'"b{1000 + run.pk}"'))
     return run
 
 
