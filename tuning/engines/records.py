@@ -45,7 +45,7 @@ class Checked(NamedTuple):
 
 
 class _Record(msgspec.Struct, array_like=True):
-    trace: msgspec.Raw
+    trace: traces.Trace
     run_secs: list[float] | None = None
     target: dict[str, Any] | None = None
     args_info: list[tuple[Literal["TENSOR"], str, list[int]]] | None = None
@@ -58,9 +58,10 @@ _LINE = msgspec.json.Decoder(tuple[int, _Record])
 def check(text: str) -> Checked:
     """A record as in `TrialMeasured.record`. Raises `RecordRefused`."""
     workload, record = decode(_RECORD, text.encode(), "it")
-    traces.check_trace(bytes(record.trace))
+    record.trace.check()
+    trace = [msgspec.json.decode(part) for part in (record.trace.instructions, record.trace.decisions)]
     args_info = None if record.args_info is None else [list(arg) for arg in record.args_info]
-    return Checked(list(workload), msgspec.json.decode(record.trace), record.run_secs, record.target or {}, args_info)
+    return Checked(list(workload), trace, record.run_secs, record.target or {}, args_info)
 
 
 def function_of(record: Checked) -> Any:
@@ -135,7 +136,7 @@ def _is_harmless(line: str) -> bool:
 def _why_unusable(line: str, usable: Container[int]) -> str | None:
     try:
         workload, record = decode(_LINE, line.encode(), "it")
-        traces.check_trace(bytes(record.trace))
+        record.trace.check()
         if record.target is not None:
             checked_target(record.target)
     except (RecordRefused, TargetRefused) as refused:
