@@ -17,9 +17,8 @@ from django.utils import timezone
 from tuning import audit
 from tuning.actions import projects
 from tuning.actions.launching import run_name
-from tuning.logs.neutral import EngineName
+from tuning.logs.neutral import BadLine, EngineName
 from tuning.models import (
-    BadLine,
     Network,
     Project,
     Run,
@@ -29,7 +28,6 @@ from tuning.models import (
     StreamSession,
     fingerprint,
     iso,
-    storable,
 )
 from tuning.models.lifecycle import drawn_lease
 from tuning.models.run import STREAM_PATIENCE
@@ -229,16 +227,8 @@ def _why_refused(engine: EngineName, record: str | None) -> str | None:
 
 def _note_refused(run: Run, reasons: Mapping[int, str]) -> None:
     """List the trials whose records aren't stored; the trials themselves count. `reasons` are by number in the session."""
-    if not reasons:
-        return
-    room = max(0, BadLine.KEPT - run.bad_lines)
-    lines = [
-        BadLine(run=run, file="stream", line=number, reason=storable(f"its record can't be used: {why}"))
-        for number, why in reasons.items()
-    ]
-    BadLine.objects.bulk_create(lines[:room])
-    run.bad_lines += len(lines)
-    run.held().update(bad_lines=run.bad_lines)
+    lines = [BadLine("stream", number, f"its record can't be used: {why}") for number, why in reasons.items()]
+    outside.note_bad(run, lines)
 
 
 def _measured(engine: EngineName, stream: Stream, session: StreamSession, sent: SentTrial, place: int) -> Measured:

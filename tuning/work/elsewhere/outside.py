@@ -9,8 +9,9 @@ from typing import NamedTuple, cast
 from django.db import transaction
 
 from tuning.engines.wire.protocol import ErrorKind, TrialMeasured
+from tuning.logs import neutral
 from tuning.logs.meta_schedule import LOST, WORKLOADS
-from tuning.models import Run, RunDelta, Stream, Watch
+from tuning.models import BadLine, Run, RunDelta, Stream, Watch, storable
 from tuning.storage import store
 from tuning.work.recorder import Recorder
 from tuning.work.told import TasksTold
@@ -49,6 +50,18 @@ def record(
         delta = recorder.record([told, *events] if told else events)
         kept.save()
     return delta
+
+
+def note_bad(run: Run, bad: Sequence[neutral.BadLine]) -> None:
+    """Count lines of the claimed run that can't be used, and list the first ones with their reasons."""
+    if not bad:
+        return
+    room = max(0, BadLine.KEPT - run.bad_lines)
+    BadLine.objects.bulk_create(
+        BadLine(run=run, file=line.file, line=line.line, reason=storable(line.reason)) for line in bad[:room]
+    )
+    run.bad_lines += len(bad)
+    run.held().update(bad_lines=run.bad_lines)
 
 
 def _event(trial: Measured, text: str | None) -> TrialMeasured:

@@ -17,7 +17,7 @@ from tuning.logs.lines import LineParser
 from tuning.logs.meta_schedule import WORKLOADS
 from tuning.logs.neutral import EngineName
 from tuning.logs.workloads import Workload
-from tuning.models import BadLine, Run, Watch, fingerprint, storable
+from tuning.models import Run, Watch, fingerprint
 from tuning.notify.announce import announce, announce_status
 from tuning.storage import store
 from tuning.work.failures import nothing_valid
@@ -157,7 +157,7 @@ class WatchedRun:
         with transaction.atomic():
             if self.meet:
                 others = [each for each in all_trials if not self._is_ours(each)]
-                self._note_bad(bad + self._refused(others, self.meet, before, begin))
+                outside.note_bad(self.run, bad + self._refused(others, self.meet, before, begin))
             if not trials:
                 self.renew()
                 self.watch.save()
@@ -223,16 +223,6 @@ class WatchedRun:
         told = {"trial": self.run.trials_done + 1, "started_at": started, "tvm": self.parser.tvm_version}
         self.run.sessions = [*self.run.sessions, told]
         self.run.held().update(sessions=self.run.sessions)
-
-    def _note_bad(self, bad: Sequence[neutral.BadLine]) -> None:
-        if not bad:
-            return
-        room = max(0, BadLine.KEPT - self.run.bad_lines)
-        BadLine.objects.bulk_create(
-            BadLine(run=self.run, file=each.file, line=each.line, reason=storable(each.reason)) for each in bad[:room]
-        )
-        self.run.bad_lines += len(bad)
-        self.run.held().update(bad_lines=self.run.bad_lines)
 
     def _note(self, error: str | None) -> None:
         if self.run.error != error:
