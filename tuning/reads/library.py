@@ -144,7 +144,7 @@ def _known(record: Record, task: Task, run: Run) -> KnownRecord:
         record.trial,
         run.versions.get("apache-tvm"),
         record.text,
-        run.origin != Run.Origin.LAUNCHED,
+        not run.is_ours,
     )
 
 

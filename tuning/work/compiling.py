@@ -9,6 +9,7 @@ import secrets
 import shutil
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
@@ -125,8 +126,7 @@ class _Job:
         values = {"estimate_s": estimate_s, **_values(built), "untuned": built.untuned, "versions": built.versions}
         values["batches"] = self._batches_built(built, estimate_s, others)
         values |= _copy_built(compilation)
-        for library in (LIBRARY, UNTUNED):
-            self._look_into(compilation.ready / library)
+        self._look_into([compilation.ready / LIBRARY, compilation.ready / UNTUNED])
         files = [(name, store().prepare(compilation.ready / name)) for name in compilation.FILES]
         with transaction.atomic():
             ready = compilation.requeue(Status.RUNNING, stage=Stage.PROVE, where=self.compilation.hold, **values)
@@ -137,9 +137,9 @@ class _Job:
         if not ready:
             raise sandbox.Abandoned
 
-    def _look_into(self, library: Path) -> None:
-        """Raise `Refused` if the library does what TVM's never do: no process loads it before."""
-        question = LookInto(path=str(library), by_compiler=zig() is None, **sandbox.limits())
+    def _look_into(self, libraries: Sequence[Path]) -> None:
+        """Raise `Refused` if a library does what TVM's never do: no process loads it before."""
+        question = LookInto(paths=[str(path) for path in libraries], by_compiler=zig() is None, **sandbox.limits())
         sandbox.ask_once(LOOKER, question, Needs, self._go_on)
 
     def prove(self) -> None:

@@ -101,7 +101,8 @@ def _needed(segment: DynamicSegment) -> Iterator[str]:
 
 
 def _answer(question: LookInto, pipe: serving.Pipe) -> None:
-    pipe.send(look(question.path, by_compiler=question.by_compiler))
+    needed = (look(path, by_compiler=question.by_compiler).symbols for path in question.paths)
+    pipe.send(Needs(sorted(set().union(*needed))))
 
 
 def main() -> None:

@@ -188,21 +188,21 @@ class Prove(Question, frozen=True, kw_only=True):
 
 
 class LookInto(Question, frozen=True, kw_only=True):
-    """Asks what a built library does when it is loaded, and what it needs of the process that loads it."""
+    """Asks what built libraries do when they are loaded, and what they need of the process that loads them."""
 
-    path: str
+    paths: list[str]
     by_compiler: bool
-    """Whether a C compiler linked it, which adds start files of its own."""
+    """Whether a C compiler linked them, which adds start files of its own."""
 
     def reach(self) -> Reach:
-        return Reach((self.path,))
+        return Reach(tuple(self.paths))
 
 
 class Needs(msgspec.Struct, tag="needs", frozen=True):
-    """The library runs no code when it is loaded."""
+    """The libraries run no code when they are loaded."""
 
     symbols: list[str]
-    """What it needs: functions of TVM's runtime and of the C library."""
+    """What they need: functions of TVM's runtime and of the C library."""
 
 
 class Phase(msgspec.Struct, tag="phase", frozen=True):
