@@ -232,7 +232,7 @@ class TestInALimitedProcess:
     def test_it_says_what_is_wrong_with_a_record(self) -> None:
         state = ended(record('["0.001"]'))
         assert isinstance(state, Failed)
-        assert "can't read the record" in state.error
+        assert "It can't be used: it isn't as TVM writes it" in state.error
 
     @pytest.mark.parametrize(
         ("code", "words"),
